@@ -64,8 +64,17 @@ WORDS = {
 # Word pairs of the list: the field says the one word otherwise as well.
 PAIRS = {("put", "off"): "deferred", ("let", "go"): "disconnected", ("shared", "room"): "memory pool"}
 
+# Where a word of the list is the term of a standard, of a paper or of another project: words, paths, and the reason.
+STANDARD = [
+    ({"share", "shares"}, re.compile(r"crates/(engine|turns|planning|tempo|topology)/|crates/service/src/(protocols/tempo/|config/lanes\.rs)|crates/client/src/notify/"),
+     "the weighted fair share of a topic (Tempo, section IV; the IDL's Share)"),
+    ({"post"}, re.compile(r"crates/console/tests/http/"), "the method of HTTP"),
+    ({"wants"}, re.compile(r"crates/tls/src/session\.rs"), "rustls' wants_write"),
+    ({"tally"}, re.compile(r"crates/ffi/src/publisher\.rs"), "a function that programs in C are linked with"),
+]
+
 # What `--check` allows: lowered as the tree gets plainer; `rust_lines` is raised only with a reason in the commit.
-BOUNDS = {"rust_lines": 282_000, "lab_lines": 31_500, "pronouns_per_1000": 15, "private_words": 1_200, "impl_files_max": 46, "fields_max": 44}
+BOUNDS = {"rust_lines": 283_000, "lab_lines": 31_500, "pronouns_per_1000": 15, "private_words": 40, "impl_files_max": 46, "fields_max": 44}
 
 DECLARED = re.compile(
     r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+\"C\"\s+)*"
@@ -90,11 +99,12 @@ def parts(name):
     return [word.lower() for word in PARTS.findall(name)]
 
 
-def private_in(name):
-    """The private words in one identifier."""
+def private_in(name, path=""):
+    """The private words in one identifier that is declared in the file `path`."""
     words = parts(name)
+    standard = {word for some, paths, _ in STANDARD if paths.match(path) for word in some}
     # What is undeliverable is a dead letter in every messaging system.
-    found = [word for word, before in zip(words, ["", *words]) if word in WORDS and not (before == "dead" and word in ("letter", "letters"))]
+    found = [word for word, before in zip(words, ["", *words]) if word in WORDS and word not in standard and not (before == "dead" and word in ("letter", "letters"))]
     found.extend(" ".join(pair) for pair in zip(words, words[1:]) if pair in PAIRS)
     return found
 
@@ -177,10 +187,10 @@ def measure(root=ROOT):
         remarks += len(comments)
         pronouns += sum(len(PRONOUNS.findall(line)) for line in comments)
         for number, name in declared_in(text):
-            for word in private_in(name):
+            for word in private_in(name, str(path.relative_to(root))):
                 words[word] += 1
                 places[word].append(f"{path.relative_to(root)}:{number}: {name}")
-        for stem in private_in(path.stem):
+        for stem in private_in(path.stem, str(path.relative_to(root))):
             words[stem] += 1
             places[stem].append(f"{path.relative_to(root)}: module")
         for name in impls_in(text):

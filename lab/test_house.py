@@ -59,6 +59,12 @@ class Words(unittest.TestCase):
         self.assertEqual(house.private_in("DeadLetterDesk"), [])
         self.assertEqual(house.private_in("send_letters_dead"), ["letters"])
 
+    def test_a_term_of_a_paper_or_a_standard_is_no_private_word_where_it_is_meant(self):
+        self.assertEqual(house.private_in("fair_share", "crates/turns/src/lib.rs"), [])
+        self.assertEqual(house.private_in("fair_share", "crates/service/src/lane.rs"), ["share"])
+        self.assertEqual(house.private_in("post_with", "crates/console/tests/http/support.rs"), [])
+        self.assertEqual(house.private_in("post_with", "crates/console/src/api.rs"), ["post"])
+
     def test_declared_names_are_found_and_used_ones_are_not(self):
         names = [name for _, name in house.declared_in(SOURCE)]
         self.assertEqual(

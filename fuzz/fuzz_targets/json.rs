@@ -23,6 +23,6 @@ fuzz_target!(|bytes: &[u8]| {
                 }
             }
         }
-        assert!(session.kept_bytes() <= limits.line_bytes_max);
+        assert!(session.retained_bytes() <= limits.line_bytes_max);
     }
 });

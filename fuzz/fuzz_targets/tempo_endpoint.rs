@@ -86,7 +86,7 @@ impl World {
                 return Some(behind);
             }
             3 => {
-                self.piece(stream, taken);
+                self.stream_chunk(stream, taken);
                 return Some(behind);
             }
             4 => {
@@ -133,7 +133,7 @@ impl World {
         assert_eq!((handled.consumed, handled.close), (bytes.len(), None));
     }
 
-    fn piece(&mut self, stream: u32, bytes: &[u8]) {
+    fn stream_chunk(&mut self, stream: u32, bytes: &[u8]) {
         let came = &mut self.streams[stream as usize];
         came.extend_from_slice(bytes);
         let handled = self.end.handle(self.now, Place::Stream(stream), came, &mut Received);

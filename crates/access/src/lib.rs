@@ -6,7 +6,7 @@
 //! but that is looked at for an event.
 //!
 //! Nothing here knows a socket, a clock or a protocol. That of several rules some can never decide is found before they are used
-//! ([`Rules::remarks`]).
+//! ([`Rules::warnings`]).
 
 mod addresses;
 mod certificate;

@@ -49,8 +49,8 @@ impl Rule {
 impl Rules {
     /// What is odd about them, a line for each rule that can never decide, naming it and those that stand before it.
     #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
         for (number, rule) in self.all() {
             let earlier: Vec<(RuleNumber, &Rule)> = self.all().take_while(|(other, _)| *other < number).collect();
             let Some(covering) = covering(rule, &earlier) else { continue };
@@ -59,9 +59,9 @@ impl Rules {
             let contradicts = covering.iter().any(|(_, other)| other.allow != rule.allow);
             let what = if contradicts { "contradicts what comes first and never decides" } else { "never decides" };
             let text = rule.to_string();
-            remarks.push(format!("{} ({text}) {what}: {those} {verb} of all that it speaks of", self.title(number)));
+            warnings.push(format!("{} ({text}) {what}: {those} {verb} of all that it speaks of", self.title(number)));
         }
-        remarks
+        warnings
     }
 }
 

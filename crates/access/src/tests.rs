@@ -255,26 +255,29 @@ fn what_makes_no_sense_is_refused_with_the_number_of_its_rule() {
 
 #[test]
 fn rules_that_can_never_decide_are_told_with_those_before_them() {
-    let remarks = |texts: &[RuleText]| rules(texts).remarks();
+    let warnings = |texts: &[RuleText]| rules(texts).warnings();
     let allow = |who, on, types| rule(who, &["publish"], on, types, true);
-    assert_eq!(remarks(&[allow(&["10.0.0.1"], &["*"], &[]), allow(&["10.0.0.0/8"], &["*"], &[])]), [""; 0]);
-    let covered = remarks(&[allow(&["10.0.0.0/8"], &["*"], &[]), allow(&["10.0.0.1"], &["Weather"], &["A/B"])]);
+    assert_eq!(warnings(&[allow(&["10.0.0.1"], &["*"], &[]), allow(&["10.0.0.0/8"], &["*"], &[])]), [""; 0]);
+    let covered = warnings(&[allow(&["10.0.0.0/8"], &["*"], &[]), allow(&["10.0.0.1"], &["Weather"], &["A/B"])]);
     assert!(
         covered[0].contains("access rule 2 (10.0.0.1 may publish on Weather, event types A/B) never decides"),
         "{covered:?}"
     );
     assert!(covered[0].ends_with("access rule 1 speaks of all that it speaks of"), "{covered:?}");
     let denial = RuleText { name: Some("no wind".into()), allow: false, ..allow(&["10.0.0.1"], &["7"], &["W/*"]) };
-    let contradicting = remarks(&[allow(&["*"], &["7"], &["W*/*"]), denial]);
+    let contradicting = warnings(&[allow(&["*"], &["7"], &["W*/*"]), denial]);
     assert!(contradicting[0].contains("access rule 2 \"no wind\""), "{contradicting:?}");
     assert!(contradicting[0].contains("contradicts what comes first"), "{contradicting:?}");
-    let by_two =
-        remarks(&[allow(&["*"], &["a*"], &[]), allow(&["*"], &["b*"], &[]), allow(&["token:x"], &["abc", "bcd"], &[])]);
+    let by_two = warnings(&[
+        allow(&["*"], &["a*"], &[]),
+        allow(&["*"], &["b*"], &[]),
+        allow(&["token:x"], &["abc", "bcd"], &[]),
+    ]);
     assert!(by_two[0].contains("access rule 1 and access rule 2 speak"), "{by_two:?}");
     let many: Vec<String> = (0..200).map(|at| format!("10.0.0.{at}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let large = allow(&many, &many, &[]);
-    assert_eq!(remarks(&[allow(&["10.0.0.0/8"], &["*"], &[]), large]).len(), 1, "one rule covers 40,000 combinations");
+    assert_eq!(warnings(&[allow(&["10.0.0.0/8"], &["*"], &[]), large]).len(), 1, "one rule covers 40,000 combinations");
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn principal_of(who: &Who<'_>) -> Principal {
         address: who.address,
         certificate: who.certified.map(|certified| (certified.subject.clone(), certified.sans.clone())),
         token: who.token.map(str::to_owned),
-        door: who.door.map(str::to_owned),
+        protocol: who.protocol.map(str::to_owned),
     }
 }
 
@@ -363,13 +366,13 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
         let mut random = fastrand::Rng::with_seed(seed);
         let texts = random_rules(&mut random);
         let rules = rules(&texts);
-        let (silent, judge) = (rules.remarks(), judge_of(&texts));
+        let (silent, judge) = (rules.warnings(), judge_of(&texts));
         for _ in 0..40 {
             let who = Who {
                 address: random.bool().then(|| addresses[random.usize(0..addresses.len())].parse().unwrap()),
                 certified: if random.u8(0..3) == 0 { Some(&certified[random.usize(0..2)]) } else { None },
                 token: if random.u8(0..3) == 0 { Some(["a", "b"][random.usize(0..2)]) } else { None },
-                door: if random.u8(0..5) == 0 { Some("dds") } else { None },
+                protocol: if random.u8(0..5) == 0 { Some("dds") } else { None },
             };
             let right = Right::ALL[random.usize(0..3)];
             let name = [None, Some("Weather"), Some("Radar"), Some("Water")][random.usize(0..4)];
@@ -397,7 +400,7 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
             }
             // A rule that is said never to decide does not.
             let title = format!("{} (", rules.title(RuleNumber(u32::try_from(rule).unwrap())));
-            assert!(!silent.iter().any(|remark| remark.starts_with(&title)), "seed {seed}: {title}");
+            assert!(!silent.iter().any(|warning| warning.starts_with(&title)), "seed {seed}: {title}");
         }
     }
     assert!(refused_by_type > 100 && refused_in_parts > 100, "not all alike: {refused_by_type} {refused_in_parts}");

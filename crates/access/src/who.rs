@@ -18,7 +18,7 @@ pub struct Who<'a> {
     /// The name of the token that it has shown.
     pub token: Option<&'a str>,
     /// The door that it is itself, where what comes has no client of ours behind it.
-    pub door: Option<&'a str>,
+    pub protocol: Option<&'a str>,
 }
 
 impl<'a> Who<'a> {
@@ -30,14 +30,14 @@ impl<'a> Who<'a> {
             address: account.is_outside().then(|| account.from()),
             certified: identity.certified().map(AsRef::as_ref),
             token: identity.token().map(AsRef::as_ref),
-            door: identity.door(),
+            protocol: identity.protocol(),
         }
     }
 
     /// Whether it has shown nothing by which it is known, so that there is its address at most.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
-        self.certified.is_none() && self.token.is_none() && self.door.is_none()
+        self.certified.is_none() && self.token.is_none() && self.protocol.is_none()
     }
 
     /// Reads the client that an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME` (a
@@ -55,8 +55,8 @@ impl<'a> Who<'a> {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             if let Some(token) = part.strip_prefix("token:") {
                 who.token = Some(token);
-            } else if let Some(door) = part.strip_prefix("door:") {
-                who.door = Some(door);
+            } else if let Some(protocol) = part.strip_prefix("door:") {
+                who.protocol = Some(protocol);
             } else if part != "anonymous" {
                 who.address = Some(part.parse().map_err(|_| BadWho(part.to_owned()))?);
             }
@@ -90,8 +90,8 @@ impl fmt::Display for Who<'_> {
         if let Some(token) = self.token {
             put(f, format_args!("token:{token}"))?;
         }
-        if let Some(door) = self.door {
-            put(f, format_args!("door:{door}"))?;
+        if let Some(protocol) = self.protocol {
+            put(f, format_args!("door:{protocol}"))?;
         }
         if any { Ok(()) } else { f.write_str("anonymous") }
     }
@@ -111,7 +111,7 @@ pub enum WhoPattern {
     /// `token:PATTERN`: the token's name matches.
     Token(String),
     /// `door:NAME`: the bridge to another world.
-    Door(String),
+    Protocol(String),
 }
 
 /// Error: an entry of `who` makes no sense.
@@ -150,7 +150,7 @@ impl core::str::FromStr for WhoPattern {
                 Self::Certificate(name.parse().map_err(|()| BadWho(text.to_owned()))?)
             }
             _ if let Some(name) = named("token:") => Self::Token(name),
-            _ if let Some(name) = named("door:") => Self::Door(name),
+            _ if let Some(name) = named("door:") => Self::Protocol(name),
             _ => Self::Address(text.parse().map_err(|()| BadWho(text.to_owned()))?),
         })
     }
@@ -164,7 +164,7 @@ impl fmt::Display for WhoPattern {
             Self::Address(range) => range.fmt(f),
             Self::Certificate(name) => write!(f, "certificate:{name}"),
             Self::Token(name) => write!(f, "token:{name}"),
-            Self::Door(name) => write!(f, "door:{name}"),
+            Self::Protocol(name) => write!(f, "door:{name}"),
         }
     }
 }
@@ -179,7 +179,7 @@ impl WhoPattern {
             Self::Address(range) => who.address.is_some_and(|address| range.has(address)),
             Self::Certificate(name) => who.certified.is_some_and(|certified| name.matches(certified)),
             Self::Token(name) => who.token.is_some_and(|token| wildcard::matches(name, token.as_bytes())),
-            Self::Door(name) => who.door == Some(name),
+            Self::Protocol(name) => who.protocol == Some(name),
         }
     }
 
@@ -190,7 +190,7 @@ impl WhoPattern {
             (Self::Address(wide), Self::Address(narrow)) => wide.covers(narrow),
             (Self::Certificate(wide), Self::Certificate(narrow)) => wide.covers(narrow),
             (Self::Token(wide), Self::Token(narrow)) => wildcard::covers(wide, narrow),
-            (Self::Door(one), Self::Door(other)) => one == other,
+            (Self::Protocol(one), Self::Protocol(other)) => one == other,
             _ => false,
         }
     }

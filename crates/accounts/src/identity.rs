@@ -10,7 +10,7 @@ use crate::CertifiedName;
 pub struct Identity {
     certified: OnceLock<Arc<CertifiedName>>,
     token: OnceLock<Arc<str>>,
-    door: OnceLock<&'static str>,
+    protocol: OnceLock<&'static str>,
 }
 
 impl Identity {
@@ -28,8 +28,8 @@ impl Identity {
 
     /// The door that it is itself: what comes there has no client of ours behind it.
     #[must_use]
-    pub fn door(&self) -> Option<&'static str> {
-        self.door.get().copied()
+    pub fn protocol(&self) -> Option<&'static str> {
+        self.protocol.get().copied()
     }
 
     /// It has shown a certificate. False if it had shown one before: that counts.
@@ -43,7 +43,7 @@ impl Identity {
     }
 
     /// It is no client but a door.
-    pub fn note_door(&self, name: &'static str) -> bool {
-        self.door.set(name).is_ok()
+    pub fn note_protocol(&self, name: &'static str) -> bool {
+        self.protocol.set(name).is_ok()
     }
 }

@@ -10,6 +10,12 @@
 //!
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
+//!
+//! # Adding a limit
+//!
+//! A row of `resources!` has its key in the configuration. By hand: its limit and what every address is granted in `ceilings`
+//! (`crates/service/src/start/limits.rs`), and `check_nothing_is_kept` of the simulation. The compiler asks for two counters
+//! (`Counter::of_refusal`). The owner claims it with `Account::charge` before anything is allocated, and the `Charge` stays with the thing.
 
 mod certified;
 mod identity;
@@ -67,7 +73,7 @@ resources! {
     /// Octets of requests that administration has and has not answered.
     RequestBytes = "octets of administrative requests", "limits.memory_bytes";
     /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
-    KeptBytes = "octets kept", "limits.memory_bytes";
+    RetainedBytes = "octets kept", "limits.memory_bytes";
     /// Event channels.
     Channels = "channels", "";
     /// Proxies, of all channels.
@@ -137,7 +143,7 @@ impl Amounts {
 /// The limit of each resource, and what shares follow from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceilings {
-    share_percent: u8,
+    client_percent: u8,
     limits: [Ceiling; COUNT],
 }
 
@@ -151,8 +157,8 @@ impl Ceilings {
     /// No limits as yet, and shares of so many percent (1 to 100): what one address may have of each resource while no other
     /// has any of it. 100 leaves it without a share.
     #[must_use]
-    pub const fn new(share_percent: u8) -> Self {
-        Self { share_percent, limits: [Ceiling { limit: u64::MAX, minimum: 0 }; COUNT] }
+    pub const fn new(client_percent: u8) -> Self {
+        Self { client_percent, limits: [Ceiling { limit: u64::MAX, minimum: 0 }; COUNT] }
     }
 
     /// Limits one resource. Every address may have `minimum` of it whatever its share.
@@ -172,13 +178,13 @@ impl Ceilings {
 
     /// Whether a claimant may have so much, where so much is left besides.
     fn is_fair(&self, has: u64, left: u64) -> bool {
-        let percent = u128::from(self.share_percent);
+        let percent = u128::from(self.client_percent);
         u128::from(has) * (100_u128.saturating_sub(percent)) <= percent * u128::from(left)
     }
 
     /// The most that may be had besides, where so much is left for everybody.
     fn fair_part(&self, left: u64) -> u64 {
-        let percent = u128::from(self.share_percent);
+        let percent = u128::from(self.client_percent);
         let part = (percent * u128::from(left)).checked_div(100_u128.saturating_sub(percent));
         part.and_then(|part| u64::try_from(part).ok()).unwrap_or(u64::MAX)
     }
@@ -447,7 +453,7 @@ impl Charge {
     }
 
     /// Makes it what there is by now, which cannot be refused any more: beyond share and limit if need be.
-    pub fn settle(&mut self, amount: u64) {
+    pub fn adjust(&mut self, amount: u64) {
         match amount.checked_sub(self.amount) {
             Some(more) => self.account.take_anyway(self.resource, more),
             None => self.account.give(self.resource, self.amount - amount),

@@ -6,8 +6,8 @@ fn ip(last: u8) -> IpAddr {
     IpAddr::from([127, 0, 0, last])
 }
 
-fn accounts(share_percent: u8, limit: u64, minimum: u64) -> Arc<Accounts> {
-    Accounts::new(Ceilings::new(share_percent).with(Resource::Proxies, limit, minimum))
+fn accounts(client_percent: u8, limit: u64, minimum: u64) -> Arc<Accounts> {
+    Accounts::new(Ceilings::new(client_percent).with(Resource::Proxies, limit, minimum))
 }
 
 /// Takes one after the other until that is refused.
@@ -22,7 +22,7 @@ fn take_all(account: &Account) -> (u64, Spent) {
 }
 
 const LIMIT: Spent = Spent { resource: Resource::Proxies, by: SpentBy::All };
-const SHARE: Spent = Spent { resource: Resource::Proxies, by: SpentBy::Client };
+const CLIENT_LIMIT: Spent = Spent { resource: Resource::Proxies, by: SpentBy::Client };
 
 #[test]
 fn an_address_that_is_alone_gets_its_percentage_and_the_next_still_finds_room() {
@@ -34,7 +34,7 @@ fn an_address_that_is_alone_gets_its_percentage_and_the_next_still_finds_room() 
         let taken: u64 = connections.iter().map(|connection| take_all(connection).0).sum();
         assert!((alone - 1..=alone).contains(&taken), "{percent}: {taken}");
         let (other, spent) = take_all(&addresses.open(ip(2)));
-        assert!(other > 0 && spent == SHARE, "{percent}: {other}, {spent}");
+        assert!(other > 0 && spent == CLIENT_LIMIT, "{percent}: {other}, {spent}");
     }
 }
 
@@ -60,7 +60,7 @@ fn one_connection_cannot_take_all_that_its_address_may_have() {
     let (greedy, modest) = (addresses.open(ip(1)), addresses.open(ip(1)));
     let (taken, spent) = take_all(&greedy);
     // Three times what is left to the address, which may have three times what is left to all: 9/13.
-    assert_eq!((taken, spent), (900, SHARE));
+    assert_eq!((taken, spent), (900, CLIENT_LIMIT));
     assert!(take_all(&modest).0 >= 50);
 }
 
@@ -80,7 +80,7 @@ fn each_address_has_its_minimum_whatever_its_share() {
     }
     assert_eq!(all[0].take(Resource::Proxies, 1), Err(LIMIT));
     all[1].give(Resource::Proxies, 10);
-    assert_eq!(all[0].take(Resource::Proxies, 1), Err(SHARE));
+    assert_eq!(all[0].take(Resource::Proxies, 1), Err(CLIENT_LIMIT));
 }
 
 #[test]

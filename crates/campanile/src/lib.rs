@@ -24,7 +24,7 @@ pub mod time;
 mod typed;
 mod types;
 
-pub use client::{Fate, Gap, Loss, Tally};
+pub use client::{Fate, Gap, Loss, PublisherCounters};
 pub use declared::Declared;
 pub use derive::Event;
 pub use dynamic::Dynamic;

@@ -118,7 +118,8 @@ pub struct DdsSettings {
     pub priority: i32,
     /// Milliseconds in which participants find each other: consumers are ready, and the first event of a type is published, no
     /// earlier after the program began to take part. Default 300.
-    pub settle_ms: u32,
+    #[serde(alias = "settle_ms")]
+    pub discovery_ms: u32,
     /// Event domains and the DDS domains for them, 0 to 232, no two alike. Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub domains: BTreeMap<String, u16>,
@@ -145,7 +146,7 @@ impl Default for DdsSettings {
             deadline_ms: 0,
             lifespan_ms: 0,
             priority: 0,
-            settle_ms: 300,
+            discovery_ms: 300,
             partitions: BTreeMap::new(),
         }
     }

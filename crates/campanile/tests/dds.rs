@@ -122,8 +122,8 @@ fn a_publisher_that_outruns_its_reader_waits_and_nothing_is_lost() {
             let speed = f64::from_ne_bytes(came.cdr[..8].try_into().unwrap());
             assert!((speed - f64::from(number)).abs() < 0.5, "{speed} where {number} is due");
         }
-        let tally = publishing.join().unwrap();
-        assert_eq!((tally.published, tally.confirmed), (5000, 5000));
+        let counters = publishing.join().unwrap();
+        assert_eq!((counters.published, counters.confirmed), (5000, 5000));
     });
     let raw = RawSupplier::new("Many", &settings).unwrap();
     let told = raw.publish(&wind, &[0; 3]).unwrap_err();

@@ -222,14 +222,14 @@ fn exit() {
             (0..1000_u16).for_each(|number| _ = publisher.publish(&wind(number.into())).unwrap());
             publisher
         };
-        let tally = publish().close();
-        assert_eq!((tally.published, tally.confirmed), (1000, 1000));
+        let counters = publish().close();
+        assert_eq!((counters.published, counters.confirmed), (1000, 1000));
         let Some(service) = service else { continue };
         // And with a service that goes meanwhile: what is not known is reported.
         let publisher = publish();
         drop(service);
-        let tally = publisher.close_within(Duration::from_secs(1)).unwrap();
-        assert_eq!(tally.published, 1000);
-        assert_eq!(tally.unsettled(), 0, "{tally:?}");
+        let counters = publisher.close_within(Duration::from_secs(1)).unwrap();
+        assert_eq!(counters.published, 1000);
+        assert_eq!(counters.outstanding(), 0, "{counters:?}");
     }
 }

@@ -256,8 +256,8 @@ fn many_events_arrive_in_order_and_are_all_confirmed() {
     for number in 1..10_000 {
         assert_eq!(events.next().unwrap(), event(number));
     }
-    let tally = publisher.close();
-    assert_eq!((tally.published, tally.confirmed), (10_000, 10_000));
+    let counters = publisher.close();
+    assert_eq!((counters.published, counters.confirmed), (10_000, 10_000));
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn events_that_may_wait_long_are_not_sent_while_answers_are_taken_in() {
     publisher.publish(&Rain { mm: 1 }).unwrap();
     publisher.flush();
     publisher.publish(&Rain { mm: 3 }).unwrap();
-    testing::wait_until("the answer to the first to be taken in", || publisher.tally().confirmed == 1);
+    testing::wait_until("the answer to the first to be taken in", || publisher.counters().confirmed == 1);
     // What was gathered is still here: another event overtakes it.
     supplier.publish(&Rain { mm: 2 }).unwrap();
     assert_eq!(publisher.close().confirmed, 2);

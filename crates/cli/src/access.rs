@@ -154,7 +154,8 @@ fn described(rules: &Rules, rule: RuleNumber) -> String {
 struct Listed {
     rules: Vec<String>,
     tokens: Vec<String>,
-    remarks: Vec<String>,
+    #[serde(rename = "remarks")]
+    warnings: Vec<String>,
 }
 
 fn ls(options: &AccessLsOptions) -> Result<(), Failure> {
@@ -163,7 +164,7 @@ fn ls(options: &AccessLsOptions) -> Result<(), Failure> {
     let listed = Listed {
         rules: rules.as_ref().map(text).unwrap_or_default(),
         tokens: config.tokens.keys().cloned().collect(),
-        remarks: config.access_remarks(),
+        warnings: config.access_warnings(),
     };
     if options.json {
         return print_json(&listed);
@@ -175,6 +176,6 @@ fn ls(options: &AccessLsOptions) -> Result<(), Failure> {
     if rules.is_some() {
         shown.push_str("what none speaks of is denied\n");
     }
-    listed.remarks.iter().for_each(|remark| shown.push_str(&format!("warning: {remark}\n")));
+    listed.warnings.iter().for_each(|warning| shown.push_str(&format!("warning: {warning}\n")));
     print(&shown)
 }

@@ -6,9 +6,9 @@ mod check;
 mod configure;
 mod context;
 mod dead;
+mod history;
 mod measure;
 mod operate;
-mod past;
 mod plan;
 mod publish;
 mod server;
@@ -23,9 +23,9 @@ pub(crate) use configure::{
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection};
+pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
-pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
 pub(crate) use server::{ChannelArg, ServerOptions, service_of};
@@ -288,10 +288,10 @@ pub(crate) enum Command {
     #[command(after_help = measure::LATENCY_EXAMPLES)]
     Latency(LatencyOptions),
     /// Keep a channel's events in a file
-    #[command(after_help = past::RECORD_EXAMPLES)]
+    #[command(after_help = history::RECORD_EXAMPLES)]
     Record(RecordOptions),
     /// Publish again what was recorded, or a channel's past
-    #[command(after_help = past::REPLAY_EXAMPLES)]
+    #[command(after_help = history::REPLAY_EXAMPLES)]
     Replay(ReplayOptions),
     /// Publish and subscribe by the small protocol, over UDP or TCP, with or without a service
     #[command(subcommand, after_help = tempo::EXAMPLES)]

@@ -3,7 +3,7 @@
 use crate::args::{CheckOptions, Threshold};
 use crate::channels;
 use crate::failure::Failure;
-use crate::info::standing::Standing;
+use crate::info::status::ConsumerStatus;
 use crate::show;
 use crate::statistics::Statistics;
 use client::{InvokeError, Orb};
@@ -81,7 +81,7 @@ impl Figure {
 /// Says how the service stands, and with which status to end.
 pub(crate) fn run(options: &CheckOptions) -> ExitCode {
     let (state, text) = match examine(options) {
-        Ok(told) => told,
+        Ok(reported) => reported,
         Err((state, why)) => (state, format!("CAMPANILE {} - {}\n", state.word(), why.replace(['|', '\n'], " "))),
     };
     // The reader may have gone; the status is what counts.
@@ -109,18 +109,18 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     })?;
     statistics.check_channel(&options.server, channel).map_err(|error| failed(&error))?;
     // Another service has no such object.
-    let told = |error: InvokeError| match error.object_is_gone() || error.is("BAD_OPERATION") {
+    let reported = |error: InvokeError| match error.object_is_gone() || error.is("BAD_OPERATION") {
         true => (State::Unknown, format!("the service at {} does not tell: it is not Campanile", statistics.address)),
         false => failed(&error),
     };
-    let before = statistics.consumers().map_err(told)?;
+    let before = statistics.consumers().map_err(reported)?;
     let answered = began.elapsed();
     let (nobody, clock) = mpsc::channel::<()>();
     let _ = clock.recv_timeout(options.interval);
     drop(nobody);
-    let now = statistics.consumers().map_err(told)?;
+    let now = statistics.consumers().map_err(reported)?;
     let oldest = oldest(&statistics, channel);
-    let keep = |all: Vec<Standing>| -> Vec<Standing> {
+    let keep = |all: Vec<ConsumerStatus>| -> Vec<ConsumerStatus> {
         all.into_iter().filter(|consumer| channel.is_none_or(|channel| channel == consumer.channel)).collect()
     };
     let (before, now) = (keep(before), keep(now));
@@ -132,37 +132,37 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     Ok(tell(options, &figures, &now))
 }
 
-fn is_slow(consumer: &Standing, options: &CheckOptions) -> bool {
+fn is_slow(consumer: &ConsumerStatus, options: &CheckOptions) -> bool {
     let is_stuck = matches!(consumer.state.as_str(), "failing" | "socket full") && consumer.backlog_events > 0;
     is_stuck || consumer.backlog_events >= options.slow_events
 }
 
 fn figures(
     options: &CheckOptions,
-    (before, now): (&[Standing], &[Standing]),
+    (before, now): (&[ConsumerStatus], &[ConsumerStatus]),
     (oldest, dead_letters): (Option<f64>, Option<u64>),
     answered: f64,
 ) -> Vec<Figure> {
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
     let number = |value: u64| value as f64;
-    let count = |test: &dyn Fn(&&Standing) -> bool| number(now.iter().filter(test).count() as u64);
-    let dropped_before = |consumer: &Standing| {
-        let same = |other: &&Standing| (other.channel, other.proxy) == (consumer.channel, consumer.proxy);
+    let count = |test: &dyn Fn(&&ConsumerStatus) -> bool| number(now.iter().filter(test).count() as u64);
+    let dropped_before = |consumer: &ConsumerStatus| {
+        let same = |other: &&ConsumerStatus| (other.channel, other.proxy) == (consumer.channel, consumer.proxy);
         before.iter().find(same).map_or(consumer.dropped, |before| before.dropped)
     };
     let dropped: u64 = now.iter().map(|consumer| consumer.dropped.saturating_sub(dropped_before(consumer))).sum();
     let dropped_in_all: u64 = now.iter().map(|consumer| consumer.dropped).sum();
     let backlog: u64 = now.iter().map(|consumer| consumer.backlog_events).sum();
     let octets: u64 = now.iter().map(|consumer| consumer.backlog_bytes).sum();
-    let (slow, held) = (count(&|consumer| is_slow(consumer, options)), count(&|consumer| consumer.holds.is_some()));
+    let (slow, blocked) = (count(&|consumer| is_slow(consumer, options)), count(&|consumer| consumer.holds.is_some()));
     let unreachable = count(&|consumer| consumer.unreachable_s.is_some());
     let plain = |label, value, unit| Figure { label, value, unit, threshold: None, said: String::new() };
     let mut figures = vec![
         Figure { threshold: Some(options.slow), said: format!("{slow} slow"), ..plain("slow", slow, "") },
         Figure {
-            threshold: Some(options.held),
-            said: format!("suppliers are held for {held}"),
-            ..plain("held", held, "")
+            threshold: Some(options.blocked),
+            said: format!("suppliers are held for {blocked}"),
+            ..plain("held", blocked, "")
         },
         Figure {
             threshold: Some(options.unreachable),
@@ -203,7 +203,7 @@ fn figures(
     figures
 }
 
-fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[Standing]) -> (State, String) {
+fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]) -> (State, String) {
     let state = figures.iter().map(Figure::state).max().unwrap_or(State::Ok);
     let wrong: Vec<&str> =
         figures.iter().filter(|figure| figure.state() > State::Ok).map(|figure| figure.said.as_str()).collect();
@@ -257,9 +257,9 @@ fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
     let ages = names.into_iter().filter_map(|name| {
         let write = |writer: &mut Writer<'_>| writer.string(&name);
-        let told = monitor.invoke("get_statistic", write).ok()?.read("get_statistic", read_last).ok()??;
+        let reported = monitor.invoke("get_statistic", write).ok()?.read("get_statistic", read_last).ok()??;
         // 0 means that nothing waits.
-        Some(if told > 0.0 { (now - told).max(0.0) } else { 0.0 })
+        Some(if reported > 0.0 { (now - reported).max(0.0) } else { 0.0 })
     });
     ages.reduce(f64::max)
 }
@@ -296,20 +296,26 @@ mod tests {
         }
     }
 
-    fn told(line: &str, before: &[Standing], now: &[Standing], oldest: Option<f64>) -> (State, String) {
+    fn reported(line: &str, before: &[ConsumerStatus], now: &[ConsumerStatus], oldest: Option<f64>) -> (State, String) {
         let options = options(line);
         let figures = figures(&options, (before, now), (oldest, None), 0.012);
         tell(&options, &figures, now)
     }
 
-    fn consumer(proxy: u32, backlog_events: u64, dropped: u64) -> Standing {
-        Standing { proxy, backlog_events, dropped, name: format!("consumer {proxy}"), ..Standing::default() }
+    fn consumer(proxy: u32, backlog_events: u64, dropped: u64) -> ConsumerStatus {
+        ConsumerStatus {
+            proxy,
+            backlog_events,
+            dropped,
+            name: format!("consumer {proxy}"),
+            ..ConsumerStatus::default()
+        }
     }
 
     #[test]
     fn thresholds_are_reached_by_what_they_say() {
         let well = [consumer(1, 999, 3)];
-        let (state, text) = told("--oldest 5,10", &well, &well, Some(4.5));
+        let (state, text) = reported("--oldest 5,10", &well, &well, Some(4.5));
         assert_eq!(state, State::Ok);
         assert_eq!(
             text,
@@ -317,21 +323,21 @@ mod tests {
              dropped=0;1;;0 dropped_total=3c;;;0 backlog_octets=0B;;;0 consumers=1;;;0 time=0.012s;;;0\n"
         );
         let slow = [consumer(1, 1_000, 5), consumer(2, 0, 0)];
-        let (state, text) = told("--slow 1,2", &well, &slow, None);
+        let (state, text) = reported("--slow 1,2", &well, &slow, None);
         assert_eq!(state, State::Warning);
         assert!(text.starts_with("CAMPANILE WARNING - 1 slow, 2 dropped in 1s | slow=1;1;2;0 "), "{text}");
         assert!(text.ends_with("\nconsumer 1: , 1,000 wait\n"), "{text}");
-        assert_eq!(told("--slow 1,1", &well, &slow, None).0, State::Critical);
-        assert_eq!(told("--slow 2 --dropped 3", &well, &slow, None).0, State::Ok);
-        assert_eq!(told("--slow 2 --dropped 3 --oldest 5,10", &well, &slow, Some(10.0)).0, State::Critical);
-        let failing = [Standing { state: "failing".into(), ..consumer(1, 1, 0) }];
-        assert_eq!(told("", &failing, &failing, None).0, State::Warning);
-        let gone = [Standing { state: "active".into(), unreachable_s: Some(75), ..consumer(1, 0, 0) }];
-        let (state, text) = told("", &gone, &gone, None);
+        assert_eq!(reported("--slow 1,1", &well, &slow, None).0, State::Critical);
+        assert_eq!(reported("--slow 2 --dropped 3", &well, &slow, None).0, State::Ok);
+        assert_eq!(reported("--slow 2 --dropped 3 --oldest 5,10", &well, &slow, Some(10.0)).0, State::Critical);
+        let failing = [ConsumerStatus { state: "failing".into(), ..consumer(1, 1, 0) }];
+        assert_eq!(reported("", &failing, &failing, None).0, State::Warning);
+        let gone = [ConsumerStatus { state: "active".into(), unreachable_s: Some(75), ..consumer(1, 0, 0) }];
+        let (state, text) = reported("", &gone, &gone, None);
         assert_eq!(state, State::Warning);
         assert!(text.starts_with("CAMPANILE WARNING - 1 cannot be reached | "), "{text}");
         assert!(text.ends_with("\nconsumer 1: active, UNREACHABLE for 75 s, 0 wait\n"), "{text}");
-        assert_eq!(told("--unreachable 2", &gone, &gone, None).0, State::Ok);
+        assert_eq!(reported("--unreachable 2", &gone, &gone, None).0, State::Ok);
         for (line, kept, state) in [("", 0, State::Ok), ("", 3, State::Warning), ("--dead-letters 4", 3, State::Ok)] {
             let options = options(line);
             let (found, text) = tell(&options, &figures(&options, (&well, &well), (None, Some(kept)), 0.012), &well);
@@ -342,8 +348,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_add_performance_data() {
-        let odd = [Standing { name: "a | x=1\nb".into(), ..consumer(1, 2_000, 0) }];
-        let (_, text) = told("", &odd, &odd, None);
+        let odd = [ConsumerStatus { name: "a | x=1\nb".into(), ..consumer(1, 2_000, 0) }];
+        let (_, text) = reported("", &odd, &odd, None);
         assert_eq!(text.matches('|').count(), 1, "{text}");
         assert_eq!(text.lines().count(), 2, "{text}");
     }

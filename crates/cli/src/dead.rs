@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 /// Octets of the shortest `DeadLetterStatistic`.
-const LETTER_BYTES_MIN: usize = 64;
+const DEAD_LETTER_BYTES_MIN: usize = 64;
 /// Those that are named in one request.
 const NAMED_MAX: usize = 256;
 
@@ -175,7 +175,7 @@ impl Statistics {
                 w.u32(behind.1);
             };
             let more = self.object.invoke(OPERATION, write)?.read(OPERATION, |reader| {
-                let count = reader.seq_len(LETTER_BYTES_MIN)?;
+                let count = reader.seq_len(DEAD_LETTER_BYTES_MIN)?;
                 (0..count).map(|_| DeadLetter::read(reader)).collect::<Result<Vec<_>, ReadError>>()
             })?;
             let last = more.last().map(|letter| (letter.number, letter.proxy));

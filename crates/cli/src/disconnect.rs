@@ -111,11 +111,11 @@ impl Known {
 
 /// All clients that the service reports.
 fn all(statistics: &Statistics) -> Result<Vec<Known>, InvokeError> {
-    let consumers = statistics.consumers()?.into_iter().map(|standing| {
-        let described = standing.client().map(str::to_owned).unwrap_or_default();
+    let consumers = statistics.consumers()?.into_iter().map(|status| {
+        let described = status.client().map(str::to_owned).unwrap_or_default();
         let address = described.split(' ').next().unwrap_or_default().to_owned();
-        let description = format!("consumer  {}  {}", clean(&described), standing.describe());
-        let client = Client { channel: standing.channel, proxy: standing.proxy, description };
+        let description = format!("consumer  {}  {}", clean(&described), status.describe());
+        let client = Client { channel: status.channel, proxy: status.proxy, description };
         Known { client, address, unheard_ms: None }
     });
     let suppliers = statistics.suppliers()?.into_iter().map(|supplier| {

@@ -5,7 +5,7 @@
 
 mod history;
 mod people;
-pub(crate) mod standing;
+pub(crate) mod status;
 mod text;
 
 use crate::args::InfoOptions;
@@ -20,7 +20,7 @@ use client::notify::{
 use client::{InvokeError, Orb};
 use giop::value::AnyValue;
 use history::History;
-use standing::Standing;
+use status::ConsumerStatus;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ struct Info {
     history: Option<History>,
     admins: Vec<Admin>,
     /// Whether the service reported how its consumers stand.
-    has_standings: bool,
+    has_statuses: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ struct Proxy {
     qos: Vec<Property>,
     filtering: Filtering,
     /// How its consumer stands.
-    standing: Option<Standing>,
+    status: Option<ConsumerStatus>,
     supplier: Option<Supplier>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<(), Failure> {
 
 /// A walk through one channel.
 struct Walk {
-    standings: Option<Vec<Standing>>,
+    statuses: Option<Vec<ConsumerStatus>>,
     suppliers: Vec<Supplier>,
     filter_timeout: Duration,
     offered: Option<Vec<EventType>>,
@@ -127,11 +127,11 @@ impl Walk {
         let address = object.connect()?;
         let (channel, id) = find_channel(&object, channel)?;
         let number = statistics::number(&channel, id);
-        let standings = standing::read(&orb, &address, number);
+        let statuses = status::read(&orb, &address, number);
         let mut suppliers = suppliers(&orb, &address).unwrap_or_default();
         suppliers.retain(|supplier| supplier.channel == number);
         let filter_timeout = options.server.timeout.min(FILTER_TIMEOUT_MAX);
-        let mut walk = Self { standings, suppliers, filter_timeout, offered: None, subscribed: None };
+        let mut walk = Self { statuses, suppliers, filter_timeout, offered: None, subscribed: None };
         let qos = if_offered(channel.get_qos())?.unwrap_or_default();
         let mut admins = walk.consumer_admins(&channel, &qos)?;
         admins.extend(walk.supplier_admins(&channel, &qos)?);
@@ -147,7 +147,7 @@ impl Walk {
             admins,
             offered: walk.offered,
             subscribed: walk.subscribed,
-            has_standings: walk.standings.is_some(),
+            has_statuses: walk.statuses.is_some(),
         })
     }
 
@@ -212,8 +212,8 @@ impl Walk {
             lifetime: self.mapping(proxy.lifetime_filter())?,
         };
         let qos = differing(if_offered(proxy.get_qos())?.unwrap_or_default(), above);
-        let standing = self.standings.as_ref().and_then(|all| all.iter().find(|standing| standing.is_of(id)).cloned());
-        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing, supplier: None })
+        let status = self.statuses.as_ref().and_then(|all| all.iter().find(|status| status.is_of(id)).cloned());
+        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, status, supplier: None })
     }
 
     fn proxy_consumer(&mut self, id: i32, proxy: &ProxyConsumer, above: &[Property]) -> Result<Proxy, InvokeError> {
@@ -224,7 +224,7 @@ impl Walk {
         let filtering = Filtering { filters, ..Filtering::default() };
         let qos = differing(if_offered(proxy.get_qos())?.unwrap_or_default(), above);
         let supplier = self.suppliers.iter().find(|supplier| u32::try_from(id) == Ok(supplier.proxy)).cloned();
-        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, standing: None, supplier })
+        Ok(Proxy { id, kind: proxy.my_type()?, qos, filtering, status: None, supplier })
     }
 
     fn filters(
@@ -272,17 +272,17 @@ fn differing(mut properties: Vec<Property>, above: &[Property]) -> Vec<Property>
 
 #[cfg(test)]
 mod tests {
-    use super::standing::Drops;
+    use super::status::Drops;
     use super::*;
     use client::notify::ConstraintExp;
 
-    fn standing() -> Standing {
+    fn status() -> ConsumerStatus {
         let drops = |name: &str, reason: &str, events| Drops {
             event_type: EventType::new("Telescope", name),
             reason: reason.into(),
             events,
         };
-        Standing {
+        ConsumerStatus {
             channel: 3,
             proxy: 2,
             name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
@@ -320,7 +320,7 @@ mod tests {
             kind: ProxyType::PullAny,
             qos: Vec::new(),
             filtering: Filtering::default(),
-            standing: None,
+            status: None,
             supplier: Some(supplier),
         }
     }
@@ -346,7 +346,7 @@ mod tests {
                 priority: Some(MappingInfo { contents: Ok((0_i16.into(), vec![mapping])) }),
                 lifetime: None,
             },
-            standing: Some(standing()),
+            status: Some(status()),
             supplier: None,
         };
         let filter = FilterInfo { id: 1, contents: Ok(("EXTENDED_TCL".into(), constraints)) };
@@ -374,7 +374,7 @@ mod tests {
                 admin(Side::Suppliers, FilterGroupOperator::Or, Filtering::default(), supplier()),
             ],
             history: Some(History::of(41, 50)),
-            has_standings: true,
+            has_statuses: true,
         }
     }
 

@@ -352,10 +352,10 @@ fn write_json_client(out: &mut String, client: Option<&Connected>) {
     let _ = write!(out, ",\"connected\":{}", !matches!(client, Connected::Nobody));
     match client {
         Connected::Nobody => {}
-        Connected::Consumer(standing) => {
+        Connected::Consumer(status) => {
             out.push_str(",\"consumer\":");
-            json::text(out, standing.client().unwrap_or_default());
-            standing.write_state(out);
+            json::text(out, status.client().unwrap_or_default());
+            status.write_state(out);
         }
         Connected::Supplier(supplier) => supplier.write_json(out),
     }
@@ -374,15 +374,15 @@ fn write_json_details(out: &mut String, details: Option<&Details>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::info::standing::Standing;
+    use crate::info::status::ConsumerStatus;
 
     fn service() -> Service {
-        let standing = Standing {
+        let status = ConsumerStatus {
             name: "consumer proxy 1 of channel 0 (10.0.0.7:4711 a)".into(),
             state: "active".into(),
-            ..Standing::default()
+            ..ConsumerStatus::default()
         };
-        let client = |id| if id == 1 { Connected::Consumer(standing.clone()) } else { Connected::Nobody };
+        let client = |id| if id == 1 { Connected::Consumer(status.clone()) } else { Connected::Nobody };
         let proxy = |id| Proxy { id, kind: ProxyType::PushStructured, client: Some(client(id)), details: None };
         let admin = |id, proxies| Admin { id, operator: FilterGroupOperator::And, details: None, proxies };
         let channel = |id, details| Channel {

@@ -106,7 +106,7 @@ fn report(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> Json {
         "feasible": match analysis.outcome {
             Outcome::Feasible => Json::Bool(true),
             Outcome::Infeasible => Json::Bool(false),
-            Outcome::Undecided(_) => Json::Null,
+            Outcome::Inconclusive(_) => Json::Null,
         },
         "explanation": analysis.explain(activities),
         "utilisation": analysis.utilisation,

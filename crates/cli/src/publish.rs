@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Event types of which the summary tells each.
-const TYPES_TOLD_MAX: usize = 4;
+const TYPES_LISTED_MAX: usize = 4;
 
 /// Lines read ahead of the service.
 const LINES_AHEAD: usize = 64;
@@ -58,25 +58,25 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
         maker: &maker,
         supplier: &supplier,
         waiter: &waiter,
-        tally: Tally::default(),
+        counters: Counters::default(),
         pace: Pace::new(options.rate),
     };
     let outcome = run.publish(lines);
-    let tally = Tally { reconnections: supplier.reconnections(), ..run.tally };
+    let counters = Counters { reconnections: supplier.reconnections(), ..run.counters };
     let took = started.elapsed();
     let farewell = supplier.close();
-    if says_nothing(options) && tally.published == 1 {
+    if says_nothing(options) && counters.published == 1 {
         eprintln!(
             "published 1 event of type {} without any field; `campanile pub --type Weather/Wind speed=12.5` gives it a type \
              and fields, --help has more",
             maker.event_type().join("/")
         );
-    } else if tally.published != 1
-        || tally.unconfirmed + tally.reconnections > 0
+    } else if counters.published != 1
+        || counters.unconfirmed + counters.reconnections > 0
         || lines_are_read(options)
         || io::stderr().is_terminal()
     {
-        eprintln!("{}", tally.summary(took, lines_are_read(options)));
+        eprintln!("{}", counters.summary(took, lines_are_read(options)));
     }
     let farewell = match farewell {
         // A service that is away has lost the proxy, too.
@@ -106,7 +106,7 @@ impl PubOptions {
 
 /// What became of the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct Counters {
     published: u64,
     /// Of which types those are.
     sent: Sent,
@@ -119,7 +119,7 @@ struct Tally {
     reconnections: u64,
 }
 
-impl Tally {
+impl Counters {
     /// Counts an event that the service has taken.
     fn count(&mut self, event: &Outgoing) {
         self.published += 1;
@@ -165,7 +165,7 @@ pub(crate) struct Sent {
 impl Sent {
     /// Counts an event of a type.
     pub(crate) fn count(&mut self, type_name: String) {
-        let has_room = self.types.len() < TYPES_TOLD_MAX;
+        let has_room = self.types.len() < TYPES_LISTED_MAX;
         match self.types.entry(type_name) {
             Entry::Occupied(known) => *known.into_mut() += 1,
             Entry::Vacant(new) if has_room => _ = new.insert(1),
@@ -176,7 +176,7 @@ impl Sent {
     /// How many there were, and of which types.
     pub(crate) fn summary(&self, took: Duration) -> String {
         let published = self.types.values().sum::<u64>() + self.of_other_types;
-        Tally { published, sent: self.clone(), ..Tally::default() }.summary(took, false)
+        Counters { published, sent: self.clone(), ..Counters::default() }.summary(took, false)
     }
 
     /// Of which types they were.
@@ -225,7 +225,7 @@ struct Run<'r> {
     maker: &'r Maker<'r>,
     supplier: &'r SimpleSupplier,
     waiter: &'r Waiter,
-    tally: Tally,
+    counters: Counters,
     pace: Pace,
 }
 
@@ -234,14 +234,14 @@ impl Run<'_> {
     fn publish(&mut self, mut lines: Option<Lines>) -> Result<(), Failure> {
         let options = self.options;
         loop {
-            if lines.is_none() && options.count > 0 && self.tally.published == options.count {
+            if lines.is_none() && options.count > 0 && self.counters.published == options.count {
                 return Ok(());
             }
             if self.is_stopped_within(self.pace.wait()) {
                 return interrupted(options);
             }
             let event = match &mut lines {
-                None => self.maker.build(self.tally.published + self.tally.unconfirmed + 1, None)?,
+                None => self.maker.build(self.counters.published + self.counters.unconfirmed + 1, None)?,
                 Some(lines) => match self.next_of(lines)? {
                     Next::Event(event) => *event,
                     Next::End => return Ok(()),
@@ -249,7 +249,7 @@ impl Run<'_> {
                 },
             };
             match self.send(&event) {
-                Ok(()) => self.tally.count(&event),
+                Ok(()) => self.counters.count(&event),
                 Err(error) if options.goes_on() && is_of_an_outage(&error) => {
                     eprintln!("campanile: {error}; trying again until Ctrl-C");
                     if !self.gives_up(&error) && self.outlast(&event) {
@@ -282,7 +282,7 @@ impl Run<'_> {
             };
             lines.number += 1;
             if !self.options.json {
-                let number = self.tally.published + self.tally.unconfirmed + 1;
+                let number = self.counters.published + self.counters.unconfirmed + 1;
                 return self.maker.build(number, Some(&line)).map(|event| Next::Event(Box::new(event)));
             }
             if line.trim().is_empty() {
@@ -300,7 +300,7 @@ impl Run<'_> {
         match failure {
             Failure::Message(said) if at.is_some() => Failure::Message(format!("{}: {said}", at.unwrap_or_default())),
             Failure::Message(said) if error.is_connection_failure() && !is_one => {
-                let next = self.tally.published + 1;
+                let next = self.counters.published + 1;
                 let fate = if error.was_not_carried_out() { "was not taken" } else { "may have been taken, or not" };
                 Failure::Message(format!("{said}. Number {next} {fate}, and none behind it was sent"))
             }
@@ -318,7 +318,7 @@ impl Run<'_> {
     /// Counts an event as unconfirmed if its fate is unknown, and gives it up.
     fn gives_up(&mut self, error: &InvokeError) -> bool {
         let is_unknown = !error.was_not_carried_out();
-        self.tally.unconfirmed += u64::from(is_unknown);
+        self.counters.unconfirmed += u64::from(is_unknown);
         is_unknown
     }
 
@@ -326,7 +326,7 @@ impl Run<'_> {
     /// signal came first.
     fn outlast(&mut self, event: &Outgoing) -> bool {
         let began = Instant::now();
-        self.tally.outages += 1;
+        self.counters.outages += 1;
         let mut pause = RETRY_FIRST;
         let stopped = loop {
             if self.is_stopped_within(pause) {
@@ -335,14 +335,14 @@ impl Run<'_> {
             pause = (pause * 2).min(RETRY_MAX);
             match self.send(event) {
                 Ok(()) => {
-                    self.tally.count(event);
+                    self.counters.count(event);
                     break false;
                 }
                 Err(error) if self.gives_up(&error) => break false,
                 Err(_) => {}
             }
         };
-        self.tally.without_service += began.elapsed();
+        self.counters.without_service += began.elapsed();
         if !stopped {
             eprintln!("campanile: the service is back after {:.1} s", began.elapsed().as_secs_f64());
         }
@@ -462,16 +462,16 @@ mod tests {
     #[test]
     fn summary_tells_what_is_not_known_to_have_arrived() {
         let took = Duration::from_secs(2);
-        let all = Tally { published: 10, ..Tally::default() };
+        let all = Counters { published: 10, ..Counters::default() };
         assert_eq!(all.summary(took, false), "published 10 events in 2.000 s (5.00/s)");
         let types = BTreeMap::from([("A/B".to_owned(), 7), ("C/D".to_owned(), 2)]);
-        let typed = Tally { sent: Sent { types, of_other_types: 1 }, unconfirmed: 1, ..all.clone() };
+        let typed = Counters { sent: Sent { types, of_other_types: 1 }, unconfirmed: 1, ..all.clone() };
         assert_eq!(
             typed.summary(took, true),
             "published 10 events in 2.000 s (5.00/s); types 7 A/B, 2 C/D, 1 of others; 11 sent, 10 confirmed"
         );
         let without_service = Duration::from_millis(1500);
-        let some = Tally { unconfirmed: 1, outages: 1, without_service, reconnections: 1, ..all };
+        let some = Counters { unconfirmed: 1, outages: 1, without_service, reconnections: 1, ..all };
         assert_eq!(
             some.summary(took, false),
             "published 10 events in 2.000 s (5.00/s); 1 more sent but not confirmed; without the service once, for 1.5 s in all; \

@@ -43,13 +43,14 @@ pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
         orb: OrbOptions { ..ls::orb_options(&options.server) },
         types: options.selection.types.iter().map(Into::into).collect(),
         constraint: options.selection.constraint.clone(),
-        start_from: Some(options.selection.past.start_from().unwrap_or_else(|| "new".into())),
+        start_from: Some(options.selection.history.start_from().unwrap_or_else(|| "new".into())),
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
     let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
     let mut consumer = connect((options, channel), settings.clone(), &recorder);
-    if options.selection.past.start_from().is_none() && consumer.as_ref().is_err_and(|error| error.is("UnsupportedQoS"))
+    if options.selection.history.start_from().is_none()
+        && consumer.as_ref().is_err_and(|error| error.is("UnsupportedQoS"))
     {
         // A service that keeps no past at all, and numbers nothing.
         consumer = connect((options, channel), ConsumerOptions { start_from: None, ..settings }, &recorder);

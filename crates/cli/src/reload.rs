@@ -73,8 +73,8 @@ fn reload_access(service: &Service, running: &mut Config, read: &Config, done: &
         return;
     }
     match service.reload_access(read) {
-        Ok(remarks) => {
-            remarks.iter().for_each(|remark| log::warn!("{remark}"));
+        Ok(warnings) => {
+            warnings.iter().for_each(|warning| log::warn!("{warning}"));
             running.access.clone_from(&read.access);
             running.tokens.clone_from(&read.tokens);
             if is_new {

@@ -24,11 +24,11 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
     let source: Box<dyn BufRead> = match options.source.parse::<i32>() {
-        Ok(past) => match past_of((options, channel), past, &waiter)? {
+        Ok(replayed) => match history_of((options, channel), replayed, &waiter)? {
             Some(file) => Box::new(BufReader::new(file)),
             None => return Err(Failure::Quiet),
         },
-        Err(_) if options.past.start_from().is_some() => {
+        Err(_) if options.history.start_from().is_some() => {
             return Err(Failure::Usage("--first, --last, --since and --from are for the past of a channel".into()));
         }
         Err(_) if options.source == "-" => Box::new(io::stdin().lock()),
@@ -99,7 +99,7 @@ impl Pace {
 }
 
 /// What a channel has of its past now, in a file without a name. Nothing if a signal came.
-fn past_of(
+fn history_of(
     (options, channel): (&ReplayOptions, Option<i32>),
     channel_id: i32,
     waiter: &Waiter,
@@ -119,7 +119,7 @@ fn past_of(
     let through = Some(last);
     let recorder = Recorder { out, line: String::new(), count: Arc::clone(&count), limit: None, through, wake };
     let recorder = Arc::new(Mutex::new(recorder));
-    let start = options.past.start_from().unwrap_or_else(|| "first".into());
+    let start = options.history.start_from().unwrap_or_else(|| "first".into());
     let consumer = {
         let recorder = Arc::clone(&recorder);
         subscribe_to(options, channel_id, start, move |received| {

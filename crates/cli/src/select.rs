@@ -33,7 +33,7 @@ pub(crate) fn path(text: &str) -> Result<Path, String> {
 pub(crate) enum Field {
     Value(Value),
     /// A number or text that the event does not hold as such.
-    Told(String),
+    Derived(String),
 }
 
 /// The field of an event; `None` if it has none there, or cannot be read.
@@ -42,17 +42,17 @@ pub(crate) fn field(received: &Received<'_>, path: &Path) -> Option<Field> {
         ReceivedBody::Structured(_) => in_structured(&received.event().ok()?, path),
         ReceivedBody::Any(_) => in_any(&received.any().ok()?, path),
     };
-    found.map(Field::Value).or_else(|| told(received, path))
+    found.map(Field::Value).or_else(|| derived(received, path))
 }
 
-fn told(received: &Received<'_>, path: &Path) -> Option<Field> {
+fn derived(received: &Received<'_>, path: &Path) -> Option<Field> {
     let fields = match received.body() {
         ReceivedBody::Structured(reader) => fields_of_structured(reader, 0),
         ReceivedBody::Any(reader) => fields_of_any(reader, 0),
     };
     match fields.field(path, &mut Steps::new(STEPS))? {
         filter::Value::Text(text) => Some(Field::Value(Value::String(text.to_string()))),
-        value => Some(Field::Told(scalar(&value))),
+        value => Some(Field::Derived(scalar(&value))),
     }
 }
 

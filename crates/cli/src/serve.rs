@@ -37,7 +37,7 @@ fn check(options: &ServeOptions) -> Result<(), Failure> {
     let address = sockets.giop.as_ref().and_then(|socket| socket.local_addr().ok());
     Service::check(&config, address).map_err(|error| Failure::Usage(error.to_string()))?;
     Console::check(&config).map_err(|error| Failure::Usage(error.to_string()))?;
-    say(&config.access_remarks().iter().map(|remark| format!("campanile: {remark}\n")).collect::<String>());
+    say(&config.access_warnings().iter().map(|warning| format!("campanile: {warning}\n")).collect::<String>());
     let of = options.config.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
     let channels = match config.channels.len() {
         0 => String::new(),
@@ -88,7 +88,7 @@ fn serve_on(
     let waiter = Waiter::install_for_service().map_err(Failure::message)?;
     let address = sockets.giop.as_ref().and_then(|socket| socket.local_addr().ok());
     let address = address.or_else(|| config.listen_address().ok());
-    let remark = choose_store(&mut config, environment, address).unwrap_or_default();
+    let warning = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
     let mut running = config.clone();
     let service = Service::start_on(config.clone(), sockets).map_err(|error| match error.is_of_configuration() {
@@ -102,8 +102,8 @@ fn serve_on(
     })?;
     begun(&service)?;
     let started = Instant::now();
-    let remarks = service.remarks().iter().map(|remark| format!("campanile: {remark}\n"));
-    let remarks: String = remarks.chain([remark]).collect();
+    let warnings = service.warnings().iter().map(|warning| format!("campanile: {warning}\n"));
+    let warnings: String = warnings.chain([warning]).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let others = other_places(&service, console.as_ref());
     let kept =
@@ -112,8 +112,8 @@ fn serve_on(
     // The receiver may be gone if the command is ending.
     service.when_announced(move || drop(announced.send(Wake::Done)));
     let asked = waiter.sender();
-    service.when_asked_to_stop(move || drop(asked.send(Wake::Signal)));
-    say(&remarks);
+    service.on_shutdown_request(move || drop(asked.send(Wake::Signal)));
+    say(&warnings);
     // A service with an outside naming service can be called before it has its name there.
     supervisor.tell_status(&["READY=1"], &format!("serves at {address}"));
     supervisor.watch(service.liveness());
@@ -151,7 +151,7 @@ fn serve_on(
     let undone = service.drain(limit);
     drop(console);
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
-    if undone.is_loss() { Err(Failure::Undelivered(told(&undone))) } else { Ok(()) }
+    if undone.is_loss() { Err(Failure::Undelivered(loss_text(&undone))) } else { Ok(()) }
 }
 
 /// Has a panic of any thread logged and end the process by SIGABRT: a service that lost a thread would be half dead, and its
@@ -179,7 +179,7 @@ fn panicked(panic: &PanicHookInfo<'_>) -> String {
 }
 
 /// What was lost, in a sentence.
-fn told(undone: &Undone) -> String {
+fn loss_text(undone: &Undone) -> String {
     let Undone { events, suspended, consumers } = *undone;
     let of_suspended = match suspended {
         0 => String::new(),
@@ -269,10 +269,10 @@ fn choose_store(config: &mut Config, environment: &Environment, listens: Option<
     // What listens at a port of the system's choice is found at another one the next time.
     let port = listens.map(|address| address.port()).filter(|port| *port > 0)?;
     let Some(folder) = environment.user_state() else {
-        let remark = "nothing outlives this service, since its user has no home folder ($HOME); name a folder with --data, or say that \
+        let warning = "nothing outlives this service, since its user has no home folder ($HOME); name a folder with --data, or say that \
                       nothing is to be kept with --data none";
-        log::warn!("store: {remark}");
-        return Some(format!("campanile: {remark}\n"));
+        log::warn!("store: {warning}");
+        return Some(format!("campanile: {warning}\n"));
     };
     config.store.default_directory = Some(folder.join("campanile").join(port.to_string()));
     None
@@ -344,9 +344,9 @@ mod tests {
             let mut config = Config { listen: listen.into(), ..Config::default() };
             config.store.directory = named.map(Into::into);
             let listens = config.listen_address().ok();
-            let remark = choose_store(&mut config, environment, listens);
+            let warning = choose_store(&mut config, environment, listens);
             let folder = |folder: Option<std::path::PathBuf>| folder.map(|folder| folder.display().to_string());
-            (folder(config.store.directory), folder(config.store.default_directory), remark.is_some())
+            (folder(config.store.directory), folder(config.store.default_directory), warning.is_some())
         };
         let folder = |folder: &str| Some(folder.to_owned());
         let all = environment("/var/lib/campanile", Some("/state"), Some("/home/op"));

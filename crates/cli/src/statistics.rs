@@ -2,7 +2,7 @@
 
 use crate::args::ServerOptions;
 use crate::failure::Failure;
-use crate::info::standing::{self, Restored, Standing};
+use crate::info::status::{self, ConsumerStatus, Restored};
 use crate::json;
 use crate::ls::orb_options;
 use crate::show::clean;
@@ -31,7 +31,7 @@ pub(crate) struct Statistics {
 #[derive(Clone, Debug)]
 pub(crate) enum Connected {
     Nobody,
-    Consumer(Standing),
+    Consumer(ConsumerStatus),
     Supplier(Supplier),
 }
 
@@ -116,8 +116,8 @@ impl Statistics {
         }
     }
 
-    pub(crate) fn consumers(&self) -> Result<Vec<Standing>, InvokeError> {
-        standing::read_all(&self.object)
+    pub(crate) fn consumers(&self) -> Result<Vec<ConsumerStatus>, InvokeError> {
+        status::read_all(&self.object)
     }
 
     /// All connected suppliers, by channel and proxy.
@@ -180,9 +180,9 @@ impl Connected {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Nobody => "not connected".to_owned(),
-            Self::Consumer(standing) => {
-                let client = standing.client().map_or_else(String::new, |client| format!("{}  ", clean(client)));
-                format!("{client}{}", standing.describe())
+            Self::Consumer(status) => {
+                let client = status.client().map_or_else(String::new, |client| format!("{}  ", clean(client)));
+                format!("{client}{}", status.describe())
             }
             Self::Supplier(supplier) => clean(&supplier.describe()),
         }
@@ -215,7 +215,7 @@ impl Supplier {
         json::text(out, client);
         let _ = write!(out, ",\"events\":{events},\"idle_ms\":{}", idle.as_millis());
         let _ = write!(out, ",\"connection_open\":{is_open},\"has_reference\":{is_probed}");
-        standing::write_restored(*restored, out);
+        status::write_restored(*restored, out);
     }
 
     /// Since when nothing came from it, if it cannot be asked whether it still exists.

@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::{moment, show};
 use serde::Serialize;
-use service::{KeptError, KeptStore, Salvaged, SalvagedTable};
+use service::{OfflineStore, OfflineStoreError, Salvaged, SalvagedTable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -56,10 +56,10 @@ struct Checked {
 
 fn check(options: &StoreOptions) -> Result<(), Failure> {
     let directory = directory(options)?;
-    let found = KeptStore::open(&directory).and_then(|mut store| store.check());
+    let found = OfflineStore::open(&directory).and_then(|mut store| store.check());
     let damaged = match found {
         Ok(damaged) => damaged,
-        Err(KeptError::Damaged { why, .. }) => vec![why],
+        Err(OfflineStoreError::Damaged { why, .. }) => vec![why],
         Err(error) => return Err(Failure::message(error)),
     };
     if options.json {
@@ -82,12 +82,13 @@ struct Shown {
     disk_bytes: u64,
     configured: Configured,
     events: Events,
-    past: Vec<Past>,
+    #[serde(rename = "past")]
+    history: Vec<ChannelHistory>,
 }
 
 /// What is kept of a channel's past.
 #[derive(Serialize)]
-struct Past {
+struct ChannelHistory {
     channel: u32,
     files: u64,
     events: u64,
@@ -113,7 +114,8 @@ struct Events {
     count: u64,
     bytes: u64,
     /// Those that are kept aside for some consumer that never took them.
-    kept_aside: u64,
+    #[serde(rename = "kept_aside")]
+    dead_letters: u64,
     oldest: Option<String>,
     by_channel: Vec<OfChannel>,
 }
@@ -128,20 +130,20 @@ struct OfChannel {
 
 fn show(options: &StoreOptions) -> Result<(), Failure> {
     let directory = directory(options)?;
-    let mut store = KeptStore::open(&directory).map_err(Failure::message)?;
+    let mut store = OfflineStore::open(&directory).map_err(Failure::message)?;
     let shown = Shown {
         version: store.version(),
         file_bytes: store.file_bytes(),
         disk_bytes: store.disk_bytes(),
         configured: configured(&mut store)?,
         events: events(&mut store)?,
-        past: past(&store)?,
+        history: history(&store)?,
         directory,
     };
     if options.json { print_json(&shown) } else { print(&text(&shown)) }
 }
 
-fn configured(store: &mut KeptStore) -> Result<Configured, Failure> {
+fn configured(store: &mut OfflineStore) -> Result<Configured, Failure> {
     let image = store.image().map_err(Failure::message)?;
     // What it says of itself is looked at by `check`.
     Topology::of_image(&image).map_err(Failure::message)?;
@@ -159,13 +161,13 @@ fn configured(store: &mut KeptStore) -> Result<Configured, Failure> {
     Ok(count)
 }
 
-fn events(store: &mut KeptStore) -> Result<Events, Failure> {
+fn events(store: &mut OfflineStore) -> Result<Events, Failure> {
     let mut by_channel: BTreeMap<u32, (u64, u64, SystemTime)> = BTreeMap::new();
-    let mut kept_aside = 0;
+    let mut dead_letters = 0;
     let told = store.events(|event| {
         // `store check` reports the others.
         let Ok(event) = event else { return };
-        kept_aside += u64::from(event.aside > 0);
+        dead_letters += u64::from(event.aside > 0);
         let (count, bytes, oldest) = by_channel.entry(event.channel).or_insert((0, 0, event.arrived));
         (*count, *bytes, *oldest) = (*count + 1, *bytes + event.bytes, event.arrived.min(*oldest));
     });
@@ -174,7 +176,7 @@ fn events(store: &mut KeptStore) -> Result<Events, Failure> {
     Ok(Events {
         count: by_channel.values().map(|(count, ..)| count).sum(),
         bytes: by_channel.values().map(|(_, bytes, _)| bytes).sum(),
-        kept_aside,
+        dead_letters,
         oldest: oldest.map(moment::rfc3339),
         by_channel: by_channel
             .into_iter()
@@ -188,28 +190,28 @@ fn events(store: &mut KeptStore) -> Result<Events, Failure> {
     })
 }
 
-fn past(store: &KeptStore) -> Result<Vec<Past>, Failure> {
-    let past = store.past().map_err(Failure::message)?;
-    let told = past.iter().map(|past| Past {
-        channel: past.channel,
-        files: past.files,
-        events: past.events,
-        bytes: past.bytes,
-        first: past.numbers.map(|(first, _)| first),
-        last: past.numbers.map(|(_, last)| last),
+fn history(store: &OfflineStore) -> Result<Vec<ChannelHistory>, Failure> {
+    let history = store.history().map_err(Failure::message)?;
+    let told = history.iter().map(|history| ChannelHistory {
+        channel: history.channel,
+        files: history.files,
+        events: history.events,
+        bytes: history.bytes,
+        first: history.numbers.map(|(first, _)| first),
+        last: history.numbers.map(|(_, last)| last),
     });
     Ok(told.collect())
 }
 
 fn text(shown: &Shown) -> String {
-    let Shown { directory, version, file_bytes, disk_bytes, configured, events, past } = shown;
+    let Shown { directory, version, file_bytes, disk_bytes, configured, events, history } = shown;
     let Configured { channels, admins, proxies, filters, names } = configured;
     let (file, on_disk) = (show::bytes(*file_bytes), show::bytes(*disk_bytes));
     let oldest = events.oldest.as_ref().map_or_else(String::new, |oldest| format!(", the oldest of {oldest}"));
     let (count, bytes) = (show::count(events.count), show::bytes(events.bytes));
-    let aside = match events.kept_aside {
+    let aside = match events.dead_letters {
         0 => String::new(),
-        kept_aside => format!(", {} of them kept aside (campanile dead)", show::count(kept_aside)),
+        dead_letters => format!(", {} of them kept aside (campanile dead)", show::count(dead_letters)),
     };
     let mut text = format!(
         "folder      {}\nversion     {version}\nsize        {file}, of which {on_disk} on disk\n\
@@ -221,9 +223,10 @@ fn text(shown: &Shown) -> String {
         let (count, bytes) = (show::count(count), show::bytes(*bytes));
         let _ = writeln!(text, "  channel {channel}: {count} with {bytes}, the oldest of {oldest}");
     }
-    let (count, bytes) = (past.iter().map(|past| past.events).sum::<u64>(), past.iter().map(|past| past.bytes).sum());
+    let (count, bytes) =
+        (history.iter().map(|history| history.events).sum::<u64>(), history.iter().map(|history| history.bytes).sum());
     let _ = writeln!(text, "past        {} events in files of {}", show::count(count), show::bytes(bytes));
-    for Past { channel, files, events, bytes, first, last } in past {
+    for ChannelHistory { channel, files, events, bytes, first, last } in history {
         let (events, bytes) = (show::count(events), show::bytes(*bytes));
         let numbers = first.zip(*last).map_or_else(String::new, |(first, last)| format!(", numbers {first} to {last}"));
         let _ = writeln!(text, "  channel {channel}: {events} in {files} files of {bytes}{numbers}");
@@ -241,7 +244,7 @@ struct Compacted {
 
 fn compact(CompactOptions { store: options, to }: &CompactOptions) -> Result<(), Failure> {
     let directory = directory(options)?;
-    let mut store = KeptStore::open(&directory).map_err(Failure::message)?;
+    let mut store = OfflineStore::open(&directory).map_err(Failure::message)?;
     let before = store.file_bytes();
     let after = match to {
         Some(to) => store.compact_to(to),

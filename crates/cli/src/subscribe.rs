@@ -25,16 +25,16 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         return over_dds::subscribe(options);
     }
     let waiter = Waiter::install().map_err(Failure::message)?;
-    let tally = Arc::new(Mutex::new(Tally::default()));
+    let counters = Arc::new(Mutex::new(Counters::default()));
     let mut printer = Printer {
         format: Format::of(options),
         field: options.field.clone(),
         limit: options.until.count,
         out: io::stdout(),
         text: String::new(),
-        tally: tally.clone(),
+        counters: counters.clone(),
         wake: waiter.sender(),
-        asked: options.selection.past.from,
+        requested: options.selection.history.from,
     };
     let settings = ConsumerOptions {
         orb: OrbOptions {
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         form: if options.any { ClientType::Any } else { ClientType::Structured },
         types: options.selection.types.iter().map(Into::into).collect(),
         constraint: options.selection.constraint.clone(),
-        start_from: options.selection.past.start_from(),
+        start_from: options.selection.history.start_from(),
         // A consumer that an operator disconnected does not come back at once.
         ends_when_disconnected: true,
         best_effort: true,
@@ -64,9 +64,9 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     tell_gaps(&consumer);
     // A failure to close matters only to a command that was stopped: the service may have been away.
     let farewell = consumer.close();
-    let tally = tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let counters = counters.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if ended != Ended::Enough || options.quiet {
-        eprintln!("{}", tally.summary(started.elapsed()));
+        eprintln!("{}", counters.summary(started.elapsed()));
     }
     if ended == Ended::Stopped
         && let Err(error) = &farewell
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         return Err(Failure::message(DISCONNECTED));
     }
     match options.until.count {
-        Some(count) if tally.events < count => Err(Failure::Quiet),
+        Some(count) if counters.events < count => Err(Failure::Quiet),
         _ => Ok(()),
     }
 }
@@ -203,14 +203,14 @@ impl Format {
 
 /// What came so far.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct Counters {
     events: u64,
     bytes: u64,
     /// When the first and the last event came.
     span: Option<(SystemTime, SystemTime)>,
 }
 
-impl Tally {
+impl Counters {
     fn count(&mut self, bytes: usize, now: SystemTime) {
         self.events += 1;
         self.bytes += bytes as u64;
@@ -244,17 +244,17 @@ struct Printer<W = Stdout> {
     limit: Option<u64>,
     out: W,
     text: String,
-    tally: Arc<Mutex<Tally>>,
+    counters: Arc<Mutex<Counters>>,
     wake: Sender<Wake>,
     /// The number that was asked for, until the first event has come.
-    asked: Option<u64>,
+    requested: Option<u64>,
 }
 
 impl<W: Write> Printer<W> {
     fn handle(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
         let now = SystemTime::now();
-        if let Some(asked) = self.asked.take() {
-            tell_missing(asked, received);
+        if let Some(requested) = self.requested.take() {
+            tell_missing(requested, received);
         }
         let field = match &self.field {
             // An event without the field is as if it had not come.
@@ -265,12 +265,12 @@ impl<W: Write> Printer<W> {
             None => None,
         };
         let events = {
-            let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.limit.is_some_and(|limit| tally.events >= limit) {
+            let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.limit.is_some_and(|limit| counters.events >= limit) {
                 return Err(CallbackConsumer::disconnected());
             }
-            tally.count(received.bytes().len(), now);
-            tally.events
+            counters.count(received.bytes().len(), now);
+            counters.events
         };
         self.text.clear();
         match (self.format, field) {
@@ -292,18 +292,21 @@ impl<W: Write> Printer<W> {
 }
 
 /// Says which events are no longer there of those that were asked for.
-fn tell_missing(asked: u64, received: &Received<'_>) {
+fn tell_missing(requested: u64, received: &Received<'_>) {
     if let Ok(Some(EventNumber { number, .. })) = received.number()
-        && number > asked
+        && number > requested
     {
-        eprintln!("campanile: events {asked} to {} are no longer kept, or were not for this subscription", number - 1);
+        eprintln!(
+            "campanile: events {requested} to {} are no longer kept, or were not for this subscription",
+            number - 1
+        );
     }
 }
 
 /// One field in a line: text as it is for people.
 fn print_field(out: &mut String, format: Format, field: &Field) {
     match (format, field) {
-        (_, Field::Told(text)) => out.push_str(text),
+        (_, Field::Derived(text)) => out.push_str(text),
         (Format::Json, Field::Value(value)) => json::value(out, value),
         (_, Field::Value(Value::String(text) | Value::Wstring(text))) => out.push_str(&show::clean(text)),
         (_, Field::Value(value)) => show::value(out, value),
@@ -361,12 +364,12 @@ mod tests {
 
     #[test]
     fn summary_tells_count_size_rate_and_span() {
-        let mut tally = Tally::default();
-        assert_eq!(tally.summary(Duration::from_secs(2)), "no events in 2.0 s");
-        tally.count(1000, UNIX_EPOCH + Duration::from_secs(1));
-        tally.count(500, UNIX_EPOCH + Duration::from_secs(2));
+        let mut counters = Counters::default();
+        assert_eq!(counters.summary(Duration::from_secs(2)), "no events in 2.0 s");
+        counters.count(1000, UNIX_EPOCH + Duration::from_secs(1));
+        counters.count(500, UNIX_EPOCH + Duration::from_secs(2));
         assert_eq!(
-            tally.summary(Duration::from_secs(2)),
+            counters.summary(Duration::from_secs(2)),
             "2 events, 1.5 kB in 2.0 s (1.00/s), first at 00:00:01.000Z, last at 00:00:02.000Z"
         );
     }

@@ -40,7 +40,7 @@ struct Plan {
 pub(crate) fn run(options: &TaoNotifyOptions) -> Result<(), Failure> {
     let mut plan = Plan::new();
     plan.read_arguments(&options.arguments)?;
-    let Plan { mut config, log, monitor_file, ignored, .. } = plan.settled()?;
+    let Plan { mut config, log, monitor_file, ignored, .. } = plan.resolved()?;
     if let Some(data) = &options.data {
         config.store.directory = Some(data.clone());
     }
@@ -233,8 +233,8 @@ impl Plan {
 
     // ---- what they come to ----
 
-    fn settled(mut self) -> Result<Self, Failure> {
-        self.settle_address()?;
+    fn resolved(mut self) -> Result<Self, Failure> {
+        self.resolve_address()?;
         if self.uses_naming {
             self.config.naming.outside = self.naming.take();
         } else if let Some(naming) = self.naming.take() {
@@ -252,7 +252,7 @@ impl Plan {
     }
 
     /// `iiop://[VERSION@]HOST:PORT[/OPTION&OPTION]`, where the host or the port may be left out.
-    fn settle_address(&mut self) -> Result<(), Failure> {
+    fn resolve_address(&mut self) -> Result<(), Failure> {
         let Some(endpoint) = self.endpoint.clone() else {
             self.config.listen = "127.0.0.1:0".to_owned();
             self.ignored.push(

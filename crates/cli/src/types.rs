@@ -104,7 +104,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
         orb: ls::orb_options(&options.server),
         types: selection.types.iter().map(Into::into).collect(),
         constraint: selection.constraint.clone(),
-        start_from: selection.past.start_from(),
+        start_from: selection.history.start_from(),
         ends_when_disconnected: true,
         best_effort: true,
         ..ConsumerOptions::default()

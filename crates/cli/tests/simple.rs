@@ -197,14 +197,18 @@ fn a_publisher_finds_back_to_a_service_that_was_restarted() {
         let error = until("publishing to fail", || publisher.publish(&numbered(1)).err());
         assert!(error.is_connection_failure(), "{error}");
         let before = publisher.sync();
-        assert_eq!((before.confirmed, before.unsettled()), (1, 0), "{before:?}");
+        assert_eq!((before.confirmed, before.outstanding()), (1, 0), "{before:?}");
 
         let service = start_at(&address);
         let (_consumer, events) = consume(&address, ConsumerOptions::default());
         let number = until("an event to be taken", || publisher.publish(&numbered(2)).ok());
-        let tally = publisher.sync();
-        assert_eq!((tally.confirmed, tally.lost(), tally.unsettled()), (2, before.lost(), 0), "{form:?} {answers:?}");
-        assert_eq!((number, tally.reconnections), (before.published, 1));
+        let counters = publisher.sync();
+        assert_eq!(
+            (counters.confirmed, counters.lost(), counters.outstanding()),
+            (2, before.lost(), 0),
+            "{form:?} {answers:?}"
+        );
+        assert_eq!((number, counters.reconnections), (before.published, 1));
         assert_eq!(events.next_in_time(), numbered(2));
         assert_eq!(proxies(&service), (1, 1));
         drop(publisher);
@@ -215,10 +219,10 @@ fn a_publisher_finds_back_to_a_service_that_was_restarted() {
 
 fn until_refused_and_back(publisher: &mut Publisher) -> u64 {
     until("an event to be confirmed", || {
-        let before = publisher.tally().confirmed;
+        let before = publisher.counters().confirmed;
         let _ = publisher.publish(&numbered(1));
-        let tally = publisher.sync();
-        (tally.confirmed > before).then_some(tally.refused)
+        let counters = publisher.sync();
+        (counters.confirmed > before).then_some(counters.refused)
     })
 }
 
@@ -237,7 +241,7 @@ fn a_publisher_whose_proxy_was_disconnected_obtains_another_one() {
     assert_eq!(until_refused_and_back(&mut publisher), 3);
     let refused = publisher.next_loss().unwrap();
     assert!(matches!(&refused.fate, Fate::Refused(id) if id.contains("OBJECT_NOT_EXIST")), "{refused:?}");
-    assert_eq!((supplier.reconnections(), publisher.tally().reconnections), (3, 3));
+    assert_eq!((supplier.reconnections(), publisher.counters().reconnections), (3, 3));
     // And a publisher of a closed supplier is not brought back.
     supplier.close().unwrap();
     until("publishing to fail", || publisher.publish(&numbered(1)).err());

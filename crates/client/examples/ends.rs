@@ -61,8 +61,8 @@ fn main() -> Result<(), InvokeError> {
                 publisher.publish_written(|w| w.raw(&[7; 128]))?;
             }
         }
-        let tally = publisher.close();
-        println!("{tally:?}");
+        let counters = publisher.close();
+        println!("{counters:?}");
     }
     let took = began.elapsed();
     println!(

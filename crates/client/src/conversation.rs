@@ -77,7 +77,7 @@ struct Counts {
 
 /// What a caller tells beside the arguments.
 #[derive(Default)]
-struct Told {
+struct RequestContext {
     priority: Option<i16>,
     starts_flow: bool,
 }
@@ -167,17 +167,17 @@ impl Answers<'_> {
 
     fn tell_counts(&mut self) {
         let Counts { requests, one_ways, answered_early, refused } = core::mem::take(&mut self.counts);
-        let tally = &self.table.tally;
+        let counters = &self.table.counters;
         let add = |counter: &AtomicU64, count| {
             if count > 0 {
                 counter.fetch_add(count, Ordering::Release);
             }
         };
         // The sum last: a thread that has read it (`Orb::served`, with Acquire) reads no less of the others.
-        add(&tally.one_ways, one_ways);
-        add(&tally.answered_early, answered_early);
-        add(&tally.refused, refused);
-        add(&tally.requests, requests);
+        add(&counters.one_ways, one_ways);
+        add(&counters.answered_early, answered_early);
+        add(&counters.refused, refused);
+        add(&counters.requests, requests);
     }
 
     /// Answers what is to be answered before it is carried out, of all that arrived. Says whether there was any.
@@ -256,10 +256,10 @@ impl Answers<'_> {
         let outcome = called.servant.invoke_at(None, &memo.operation, &mut args, &mut reply);
         let outcome = outcome.and_then(|()| sayable(&reply));
         let outcome = outcome.inspect_err(|error| called.flow.note(error));
-        let (is_early, wants_reply) = (memo.is_early, memo.wants_reply);
+        let (is_early, expects_reply) = (memo.is_early, memo.expects_reply);
         let is_answered = is_early && self.cross_off(head.request_id);
-        self.count(wants_reply);
-        self.end_reply(open, head, start, outcome, wants_reply && !is_answered);
+        self.count(expects_reply);
+        self.end_reply(open, head, start, outcome, expects_reply && !is_answered);
         true
     }
 
@@ -277,7 +277,7 @@ impl Answers<'_> {
         memo.head.extend_from_slice(head);
         memo.operation.clear();
         memo.operation.push_str(operation);
-        memo.wants_reply = request.response != Response::None;
+        memo.expects_reply = request.response != Response::None;
         memo.is_early = is_early;
         memo.place = self.directory.last;
     }
@@ -285,12 +285,12 @@ impl Answers<'_> {
     fn handle_request(&mut self, message: &Message<'_>) -> Result<(), ReadError> {
         let header = &message.header;
         let request = Request::parse(message.bytes, header)?;
-        let told = self.hear(&request);
-        let wants_reply = request.response != Response::None;
-        self.count(wants_reply);
+        let context = self.hear(&request);
+        let expects_reply = request.response != Response::None;
+        self.count(expects_reply);
         let is_answered = self.cross_off(request.request_id);
         // The reply tells the priority of the request, as Real-time CORBA has it.
-        let echo = told.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
+        let echo = context.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
         let head = ReplyHead { contexts: echo.as_slice(), ..head_of_reply(request.request_id, header) };
         let start = self.output.len();
@@ -300,11 +300,11 @@ impl Answers<'_> {
         let outcome = match called {
             Some(called) => {
                 let mut reply = open.body(&mut self.output, self.chars);
-                if called.flow.stops(&request, told.starts_flow) {
+                if called.flow.stops(&request, context.starts_flow) {
                     self.counts.refused += 1;
                     Err(ServantError::system(Kind::Transient))
                 } else {
-                    let outcome = invoke(&*called.servant, told.priority, request.operation, &mut args, &mut reply);
+                    let outcome = invoke(&*called.servant, context.priority, request.operation, &mut args, &mut reply);
                     let outcome = outcome.and_then(|()| sayable(&reply));
                     outcome.inspect_err(|error| called.flow.note(error))
                 }
@@ -314,13 +314,13 @@ impl Answers<'_> {
         if outcome.is_ok() {
             self.memorize(message, &request);
         }
-        self.end_reply(open, head, start, outcome, wants_reply && !is_answered);
+        self.end_reply(open, head, start, outcome, expects_reply && !is_answered);
         Ok(())
     }
 
-    fn count(&mut self, wants_reply: bool) {
+    fn count(&mut self, expects_reply: bool) {
         self.counts.requests += 1;
-        self.counts.one_ways += u64::from(!wants_reply);
+        self.counts.one_ways += u64::from(!expects_reply);
     }
 
     /// Crosses a request that is carried out now off those that were answered before. Says whether it was one.
@@ -356,17 +356,17 @@ impl Answers<'_> {
     }
 
     /// Takes in what a caller tells beside the arguments.
-    fn hear(&mut self, request: &Request<'_>) -> Told {
-        let mut told = Told::default();
+    fn hear(&mut self, request: &Request<'_>) -> RequestContext {
+        let mut context = RequestContext::default();
         for (id, data) in request.contexts.iter() {
             match id {
                 ServiceContexts::CODE_SETS => self.chars = codeset::parse_context(data).unwrap_or(self.chars),
-                ServiceContexts::RT_CORBA_PRIORITY => told.priority = realtime::parse_priority_context(data).ok(),
-                ServiceContexts::FLOW_START => told.starts_flow = true,
+                ServiceContexts::RT_CORBA_PRIORITY => context.priority = realtime::parse_priority_context(data).ok(),
+                ServiceContexts::FLOW_START => context.starts_flow = true,
                 _ => {}
             }
         }
-        told
+        context
     }
 
     fn raise(&mut self, mut head: ReplyHead<'_>, error: &ServantError) {
@@ -405,7 +405,7 @@ struct Memo {
     /// All of the message in front of the body.
     head: Vec<u8>,
     operation: String,
-    wants_reply: bool,
+    expects_reply: bool,
     /// Whether it is answered before it is carried out.
     is_early: bool,
     /// The servant's place in the directory.

@@ -39,7 +39,7 @@ pub use backoff::Backoff;
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};
 pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};
-pub use publisher::{Answers, Fate, Loss, Publisher, PublisherOptions, Tally};
+pub use publisher::{Answers, Fate, Loss, Publisher, PublisherCounters, PublisherOptions};
 pub use servant::{Activation, Servant, ServantError};
 pub use simple::{
     ChannelFinder, ConsumerOptions, EventNumber, Gap, Health, LOCAL_SERVICE, News, NewsReader, Received, ReceivedBody,

@@ -4,7 +4,7 @@ use crate::connection::{Connection, SharedConnection};
 use crate::error::InvokeError;
 use crate::object::{ObjectRef, Target};
 use crate::servant::{Activation, Servant};
-use crate::server::{Server, Tally};
+use crate::server::{Counters, Server};
 use crate::simple::Watch;
 use crate::wire::{Ends, OrbTls, Wire};
 use crate::{lock, naming};
@@ -98,7 +98,7 @@ struct OrbInner {
     local_ip: Mutex<Option<IpAddr>>,
     /// What handshakes are made with, once it is needed, or why there is nothing.
     ends: OnceLock<Result<Ends, String>>,
-    /// What looks after consumers; rung when a connection to servants ends.
+    /// What looks after consumers; woken when a connection to servants ends.
     watch: Watch,
 }
 
@@ -240,7 +240,7 @@ impl Orb {
         let slot = lock(&self.inner.server);
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
         slot.as_ref().map_or_else(Served::default, |server| {
-            let Tally { requests, one_ways, answered_early, refused } = server.tally();
+            let Counters { requests, one_ways, answered_early, refused } = server.counters();
             // In this order: a request that is in `requests` is in the other counts, too.
             Served {
                 requests: read(requests),
@@ -291,7 +291,7 @@ impl Orb {
         let options = &self.inner.options;
         let reached_from = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let address = options.listen.clone().unwrap_or_else(|| SocketAddr::new(reached_from, 0).to_string());
-        let bell = self.inner.watch.bell().clone();
+        let waker = self.inner.watch.waker().clone();
         let end = match self.ends() {
             None => Ok(None),
             Some(Ok(Ends { server: Some(end), .. })) => Ok(Some(end.clone())),
@@ -299,7 +299,7 @@ impl Orb {
             Some(Err(why)) => Err(why.clone()),
         };
         let started =
-            end.map_err(io::Error::other).and_then(|end| Server::start(&address, reached_from, options, end, bell));
+            end.map_err(io::Error::other).and_then(|end| Server::start(&address, reached_from, options, end, waker));
         started.map_err(|error| InvokeError::Listen { address, error })
     }
 

@@ -101,7 +101,7 @@ pub enum Feasibility {
     /// One may be missed.
     Infeasible,
     /// The analysis cannot say.
-    Undecided,
+    Inconclusive,
 }
 
 /// The longest time from when an event is due until it is done: `Campanile::ResponseKind` with its time.
@@ -188,7 +188,7 @@ fn read_analysis(reader: &mut Reader<'_>) -> Result<Analysis, ReadError> {
         feasibility: match reader.u32()? {
             0 => Feasibility::Feasible,
             1 => Feasibility::Infeasible,
-            2 => Feasibility::Undecided,
+            2 => Feasibility::Inconclusive,
             value => return Err(reader.error(ReadErrorKind::BadValue { what: "Feasibility", value })),
         },
         explanation: reader.text()?,

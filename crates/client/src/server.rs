@@ -8,7 +8,7 @@
 
 use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
-use crate::simple::Bell;
+use crate::simple::Waker;
 use crate::wire::Wire;
 use crate::{Orb, OrbOptions, lock, random};
 use giop::cdr::{CharSet, Version};
@@ -53,14 +53,14 @@ pub(crate) struct Table {
     tls: Option<ServerEnd>,
     /// Changes whenever another servant lives here than before.
     version: AtomicU64,
-    pub(crate) tally: Tally,
-    /// Rung when a connection ends.
-    bell: Arc<Bell>,
+    pub(crate) counters: Counters,
+    /// Woken when a connection ends.
+    waker: Arc<Waker>,
 }
 
 /// What came in, together.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) one_ways: AtomicU64,
     pub(crate) answered_early: AtomicU64,
@@ -101,14 +101,14 @@ impl Table {
 }
 
 impl Server {
-    /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address; `bell` is rung when a
+    /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address; `waker` is woken when a
     /// connection ends.
     pub(crate) fn start(
         listen: &str,
         reached_from: IpAddr,
         options: &OrbOptions,
         tls: Option<ServerEnd>,
-        bell: Arc<Bell>,
+        waker: Arc<Waker>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
@@ -122,8 +122,8 @@ impl Server {
             connections_max: options.connections_max,
             tls,
             version: AtomicU64::new(0),
-            tally: Tally::default(),
-            bell,
+            counters: Counters::default(),
+            waker,
         });
         let shared = table.clone();
         thread::Builder::new().name("client-accept".to_owned()).spawn(move || accept(&listener, &shared))?;
@@ -135,8 +135,8 @@ impl Server {
         Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0) })
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.table.tally
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.table.counters
     }
 
     /// `policy` stands in the reference, as the priority model of the servant.
@@ -249,6 +249,6 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         lock(&self.table.connections).remove(&self.id);
-        self.table.bell.ring();
+        self.table.waker.wake();
     }
 }

@@ -136,10 +136,10 @@ fn events_published_without_waiting_allocate_nothing_at_either_end() {
                     publisher.publish(&event).unwrap();
                 }
             }
-            let tally = publisher.sync();
-            assert_eq!(tally.lost(), 0);
+            let counters = publisher.sync();
+            assert_eq!(counters.lost(), 0);
             // Those that are answered early are handled a little later.
-            wait_until("all events to be handled", || pushes.load(Ordering::Acquire) >= tally.published);
+            wait_until("all events to be handled", || pushes.load(Ordering::Acquire) >= counters.published);
             (allocations(), at_consumer.load(Ordering::Relaxed))
         };
         // It used to be the third pass that was to allocate nothing, and beside other work it did now and then: how many pushes

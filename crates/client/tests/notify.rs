@@ -4,13 +4,12 @@
 
 use campanile_client::notify::{
     CallbackConsumer, ClientType, ConstraintExp, ConstraintInfo, ConsumerAdmin, ConsumerCallbacks, ConsumerServant,
-    Delivery, EXTENDED_TCL, EventChannel, EventType, Filter, FilterFactory, FilterQuestion, FilterRefusal,
-    FilterServant, MappingConstraintInfo, MappingConstraintPair, MappingFilter, ObtainInfoMode, Property,
-    ProxyPullConsumer, ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier, QueueSupplier,
-    SequenceProxyPullConsumer, SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier,
-    StructuredEvent, StructuredProxyPullConsumer, StructuredProxyPullSupplier, StructuredProxyPushConsumer,
-    StructuredProxyPushSupplier, SupplierAdmin, SupplierCallbacks, SupplierServant, admin_limit, filter_refusal,
-    invalid_event_type,
+    Delivery, EXTENDED_TCL, EventChannel, EventType, Filter, FilterCall, FilterFactory, FilterRefusal, FilterServant,
+    MappingConstraintInfo, MappingConstraintPair, MappingFilter, ObtainInfoMode, Property, ProxyPullConsumer,
+    ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier, QueueSupplier, SequenceProxyPullConsumer,
+    SequenceProxyPullSupplier, SequenceProxyPushConsumer, SequenceProxyPushSupplier, StructuredEvent,
+    StructuredProxyPullConsumer, StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    SupplierAdmin, SupplierCallbacks, SupplierServant, admin_limit, filter_refusal, invalid_event_type,
 };
 use campanile_client::{
     Activation, ConsumerOptions, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, SimpleConsumer,
@@ -29,7 +28,7 @@ type Answer = dyn Fn(&str, &mut Reader<'_>, &mut Writer<'_>) -> Result<(), Serva
 /// An object that remembers what it was asked and answers by a closure.
 struct HandMade {
     type_id: &'static str,
-    asked: Mutex<Vec<String>>,
+    requests: Mutex<Vec<String>>,
     answer: Box<Answer>,
 }
 
@@ -39,14 +38,14 @@ impl Servant for HandMade {
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
-        self.asked.lock().unwrap().push(operation.to_owned());
+        self.requests.lock().unwrap().push(operation.to_owned());
         (self.answer)(operation, args, reply)
     }
 }
 
 impl HandMade {
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.asked.lock().unwrap())
+    fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
     }
 }
 
@@ -54,7 +53,7 @@ fn hand_made(
     type_id: &'static str,
     answer: impl Fn(&str, &mut Reader<'_>, &mut Writer<'_>) -> Result<(), ServantError> + Send + Sync + 'static,
 ) -> (Activation, Arc<HandMade>, ObjectRef) {
-    let servant = Arc::new(HandMade { type_id, asked: Mutex::default(), answer: Box::new(answer) });
+    let servant = Arc::new(HandMade { type_id, requests: Mutex::default(), answer: Box::new(answer) });
     let (activation, object) = activate(servant.clone());
     (activation, servant, object)
 }
@@ -81,7 +80,7 @@ fn raise(id: &'static str) -> ServantError {
 /// Connecting with and without a client, disconnecting, and what else is in the interface of a proxy.
 macro_rules! walk_proxy {
     ($proxy:ident, $connect:ident($peer:expr), $disconnect:ident, $change:ident, $obtain:ident) => {{
-        let (_activation, asked, object) = hand_made($proxy::REPOSITORY_ID, |operation, args, reply| {
+        let (_activation, requests, object) = hand_made($proxy::REPOSITORY_ID, |operation, args, reply| {
             match operation {
                 stringify!($connect) => drop(Ior::read(args)?),
                 stringify!($obtain) => {
@@ -123,9 +122,9 @@ macro_rules! walk_proxy {
         assert_eq!(filter_refusal(&error), Some(FilterRefusal::FilterNotFound));
         proxy.remove_all_filters().unwrap();
         proxy.$disconnect().unwrap();
-        let asked = asked.asked();
-        assert_eq!(asked[..3], [stringify!($connect), stringify!($change), stringify!($obtain)]);
-        assert_eq!(asked.last().unwrap(), stringify!($disconnect));
+        let requests = requests.requests();
+        assert_eq!(requests[..3], [stringify!($connect), stringify!($change), stringify!($obtain)]);
+        assert_eq!(requests.last().unwrap(), stringify!($disconnect));
     }};
 }
 
@@ -225,7 +224,7 @@ fn proxies_of_consumers_call_the_operations_of_their_interfaces() {
 
 #[test]
 fn proxies_that_call_their_client_can_be_suspended() {
-    let (_activation, asked, object) = hand_made("IDL:Test/Proxy:1.0", |operation, _, _| match operation {
+    let (_activation, requests, object) = hand_made("IDL:Test/Proxy:1.0", |operation, _, _| match operation {
         "suspend_connection" => Err(raise("IDL:omg.org/CosNotifyChannelAdmin/ConnectionAlreadyInactive:1.0")),
         _ => Ok(()),
     });
@@ -234,7 +233,7 @@ fn proxies_that_call_their_client_can_be_suspended() {
             let proxy = $proxy::unchecked(object.clone());
             assert!(proxy.suspend_connection().unwrap_err().is("ConnectionAlreadyInactive"));
             proxy.resume_connection().unwrap();
-            assert_eq!(asked.asked(), ["suspend_connection", "resume_connection"]);
+            assert_eq!(requests.requests(), ["suspend_connection", "resume_connection"]);
         })*};
     }
     pause!(ProxyPushSupplier StructuredProxyPushSupplier SequenceProxyPushSupplier);
@@ -243,7 +242,7 @@ fn proxies_that_call_their_client_can_be_suspended() {
 
 #[test]
 fn admins_make_proxies_of_every_form_to_push_and_to_pull() {
-    let (_activation, asked, object) = hand_made(ConsumerAdmin::REPOSITORY_ID, |operation, args, reply| {
+    let (_activation, requests, object) = hand_made(ConsumerAdmin::REPOSITORY_ID, |operation, args, reply| {
         if operation.starts_with("_set") || operation.starts_with("_get_priority") {
             if operation.starts_with("_get") {
                 Ior::nil().write(reply);
@@ -275,7 +274,7 @@ fn admins_make_proxies_of_every_form_to_push_and_to_pull() {
         "_set_lifetime_filter",
         "obtain_notification_pull_consumer",
     ];
-    assert_eq!(asked.asked(), expected);
+    assert_eq!(requests.requests(), expected);
 }
 
 #[test]
@@ -483,7 +482,7 @@ fn event_service_has_its_pull_side() {
     proxy.disconnect_pull_supplier().unwrap();
     assert!(proxy.pull().unwrap_err().is("Disconnected"));
 
-    let (_activation, asked, object) = hand_made("IDL:Test/Admin:1.0", |operation, _, reply| {
+    let (_activation, requests, object) = hand_made("IDL:Test/Admin:1.0", |operation, _, reply| {
         if operation.starts_with("obtain") {
             Ior::nil().write(reply);
         }
@@ -501,7 +500,7 @@ fn event_service_has_its_pull_side() {
         "connect_pull_supplier",
         "disconnect_pull_consumer",
     ];
-    assert_eq!(asked.asked(), expected);
+    assert_eq!(requests.requests(), expected);
 }
 
 #[test]
@@ -524,12 +523,12 @@ fn pull_waits_for_an_event_and_ends_with_the_connection() {
 
 #[test]
 fn filter_of_the_program_decides_about_events_of_every_form() {
-    let filter = FilterServant::new(|question: FilterQuestion<'_>| {
-        let event = question.event()?;
-        Ok(match question {
-            FilterQuestion::Any(_) => event.remainder == AnyValue::from(1),
-            FilterQuestion::Structured(_) => event.field("celsius") == Some(&Value::Double(31.0)),
-            FilterQuestion::Typed(_) => event.filterable_data.len() == 1,
+    let filter = FilterServant::new(|call: FilterCall<'_>| {
+        let event = call.event()?;
+        Ok(match call {
+            FilterCall::Any(_) => event.remainder == AnyValue::from(1),
+            FilterCall::Structured(_) => event.field("celsius") == Some(&Value::Double(31.0)),
+            FilterCall::Typed(_) => event.filterable_data.len() == 1,
         })
     });
     let (_activation, object) = activate(Arc::new(filter));
@@ -551,16 +550,16 @@ fn filter_of_the_program_decides_about_events_of_every_form() {
 
 /// Remembers what it was notified of.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct Recorder(Mutex<Vec<String>>);
 
-impl Told {
+impl Recorder {
     fn tell(&self, what: &str, added: &[EventType], removed: &[EventType]) {
         let types = |types: &[EventType]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         self.0.lock().unwrap().push(format!("{what} +{} -{}", types(added), types(removed)));
     }
 }
 
-impl SupplierCallbacks for Told {
+impl SupplierCallbacks for Recorder {
     fn subscription_change(&self, added: &[EventType], removed: &[EventType]) {
         self.tell("subscriptions", added, removed);
     }
@@ -570,7 +569,7 @@ impl SupplierCallbacks for Told {
     }
 }
 
-impl ConsumerCallbacks for Told {
+impl ConsumerCallbacks for Recorder {
     fn offer_change(&self, added: &[EventType], removed: &[EventType]) {
         self.tell("offers", added, removed);
     }
@@ -588,7 +587,7 @@ fn clients_are_told_of_changes_and_of_their_end() {
         (ClientType::Structured, "disconnect_structured_push_supplier"),
         (ClientType::Sequence, "disconnect_sequence_push_supplier"),
     ] {
-        let servant = Arc::new(SupplierServant::new(form, Told::default()));
+        let servant = Arc::new(SupplierServant::new(form, Recorder::default()));
         let (_activation, object) = activate(servant.clone());
         ProxyPushSupplier::unchecked(object.clone()).subscription_change(&added, &removed).unwrap();
         object.invoke(disconnect, |_| ()).unwrap();
@@ -600,14 +599,14 @@ fn clients_are_told_of_changes_and_of_their_end() {
         (ClientType::Structured, "disconnect_structured_pull_consumer"),
         (ClientType::Sequence, "disconnect_sequence_pull_consumer"),
     ] {
-        let servant = Arc::new(ConsumerServant::new(form, Told::default()));
+        let servant = Arc::new(ConsumerServant::new(form, Recorder::default()));
         let (_activation, object) = activate(servant.clone());
         ProxyPushConsumer::unchecked(object.clone()).offer_change(&added, &removed).unwrap();
         object.invoke(disconnect, |_| ()).unwrap();
         assert!(object.is_a("IDL:omg.org/CosNotifyComm/NotifyPublish:1.0").unwrap());
         assert_eq!(*servant.callbacks().0.lock().unwrap(), ["offers +A/B -*/*", "disconnected + -"]);
     }
-    let servant = Arc::new(SupplierServant::subscriptions(Told::default()));
+    let servant = Arc::new(SupplierServant::subscriptions(Recorder::default()));
     let (_activation, object) = activate(servant.clone());
     assert_eq!(object.type_id(), "IDL:omg.org/CosNotifyComm/NotifySubscribe:1.0");
     assert!(object.invoke("disconnect_push_supplier", |_| ()).unwrap_err().is("BAD_OPERATION"));
@@ -638,7 +637,7 @@ fn batches_arrive_whole() {
 fn whole_service() -> (Activation, Arc<HandMade>, ObjectRef) {
     let this: Arc<Mutex<Ior>> = Arc::new(Mutex::new(Ior::nil()));
     let own = this.clone();
-    let (activation, asked, object) = hand_made(EventChannel::REPOSITORY_ID, move |operation, args, reply| {
+    let (activation, requests, object) = hand_made(EventChannel::REPOSITORY_ID, move |operation, args, reply| {
         match operation {
             "obtain_notification_push_supplier" | "obtain_notification_push_consumer" => {
                 own.lock().unwrap().write(reply);
@@ -671,12 +670,12 @@ fn whole_service() -> (Activation, Arc<HandMade>, ObjectRef) {
         Ok(())
     });
     *this.lock().unwrap() = activation.reference().ior().clone();
-    (activation, asked, object)
+    (activation, requests, object)
 }
 
 #[test]
 fn constraint_of_a_simple_consumer_is_in_place_before_its_first_event_and_goes_with_it() {
-    let (_activation, asked, object) = whole_service();
+    let (_activation, requests, object) = whole_service();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let events = seen.clone();
     let options = ConsumerOptions {
@@ -704,29 +703,29 @@ fn constraint_of_a_simple_consumer_is_in_place_before_its_first_event_and_goes_w
         "disconnect_sequence_push_supplier",
         "destroy",
     ];
-    let asked: Vec<String> = asked.asked().into_iter().filter(|operation| operation != "_is_a").collect();
-    assert_eq!(asked, expected);
+    let requests: Vec<String> = requests.requests().into_iter().filter(|operation| operation != "_is_a").collect();
+    assert_eq!(requests, expected);
 }
 
 #[test]
 fn constraint_that_is_refused_leaves_nothing_behind() {
-    let (_activation, asked, object) = whole_service();
+    let (_activation, requests, object) = whole_service();
     let options = ConsumerOptions { constraint: Some("((".to_owned()), ..ConsumerOptions::default() };
     let refused = SimpleConsumer::connect(&object.ior().to_string(), None, options, |_| Ok(()));
     let error: InvokeError = refused.unwrap_err();
     let expected = FilterRefusal::InvalidConstraint(ConstraintExp::new("(("));
     assert_eq!(filter_refusal(&error), Some(expected));
-    assert_eq!(asked.asked().last().unwrap(), "destroy");
+    assert_eq!(requests.requests().last().unwrap(), "destroy");
 }
 
 #[test]
 fn simple_supplier_pushes_sequences() {
-    let (_activation, asked, object) = whole_service();
+    let (_activation, requests, object) = whole_service();
     let options = SupplierOptions { form: ClientType::Sequence, ..SupplierOptions::default() };
     let supplier = SimpleSupplier::connect_with(&object.ior().to_string(), None, options).unwrap();
     supplier.publish(&temperature(1.0)).unwrap();
     supplier.close().unwrap();
-    let asked = asked.asked();
+    let requests = requests.requests();
     let expected = ["connect_sequence_push_supplier", "push_structured_events", "disconnect_sequence_push_consumer"];
-    assert_eq!(asked[asked.len() - 3..], expected);
+    assert_eq!(requests[requests.len() - 3..], expected);
 }

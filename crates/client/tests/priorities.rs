@@ -13,10 +13,10 @@ use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 use testing::{NextInTime, patient};
 
-type Told = mpsc::Receiver<Option<i16>>;
+type Priorities = mpsc::Receiver<Option<i16>>;
 
 /// A consumer that tells at what priorities it is called, with a reference that names a model.
-fn consumer(model: Option<PriorityModel>) -> (Activation, ObjectRef, Told) {
+fn consumer(model: Option<PriorityModel>) -> (Activation, ObjectRef, Priorities) {
     let (sender, told) = mpsc::channel();
     let servant: Arc<dyn Servant> = Arc::new(PrioritizedConsumer::new(ClientType::Any, move |delivery, priority| {
         if let Delivery::Any(_) = delivery {

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use campanile_client::notify::{ClientType, StructuredEvent};
-use campanile_client::{Answers, Fate, InvokeError, Loss, Orb, OrbOptions, Publisher, PublisherOptions, Tally};
+use campanile_client::{
+    Answers, Fate, InvokeError, Loss, Orb, OrbOptions, Publisher, PublisherCounters, PublisherOptions,
+};
 use giop::cdr::{CharSet, Endian, Reader, Version};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::framing::{Inbound, Limits};
@@ -54,7 +56,7 @@ struct Peer {
 
 /// A request as the service sees it.
 #[derive(Debug)]
-struct Asked {
+struct ReceivedRequest {
     id: u32,
     operation: String,
     response: Response,
@@ -65,7 +67,7 @@ struct Asked {
 
 impl Peer {
     /// The next request; `None` when the publisher has ended the connection.
-    fn next(&mut self) -> Option<Asked> {
+    fn next(&mut self) -> Option<ReceivedRequest> {
         loop {
             if let Some(message) = self.inbound.poll_message().unwrap() {
                 if message.header.kind == MessageKind::CloseConnection {
@@ -74,7 +76,7 @@ impl Peer {
                 let request = Request::parse(message.bytes, &message.header).unwrap();
                 assert_eq!(request.target.key(), Some(KEY));
                 let body = request.body(message.bytes, &message.header, CharSet::Utf8);
-                return Some(Asked {
+                return Some(ReceivedRequest {
                     id: request.request_id,
                     operation: String::from_utf8(request.operation.to_vec()).unwrap(),
                     response: request.response,
@@ -154,7 +156,7 @@ fn events_are_on_their_way_together_and_what_is_refused_is_named() {
     for number in 0..8 {
         assert_eq!(publisher.publish(&event(number)).unwrap(), number);
     }
-    let asked: Vec<Asked> = (0..8).map(|_| peer.next().unwrap()).collect();
+    let asked: Vec<ReceivedRequest> = (0..8).map(|_| peer.next().unwrap()).collect();
     for (number, asked) in asked.iter().enumerate() {
         assert_eq!(asked.events, [number.to_string()]);
         assert_eq!(asked.response, Response::Expected);
@@ -164,8 +166,8 @@ fn events_are_on_their_way_together_and_what_is_refused_is_named() {
     for at in [1, 0, 3, 2, 4, 5, 7, 6] {
         peer.reply(asked[at].id, [3, 4].contains(&at).then_some(Kind::ImpLimit));
     }
-    let tally = publisher.sync();
-    assert_eq!((tally.published, tally.confirmed, tally.refused, tally.unsettled()), (8, 6, 2, 0));
+    let counters = publisher.sync();
+    assert_eq!((counters.published, counters.confirmed, counters.refused, counters.outstanding()), (8, 6, 2, 0));
     let mut refused: Vec<u64> = losses(&mut publisher).into_iter().flat_map(|loss| loss.events).collect();
     refused.sort_unstable();
     assert_eq!(refused, [3, 4]);
@@ -184,7 +186,7 @@ fn a_full_window_is_told_to_those_who_do_not_wait() {
     peer.reply(first.id, None);
     wait_until("an answer", || {
         publisher.poll();
-        publisher.tally().confirmed > 0
+        publisher.counters().confirmed > 0
     });
     assert_eq!(publisher.try_publish(&event(4)).unwrap(), Some(4));
     assert_eq!(publisher.try_publish(&event(5)).unwrap(), None);
@@ -197,7 +199,7 @@ fn a_full_window_is_told_to_those_who_do_not_wait() {
     for number in 5..200 {
         assert_eq!(publisher.publish(&event(number)).unwrap(), number);
     }
-    assert_eq!(publisher.close(), Tally { published: 200, confirmed: 200, ..Tally::default() });
+    assert_eq!(publisher.close(), PublisherCounters { published: 200, confirmed: 200, ..PublisherCounters::default() });
 }
 
 #[test]
@@ -212,12 +214,12 @@ fn a_lost_connection_says_which_events_are_unknown_and_which_were_never_sent() {
     peer.reply(ids[2], None);
     wait_until("two answers", || {
         publisher.poll();
-        publisher.tally().confirmed == 2
+        publisher.counters().confirmed == 2
     });
     drop(peer);
     wait_until("the loss to be found", || {
         publisher.poll();
-        publisher.tally().lost() > 0
+        publisher.counters().lost() > 0
     });
     let fates: Vec<_> = losses(&mut publisher)
         .into_iter()
@@ -231,8 +233,8 @@ fn a_lost_connection_says_which_events_are_unknown_and_which_were_never_sent() {
     let asked = peer.next().unwrap();
     assert_eq!((asked.events, asked.has_code_sets), (vec!["8".to_owned()], true));
     peer.reply(asked.id, None);
-    let tally = publisher.sync();
-    assert_eq!((tally.confirmed, tally.unknown, tally.not_sent, tally.unsettled()), (3, 4, 2, 0));
+    let counters = publisher.sync();
+    assert_eq!((counters.confirmed, counters.unknown, counters.not_sent, counters.outstanding()), (3, 4, 2, 0));
 }
 
 #[test]
@@ -246,8 +248,8 @@ fn a_service_that_takes_leave_has_done_nothing_that_it_did_not_answer() {
     let mut farewell = Vec::new();
     message::close_connection(&mut farewell, Version::V1_2);
     peer.stream.write_all(&farewell).unwrap();
-    let tally = publisher.sync();
-    assert_eq!((tally.confirmed, tally.not_sent, tally.unknown), (1, 2, 0));
+    let counters = publisher.sync();
+    assert_eq!((counters.confirmed, counters.not_sent, counters.unknown), (1, 2, 0));
 }
 
 #[test]
@@ -266,8 +268,8 @@ fn one_way_events_are_known_to_have_arrived_after_a_sync() {
         peer
     });
     publish(&mut publisher, 0..25);
-    assert_eq!(publisher.tally().unsettled(), 25);
-    assert_eq!(publisher.sync(), Tally { published: 25, confirmed: 25, ..Tally::default() });
+    assert_eq!(publisher.counters().outstanding(), 25);
+    assert_eq!(publisher.sync(), PublisherCounters { published: 25, confirmed: 25, ..PublisherCounters::default() });
     let mut peer = receiver.end_in_time();
     // Now the proxy is gone: what was sent to it went nowhere.
     let receiver = std::thread::spawn(move || {
@@ -281,8 +283,8 @@ fn one_way_events_are_known_to_have_arrived_after_a_sync() {
     // And now the connection.
     drop(receiver.end_in_time());
     publisher.publish(&event(26)).unwrap();
-    let tally = publisher.sync();
-    assert_eq!((tally.confirmed, tally.unknown, tally.unsettled()), (25, 2, 0));
+    let counters = publisher.sync();
+    assert_eq!((counters.confirmed, counters.unknown, counters.outstanding()), (25, 2, 0));
 }
 
 #[test]
@@ -299,8 +301,8 @@ fn a_sequence_has_as_many_events_as_were_gathered() {
     let asked = peer.next().unwrap();
     assert_eq!(asked.events, names(4..6), "what there is, when it is asked for");
     peer.reply(asked.id, Some(Kind::Transient));
-    let tally = publisher.sync();
-    assert_eq!((tally.confirmed, tally.refused), (4, 2));
+    let counters = publisher.sync();
+    assert_eq!((counters.confirmed, counters.refused), (4, 2));
     let transient = Fate::Refused("IDL:omg.org/CORBA/TRANSIENT:1.0".to_owned());
     assert_eq!(losses(&mut publisher), [Loss { events: 4..6, fate: transient }]);
 }

@@ -7,14 +7,15 @@ use engine::{AdminId, ChannelId, DiscardReason, OutboxStats, ProxyId, ProxyKey, 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use service::{
-    Answer as Told, Command, Counter, Declared, Declined, Principal, Query, Settable, SupplierStanding, reason_name,
+    Answer as AdminAnswer, Command, Counter, Declared, Declined, Principal, Query, Settable, SupplierStatus,
+    reason_name,
 };
 
 use crate::access::Asking;
 use crate::http::{self, Answer};
 use crate::metrics::state_of;
 use crate::routes::{Failure, Routes};
-use crate::shared::{Channel, Shared, Standing, slowness};
+use crate::shared::{Channel, Shared, Snapshot, slowness};
 
 /// Entries of a page, unless another number is asked for, and at most.
 const PAGE: usize = 100;
@@ -101,11 +102,11 @@ pub(crate) async fn tell(
     Ok(match parts.as_slice() {
         ["service"] => {
             let is_ruled = asking.has_right.is_some();
-            http::json(&service(routes, &*shared.standing().await?, (is_ruled, is_outside)))
+            http::json(&service(routes, &*shared.snapshot().await?, (is_ruled, is_outside)))
         }
-        ["counters"] => http::json(&counters(&shared.standing().await?.counters)),
-        ["lanes"] => http::json(&lanes(&*shared.standing().await?)),
-        ["channels"] => http::json(&channels(&*shared.standing().await?, &arguments)?),
+        ["counters"] => http::json(&counters(&shared.snapshot().await?.counters)),
+        ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
+        ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
         ["channels", id] => channel(shared, parsed(id)?, arguments.number("behind")?, by).await?,
         ["consumers"] => consumers(shared, arguments, by).await?,
         ["consumers", channel, proxy] => {
@@ -116,7 +117,7 @@ pub(crate) async fn tell(
         ["constraint"] => constraint(arguments.text("text").unwrap_or_default()),
         ["drops"] => drops(shared, by).await?,
         ["topology"] => match allowed(shared.ask(by, Query::Topology).await?)? {
-            Told::Topology(text) => http::whole(http::JSON, text),
+            AdminAnswer::Topology(text) => http::whole(http::JSON, text),
             _ => return Err(Failure::NotFound),
         },
         _ => return Err(Failure::NotFound),
@@ -124,9 +125,9 @@ pub(crate) async fn tell(
 }
 
 /// What was answered, unless it is that the rules of access do not allow it.
-pub(crate) fn allowed(told: Told) -> Result<Told, Failure> {
+pub(crate) fn allowed(told: AdminAnswer) -> Result<AdminAnswer, Failure> {
     match told {
-        Told::Denied(why) => Err(Failure::Denied(why)),
+        AdminAnswer::Denied(why) => Err(Failure::Denied(why)),
         told => Ok(told),
     }
 }
@@ -152,9 +153,9 @@ fn millis(at: SystemTime) -> u128 {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
-fn service(routes: &Routes, standing: &Standing, (is_ruled, is_outside): (bool, bool)) -> Value {
+fn service(routes: &Routes, snapshot: &Snapshot, (is_ruled, is_outside): (bool, bool)) -> Value {
     let about = &routes.shared.service;
-    let behind = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) != "keeping_up").count();
+    let behind = snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) != "keeping_up").count();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "address": about.address,
@@ -164,11 +165,11 @@ fn service(routes: &Routes, standing: &Standing, (is_ruled, is_outside): (bool, 
         "reference": about.reference,
         "store": about.store,
         "started_ms": millis(about.started),
-        "at_ms": millis(standing.at),
-        "channels": standing.channels.len(),
-        "consumers": standing.consumers.len(),
+        "at_ms": millis(snapshot.at),
+        "channels": snapshot.channels.len(),
+        "consumers": snapshot.consumers.len(),
         "consumers_not_keeping_up": behind,
-        "lanes": standing.lanes.len(),
+        "lanes": snapshot.lanes.len(),
         "can_change": is_ruled || routes.access.has_token(),
         "has_rules": is_ruled,
         "needs_token": is_outside,
@@ -180,9 +181,9 @@ fn counters(counters: &[(&'static str, u64)]) -> Value {
     Value::Object(all)
 }
 
-fn lanes(standing: &Standing) -> Value {
+fn lanes(snapshot: &Snapshot) -> Value {
     let lane = |lane: &crate::shared::Lane| json!({ "id": lane.id, "name": lane.name, "priority": lane.priority, "counters": counters(lane.counters()) });
-    standing.lanes.iter().map(lane).collect()
+    snapshot.lanes.iter().map(lane).collect()
 }
 
 /// A page of something: how many there are at all, and some of them.
@@ -191,8 +192,8 @@ fn page<T>(all: &[T], (offset, limit): (usize, usize), told: impl Fn(&T) -> Valu
     json!({ "total": all.len(), "offset": offset, "entries": entries })
 }
 
-fn channels(standing: &Standing, arguments: &Arguments<'_>) -> Result<Value, Failure> {
-    Ok(page(&standing.channels, arguments.page()?, |channel| channel_json(channel, standing.now)))
+fn channels(snapshot: &Snapshot, arguments: &Arguments<'_>) -> Result<Value, Failure> {
+    Ok(page(&snapshot.channels, arguments.page()?, |channel| channel_json(channel, snapshot.now)))
 }
 
 /// A channel, as it stands.
@@ -215,7 +216,7 @@ pub(crate) fn channel_json(channel: &Channel, now: Time) -> Value {
         "backlog_events": channel.backlog_events,
         "backlog_bytes": channel.backlog_bytes,
         "memory_bytes": channel.stats.map_or(0, |stats| stats.memory_bytes),
-        "held_suppliers": channel.stats.map_or(0, |stats| stats.held),
+        "held_suppliers": channel.stats.map_or(0, |stats| stats.withheld),
         "oldest_ms": channel.oldest.map(|since| millis_since(since, now)),
         "latency": latency(&traffic.latency),
     })
@@ -243,12 +244,14 @@ pub(crate) fn latency(latency: &engine::Latency) -> Value {
 
 /// What is configured of a channel, and how it stands.
 async fn channel(shared: &Shared, id: u32, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
-    let standing = shared.standing().await?;
+    let snapshot = shared.snapshot().await?;
     let query = Query::Channel { channel: ChannelId(id), behind: behind.map(ProxyId) };
-    let Told::Channel(Some(text)) = allowed(shared.ask(by, query).await?)? else { return Err(Failure::NotFound) };
+    let AdminAnswer::Channel(Some(text)) = allowed(shared.ask(by, query).await?)? else {
+        return Err(Failure::NotFound);
+    };
     let configured: Value = serde_json::from_str(&text).unwrap_or_default();
-    let found = standing.channels.iter().find(|channel| channel.listed.id.0 == id);
-    let stands = found.map(|channel| channel_json(channel, standing.now));
+    let found = snapshot.channels.iter().find(|channel| channel.listed.id.0 == id);
+    let stands = found.map(|channel| channel_json(channel, snapshot.now));
     Ok(http::json(&json!({ "configured": configured, "standing": stands })))
 }
 
@@ -281,18 +284,18 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&String>, now: Ti
 
 /// Consumers, the slowest first.
 async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
-    let standing = shared.standing().await?;
+    let snapshot = shared.snapshot().await?;
     let (channel, of_page) = (arguments.number::<u32>("channel")?, arguments.page()?);
     let state = arguments.text("state").map(str::to_owned);
     let wanted = |outbox: &&OutboxStats| {
         let in_state = match state.as_deref() {
             None | Some("") => true,
-            Some("slow") => state_of(outbox, standing.now) != "keeping_up",
-            Some(state) => state_of(outbox, standing.now) == state,
+            Some("slow") => state_of(outbox, snapshot.now) != "keeping_up",
+            Some(state) => state_of(outbox, snapshot.now) == state,
         };
         in_state && channel.is_none_or(|channel| outbox.key.channel.0 == channel)
     };
-    let mut found: Vec<OutboxStats> = standing.consumers.iter().filter(wanted).copied().collect();
+    let mut found: Vec<OutboxStats> = snapshot.consumers.iter().filter(wanted).copied().collect();
     match arguments.text("sort") {
         Some("delivered") => found.sort_by_key(|outbox| core::cmp::Reverse(outbox.delivered)),
         Some("dropped") => found.sort_by_key(|outbox| core::cmp::Reverse(outbox.discards.total())),
@@ -301,32 +304,32 @@ async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> 
         None | Some("") => found.sort_by_key(slowness),
         Some(_) => return Err(Failure::Bad("sort is one of delivered, dropped, oldest, number".to_owned())),
     }
-    let now = standing.now;
+    let now = snapshot.now;
     let names = {
         let keys: Vec<ProxyKey> = found.iter().skip(of_page.0).take(of_page.1).map(|outbox| outbox.key).collect();
-        shared.with(move |asks| asks.names(&by, keys)).await?
+        shared.with(move |queries| queries.names(&by, keys)).await?
     };
     Ok(http::json(&page(&found, of_page, |outbox| consumer_json(outbox, names.get(&outbox.key), now))))
 }
 
 async fn consumer(shared: &Shared, key: ProxyKey, by: Principal) -> Result<Answer, Failure> {
-    let standing = shared.standing().await?;
-    let found = standing.consumers.iter().find(|outbox| outbox.key == key).ok_or(Failure::NotFound)?;
-    let names = shared.with(move |asks| asks.names(&by, vec![key])).await?;
-    Ok(http::json(&consumer_json(found, names.get(&key), standing.now)))
+    let snapshot = shared.snapshot().await?;
+    let found = snapshot.consumers.iter().find(|outbox| outbox.key == key).ok_or(Failure::NotFound)?;
+    let names = shared.with(move |queries| queries.names(&by, vec![key])).await?;
+    Ok(http::json(&consumer_json(found, names.get(&key), snapshot.now)))
 }
 
-fn supplier_json((standing, name): &(SupplierStanding, String)) -> Value {
+fn supplier_json((status, name): &(SupplierStatus, String)) -> Value {
     json!({
-        "channel": standing.key.channel.0,
-        "proxy": standing.key.proxy.0,
+        "channel": status.key.channel.0,
+        "proxy": status.key.proxy.0,
         "name": name,
-        "client": standing.address.map(|address| address.to_string()),
-        "pulled": standing.is_pulled,
-        "has_reference": standing.is_probed,
-        "connection_open": standing.is_open,
-        "events": standing.events,
-        "idle_ms": u64::try_from(standing.idle.as_millis()).unwrap_or(u64::MAX),
+        "client": status.address.map(|address| address.to_string()),
+        "pulled": status.is_pulled,
+        "has_reference": status.is_probed,
+        "connection_open": status.is_open,
+        "events": status.events,
+        "idle_ms": u64::try_from(status.idle.as_millis()).unwrap_or(u64::MAX),
     })
 }
 
@@ -336,7 +339,7 @@ async fn suppliers(shared: &Shared, arguments: &Arguments<'_>, by: Principal) ->
         (Some(channel), Some(proxy)) => Some(ProxyKey { channel: ChannelId(channel), proxy: ProxyId(proxy) }),
         _ => None,
     };
-    let Told::Suppliers(found) = shared.ask(by, Query::Suppliers { behind }).await? else {
+    let AdminAnswer::Suppliers(found) = shared.ask(by, Query::Suppliers { behind }).await? else {
         return Err(Failure::NotFound);
     };
     let last = found.last().filter(|_| found.len() == SUPPLIERS_AT_ONCE).map(|(last, _)| last.key);
@@ -346,7 +349,9 @@ async fn suppliers(shared: &Shared, arguments: &Arguments<'_>, by: Principal) ->
 }
 
 async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
-    let Told::Drops { drops, beyond } = shared.ask(by, Query::Drops).await? else { return Err(Failure::NotFound) };
+    let AdminAnswer::Drops { drops, beyond } = shared.ask(by, Query::Drops).await? else {
+        return Err(Failure::NotFound);
+    };
     let entries: Vec<Value> = drops
         .iter()
         .map(|drop| {
@@ -406,10 +411,12 @@ pub(crate) async fn change(routes: &Routes, path: &str, body: &[u8], by: Princip
         _ => return Err(Failure::NotFound),
     };
     match allowed(routes.shared.command(by, command).await?)? {
-        Told::Disconnected(0) if path == "disconnect" => Err(Failure::Refused("there is no such proxy".to_owned())),
-        Told::Disconnected(count) => Ok(http::json(&json!({ "disconnected": count }))),
-        Told::Done(Ok(())) => Ok(http::json(&json!({ "done": true }))),
-        Told::Done(Err(why)) => Err(Failure::Refused(why)),
+        AdminAnswer::Disconnected(0) if path == "disconnect" => {
+            Err(Failure::Refused("there is no such proxy".to_owned()))
+        }
+        AdminAnswer::Disconnected(count) => Ok(http::json(&json!({ "disconnected": count }))),
+        AdminAnswer::Done(Ok(())) => Ok(http::json(&json!({ "done": true }))),
+        AdminAnswer::Done(Err(why)) => Err(Failure::Refused(why)),
         _ => Err(Failure::Declined(Declined::Stopping)),
     }
 }

@@ -13,7 +13,7 @@ use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::stream::Watch;
-use service::{Counter, HttpTally};
+use service::{Counter, HttpCounters};
 
 /// Octets of the body of a request that are read at most.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -35,7 +35,7 @@ pub(crate) struct Live {
 pub(crate) struct Open {
     streams: Cell<u32>,
     watchers: Cell<u32>,
-    tally: HttpTally,
+    http_counters: HttpCounters,
 }
 
 /// Place of a client that watches events.
@@ -48,8 +48,8 @@ impl Drop for Watcher {
 }
 
 impl Open {
-    pub(crate) fn new(tally: HttpTally) -> Rc<Self> {
-        Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), tally })
+    pub(crate) fn new(http_counters: HttpCounters) -> Rc<Self> {
+        Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), http_counters })
     }
 
     /// One more watches events, unless so many do.
@@ -67,7 +67,7 @@ impl Open {
 
     fn set(&self, streams: u32) {
         self.streams.set(streams);
-        self.tally.set(Counter::HttpStreamsOpen, streams.into());
+        self.http_counters.set(Counter::HttpStreamsOpen, streams.into());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::api::{Arguments, allowed, channel_json, consumer_json, latency};
 use crate::http::{self, Answer, Body, Live};
 use crate::metrics::{STATES, state_of};
 use crate::routes::{Client, Failure, Routes};
-use crate::shared::{ANSWERS_WITHIN, Channel, Standing, on_a_thread};
+use crate::shared::{ANSWERS_WITHIN, Channel, Snapshot, on_a_thread};
 use crate::watching::Watching;
 
 /// What the text is.
@@ -41,11 +41,11 @@ const COUNTERS: [Counter; 13] = [
     Counter::Delivered,
     Counter::Dropped,
     Counter::EventsRefused,
-    Counter::SuppliersHeld,
+    Counter::SuppliersBlocked,
     Counter::PushExceptions,
     Counter::PushTimeouts,
     Counter::ConsumersGivenUp,
-    Counter::EventsKept,
+    Counter::EventsStored,
     Counter::OverflowEvents,
     Counter::StoreFailures,
     Counter::StoreFull,
@@ -60,8 +60,8 @@ pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             times.tick().await;
-            let message = match shared.standing().await {
-                Ok(standing) => message("standing", &standing_json(&standing)),
+            let message = match shared.snapshot().await {
+                Ok(snapshot) => message("standing", &snapshot_json(&snapshot)),
                 Err(why) => message("declined", &json!({ "error": why.to_string() })),
             };
             // A client that does not read has its answer to read as any other: the connection ends.
@@ -83,8 +83,8 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     {
         return Err(Failure::Bad(format!("not a constraint: {error}")));
     }
-    let seat = routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
-        routes.tally.add(Counter::HttpStreamsRefused, 1);
+    let slot = routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
+        routes.http_counters.add(Counter::HttpStreamsRefused, 1);
         Failure::Busy(format!("{WATCHERS_MAX} watch events already, and no more can"))
     })?;
     let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
@@ -95,7 +95,7 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     let watching = Watching::begin(connection, channel, &constraint).await.map_err(Failure::Refused)?;
     tokio::task::spawn_local(async move {
         watching.run(to, EVERY).await;
-        drop(seat);
+        drop(slot);
     });
     Ok(answer(routes, from, client))
 }
@@ -103,7 +103,7 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
 /// Both ends of a stream, if there may be another.
 fn stream(routes: &Routes, waiting_max: usize) -> Result<(mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>), Failure> {
     if routes.open.streams() >= STREAMS_MAX {
-        routes.tally.add(Counter::HttpStreamsRefused, 1);
+        routes.http_counters.add(Counter::HttpStreamsRefused, 1);
         return Err(Failure::Busy(format!("{STREAMS_MAX} live streams are open, and no more can be")));
     }
     Ok(mpsc::channel(waiting_max))
@@ -119,9 +119,9 @@ pub(crate) fn message(event: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }
 
-fn standing_json(standing: &Standing) -> Value {
+fn snapshot_json(snapshot: &Snapshot) -> Value {
     let counter = |counter: &Counter| {
-        let value = standing.counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value);
+        let value = snapshot.counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value);
         (counter.name().to_owned(), json!(value))
     };
     let lane = |lane: &crate::shared::Lane| {
@@ -133,38 +133,38 @@ fn standing_json(standing: &Standing) -> Value {
             "events_in": of(Counter::EventsIn), "delivered": of(Counter::Delivered), "dropped": of(Counter::Dropped),
         })
     };
-    let slow = |outbox: &&OutboxStats| state_of(outbox, standing.now) != "keeping_up";
-    let told = standing.consumers.iter().filter(slow).take(CONSUMERS);
+    let slow = |outbox: &&OutboxStats| state_of(outbox, snapshot.now) != "keeping_up";
+    let told = snapshot.consumers.iter().filter(slow).take(CONSUMERS);
     let states = STATES.map(|state| {
         (
             state.to_owned(),
-            json!(standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) == state).count()),
+            json!(snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) == state).count()),
         )
     });
-    let mut busiest: Vec<&Channel> = standing.channels.iter().collect();
+    let mut busiest: Vec<&Channel> = snapshot.channels.iter().collect();
     busiest.sort_by_key(|channel| {
         let events_in = channel.stats.map_or(0, |stats| stats.traffic.events_in);
         (core::cmp::Reverse(channel.backlog_events), core::cmp::Reverse(events_in), channel.listed.id)
     });
     let mut all = engine::Latency::default();
-    standing.channels.iter().filter_map(|channel| channel.stats).for_each(|stats| all.join(&stats.traffic.latency));
+    snapshot.channels.iter().filter_map(|channel| channel.stats).for_each(|stats| all.join(&stats.traffic.latency));
     json!({
-        "at_ms": u64::try_from(standing.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(0),
+        "at_ms": u64::try_from(snapshot.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(0),
         "counters": COUNTERS.iter().map(counter).collect::<serde_json::Map<_, _>>(),
-        "lanes": standing.lanes.iter().map(lane).collect::<Value>(),
+        "lanes": snapshot.lanes.iter().map(lane).collect::<Value>(),
         "states": states.into_iter().collect::<serde_json::Map<_, _>>(),
-        "consumers_total": standing.consumers.len(),
-        "channels_total": standing.channels.len(),
-        "backlog_events": standing.channels.iter().map(|channel| channel.backlog_events).sum::<u64>(),
-        "backlog_bytes": standing.channels.iter().map(|channel| channel.backlog_bytes).sum::<u64>(),
+        "consumers_total": snapshot.consumers.len(),
+        "channels_total": snapshot.channels.len(),
+        "backlog_events": snapshot.channels.iter().map(|channel| channel.backlog_events).sum::<u64>(),
+        "backlog_bytes": snapshot.channels.iter().map(|channel| channel.backlog_bytes).sum::<u64>(),
         "latency": {
             "bounds_ns": engine::Latency::BOUNDS_NS,
             "cumulative": all.cumulative().map(|(_, so_far)| so_far).collect::<Vec<u64>>(),
             "all": latency(&all),
         },
         "slowest": told
-            .map(|outbox| consumer_json(outbox, standing.names.get(&outbox.key), standing.now))
+            .map(|outbox| consumer_json(outbox, snapshot.names.get(&outbox.key), snapshot.now))
             .collect::<Value>(),
-        "channels": busiest.iter().take(CHANNELS).map(|channel| channel_json(channel, standing.now)).collect::<Value>(),
+        "channels": busiest.iter().take(CHANNELS).map(|channel| channel_json(channel, snapshot.now)).collect::<Value>(),
     })
 }

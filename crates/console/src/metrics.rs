@@ -11,7 +11,7 @@ use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
 use service::{Counter, reason_name};
 
 use crate::openmetrics::{Kind, Labels, Seconds, Text};
-use crate::shared::{Channel, Lane, Shared, Standing};
+use crate::shared::{Channel, Lane, Shared, Snapshot};
 
 /// What kind of text it is,
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,12 +26,12 @@ pub(crate) fn format(accepts: &str) -> (bool, &'static str) {
 }
 
 /// All of it.
-pub(crate) fn write(standing: &Standing, shared: &Shared, is_former: bool) -> String {
+pub(crate) fn write(snapshot: &Snapshot, shared: &Shared, is_former: bool) -> String {
     let mut text = Text::new(is_former);
-    write_totals(&mut text, standing);
-    write_lanes(&mut text, &standing.lanes);
-    write_channels(&mut text, standing, shared.channels_max);
-    write_consumers(&mut text, standing, shared.consumers_max);
+    write_totals(&mut text, snapshot);
+    write_lanes(&mut text, &snapshot.lanes);
+    write_channels(&mut text, snapshot, shared.channels_max);
+    write_consumers(&mut text, snapshot, shared.consumers_max);
     text.family("campanile_build", Kind::Info, "", "Which version serves.");
     text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     text.end()
@@ -42,7 +42,7 @@ pub(crate) fn name_of(counter: Counter) -> (String, Kind, &'static str) {
     let (name, unit) = match counter {
         Counter::EventBytesIn => ("events_in_bytes", "bytes"),
         Counter::CycleMax => ("longest_round_seconds", "seconds"),
-        Counter::EventBytesKept => ("events_kept_bytes", "bytes"),
+        Counter::EventBytesStored => ("events_kept_bytes", "bytes"),
         Counter::StoreBytes => ("store_written_bytes", "bytes"),
         Counter::OverflowBytes => ("overflow_bytes", "bytes"),
         Counter::HistoryBytes => ("history_bytes", "bytes"),
@@ -60,8 +60,8 @@ const fn suffix(kind: Kind) -> &'static str {
     }
 }
 
-fn write_totals(text: &mut Text, standing: &Standing) {
-    for (counter, (_, value)) in Counter::ALL.iter().zip(&standing.counters) {
+fn write_totals(text: &mut Text, snapshot: &Snapshot) {
+    for (counter, (_, value)) in Counter::ALL.iter().zip(&snapshot.counters) {
         let (name, kind, unit) = name_of(*counter);
         text.family(&name, kind, unit, counter.help());
         match unit {
@@ -81,8 +81,8 @@ const OF_LANES: [Counter; 14] = [
     Counter::EventsIn,
     Counter::Delivered,
     Counter::Dropped,
-    Counter::TurnsWaited,
-    Counter::TurnsWaitingMax,
+    Counter::EventsQueued,
+    Counter::EventsQueuedMax,
     Counter::LanePeriods,
     Counter::LaneBudgetsSpent,
     Counter::HandedOver,
@@ -147,8 +147,8 @@ fn numbers(all: &[Channel]) -> Vec<String> {
     all.iter().map(|channel| channel.listed.id.0.to_string()).collect()
 }
 
-fn write_channels(text: &mut Text, standing: &Standing, most: usize) {
-    let (told, others) = standing.channels.split_at(most.min(standing.channels.len()));
+fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
+    let (told, others) = snapshot.channels.split_at(most.min(snapshot.channels.len()));
     let ids = numbers(told);
     let of: Vec<(Vec<(&str, &str)>, &Channel)> = told
         .iter()
@@ -161,7 +161,7 @@ fn write_channels(text: &mut Text, standing: &Standing, most: usize) {
     for (name, kind, unit, help, value) in OF_CHANNELS {
         write_each(text, (name, kind, unit, help), &of, value);
     }
-    let now = standing.now;
+    let now = snapshot.now;
     let name = "campanile_channel_oldest_event_age_seconds";
     let help = "How long ago the oldest event came that a consumer of the channel has yet to get; 0 if there is none.";
     write_each(text, (name, Kind::Gauge, "seconds", help), &of, |channel| age(channel.oldest, now));
@@ -176,7 +176,7 @@ fn write_channels(text: &mut Text, standing: &Standing, most: usize) {
         channel.stats.iter().for_each(|stats| write_latency(text, labels, &stats.traffic.latency));
     }
     text.family("campanile_channels", Kind::Gauge, "", "Channels that there are.");
-    text.sample("", &[], standing.channels.len());
+    text.sample("", &[], snapshot.channels.len());
     text.family("campanile_other_channels", Kind::Gauge, "", "Channels that are not told of one by one.");
     text.sample("", &[], others.len());
     let sum = |of: fn(&Channel) -> u64| others.iter().map(of).sum::<u64>();
@@ -236,7 +236,7 @@ const OF_CHANNELS: [OfChannel; 11] = [
         |channel| channel.stats.map_or(0, |stats| stats.memory_bytes),
     ),
     ("campanile_channel_held_suppliers", Kind::Gauge, "", "Answers to suppliers that are withheld now.", |channel| {
-        channel.stats.map_or(0, |stats| stats.held)
+        channel.stats.map_or(0, |stats| stats.withheld)
     }),
 ];
 
@@ -292,12 +292,12 @@ const OF_CONSUMERS: [OfConsumer; 7] = [
     }),
 ];
 
-fn write_consumers(text: &mut Text, standing: &Standing, most: usize) {
-    let (told, others) = standing.consumers.split_at(most.min(standing.consumers.len()));
+fn write_consumers(text: &mut Text, snapshot: &Snapshot, most: usize) {
+    let (told, others) = snapshot.consumers.split_at(most.min(snapshot.consumers.len()));
     let keys: Vec<(String, String, &str)> = told
         .iter()
         .map(|outbox| {
-            let name = standing.names.get(&outbox.key).map_or("", String::as_str);
+            let name = snapshot.names.get(&outbox.key).map_or("", String::as_str);
             (outbox.key.channel.0.to_string(), outbox.key.proxy.0.to_string(), name)
         })
         .collect();
@@ -311,7 +311,7 @@ fn write_consumers(text: &mut Text, standing: &Standing, most: usize) {
     for (name, kind, unit, help, value) in OF_CONSUMERS {
         write_each(text, (name, kind, unit, help), &of, value);
     }
-    let now = standing.now;
+    let now = snapshot.now;
     let help = "How long ago the oldest event came that it has yet to get; 0 if there is none.";
     let family = ("campanile_consumer_oldest_event_age_seconds", Kind::Gauge, "seconds", help);
     write_each(text, family, &of, |outbox| age(outbox.oldest, now));
@@ -333,15 +333,15 @@ fn write_consumers(text: &mut Text, standing: &Standing, most: usize) {
     let help = "From an event's arrival until it has taken it.";
     text.family("campanile_consumer_delivery_latency_seconds", Kind::Histogram, "seconds", help);
     of.iter().for_each(|(labels, outbox)| write_latency(text, labels, &outbox.latency));
-    write_others(text, standing, others);
+    write_others(text, snapshot, others);
 }
 
 type OfOthers = (&'static str, &'static str, fn(&OutboxStats) -> u64);
 
-fn write_others(text: &mut Text, standing: &Standing, others: &[OutboxStats]) {
+fn write_others(text: &mut Text, snapshot: &Snapshot, others: &[OutboxStats]) {
     text.family("campanile_consumers", Kind::Gauge, "", "Connected consumers, by what they are doing.");
     for state in STATES {
-        let count = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) == state).count();
+        let count = snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) == state).count();
         text.sample("", &[("state", state)], count);
     }
     text.family("campanile_other_consumers", Kind::Gauge, "", "Consumers that are not told of one by one.");

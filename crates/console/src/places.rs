@@ -17,7 +17,7 @@ use crate::stream::Watch;
 pub(crate) const RESERVED: usize = 4;
 
 /// A connection that is open, or in its handshake.
-struct Held {
+struct OpenConnection {
     /// Its place below the limit; none in the reserve.
     place: Option<Charge>,
     watch: Rc<Watch>,
@@ -25,7 +25,7 @@ struct Held {
 
 /// What a new connection gets.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     pub(crate) number: u64,
     /// It is in the reserve.
     pub(crate) is_reserved: bool,
@@ -38,20 +38,20 @@ pub(crate) struct Seat {
 /// The connections that are open.
 pub(crate) struct Places {
     addresses: Addresses,
-    held: BTreeMap<u64, Held>,
+    connections: BTreeMap<u64, OpenConnection>,
     next: u64,
 }
 
 impl Places {
     pub(crate) const fn new(addresses: Addresses) -> Self {
-        Self { addresses, held: BTreeMap::new(), next: 0 }
+        Self { addresses, connections: BTreeMap::new(), next: 0 }
     }
 
     /// A place for a connection from there.
     ///
     /// # Errors
     /// There is none: its address has its share, or the reserve is taken, too.
-    pub(crate) fn take(&mut self, from: SocketAddr, watch: &Rc<Watch>) -> Result<Seat, Spent> {
+    pub(crate) fn take(&mut self, from: SocketAddr, watch: &Rc<Watch>) -> Result<Slot, Spent> {
         let account = self.addresses.open(from.ip());
         let mut displaced = false;
         let granted = match account.charge(Resource::HttpConnections, 1) {
@@ -64,7 +64,7 @@ impl Places {
         let (place, spent) = match granted {
             Ok(place) => (Some(place), None),
             Err(spent) if spent.by == SpentBy::All => {
-                let reserved = self.held.values().filter(|held| held.place.is_none()).count();
+                let reserved = self.connections.values().filter(|open| open.place.is_none()).count();
                 if reserved >= RESERVED && !self.have_one_give_way(true) {
                     return Err(spent);
                 }
@@ -74,30 +74,30 @@ impl Places {
         };
         let (number, is_reserved) = (self.next, place.is_none());
         self.next += 1;
-        self.held.insert(number, Held { place, watch: Rc::clone(watch) });
-        Ok(Seat { number, is_reserved, displaced, spent })
+        self.connections.insert(number, OpenConnection { place, watch: Rc::clone(watch) });
+        Ok(Slot { number, is_reserved, displaced, spent })
     }
 
     /// A connection is gone.
     pub(crate) fn give_back(&mut self, number: u64) {
-        self.held.remove(&number);
+        self.connections.remove(&number);
     }
 
     /// Connections that are open.
     pub(crate) fn open(&self) -> usize {
-        self.held.len()
+        self.connections.len()
     }
 
     /// Ends the connection that has been idle for longest, so that the system has a descriptor again. False if none is idle.
     pub(crate) fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
-        let rank = |(number, held): (&u64, &Held)| {
-            let idle = held.watch.idle_since().filter(|_| held.place.is_none() == in_reserve)?;
-            let account = held.place.as_ref().map(Charge::account);
+        let rank = |(number, open): (&u64, &OpenConnection)| {
+            let idle = open.watch.idle_since().filter(|_| open.place.is_none() == in_reserve)?;
+            let account = open.place.as_ref().map(Charge::account);
             let has = account.map_or(0, |account| account.used_by_address(Resource::HttpConnections));
             Some((core::cmp::Reverse(has), idle, *number))
         };
-        let found: Option<(_, Instant, u64)> = self.held.iter().filter_map(rank).min();
-        let gone = found.and_then(|(.., number)| self.held.remove(&number));
+        let found: Option<(_, Instant, u64)> = self.connections.iter().filter_map(rank).min();
+        let gone = found.and_then(|(.., number)| self.connections.remove(&number));
         gone.is_some_and(|gone| {
             gone.watch.give_way();
             true

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpTally, Operators, Principal};
+use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, Operators, Principal};
 
 use crate::access::{Access, Asking, Forbidden, shown_token};
 use crate::api;
@@ -37,7 +37,7 @@ pub(crate) struct Routes {
     pub(crate) access: Access,
     pub(crate) operators: Operators,
     pub(crate) shared: Rc<Shared>,
-    pub(crate) tally: HttpTally,
+    pub(crate) http_counters: HttpCounters,
     pub(crate) open: Rc<Open>,
     pub(crate) request_within: Duration,
 }
@@ -80,7 +80,7 @@ impl From<Forbidden> for Failure {
 impl Routes {
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request<Incoming>, client: Client) -> Answer {
-        self.tally.add(Counter::HttpRequests, 1);
+        self.http_counters.add(Counter::HttpRequests, 1);
         match self.find(request, client).await {
             Ok(answer) => answer,
             Err(failure) => self.refuse(&failure),
@@ -109,10 +109,10 @@ impl Routes {
         })?;
         if path == "/metrics" {
             Access::check_reading(&asking, client.is_outside)?;
-            let standing = self.shared.standing().await?;
+            let snapshot = self.shared.snapshot().await?;
             let accepts = request.headers().get(ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
             let (is_former, kind) = metrics::format(accepts);
-            return Ok(http::whole(kind, metrics::write(&standing, &self.shared, is_former)));
+            return Ok(http::whole(kind, metrics::write(&snapshot, &self.shared, is_former)));
         }
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(Failure::NotFound) };
         if is_reading {
@@ -149,7 +149,7 @@ impl Routes {
         let body = body.await.map_err(|_| Failure::Slow)?;
         let body = body.ok_or_else(|| Failure::Bad("the body is more than 64 KiB, or ends early".to_owned()))?;
         let answer = api::change(self, path, &body, asking.by).await?;
-        self.tally.add(Counter::HttpCommands, 1);
+        self.http_counters.add(Counter::HttpCommands, 1);
         Ok(answer)
     }
 
@@ -172,7 +172,7 @@ impl Routes {
     fn note_refused(&self, method: &Method, path: &str, by: &Principal, why: &'static str) {
         let what = path.strip_prefix("/api/v1/").unwrap_or(path).escape_debug().to_string();
         if *method == Method::POST && !self.operators.note_refused(by, what, why) {
-            self.tally.add(Counter::AuditLeftOut, 1);
+            self.http_counters.add(Counter::AuditLeftOut, 1);
         }
     }
 
@@ -225,7 +225,7 @@ impl Routes {
             Failure::Refused(why) => (Counter::HttpBodiesRefused, StatusCode::CONFLICT, why.clone()),
             Failure::Declined(why) => (Counter::HttpDeclined, StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
         };
-        self.tally.add(counter, 1);
+        self.http_counters.add(counter, 1);
         let mut answer = match failure {
             Failure::Denied(denied) => http::denied(&why, &denied.rule),
             _ => http::refused(status, &why),

@@ -12,7 +12,7 @@ use accounts::CertifiedName;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use service::{Config, Counter, HandshakeFailure, HandshakeReports, HttpTally, Operators, TlsServer};
+use service::{Config, Counter, HandshakeFailure, HandshakeReports, HttpCounters, Operators, TlsServer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
@@ -22,7 +22,7 @@ use tokio_rustls::server::TlsStream;
 use crate::ConsoleError;
 use crate::access::Access;
 use crate::http::Open;
-use crate::places::{Places, Seat};
+use crate::places::{Places, Slot};
 use crate::routes::{Client, Routes};
 use crate::shared::Shared;
 use crate::stream::{Overdue, Patience, Stream, Watch};
@@ -100,7 +100,7 @@ pub(crate) struct Plan {
     access: Access,
     operators: Operators,
     shared: Shared,
-    tally: HttpTally,
+    http_counters: HttpCounters,
     patience: Patience,
     handshake_within: Duration,
     reports: HandshakeReports,
@@ -112,7 +112,7 @@ impl Plan {
         access: Access,
         operators: Operators,
         shared: Shared,
-        tally: HttpTally,
+        http_counters: HttpCounters,
         reports: HandshakeReports,
     ) -> Self {
         let patience = Patience {
@@ -121,16 +121,16 @@ impl Plan {
             idle: IDLE,
         };
         let handshake_within = Duration::from_millis(config.tls.handshake_ms.into());
-        Self { access, operators, shared, tally, patience, handshake_within, reports }
+        Self { access, operators, shared, http_counters, patience, handshake_within, reports }
     }
 
     /// Serves until `ended` is true.
     pub(crate) async fn run(self, listening: Vec<Listening>, mut ended: watch::Receiver<bool>) {
-        let Self { access, operators, shared, tally, patience, handshake_within, reports } = self;
+        let Self { access, operators, shared, http_counters, patience, handshake_within, reports } = self;
         let places = RefCell::new(Places::new(operators.addresses()));
-        let open = Open::new(tally.clone());
+        let open = Open::new(http_counters.clone());
         let shared = Rc::new(shared);
-        let routes = Routes { access, operators, shared, tally, open, request_within: patience.request };
+        let routes = Routes { access, operators, shared, http_counters, open, request_within: patience.request };
         let reports = RefCell::new(reports);
         let (freed, handshakes) = (Notify::new(), Cell::new(0));
         let server = Rc::new(Server { routes, patience, handshake_within, places, freed, handshakes, reports });
@@ -157,7 +157,7 @@ async fn accept(server: Rc<Server>, listening: Listening) {
             continue;
         };
         let watch = Watch::new();
-        let Some(seat) = server.let_in(from, &watch) else { continue };
+        let Some(slot) = server.let_in(from, &watch) else { continue };
         let (server, secure) = (Rc::clone(&server), secure.clone());
         tokio::task::spawn_local(async move {
             let is_outside = !at.ip().is_loopback();
@@ -165,7 +165,7 @@ async fn accept(server: Rc<Server>, listening: Listening) {
             // What a client does not read is to be seen here, and not by the system alone.
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
             let client =
-                Client { from, is_outside, certified: None, is_reserved: seat.is_reserved, watch: Rc::clone(&watch) };
+                Client { from, is_outside, certified: None, is_reserved: slot.is_reserved, watch: Rc::clone(&watch) };
             let served = async {
                 match secure {
                     None => server.serve(socket, client).await,
@@ -178,30 +178,30 @@ async fn accept(server: Rc<Server>, listening: Listening) {
                 }
             };
             watch.unless_it_gives_way(served).await;
-            server.let_out(&seat);
+            server.let_out(&slot);
         });
     }
 }
 
 impl Server {
     /// A place for a connection, unless there is none.
-    fn let_in(&self, from: SocketAddr, watch: &Rc<Watch>) -> Option<Seat> {
-        let tally = &self.routes.tally;
-        tally.add(Counter::HttpConnectionsAccepted, 1);
+    fn let_in(&self, from: SocketAddr, watch: &Rc<Watch>) -> Option<Slot> {
+        let http_counters = &self.routes.http_counters;
+        http_counters.add(Counter::HttpConnectionsAccepted, 1);
         let taken = self.places.borrow_mut().take(from, watch);
-        let refused = taken.as_ref().map_or_else(|spent| Some(*spent), |seat| seat.spent);
+        let refused = taken.as_ref().map_or_else(|spent| Some(*spent), |slot| slot.spent);
         if let Some(spent) = refused {
-            tally.add(Counter::of_refusal(spent), 1);
+            http_counters.add(Counter::of_refusal(spent), 1);
         }
-        if taken.as_ref().is_ok_and(|seat| seat.displaced) {
-            tally.add(Counter::HttpConnectionsGaveWay, 1);
+        if taken.as_ref().is_ok_and(|slot| slot.displaced) {
+            http_counters.add(Counter::HttpConnectionsGaveWay, 1);
         }
         self.note_open();
         taken.ok()
     }
 
-    fn let_out(&self, seat: &Seat) {
-        self.places.borrow_mut().give_back(seat.number);
+    fn let_out(&self, slot: &Slot) {
+        self.places.borrow_mut().give_back(slot.number);
         self.note_open();
         self.freed.notify_waiters();
     }
@@ -209,12 +209,12 @@ impl Server {
     /// Ends the connection that has been idle for longest, for want of descriptors.
     fn have_one_give_way(&self) {
         if self.places.borrow_mut().have_one_give_way(false) {
-            self.routes.tally.add(Counter::HttpConnectionsGaveWay, 1);
+            self.routes.http_counters.add(Counter::HttpConnectionsGaveWay, 1);
         }
     }
 
     fn note_open(&self) {
-        self.routes.tally.set(Counter::HttpConnectionsOpen, self.places.borrow().open() as u64);
+        self.routes.http_counters.set(Counter::HttpConnectionsOpen, self.places.borrow().open() as u64);
     }
 
     /// Makes a handshake. Returns the stream, and the name in the peer's certificate, if one was shown.
@@ -296,7 +296,7 @@ impl Server {
                 Overdue::Answer => Counter::HttpSlowReaders,
                 Overdue::Idle => Counter::HttpIdleClosed,
             };
-            return self.routes.tally.add(counter, 1);
+            return self.routes.http_counters.add(counter, 1);
         }
     }
 
@@ -308,7 +308,7 @@ impl Server {
         if watch.begins_tls() {
             return self.reports.borrow_mut().tell_tls_at_plain_port(from, HTTP);
         }
-        self.routes.tally.add(Counter::HttpMalformed, 1);
+        self.routes.http_counters.add(Counter::HttpMalformed, 1);
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) const NAMED_AT_ONCE: usize = 1_024;
 const CHANNELS_MAX: usize = 16_384;
 
 /// How everything stands at one moment.
-pub(crate) struct Standing {
+pub(crate) struct Snapshot {
     pub(crate) taken: Instant,
     pub(crate) at: SystemTime,
     pub(crate) now: Time,
@@ -83,15 +83,15 @@ pub(crate) struct Channel {
 
 /// Queries to administration on behalf of a principal.
 #[derive(Clone)]
-pub(crate) struct Asks {
+pub(crate) struct Queries {
     asker: Asker,
     named: usize,
 }
 
 /// What is known, shared.
 pub(crate) struct Shared {
-    asks: Asks,
-    standing: Mutex<Option<Arc<Standing>>>,
+    queries: Queries,
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
     pub(crate) counters: Counters,
     pub(crate) liveness: service::Liveness,
     pub(crate) service: About,
@@ -116,8 +116,8 @@ impl Shared {
     pub(crate) fn new(config: &Config, service: &Service) -> Self {
         let consumers_max = config.http.consumers_max as usize;
         Self {
-            asks: Asks { asker: service.asker(), named: consumers_max.clamp(64, NAMED_AT_ONCE * 10) },
-            standing: Mutex::new(None),
+            queries: Queries { asker: service.asker(), named: consumers_max.clamp(64, NAMED_AT_ONCE * 10) },
+            snapshot: Mutex::new(None),
             counters: service.counters().clone(),
             liveness: service.liveness(),
             service: About {
@@ -146,36 +146,36 @@ impl Shared {
 
     /// State of the service: half a second old at most, and asked for once for all that ask meanwhile. So no client's account asks for it:
     /// the others would wait for the turns of the first one.
-    pub(crate) async fn standing(&self) -> Result<Arc<Standing>, Declined> {
-        let mut standing = self.standing.lock().await;
-        if let Some(known) = standing.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
+    pub(crate) async fn snapshot(&self) -> Result<Arc<Snapshot>, Declined> {
+        let mut snapshot = self.snapshot.lock().await;
+        if let Some(known) = snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
             return Ok(Arc::clone(known));
         }
-        let asks = self.asks.clone();
-        let found = Arc::new(on_a_thread(move || asks.standing(&Principal::Service)).await?);
-        *standing = Some(Arc::clone(&found));
+        let queries = self.queries.clone();
+        let found = Arc::new(on_a_thread(move || queries.snapshot(&Principal::Service)).await?);
+        *snapshot = Some(Arc::clone(&found));
         Ok(found)
     }
 
     /// Asks administration something.
     pub(crate) async fn ask(&self, by: Principal, query: Query) -> Result<Answer, Declined> {
-        let asks = self.asks.clone();
-        on_a_thread(move || asks.ask(&by, query)).await
+        let queries = self.queries.clone();
+        on_a_thread(move || queries.ask(&by, query)).await
     }
 
     /// Has administration do something.
     pub(crate) async fn command(&self, by: Principal, command: service::Command) -> Result<Answer, Declined> {
-        let asks = self.asks.clone();
-        on_a_thread(move || asks.asker.command(&by, command, Some(ANSWERS_WITHIN))).await
+        let queries = self.queries.clone();
+        on_a_thread(move || queries.asker.command(&by, command, Some(ANSWERS_WITHIN))).await
     }
 
     /// Asks for what comes in pages, on a thread where it may wait for each.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Asks) -> Result<T, Declined> + Send + 'static,
+        work: impl FnOnce(&Queries) -> Result<T, Declined> + Send + 'static,
     ) -> Result<T, Declined> {
-        let asks = self.asks.clone();
-        on_a_thread(move || work(&asks)).await
+        let queries = self.queries.clone();
+        on_a_thread(move || work(&queries)).await
     }
 }
 
@@ -187,12 +187,12 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Declined::Stopping))
 }
 
-impl Asks {
+impl Queries {
     pub(crate) fn ask(&self, by: &Principal, query: Query) -> Result<Answer, Declined> {
         self.asker.ask(by, query, Some(ANSWERS_WITHIN))
     }
 
-    fn standing(&self, by: &Principal) -> Result<Standing, Declined> {
+    fn snapshot(&self, by: &Principal) -> Result<Snapshot, Declined> {
         let Answer::Figures(figures) = self.ask(by, Query::Figures)? else { return Err(Declined::Stopping) };
         let listed = self.channels(by)?;
         let (Answer::Counters(counters), Answer::Lanes(lanes)) =
@@ -206,7 +206,7 @@ impl Asks {
         let first = consumers.iter().take(self.named).map(|outbox| outbox.key).collect();
         let names = self.names(by, first)?;
         let lanes = lanes.iter().map(Lane::from).collect();
-        Ok(Standing { taken: Instant::now(), at: SystemTime::now(), now, counters, lanes, consumers, names, channels })
+        Ok(Snapshot { taken: Instant::now(), at: SystemTime::now(), now, counters, lanes, consumers, names, channels })
     }
 
     /// What consumers are called.

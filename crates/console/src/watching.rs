@@ -111,19 +111,19 @@ impl Watching {
     pub(crate) async fn run(mut self, to: mpsc::Sender<Bytes>, every: Duration) {
         let mut left_out = 0_u64;
         while !to.is_closed() {
-            let told = match tokio::time::timeout(every, self.next()).await {
-                Ok(Ok(Some(line))) => told(&line, left_out),
+            let stream_item = match tokio::time::timeout(every, self.next()).await {
+                Ok(Ok(Some(line))) => stream_item(&line, left_out),
                 Ok(Ok(None) | Err(_)) => return,
-                Err(_) => Told::Event(Bytes::from_static(b": still here\n\n")),
+                Err(_) => StreamItem::Event(Bytes::from_static(b": still here\n\n")),
             };
-            match told {
-                Told::Event(event) => match to.try_send(event) {
+            match stream_item {
+                StreamItem::Event(event) => match to.try_send(event) {
                     Ok(()) => left_out = 0,
                     Err(TrySendError::Full(_)) => left_out += 1,
                     Err(TrySendError::Closed(_)) => return,
                 },
                 // The stream ends with it, whenever there is room.
-                Told::End(why) => return drop(to.send(why).await),
+                StreamItem::End(why) => return drop(to.send(why).await),
             }
         }
     }
@@ -162,17 +162,17 @@ impl Watching {
 }
 
 /// Message that a line becomes.
-enum Told {
+enum StreamItem {
     Event(Bytes),
     /// There are no more.
     End(Bytes),
 }
 
-fn told(line: &Line, left_out: u64) -> Told {
+fn stream_item(line: &Line, left_out: u64) -> StreamItem {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let Some(rest) = line.text.strip_prefix(BEFORE) else {
         let why = line.answer().get("reason").cloned().unwrap_or_default();
-        return Told::End(message("ended", &json!({ "error": why })));
+        return StreamItem::End(message("ended", &json!({ "error": why })));
     };
     let mut text = format!("event: event\ndata: {{\"at_ms\":{at},\"left_out\":{left_out},").into_bytes();
     match rest.strip_suffix(BEHIND).filter(|_| line.bytes <= SHOWN_BYTES_MAX) {
@@ -180,7 +180,7 @@ fn told(line: &Line, left_out: u64) -> Told {
         None => text.extend_from_slice(format!("\"bytes\":{}", line.bytes).as_bytes()),
     }
     text.extend_from_slice(b"}\n\n");
-    Told::Event(Bytes::from(text))
+    StreamItem::Event(Bytes::from(text))
 }
 
 #[cfg(test)]
@@ -221,8 +221,8 @@ mod tests {
             line.add(text.as_bytes());
             line
         };
-        let event = |line: &Line, left_out| match told(line, left_out) {
-            Told::Event(bytes) | Told::End(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        let event = |line: &Line, left_out| match stream_item(line, left_out) {
+            StreamItem::Event(bytes) | StreamItem::End(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
         };
         let short = line(r#"{"event":{"channel":0,"type":"A/B","name":"","fields":{"x":{}},"body":null}}"#);
         let text = event(&short, 3);
@@ -232,7 +232,7 @@ mod tests {
         let long = line(&format!(r#"{{"event":{{"channel":0,"type":"A/B","name":"{}"}}}}"#, "x".repeat(20_000)));
         assert!(event(&long, 0).ends_with(&format!("\"left_out\":0,\"bytes\":{}}}\n\n", long.bytes)));
         let end = line(r#"{"error":1,"reason":"the channel is gone"}"#);
-        assert!(matches!(told(&end, 0), Told::End(_)));
+        assert!(matches!(stream_item(&end, 0), StreamItem::End(_)));
         assert_eq!(event(&end, 0), "event: ended\ndata: {\"error\":\"the channel is gone\"}\n\n");
     }
 }

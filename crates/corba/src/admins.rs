@@ -1,8 +1,8 @@
 //! `CosNotifyChannelAdmin::ConsumerAdmin` and `SupplierAdmin`, but for what they inherit.
 
-use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
+use super::protocol::Protocol;
 use super::proxy_kind::{Events, ProxyKind};
 use super::qos;
 use super::table::{Interface, Level, Operation, Target};
@@ -60,74 +60,85 @@ pub(super) static NOTIFY_EXT_SUPPLIER_ADMIN: Interface = Interface {
     operations: &[Operation::done("obtain_notification_push_consumer_with_qos", obtain_with_qos)],
 };
 
-fn my_id(_: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_id(_: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyID")?;
     write_id(on.admin()?.admin.0, reply);
     Ok(())
 }
 
-fn my_channel(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_channel(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyChannel")?;
-    door.reference(Target::Channel(on.admin()?.channel))?.write(reply);
+    protocol.reference(Target::Channel(on.admin()?.channel))?.write(reply);
     Ok(())
 }
 
-fn my_operator(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_operator(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyOperator")?;
-    reply.u32(match door.operator(on.admin()?)? {
+    reply.u32(match protocol.operator(on.admin()?)? {
         Operator::And => 0,
         Operator::Or => 1,
     });
     Ok(())
 }
 
-fn pull_proxies(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    list(door, on, true, args, reply)
+fn pull_proxies(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    list(protocol, on, true, args, reply)
 }
 
-fn push_proxies(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    list(door, on, false, args, reply)
+fn push_proxies(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    list(protocol, on, false, args, reply)
 }
 
-fn list(door: &mut Door, on: Target, pull: bool, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn list(
+    protocol: &mut Protocol,
+    on: Target,
+    pull: bool,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that lists proxies")?;
-    let proxies = door.notification_proxies(on.admin()?, pull)?;
+    let proxies = protocol.notification_proxies(on.admin()?, pull)?;
     write_ids(proxies.iter().map(|proxy| proxy.0), reply);
     Ok(())
 }
 
-fn get_proxy(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_proxy(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of an operation that looks up a proxy")?;
     let admin = on.admin()?;
-    let named = id.map(|id| door.found_by(ProxyKey { channel: admin.channel, proxy: ProxyId(id) }).proxy);
-    let proxy = named.filter(|proxy| door.is_notification_proxy(admin, *proxy));
+    let named = id.map(|id| protocol.found_by(ProxyKey { channel: admin.channel, proxy: ProxyId(id) }).proxy);
+    let proxy = named.filter(|proxy| protocol.is_notification_proxy(admin, *proxy));
     let proxy = ProxyKey { channel: admin.channel, proxy: proxy.ok_or(UserException::ProxyNotFound)? };
-    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())
 }
 
-fn obtain_push(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(door, on, false, args, reply)
+fn obtain_push(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(protocol, on, false, args, reply)
 }
 
-fn obtain_pull(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(door, on, true, args, reply)
+fn obtain_pull(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(protocol, on, true, args, reply)
 }
 
 /// `obtain_notification_push_supplier_with_qos` and `…_consumer_with_qos`: a proxy that is there with its properties, or
 /// not at all.
-fn obtain_with_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn obtain_with_qos(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     let qos = qos::read_properties(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy with properties")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events, pull: false }, None)?;
-    if let Err(raised) = qos::apply(door, Level::Proxy(proxy, admin.side), &qos) {
-        door.withdraw_proxy(proxy);
+    let proxy = protocol.create_proxy(admin, ProxyKind { events, pull: false }, None)?;
+    if let Err(raised) = qos::apply(protocol, Level::Proxy(proxy, admin.side), &qos) {
+        protocol.withdraw_proxy(proxy);
         return Err(raised);
     }
-    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())
 }
@@ -140,17 +151,23 @@ pub(super) fn read_client_type(args: &mut Reader<'_>) -> Result<Events, ReadErro
     })
 }
 
-fn obtain(door: &mut Door, on: Target, pull: bool, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn obtain(
+    protocol: &mut Protocol,
+    on: Target,
+    pull: bool,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events, pull }, None)?;
-    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    let proxy = protocol.create_proxy(admin, ProxyKind { events, pull }, None)?;
+    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())
 }
 
-fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    door.destroy_admin(on.admin()?)
+    protocol.destroy_admin(on.admin()?)
 }

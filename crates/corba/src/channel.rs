@@ -1,8 +1,8 @@
 //! `CosNotifyChannelAdmin::EventChannel`, but for the properties ([`super::qos`]) and what it inherits from the Event
 //! Service ([`super::event_service`]).
 
-use super::door::Door;
 use super::exceptions::{Raised, UserException};
+use super::protocol::Protocol;
 use super::table::{AdminKey, Interface, Operation, Target};
 use super::wire::{read_enum, read_id, write_id, write_ids};
 use engine::{AdminId, Operator, Side};
@@ -25,23 +25,33 @@ pub(super) static EVENT_CHANNEL: Interface = Interface {
     ],
 };
 
-fn my_factory(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_factory(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyFactory")?;
-    door.reference(Target::Factory)?.write(reply);
+    protocol.reference(Target::Factory)?.write(reply);
     Ok(())
 }
 
-fn default_consumer_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    default_admin(door, on, Side::Consumers, args, reply)
+fn default_consumer_admin(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    default_admin(protocol, on, Side::Consumers, args, reply)
 }
 
-fn default_supplier_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    default_admin(door, on, Side::Suppliers, args, reply)
+fn default_supplier_admin(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    default_admin(protocol, on, Side::Suppliers, args, reply)
 }
 
 /// Answers with the admin that a channel has from the start; the Event Service's `for_…` mean it too.
 pub(super) fn default_admin(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     side: Side,
     args: Reader<'_>,
@@ -49,22 +59,37 @@ pub(super) fn default_admin(
 ) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives the default admin")?;
     let admin = AdminKey { channel: on.channel()?, side, admin: AdminId::DEFAULT };
-    door.reference(Target::Admin(admin))?.write(reply);
+    protocol.reference(Target::Admin(admin))?.write(reply);
     Ok(())
 }
 
-fn default_filter_factory(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn default_filter_factory(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of default_filter_factory")?;
-    door.reference(Target::FilterFactory(on.channel()?))?.write(reply);
+    protocol.reference(Target::FilterFactory(on.channel()?))?.write(reply);
     Ok(())
 }
 
-fn new_for_consumers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    new_admin(door, on, Side::Consumers, args, reply)
+fn new_for_consumers(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    new_admin(protocol, on, Side::Consumers, args, reply)
 }
 
-fn new_for_suppliers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    new_admin(door, on, Side::Suppliers, args, reply)
+fn new_for_suppliers(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    new_admin(protocol, on, Side::Suppliers, args, reply)
 }
 
 pub(super) fn read_operator(args: &mut Reader<'_>) -> Result<Operator, ReadError> {
@@ -75,7 +100,7 @@ pub(super) fn read_operator(args: &mut Reader<'_>) -> Result<Operator, ReadError
 }
 
 fn new_admin(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     side: Side,
     mut args: Reader<'_>,
@@ -83,22 +108,32 @@ fn new_admin(
 ) -> Result<(), Raised> {
     let operator = read_operator(&mut args)?;
     args.finish("the arguments of an operation that makes an admin")?;
-    let admin = door.create_admin(on.channel()?, side, operator, None)?;
-    door.reference(Target::Admin(admin))?.write(reply);
+    let admin = protocol.create_admin(on.channel()?, side, operator, None)?;
+    protocol.reference(Target::Admin(admin))?.write(reply);
     write_id(admin.admin.0, reply);
     Ok(())
 }
 
-fn get_consumeradmin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    get_admin(door, on, Side::Consumers, args, reply)
+fn get_consumeradmin(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    get_admin(protocol, on, Side::Consumers, args, reply)
 }
 
-fn get_supplieradmin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    get_admin(door, on, Side::Suppliers, args, reply)
+fn get_supplieradmin(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    get_admin(protocol, on, Side::Suppliers, args, reply)
 }
 
 fn get_admin(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     side: Side,
     mut args: Reader<'_>,
@@ -108,27 +143,37 @@ fn get_admin(
     args.finish("the arguments of an operation that looks up an admin")?;
     let channel = on.channel()?;
     let admin = id.map(|id| AdminKey { channel, side, admin: AdminId(id) });
-    let admin = admin.filter(|admin| door.has_admin(*admin)).ok_or(UserException::AdminNotFound)?;
-    door.reference(Target::Admin(admin))?.write(reply);
+    let admin = admin.filter(|admin| protocol.has_admin(*admin)).ok_or(UserException::AdminNotFound)?;
+    protocol.reference(Target::Admin(admin))?.write(reply);
     Ok(())
 }
 
-fn get_all_consumeradmins(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    get_all_admins(door, on, Side::Consumers, args, reply)
+fn get_all_consumeradmins(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    get_all_admins(protocol, on, Side::Consumers, args, reply)
 }
 
-fn get_all_supplieradmins(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    get_all_admins(door, on, Side::Suppliers, args, reply)
+fn get_all_supplieradmins(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    get_all_admins(protocol, on, Side::Suppliers, args, reply)
 }
 
 fn get_all_admins(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     side: Side,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of an operation that lists admins")?;
-    write_ids(door.admins(on.channel()?, side)?.iter().map(|admin| admin.0), reply);
+    write_ids(protocol.admins(on.channel()?, side)?.iter().map(|admin| admin.0), reply);
     Ok(())
 }

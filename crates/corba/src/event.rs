@@ -27,13 +27,13 @@
 mod batch;
 mod fields;
 mod header;
+mod output_forms;
 mod pulled;
 mod skeleton;
 #[cfg(test)]
 mod tests;
 mod translate;
 mod types;
-mod wants;
 
 pub use batch::{Batch, Known, batch_encoding, write_batch};
 pub use fields::{
@@ -43,11 +43,13 @@ pub use fields::{
 pub(crate) use header::UNIX_EPOCH;
 pub(super) use header::read_through;
 pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};
+pub(super) use output_forms::output_form_for;
+pub use output_forms::{
+    Source, fits, protocol_output_form, pull_output_form, source_for, takes_batches, utf8_output_form, version_of,
+};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use skeleton::Skeleton;
 pub use translate::{DEAD_LETTER, Translated, Untranslatable, as_dead_letter, translate};
-pub(super) use wants::want_for;
-pub use wants::{Source, fits, source_for, takes_batches, version_of, want_for_pulling, want_in_utf8, want_of_doors};
 
 use engine::Form;
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version};
@@ -105,7 +107,7 @@ pub const EVENT_NUMBER: &[u8] = b"EventNumber";
 /// Events that are pulled come without it.
 pub const EVENT_TIME: &[u8] = b"EventTime";
 
-/// Tag of an event that may have been delivered before: it is marked for consumers with a want that [says so](engine::Want::marks_repeats).
+/// Tag of an event that may have been delivered before: it is marked for consumers with a want that [says so](engine::OutputForm::marks_repeats).
 #[must_use]
 pub const fn as_repeated(tag: u64) -> u64 {
     tag | REPEATED

@@ -5,8 +5,8 @@
 //! so they are left out where an admin lists its proxies by id.
 
 use super::channel::default_admin;
-use super::door::Door;
 use super::exceptions::Raised;
+use super::protocol::Protocol;
 use super::proxies::{connect, disconnect, pull, push};
 use super::proxy_kind::{Events, ProxyKind};
 use super::table::{Interface, Operation, Target};
@@ -108,31 +108,37 @@ pub(super) const ALL_CHANNEL_ADMIN: &[&Interface] = &[
     &EVENT_CHANNEL,
 ];
 
-fn for_consumers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    default_admin(door, on, Side::Consumers, args, reply)
+fn for_consumers(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    default_admin(protocol, on, Side::Consumers, args, reply)
 }
 
-fn for_suppliers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    default_admin(door, on, Side::Suppliers, args, reply)
+fn for_suppliers(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    default_admin(protocol, on, Side::Suppliers, args, reply)
 }
 
-fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    door.destroy_channel(on.channel()?)
+    protocol.destroy_channel(on.channel()?)
 }
 
-fn obtain_push(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(door, on, false, args, reply)
+fn obtain_push(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(protocol, on, false, args, reply)
 }
 
-fn obtain_pull(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(door, on, true, args, reply)
+fn obtain_pull(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    obtain(protocol, on, true, args, reply)
 }
 
-fn obtain(door: &mut Door, on: Target, pull: bool, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn obtain(
+    protocol: &mut Protocol,
+    on: Target,
+    pull: bool,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events: Events::Plain, pull }, None)?;
-    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    let proxy = protocol.create_proxy(admin, ProxyKind { events: Events::Plain, pull }, None)?;
+    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::filters::{Expression, MappedValue};
 use super::monitor::write_names;
 use super::naming::{NameComponent, write_name};
 use super::qos::{PropertyError, PropertyValue, write_null, write_property_errors};
-use crate::remarks::remark;
+use crate::log_lines::log_line;
 use core::fmt;
 use engine::{Refusal, Side};
 use giop::cdr::{Encoding, ReadError, Writer};
@@ -40,7 +40,7 @@ pub enum Exception {
         /// Its repository id.
         id: &'static str,
         /// Its members, encoded as they have to lie behind `id` in the body of the reply for which
-        /// [`Door::handle`](super::Door::handle) was given a writer; another body needs another encoding.
+        /// [`Protocol::handle`](super::Protocol::handle) was given a writer; another body needs another encoding.
         body: Vec<u8>,
     },
 }
@@ -155,7 +155,7 @@ impl Raised {
     }
 
     /// The exception for a reply to which `out` is the writer, standing where the body begins.
-    pub(super) fn told(self, encoding: Encoding, phase: usize) -> Exception {
+    pub(super) fn into_exception(self, encoding: Encoding, phase: usize) -> Exception {
         match self {
             Self::System(exception) => Exception::System(exception),
             Self::User(exception) => {
@@ -181,7 +181,7 @@ impl Raised {
     pub(super) fn from_connect(refusal: Refusal) -> Self {
         match refusal {
             Refusal::AdminLimit { .. } => {
-                remark!(Info, "a client cannot connect: {refusal}");
+                log_line!(Info, "a client cannot connect: {refusal}");
                 Self::limit()
             }
             refusal => refusal.into(),
@@ -206,7 +206,7 @@ impl From<Refusal> for Raised {
             Refusal::NoMapping => Self::bad_param(),
             Refusal::DefaultAdmin { .. } => Self::no_permission(),
             Refusal::AdminLimit { side, limit } => {
-                remark!(Info, "a client gets no proxy: {refusal}");
+                log_line!(Info, "a client gets no proxy: {refusal}");
                 let name = match side {
                     Side::Consumers => "MaxConsumers",
                     Side::Suppliers => "MaxSuppliers",
@@ -216,12 +216,12 @@ impl From<Refusal> for Raised {
             }
             Refusal::BadSetting { .. } => {
                 // Ranges are checked with the properties; the engine's own are wider.
-                remark!(Warn, "a setting was let through that the engine refuses: {refusal}");
+                log_line!(Warn, "a setting was let through that the engine refuses: {refusal}");
                 Self::bad_param()
             }
             // Too many of something, and refusals of events, which are reported on the event path.
             refusal => {
-                remark!(Warn, "a client is refused: {refusal}");
+                log_line!(Warn, "a client is refused: {refusal}");
                 Self::limit()
             }
         }
@@ -437,9 +437,9 @@ mod tests {
         let raised = || Raised::User(UserException::NotFound { why: NotFoundReason::MissingNode, rest: name.clone() });
         let encoding = Encoding::new(Endian::Little);
         let lacking = SystemException::new(Kind::DataConversion, OMG_MINOR | 1);
-        assert_eq!(raised().told(encoding, 0), Exception::System(lacking));
+        assert_eq!(raised().into_exception(encoding, 0), Exception::System(lacking));
         let utf8 = Encoding { chars: CharSet::Utf8, ..encoding };
-        let Exception::User { id, body } = raised().told(utf8, 0) else { panic!("it is the user exception") };
+        let Exception::User { id, body } = raised().into_exception(utf8, 0) else { panic!("it is the user exception") };
         assert_eq!(id, "IDL:omg.org/CosNaming/NamingContext/NotFound:1.0");
         assert!(body.windows(6).any(|window| window == "東京".as_bytes()));
     }

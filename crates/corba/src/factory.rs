@@ -1,7 +1,7 @@
 //! `CosNotifyChannelAdmin::EventChannelFactory`.
 
-use super::door::Door;
 use super::exceptions::{Raised, UserException};
+use super::protocol::Protocol;
 use super::qos;
 use super::table::{Interface, Operation, Target};
 use super::wire::{read_id, write_id, write_ids};
@@ -18,30 +18,45 @@ pub(super) static EVENT_CHANNEL_FACTORY: Interface = Interface {
     ],
 };
 
-fn create_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn create_channel(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let qos = qos::read_properties(&mut args)?;
     let admin = qos::read_properties(&mut args)?;
     args.finish("the arguments of create_channel")?;
-    let wanted = qos::initial(door, &qos, &admin)?;
-    let channel = door.create_channel(wanted, None)?;
-    door.reference(Target::Channel(channel))?.write(reply);
+    let requested = qos::initial(protocol, &qos, &admin)?;
+    let channel = protocol.create_channel(requested, None)?;
+    protocol.reference(Target::Channel(channel))?.write(reply);
     write_id(channel.0, reply);
     Ok(())
 }
 
-fn get_all_channels(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_all_channels(
+    protocol: &mut Protocol,
+    _: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of get_all_channels")?;
-    write_ids(door.channels_known().map(|channel| channel.0), reply);
+    write_ids(protocol.channels_known().map(|channel| channel.0), reply);
     Ok(())
 }
 
-fn get_event_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_event_channel(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_event_channel")?;
     let channel = id
         .map(ChannelId)
-        .filter(|id| door.has_channel(*id) && door.knows(*id))
+        .filter(|id| protocol.has_channel(*id) && protocol.knows(*id))
         .ok_or(UserException::ChannelNotFound)?;
-    door.reference(Target::Channel(channel))?.write(reply);
+    protocol.reference(Target::Channel(channel))?.write(reply);
     Ok(())
 }

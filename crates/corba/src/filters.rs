@@ -14,7 +14,7 @@ mod callbacks;
 mod expression;
 mod factory;
 mod filter;
-mod guests;
+mod local_proxies;
 mod mapping;
 mod matching;
 mod store;

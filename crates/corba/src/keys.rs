@@ -26,7 +26,7 @@
 //! and clients from guessing the keys of others' objects. A channel's own, with that of its default admins and its filter factory, is
 //! drawn from the operating system's generator when the channel is made; those of its other admins, its proxies and its filters are made
 //! of a second number that is drawn then and never leaves the service, so that the key of one object says nothing of another's
-//! (`door/nonces.rs`). `n` is written with 32 digits. Once it had 32 bits, eight digits, and was the same for all objects of a channel:
+//! (`protocol/nonces.rs`). `n` is written with 32 digits. Once it had 32 bits, eight digits, and was the same for all objects of a channel:
 //! what a store has kept since then has the key that it had. What every service has (the factory, the root naming context, the default
 //! channel, its two default admins and its filter factory) has 0 there, in eight digits, so that its reference survives a restart.
 //!

@@ -1,6 +1,6 @@
 //! The CORBA door: object keys, servants, properties, references, exceptions and the naming service.
 //!
-//! [`Door`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; its caller
+//! [`Protocol`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; its caller
 //! does, and hands it bytes. It translates between the OMG's terms (interfaces, QoS properties, exceptions, object
 //! references) and the engine's (commands, settings, refusals, peers).
 //!
@@ -13,11 +13,11 @@
 //!   lists the same tables, and a test holds the two equal.
 
 pub mod conformance;
-pub mod door;
 pub mod event;
 pub mod exceptions;
 pub mod keys;
 pub mod naming;
+pub mod protocol;
 pub mod references;
 mod scheduling;
 
@@ -27,6 +27,7 @@ mod event_service;
 mod factory;
 mod filters;
 mod life_cycle;
+pub mod log_lines;
 mod monitor;
 mod notify_comm;
 mod notify_ext;
@@ -35,23 +36,22 @@ mod peers;
 mod proxies;
 mod proxy_kind;
 mod qos;
-pub mod remarks;
 mod table;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use door::{
-    AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Denied,
-    Directory, Door, DoorSettings, Effect, Farewell, Forbidden, Guest, KeyNumbers, Line, ListedChannel, NotRestored,
-    ObjectRequest, Part, Parting, PeerAddress, ProxyNonces, Published, Question, RestoredStanding, Settable,
-    SupplierStanding, Unpublished, Unwelcome,
-};
 pub use exceptions::Exception;
 pub use exceptions::{ACCESS_DENIED, ACCESS_MINOR, NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
+pub use protocol::{
+    AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, ClientCall, Compatibility,
+    Creations, DelayedReply, Denied, Directory, Effect, Forbidden, KeyNumbers, Line, ListedChannel, LocalProxy,
+    NotRestored, ObjectRequest, Part, Parting, PeerAddress, Protocol, ProtocolSettings, ProxyNonces, Published,
+    RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished,
+};
 pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
-pub use topology::{Image, Part as KeptPart};
+pub use topology::{Image, Part as StoredPart};

@@ -1,9 +1,9 @@
 //! `CosLifeCycle::GenericFactory`: channels by their names, as omniEvents makes them for clients of the plain Event Service
 //! (REDHAWK's among them).
 
-use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::naming::{NameComponent, read_name};
+use super::protocol::Protocol;
 use super::qos::{self, Given};
 use super::table::{Interface, Operation, Target};
 use giop::cdr::{Reader, Writer};
@@ -46,23 +46,28 @@ fn is_channel(key: &[NameComponent]) -> bool {
 }
 
 /// Reads a key. One of more components than names have is none that anybody means.
-fn read_key(door: &Door, args: &mut Reader<'_>) -> Result<Vec<NameComponent>, Raised> {
-    read_name(door, args).map_err(|raised| match raised {
+fn read_key(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Vec<NameComponent>, Raised> {
+    read_name(protocol, args).map_err(|raised| match raised {
         Raised::User(_) => Raised::limit(),
         raised @ Raised::System(_) => raised,
     })
 }
 
-fn supports(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let key = read_key(door, &mut args)?;
+fn supports(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let key = read_key(protocol, &mut args)?;
     args.finish("the arguments of supports")?;
     reply.bool(is_channel(&key));
     Ok(())
 }
 
 /// A channel with the name that the criteria say. An existing one is returned: it may be left from before a restart of its users.
-fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let key = read_key(door, &mut args)?;
+fn create_object(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let key = read_key(protocol, &mut args)?;
     // A sequence of names and values, as properties are.
     let criteria = qos::read_properties(&mut args)?;
     args.finish("the arguments of create_object")?;
@@ -79,24 +84,24 @@ fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut W
         Some(given) => Some(instance_name(given)?),
         None => None,
     };
-    let known = name.as_deref().and_then(|name| door.channel_named(name));
+    let known = name.as_deref().and_then(|name| protocol.channel_named(name));
     let channel = match known {
         Some(channel) => channel,
         None => {
-            let wanted = door.wanted_initially();
-            door.create_channel(wanted, name.as_deref())?
+            let requested = protocol.initial_properties();
+            protocol.create_channel(requested, name.as_deref())?
         }
     };
     match name {
-        Some(name) => door.reference_by_name(channel, &name)?.write(reply),
-        None => door.reference(Target::Channel(channel))?.write(reply),
+        Some(name) => protocol.reference_by_name(channel, &name)?.write(reply),
+        None => protocol.reference(Target::Channel(channel))?.write(reply),
     }
     Ok(())
 }
 
 fn instance_name(given: &Given<'_>) -> Result<String, Raised> {
     let name = given.text().unwrap_or_default();
-    if name.is_empty() || name.len() > super::door::NAME_BYTES_MAX {
+    if name.is_empty() || name.len() > super::protocol::NAME_BYTES_MAX {
         return Err(invalid(INSTANCE_NAME, given));
     }
     Ok(name)

@@ -3,14 +3,14 @@
 //!
 //! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
 //! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Door::monitored_channels`] says of which channels); all else the door knows itself.
+//! ([`Protocol::monitored_channels`] says of which channels); all else the door knows itself.
 
-use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
+use super::protocol::Protocol;
 use super::table::{AdminKey, Interface, Operation, Target};
 use crate::event::UNIX_EPOCH;
-use crate::remarks::remark;
+use crate::log_lines::log_line;
 use engine::{ChannelId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ enum Statistic {
 
 impl Statistic {
     /// The channel of which the lanes have to be asked for it.
-    fn asks_lanes_of(self) -> Option<ChannelId> {
+    fn channel_to_query(self) -> Option<ChannelId> {
         match self {
             Self::Channel(channel, of) if of >= OfChannel::QueueSize => Some(channel),
             _ => None,
@@ -175,7 +175,7 @@ impl Monitor {
     }
 }
 
-impl Door {
+impl Protocol {
     /// Channels with figures that the lanes have to report before a request is executed. `None` if it asks for no such figures, or for
     /// something that there is not.
     #[must_use]
@@ -190,7 +190,7 @@ impl Door {
             _ => return None,
         };
         let found: Option<Vec<Statistic>> = names.iter().map(|name| self.statistic(name)).collect();
-        let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::asks_lanes_of).collect();
+        let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::channel_to_query).collect();
         (!channels.is_empty()).then(|| channels.into_iter().collect())
     }
 
@@ -375,69 +375,84 @@ pub(super) fn write_names(names: &[String], out: &mut Writer<'_>) {
     names.iter().for_each(|name| out.string(name));
 }
 
-fn get_statistic_names(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    args.finish("the arguments of get_statistic_names")?;
-    write_names(&door.statistic_names(), reply);
-    Ok(())
-}
-
-fn get_statistic(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let name = args.text()?;
-    args.finish("the arguments of get_statistic")?;
-    let statistic = door.statistic(&name).ok_or_else(|| door.no_statistic(&name))?;
-    let told = door.tell_statistic(&name, statistic, reply);
-    door.monitor.figures.clear();
-    told
-}
-
-fn get_statistics(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    tell_all(door, args, reply).map(drop)
-}
-
-fn tell_all(door: &mut Door, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Vec<Statistic>, Raised> {
-    let names = read_names(&mut args)?;
-    args.finish("the arguments of an operation that gives statistics")?;
-    let statistics = door.all_statistics(&names)?;
-    reply.length(names.len());
-    for (name, statistic) in names.iter().zip(&statistics) {
-        door.tell_statistic(name, *statistic, reply)?;
-        // A channel's consumers can be listed in megabytes, and anew each time that they are asked for.
-        if reply.position() > ANSWER_BYTES_MAX {
-            remark!(Info, "statistics are not told: the answer would have more than {ANSWER_BYTES_MAX} bytes");
-            door.monitor.figures.clear();
-            return Err(Raised::limit());
-        }
-    }
-    door.monitor.figures.clear();
-    Ok(statistics)
-}
-
-fn get_and_clear_statistics(
-    door: &mut Door,
+fn get_statistic_names(
+    protocol: &mut Protocol,
     _: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    let told = tell_all(door, args, reply)?;
-    door.monitor.samples.retain(|statistic, _| !told.contains(statistic));
+    args.finish("the arguments of get_statistic_names")?;
+    write_names(&protocol.statistic_names(), reply);
     Ok(())
 }
 
-fn clear_statistics(door: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_statistic(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let name = args.text()?;
+    args.finish("the arguments of get_statistic")?;
+    let statistic = protocol.statistic(&name).ok_or_else(|| protocol.no_statistic(&name))?;
+    let told = protocol.tell_statistic(&name, statistic, reply);
+    protocol.monitor.figures.clear();
+    told
+}
+
+fn get_statistics(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    tell_all(protocol, args, reply).map(drop)
+}
+
+fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Vec<Statistic>, Raised> {
+    let names = read_names(&mut args)?;
+    args.finish("the arguments of an operation that gives statistics")?;
+    let statistics = protocol.all_statistics(&names)?;
+    reply.length(names.len());
+    for (name, statistic) in names.iter().zip(&statistics) {
+        protocol.tell_statistic(name, *statistic, reply)?;
+        // A channel's consumers can be listed in megabytes, and anew each time that they are asked for.
+        if reply.position() > ANSWER_BYTES_MAX {
+            log_line!(Info, "statistics are not told: the answer would have more than {ANSWER_BYTES_MAX} bytes");
+            protocol.monitor.figures.clear();
+            return Err(Raised::limit());
+        }
+    }
+    protocol.monitor.figures.clear();
+    Ok(statistics)
+}
+
+fn get_and_clear_statistics(
+    protocol: &mut Protocol,
+    _: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let told = tell_all(protocol, args, reply)?;
+    protocol.monitor.samples.retain(|statistic, _| !told.contains(statistic));
+    Ok(())
+}
+
+fn clear_statistics(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of clear_statistics")?;
-    let cleared = door.all_statistics(&names)?;
-    door.monitor.samples.retain(|statistic, _| !cleared.contains(statistic));
+    let cleared = protocol.all_statistics(&names)?;
+    protocol.monitor.samples.retain(|statistic, _| !cleared.contains(statistic));
     Ok(())
 }
 
 // ---- control ----
 
 /// Reads the one name that an operation of control takes, and refuses it unless control is granted.
-fn controlled(door: &Door, mut args: Reader<'_>) -> Result<String, Raised> {
+fn controlled(protocol: &Protocol, mut args: Reader<'_>) -> Result<String, Raised> {
     let name = args.text()?;
     args.finish("the arguments of an operation that takes a name")?;
-    if door.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
+    if protocol.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
 }
 
 /// Exception for an unknown statistic, as by TAO: with that name.
@@ -446,63 +461,78 @@ fn nobody(name: &str) -> Raised {
 }
 
 /// A channel by `FACTORY/CHANNEL`, and what is behind that.
-fn path<'n>(door: &Door, name: &'n str) -> Option<(ChannelId, &'n str)> {
-    let rest = name.strip_prefix(door.factory_name())?.strip_prefix('/')?;
+fn path<'n>(protocol: &Protocol, name: &'n str) -> Option<(ChannelId, &'n str)> {
+    let rest = name.strip_prefix(protocol.factory_name())?.strip_prefix('/')?;
     let (channel, rest) = rest.rsplit_once('/')?;
-    Some((door.channel_called(channel)?, rest))
+    Some((protocol.channel_called(channel)?, rest))
 }
 
-fn shutdown_event_channel(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let name = controlled(door, args)?;
-    let called = name.strip_prefix(door.factory_name()).and_then(|rest| rest.strip_prefix('/'));
-    let channel = called.and_then(|called| door.channel_called(called)).ok_or_else(|| nobody(&name))?;
-    door.destroy_channel(channel)
+fn shutdown_event_channel(
+    protocol: &mut Protocol,
+    _: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let name = controlled(protocol, args)?;
+    let called = name.strip_prefix(protocol.factory_name()).and_then(|rest| rest.strip_prefix('/'));
+    let channel = called.and_then(|called| protocol.channel_called(called)).ok_or_else(|| nobody(&name))?;
+    protocol.destroy_channel(channel)
 }
 
-fn remove_consumer(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    remove_proxy(door, Side::Consumers, args)
+fn remove_consumer(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    remove_proxy(protocol, Side::Consumers, args)
 }
 
-fn remove_supplier(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    remove_proxy(door, Side::Suppliers, args)
+fn remove_supplier(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    remove_proxy(protocol, Side::Suppliers, args)
 }
 
-fn remove_proxy(door: &mut Door, side: Side, args: Reader<'_>) -> Result<(), Raised> {
-    let name = controlled(door, args)?;
-    let found = path(door, &name).and_then(|(channel, called)| {
+fn remove_proxy(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result<(), Raised> {
+    let name = controlled(protocol, args)?;
+    let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::ProxyId);
-        let proxy = door.proxy_named(channel, side, called).or_else(numbered)?;
+        let proxy = protocol.proxy_named(channel, side, called).or_else(numbered)?;
         let key = ProxyKey { channel, proxy };
-        door.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
+        protocol.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
     });
     let key = found.ok_or_else(|| nobody(&name))?;
-    if door.dismiss_for_client(key) { Ok(()) } else { Err(nobody(&name)) }
+    if protocol.dismiss_for_client(key) { Ok(()) } else { Err(nobody(&name)) }
 }
 
-fn remove_consumeradmin(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    remove_admin(door, Side::Consumers, args)
+fn remove_consumeradmin(
+    protocol: &mut Protocol,
+    _: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    remove_admin(protocol, Side::Consumers, args)
 }
 
-fn remove_supplieradmin(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    remove_admin(door, Side::Suppliers, args)
+fn remove_supplieradmin(
+    protocol: &mut Protocol,
+    _: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    remove_admin(protocol, Side::Suppliers, args)
 }
 
-fn remove_admin(door: &mut Door, side: Side, args: Reader<'_>) -> Result<(), Raised> {
-    let name = controlled(door, args)?;
-    let found = path(door, &name).and_then(|(channel, called)| {
+fn remove_admin(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result<(), Raised> {
+    let name = controlled(protocol, args)?;
+    let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::AdminId);
-        let admin = door.admin_named(channel, side, called).or_else(numbered)?;
+        let admin = protocol.admin_named(channel, side, called).or_else(numbered)?;
         let key = AdminKey { channel, side, admin };
-        door.has_admin(key).then_some(key)
+        protocol.has_admin(key).then_some(key)
     });
-    door.destroy_admin(found.ok_or_else(|| nobody(&name))?)
+    protocol.destroy_admin(found.ok_or_else(|| nobody(&name))?)
 }
 
-fn shutdown(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn shutdown(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of shutdown")?;
-    if !door.compatibility().monitor_control {
+    if !protocol.compatibility().monitor_control {
         return Err(Raised::no_permission());
     }
-    door.ask_for_the_end();
+    protocol.ask_for_the_end();
     Ok(())
 }

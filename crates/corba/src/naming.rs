@@ -15,13 +15,13 @@ pub use self::name::NameComponent;
 use self::name::check;
 pub(super) use self::name::write as write_name;
 use self::tree::{Binding, Entry, Tree};
-use super::door::{Door, octets_of_reference, weights};
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
+use super::protocol::{Protocol, octets_of_reference, weights};
 use super::references::References;
 use super::table::{self, Interface, Operation, Target};
 use super::wire::read_reference;
-use crate::remarks::remark;
+use crate::log_lines::log_line;
 use accounts::Charge;
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
@@ -149,7 +149,7 @@ impl Naming {
         for (id, kind, reference) in well_known(references) {
             let name = [NameComponent::with_kind(id, kind)];
             if let Err(refused) = tree.bind(tree::ROOT, &name, Binding::Object(reference), None) {
-                remark!(Warn, "the naming service has no room for {id}: {refused:?}");
+                log_line!(Warn, "the naming service has no room for {id}: {refused:?}");
             }
         }
         Self { tree, nonce: draw(), of_iterators: draw() }
@@ -177,52 +177,52 @@ impl Naming {
 
 type Name = Vec<NameComponent>;
 
-pub(super) fn read_name(door: &Door, args: &mut Reader<'_>) -> Result<Name, Raised> {
-    name::read(args, door.naming().tree.limits())
+pub(super) fn read_name(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Name, Raised> {
+    name::read(args, protocol.naming().tree.limits())
 }
 
 /// The checks on a name that come after all arguments were read.
-fn checked(door: &Door, name: &[NameComponent]) -> Result<(), Raised> {
-    check(name, door.naming().tree.limits())
+fn checked(protocol: &Protocol, name: &[NameComponent]) -> Result<(), Raised> {
+    check(name, protocol.naming().tree.limits())
 }
 
-fn bind(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let (name, object) = read_binding(door, args, "the arguments of bind")?;
-    let charge = charge(door, &name, &object)?;
-    door.naming_mut().tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
+fn bind(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, object) = read_binding(protocol, args, "the arguments of bind")?;
+    let charge = charge(protocol, &name, &object)?;
+    protocol.naming_mut().tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
-fn rebind(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let (name, object) = read_binding(door, args, "the arguments of rebind")?;
-    let charge = charge(door, &name, &object)?;
-    door.naming_mut().tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
+fn rebind(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, object) = read_binding(protocol, args, "the arguments of rebind")?;
+    let charge = charge(protocol, &name, &object)?;
+    protocol.naming_mut().tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
-fn bind_context(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let (name, context) = read_binding(door, args, "the arguments of bind_context")?;
-    let charge = charge(door, &name, &context)?;
-    let binding = context_binding(door, context)?;
-    door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge)
+fn bind_context(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, context) = read_binding(protocol, args, "the arguments of bind_context")?;
+    let charge = charge(protocol, &name, &context)?;
+    let binding = context_binding(protocol, context)?;
+    protocol.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge)
 }
 
-fn rebind_context(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let (name, context) = read_binding(door, args, "the arguments of rebind_context")?;
-    let charge = charge(door, &name, &context)?;
-    let binding = context_binding(door, context)?;
-    door.naming_mut().tree.rebind(on.naming_context()?, &name, binding, charge)
+fn rebind_context(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let (name, context) = read_binding(protocol, args, "the arguments of rebind_context")?;
+    let charge = charge(protocol, &name, &context)?;
+    let binding = context_binding(protocol, context)?;
+    protocol.naming_mut().tree.rebind(on.naming_context()?, &name, binding, charge)
 }
 
-fn read_binding(door: &Door, mut args: Reader<'_>, what: &'static str) -> Result<(Name, Ior), Raised> {
-    let name = read_name(door, &mut args)?;
+fn read_binding(protocol: &Protocol, mut args: Reader<'_>, what: &'static str) -> Result<(Name, Ior), Raised> {
+    let name = read_name(protocol, &mut args)?;
     let object = read_reference(&mut args)?;
     args.finish(what)?;
-    checked(door, &name)?;
+    checked(protocol, &name)?;
     Ok((name, object))
 }
 
 /// Charges the client that asks for a name and what it is bound to.
-fn charge(door: &mut Door, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
-    door.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
+fn charge(protocol: &mut Protocol, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
+    protocol.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
 }
 
 /// What a name and what it is bound to are charged.
@@ -231,30 +231,35 @@ fn octets_of_binding(name: &NameComponent, object: &Ior) -> u64 {
 }
 
 /// A context to be bound: one of this service's, or any other server's.
-fn context_binding(door: &Door, reference: Ior) -> Result<Binding, Raised> {
+fn context_binding(protocol: &Protocol, reference: Ior) -> Result<Binding, Raised> {
     if reference.is_nil() {
         return Err(Raised::bad_param());
     }
-    let here = match door.references().own_key(&reference) {
-        Some(ObjectKey::NamingContext { id, nonce }) => door.naming().context(id, nonce),
+    let here = match protocol.references().own_key(&reference) {
+        Some(ObjectKey::NamingContext { id, nonce }) => protocol.naming().context(id, nonce),
         _ => None,
     };
     Ok(Binding::Context { reference, here })
 }
 
-fn resolve(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let name = read_name(door, &mut args)?;
+fn resolve(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of resolve")?;
-    checked(door, &name)?;
-    write_resolved(door, on, &name, reply)
+    checked(protocol, &name)?;
+    write_resolved(protocol, on, &name, reply)
 }
 
 /// What is bound to a name; where that is gone, or nothing is, the channel that has the name.
-fn write_resolved(door: &Door, on: Target, name: &[NameComponent], reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn write_resolved(
+    protocol: &Protocol,
+    on: Target,
+    name: &[NameComponent],
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let context = on.naming_context()?;
-    let bound = door.naming().tree.resolve(context, name).map(Binding::reference);
+    let bound = protocol.naming().tree.resolve(context, name).map(Binding::reference);
     let channel = match name {
-        [name] if context == tree::ROOT => door.channel_behind(name, bound.as_ref().ok().copied()),
+        [name] if context == tree::ROOT => protocol.channel_behind(name, bound.as_ref().ok().copied()),
         _ => None,
     };
     match channel {
@@ -264,55 +269,60 @@ fn write_resolved(door: &Door, on: Target, name: &[NameComponent], reply: &mut W
     Ok(())
 }
 
-fn unbind(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    let name = read_name(door, &mut args)?;
+fn unbind(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of unbind")?;
-    checked(door, &name)?;
-    door.naming_mut().tree.unbind(on.naming_context()?, &name)
+    checked(protocol, &name)?;
+    protocol.naming_mut().tree.unbind(on.naming_context()?, &name)
 }
 
-fn new_context(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn new_context(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of new_context")?;
-    let charge = door.charge_octets(weights::CONTEXT)?;
-    let context = door.naming_mut().tree.new_context(charge)?;
-    door.reference(Target::NamingContext(context))?.write(reply);
+    let charge = protocol.charge_octets(weights::CONTEXT)?;
+    let context = protocol.naming_mut().tree.new_context(charge)?;
+    protocol.reference(Target::NamingContext(context))?.write(reply);
     Ok(())
 }
 
-fn bind_new_context(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let name = read_name(door, &mut args)?;
+fn bind_new_context(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of bind_new_context")?;
-    checked(door, &name)?;
-    let of_context = door.charge_octets(weights::CONTEXT)?;
-    let context = door.naming_mut().tree.new_context(of_context)?;
-    let reference = door.reference(Target::NamingContext(context))?;
+    checked(protocol, &name)?;
+    let of_context = protocol.charge_octets(weights::CONTEXT)?;
+    let context = protocol.naming_mut().tree.new_context(of_context)?;
+    let reference = protocol.reference(Target::NamingContext(context))?;
     let binding = Binding::Context { reference: reference.clone(), here: Some(context) };
-    let bound = charge(door, &name, &reference)
-        .and_then(|charge| door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge));
+    let bound = charge(protocol, &name, &reference)
+        .and_then(|charge| protocol.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge));
     if bound.is_err() {
         // A context that no client will ever hear of.
-        door.naming_mut().tree.destroy_context(context)?;
+        protocol.naming_mut().tree.destroy_context(context)?;
     }
     bound?;
     reference.write(reply);
     Ok(())
 }
 
-fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    door.naming_mut().tree.destroy_context(on.naming_context()?)
+    protocol.naming_mut().tree.destroy_context(on.naming_context()?)
 }
 
-fn list(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn list(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let how_many = args.u32()?;
     args.finish("the arguments of list")?;
     let context = on.naming_context()?;
-    let entries = door.naming().tree.list(context, None, count(how_many));
+    let entries = protocol.naming().tree.list(context, None, count(how_many));
     write_entries(&entries, reply);
-    let iterator = if entries.len() < door.naming().tree.len(context) {
+    let iterator = if entries.len() < protocol.naming().tree.len(context) {
         let after = entries.last().map(|(name, _)| name.clone());
-        let iterator = door.naming_mut().tree.new_iterator(context, after);
-        door.reference(Target::BindingIterator(iterator))?
+        let iterator = protocol.naming_mut().tree.new_iterator(context, after);
+        protocol.reference(Target::BindingIterator(iterator))?
     } else {
         Ior::nil()
     };
@@ -320,9 +330,9 @@ fn list(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_
     Ok(())
 }
 
-fn next_one(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn next_one(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of next_one")?;
-    let entries = door.naming_mut().tree.advance(on.binding_iterator()?, 1)?;
+    let entries = protocol.naming_mut().tree.advance(on.binding_iterator()?, 1)?;
     reply.bool(!entries.is_empty());
     match entries.first() {
         Some(entry) => write_entry(entry, reply),
@@ -335,46 +345,46 @@ fn next_one(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_
     Ok(())
 }
 
-fn next_n(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn next_n(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let how_many = args.u32()?;
     args.finish("the arguments of next_n")?;
     if how_many == 0 {
         // An answer of none would not tell whether there are more.
         return Err(Raised::bad_param());
     }
-    let entries = door.naming_mut().tree.advance(on.binding_iterator()?, count(how_many))?;
+    let entries = protocol.naming_mut().tree.advance(on.binding_iterator()?, count(how_many))?;
     reply.bool(!entries.is_empty());
     write_entries(&entries, reply);
     Ok(())
 }
 
-fn destroy_iterator(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy_iterator(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    door.naming_mut().tree.destroy_iterator(on.binding_iterator()?)
+    protocol.naming_mut().tree.destroy_iterator(on.binding_iterator()?)
 }
 
-fn to_string(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    let name = read_name(door, &mut args)?;
+fn to_string(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of to_string")?;
-    checked(door, &name)?;
+    checked(protocol, &name)?;
     reply.string(&name::to_text(&name));
     Ok(())
 }
 
-fn to_name(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn to_name(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let text = args.text()?;
     args.finish("the arguments of to_name")?;
-    write_name(&parsed(door, &text)?, reply);
+    write_name(&parsed(protocol, &text)?, reply);
     Ok(())
 }
 
-fn to_url(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn to_url(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let address = args.text()?;
     let text = args.text()?;
     args.finish("the arguments of to_url")?;
     // An address without a name leads to the root context itself.
     if !text.is_empty() {
-        parsed(door, &text)?;
+        parsed(protocol, &text)?;
     }
     let is_address =
         !address.is_empty() && !address.contains('#') && format!("corbaname:{address}").parse::<Url>().is_ok();
@@ -385,15 +395,20 @@ fn to_url(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'
     Ok(())
 }
 
-fn resolve_str(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn resolve_str(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let text = args.text()?;
     args.finish("the arguments of resolve_str")?;
-    write_resolved(door, on, &parsed(door, &text)?, reply)
+    write_resolved(protocol, on, &parsed(protocol, &text)?, reply)
 }
 
-fn parsed(door: &Door, text: &str) -> Result<Name, Raised> {
+fn parsed(protocol: &Protocol, text: &str) -> Result<Name, Raised> {
     let name = name::from_text(text).ok_or(UserException::InvalidName)?;
-    checked(door, &name)?;
+    checked(protocol, &name)?;
     Ok(name)
 }
 

@@ -3,8 +3,8 @@
 //! A proxy is one of the two ends, so it has these operations as clients have them. Events themselves are handled on the
 //! event path; what is here answers for proxies of which the event path knows nothing, or nothing yet.
 
-use super::door::Door;
 use super::exceptions::Raised;
+use super::protocol::Protocol;
 use super::proxies::{disconnect, pull, pull_events, push};
 use super::table::{Interface, Operation, Target};
 use super::wire::read_event_types;
@@ -127,18 +127,23 @@ pub(super) const ALL: &[&Interface] = &[
 ];
 
 /// A supplier says what it is going to offer. Its events pass whatever it offered.
-fn offer_change(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    change(door, on, args)
+fn offer_change(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    change(protocol, on, args)
 }
 
 /// A consumer says what it wants from now on.
-fn subscription_change(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    change(door, on, args)
+fn subscription_change(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    change(protocol, on, args)
 }
 
-fn change(door: &mut Door, on: Target, mut args: Reader<'_>) -> Result<(), Raised> {
+fn change(protocol: &mut Protocol, on: Target, mut args: Reader<'_>) -> Result<(), Raised> {
     let added = read_event_types(&mut args)?;
     let removed = read_event_types(&mut args)?;
     args.finish("the arguments of an operation that changes event types")?;
-    door.subscribe(on.level()?, &added, &removed)
+    protocol.subscribe(on.level()?, &added, &removed)
 }

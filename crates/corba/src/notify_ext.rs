@@ -4,8 +4,8 @@
 
 use super::admins::read_client_type;
 use super::channel::read_operator;
-use super::door::Door;
 use super::exceptions::Raised;
+use super::protocol::Protocol;
 use super::proxy_kind::ProxyKind;
 use super::qos;
 use super::table::{Interface, Operation, Target};
@@ -63,40 +63,50 @@ pub(super) const MONITORING: &[&Interface] =
 /// The factories of `NotifyExt`, in the order of its IDL.
 pub(super) const FACTORIES: &[&Interface] = &[&RECONNECTION_REGISTRY, &EXT_EVENT_CHANNEL_FACTORY];
 
-fn register_callback(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn register_callback(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let callback = read_reference(&mut args)?;
     args.finish("the arguments of register_callback")?;
-    write_id(door.register_callback(callback)?, reply);
+    write_id(protocol.register_callback(callback)?, reply);
     Ok(())
 }
 
-fn unregister_callback(door: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn unregister_callback(
+    protocol: &mut Protocol,
+    _: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of unregister_callback")?;
-    id.into_iter().for_each(|id| door.unregister_callback(id));
+    id.into_iter().for_each(|id| protocol.unregister_callback(id));
     Ok(())
 }
 
-fn is_alive(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn is_alive(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of is_alive")?;
     reply.bool(true);
     Ok(())
 }
 
 /// The factory is there as long as the service.
-fn destroy(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     Err(Raised::no_permission())
 }
 
 /// Whatever changed before this was asked is kept by the time at which it is answered, where anything is.
-fn save_topology(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn save_topology(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of save_topology")?;
     Ok(())
 }
 
 fn create_named_channel(
-    door: &mut Door,
+    protocol: &mut Protocol,
     _: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -105,34 +115,34 @@ fn create_named_channel(
     let admin = qos::read_properties(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of create_named_channel")?;
-    door.check_channel_name(&name)?;
-    let wanted = qos::initial(door, &qos, &admin)?;
-    let channel = door.create_channel(wanted, Some(&name))?;
-    door.reference(Target::Channel(channel))?.write(reply);
+    protocol.check_channel_name(&name)?;
+    let requested = qos::initial(protocol, &qos, &admin)?;
+    let channel = protocol.create_channel(requested, Some(&name))?;
+    protocol.reference(Target::Channel(channel))?.write(reply);
     write_id(channel.0, reply);
     Ok(())
 }
 
 fn named_new_for_consumers(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    named_new(door, on, Side::Consumers, args, reply)
+    named_new(protocol, on, Side::Consumers, args, reply)
 }
 
 fn named_new_for_suppliers(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    named_new(door, on, Side::Suppliers, args, reply)
+    named_new(protocol, on, Side::Suppliers, args, reply)
 }
 
 fn named_new(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     side: Side,
     mut args: Reader<'_>,
@@ -141,19 +151,24 @@ fn named_new(
     let operator = read_operator(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of an operation that makes a named admin")?;
-    let admin = door.create_admin(on.channel()?, side, operator, Some(&name))?;
-    door.reference(Target::Admin(admin))?.write(reply);
+    let admin = protocol.create_admin(on.channel()?, side, operator, Some(&name))?;
+    protocol.reference(Target::Admin(admin))?.write(reply);
     write_id(admin.admin.0, reply);
     Ok(())
 }
 
-fn obtain_named(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn obtain_named(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of an operation that gives a named proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events, pull: false }, Some(&name))?;
-    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    let proxy = protocol.create_proxy(admin, ProxyKind { events, pull: false }, Some(&name))?;
+    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! Of its operations only these travel; the others are the client ORB's own.
 
-use super::door::Door;
 use super::exceptions::Raised;
+use super::protocol::Protocol;
 use super::table::{Interface, Operation, Target, type_id};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
@@ -27,50 +27,50 @@ pub(super) static OBJECT: Interface = Interface {
 };
 
 /// Whether the object's interface is, or inherits from, the one with that repository id.
-fn is_a(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn is_a(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let id = args.string()?;
     args.finish("the arguments of _is_a")?;
-    let servant = door.servant(on)?;
+    let servant = protocol.servant(on)?;
     let known = servant.iter().any(|interface| interface.id.as_bytes() == id) || OBJECT.id.as_bytes() == id;
     reply.bool(known);
     Ok(())
 }
 
 /// An object that does not exist is found out before any operation is looked for, so this one does.
-fn non_existent(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn non_existent(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of _non_existent")?;
     reply.bool(false);
     Ok(())
 }
 
-fn repository_id(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn repository_id(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of _repository_id")?;
-    reply.string(type_id(door.servant(on)?));
+    reply.string(type_id(protocol.servant(on)?));
     Ok(())
 }
 
 /// The component of which the object is a facet: none, hence nil.
-fn component(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn component(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of _component")?;
     Ior::nil().write(reply);
     Ok(())
 }
 
 /// There is no Interface Repository to take the interface from.
-fn interface(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn interface(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of _interface")?;
     Err(Raised::no_interface_repository())
 }
 
 /// What an object need not have: security domains, and the implementation definition of CORBA before 2.2. ORBs without them
 /// answer this.
-fn left_out(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn left_out(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation of CORBA::Object")?;
     Err(Raised::no_implement())
 }
 
 /// Policies are for the client's own ORB to say.
-fn policy(_: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn policy(_: &mut Protocol, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.u32()?;
     args.finish("the arguments of get_policy")?;
     Err(Raised::no_implement())

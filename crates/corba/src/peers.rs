@@ -7,24 +7,24 @@ use hashbrown::HashMap;
 
 use super::PeerAddress;
 
-type Piece = Arc<HashMap<Peer, Arc<PeerAddress>>>;
+type Shard = Arc<HashMap<Peer, Arc<PeerAddress>>>;
 
 /// Addresses by peer. A copy shares everything, and a change afterwards copies one piece of it.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
     /// By the peer's number, modulo theirs, which is a power of two.
-    pieces: Vec<Piece>,
+    shards: Vec<Shard>,
     len: usize,
 }
 
 /// How many peers a piece has on average, at most.
-const PIECE: usize = 64;
+const PEERS_PER_SHARD: usize = 64;
 
 impl Peers {
     /// Where a client is.
     #[must_use]
     pub fn get(&self, peer: Peer) -> Option<&Arc<PeerAddress>> {
-        self.pieces.get(self.piece_of(peer))?.get(&peer)
+        self.shards.get(self.shard_of(peer))?.get(&peer)
     }
 
     /// How many there are.
@@ -41,57 +41,57 @@ impl Peers {
 
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Peer, &Arc<PeerAddress>)> {
-        self.pieces.iter().flat_map(|piece| piece.iter().map(|(peer, address)| (*peer, address)))
+        self.shards.iter().flat_map(|shard| shard.iter().map(|(peer, address)| (*peer, address)))
     }
 
     /// Those that were there before and are not any more. Looks only at pieces that are others than before.
     #[must_use]
     pub fn gone_since(&self, before: &Self) -> Vec<Peer> {
-        let same_number = before.pieces.len() == self.pieces.len();
+        let same_number = before.shards.len() == self.shards.len();
         let is_other =
-            |at: usize, piece: &Piece| !same_number || !self.pieces.get(at).is_some_and(|now| Arc::ptr_eq(now, piece));
-        let others = before.pieces.iter().enumerate().filter(|(at, piece)| is_other(*at, piece));
-        others.flat_map(|(_, piece)| piece.keys()).copied().filter(|peer| self.get(*peer).is_none()).collect()
+            |at: usize, shard: &Shard| !same_number || !self.shards.get(at).is_some_and(|now| Arc::ptr_eq(now, shard));
+        let others = before.shards.iter().enumerate().filter(|(at, shard)| is_other(*at, shard));
+        others.flat_map(|(_, shard)| shard.keys()).copied().filter(|peer| self.get(*peer).is_none()).collect()
     }
 
     pub(crate) fn insert(&mut self, peer: Peer, address: Arc<PeerAddress>) {
-        if self.len >= self.pieces.len() * PIECE {
+        if self.len >= self.shards.len() * PEERS_PER_SHARD {
             self.spread();
         }
-        let at = self.piece_of(peer);
-        if let Some(piece) = self.pieces.get_mut(at) {
-            self.len += usize::from(Arc::make_mut(piece).insert(peer, address).is_none());
+        let at = self.shard_of(peer);
+        if let Some(shard) = self.shards.get_mut(at) {
+            self.len += usize::from(Arc::make_mut(shard).insert(peer, address).is_none());
         }
     }
 
     /// Says whether it was there.
     pub(crate) fn remove(&mut self, peer: Peer) -> bool {
-        let at = self.piece_of(peer);
-        let Some(piece) = self.pieces.get_mut(at).filter(|piece| piece.contains_key(&peer)) else { return false };
-        Arc::make_mut(piece).remove(&peer);
+        let at = self.shard_of(peer);
+        let Some(shard) = self.shards.get_mut(at).filter(|shard| shard.contains_key(&peer)) else { return false };
+        Arc::make_mut(shard).remove(&peer);
         self.len -= 1;
         true
     }
 
     /// Makes twice as many pieces.
     fn spread(&mut self) {
-        let mut pieces = vec![HashMap::new(); (2 * self.pieces.len()).max(1)];
+        let mut shards = vec![HashMap::new(); (2 * self.shards.len()).max(1)];
         for (peer, address) in self.iter() {
-            let at = piece_of(peer, pieces.len());
-            if let Some(piece) = pieces.get_mut(at) {
-                piece.insert(peer, Arc::clone(address));
+            let at = shard_of(peer, shards.len());
+            if let Some(shard) = shards.get_mut(at) {
+                shard.insert(peer, Arc::clone(address));
             }
         }
-        self.pieces = pieces.into_iter().map(Arc::new).collect();
+        self.shards = shards.into_iter().map(Arc::new).collect();
     }
 
-    fn piece_of(&self, peer: Peer) -> usize {
-        piece_of(peer, self.pieces.len())
+    fn shard_of(&self, peer: Peer) -> usize {
+        shard_of(peer, self.shards.len())
     }
 }
 
-fn piece_of(peer: Peer, pieces: usize) -> usize {
-    usize::try_from(peer.0 & (pieces as u64).wrapping_sub(1)).unwrap_or(usize::MAX)
+fn shard_of(peer: Peer, shards: usize) -> usize {
+    usize::try_from(peer.0 & (shards as u64).wrapping_sub(1)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -115,8 +115,8 @@ mod tests {
         assert_eq!([7, 500].map(|peer| name(&peers, peer)), [Some("70".into()), None]);
         assert_eq!([7, 500].map(|peer| name(&before, peer)), [Some("7".into()), Some("500".into())]);
         assert_eq!((peers.len(), before.len(), peers.iter().count()), (999, 1_000, 999));
-        let shared = peers.pieces.iter().zip(&before.pieces).filter(|(now, before)| Arc::ptr_eq(now, before));
-        assert_eq!(shared.count(), peers.pieces.len() - 2);
+        let shared = peers.shards.iter().zip(&before.shards).filter(|(now, before)| Arc::ptr_eq(now, before));
+        assert_eq!(shared.count(), peers.shards.len() - 2);
         assert_eq!((peers.gone_since(&before), before.gone_since(&peers)), (vec![Peer(500)], vec![]));
     }
 
@@ -127,7 +127,7 @@ mod tests {
         let before = peers.clone();
         peers.remove(Peer(3));
         (64..200).for_each(|number| peers.insert(Peer(number), address(number)));
-        assert!(peers.pieces.len() > before.pieces.len());
+        assert!(peers.shards.len() > before.shards.len());
         assert_eq!(peers.gone_since(&before), [Peer(3)]);
         assert_eq!(Peers::default().gone_since(&before).len(), 64);
         assert!(Peers::default().is_empty());

@@ -3,9 +3,9 @@
 //! A proxy consumer is where a supplier connects and pushes to; a proxy supplier is where a consumer connects and gets
 //! pushed to. Both end for good with `disconnect_…`, whichever side calls it.
 
-use super::door::{Door, InfoMode};
 use super::exceptions::{Raised, UserException};
 use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
+use super::protocol::{InfoMode, Protocol};
 use super::qos::validate_event_qos;
 use super::table::{Interface, Operation, Target};
 use super::wire::{read_enum, read_reference, write_event_types};
@@ -151,22 +151,27 @@ pub(super) const ALL: &[&Interface] = &[
     &SEQUENCE_PROXY_PUSH_SUPPLIER,
 ];
 
-fn my_type(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_type(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyType")?;
-    reply.u32(door.proxy_kind(on.proxy()?)?.proxy_type());
+    reply.u32(protocol.proxy_kind(on.proxy()?)?.proxy_type());
     Ok(())
 }
 
-fn my_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyAdmin")?;
-    let admin = door.admin_of(on.proxy()?)?;
-    door.reference(Target::Admin(admin))?.write(reply);
+    let admin = protocol.admin_of(on.proxy()?)?;
+    protocol.reference(Target::Admin(admin))?.write(reply);
     Ok(())
 }
 
 /// `obtain_offered_types` and `obtain_subscription_types`: what the channel's suppliers offer together, or its consumers
 /// want.
-fn obtain_types(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn obtain_types(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let mode = match read_enum(&mut args, "ObtainInfoMode", 3)? {
         0 => InfoMode { all_now: true, updates: false },
         1 => InfoMode { all_now: true, updates: true },
@@ -174,53 +179,68 @@ fn obtain_types(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
         _ => InfoMode { all_now: false, updates: true },
     };
     args.finish("the arguments of an operation that obtains event types")?;
-    write_event_types(&door.obtain_types(on.proxy()?, mode)?, reply);
+    write_event_types(&protocol.obtain_types(on.proxy()?, mode)?, reply);
     Ok(())
 }
 
 /// `connect_…`: a client announces itself. The reference may be nil where this service never has to call the client: a
 /// supplier that pushes, a consumer that pulls. It is then not notified when the connection ends.
-pub(super) fn connect(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn connect(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let client = read_reference(&mut args)?;
     args.finish("the arguments of an operation that connects a client")?;
-    door.connect(on.proxy()?, client)
+    protocol.connect(on.proxy()?, client)
 }
 
-fn suspend_connection(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn suspend_connection(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of suspend_connection")?;
-    door.suspend(on.proxy()?)
+    protocol.suspend(on.proxy()?)
 }
 
-fn resume_connection(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn resume_connection(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of resume_connection")?;
-    door.resume(on.proxy()?)
+    protocol.resume(on.proxy()?)
 }
 
 /// `disconnect_…` called by the client on its proxy.
-pub(super) fn disconnect(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn disconnect(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of an operation that disconnects")?;
-    door.disconnected_by_client(on.proxy()?)
+    protocol.disconnected_by_client(on.proxy()?)
 }
 
 /// An event that the event path did not take because it does not know the proxy as connected.
-pub(super) fn push(door: &mut Door, on: Target, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
-    Err(unknown_to_the_event_path(door, on)?)
+pub(super) fn push(protocol: &mut Protocol, on: Target, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    Err(unknown_to_the_event_path(protocol, on)?)
 }
 
 /// `pull` and `try_pull`, of an Any or a structured event, of a proxy that the event path does not know as connected.
-pub(super) fn pull(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn pull(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that pulls an event")?;
-    Err(unknown_to_the_event_path(door, on)?)
+    Err(unknown_to_the_event_path(protocol, on)?)
 }
 
 /// `pull_structured_events` and `try_pull_structured_events`, likewise.
-pub(super) fn pull_events(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn pull_events(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.i32()?;
     args.finish("the arguments of an operation that pulls events")?;
-    Err(unknown_to_the_event_path(door, on)?)
+    Err(unknown_to_the_event_path(protocol, on)?)
 }
 
 /// Where the proxy was connected a moment ago, trying again finds it known.
-fn unknown_to_the_event_path(door: &Door, on: Target) -> Result<Raised, Raised> {
-    Ok(if door.is_connected(on.proxy()?)? { Raised::transient() } else { UserException::Disconnected.into() })
+fn unknown_to_the_event_path(protocol: &Protocol, on: Target) -> Result<Raised, Raised> {
+    Ok(if protocol.is_connected(on.proxy()?)? { Raised::transient() } else { UserException::Disconnected.into() })
 }

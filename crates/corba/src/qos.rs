@@ -24,19 +24,19 @@ pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, Effective, ErrorCode,
-    HOLD_GRANTED, Most, PropertyValue, START_FROM, Wanted,
+    HOLD_GRANTED, Most, PropertyValue, RequestedProperties, START_FROM,
 };
 use self::property::{Place, Property};
 pub(super) use self::property::{integer, write_null};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
 pub use self::start_from::{START_FROM_RANGE, parse as start_from};
-pub(super) use self::start_from::{parse as parse_start, told as told_start};
+pub(super) use self::start_from::{parse as parse_start, reported as reported_start};
 use self::tables::{ADMIN, QOS};
-pub(super) use self::topics::objections as topic_objections;
+pub(super) use self::topics::validation_errors as topic_errors;
 use self::unknown::Table;
 pub(super) use self::unknown::Unknown;
-use super::door::Door;
 use super::exceptions::{Raised, UserException};
+use super::protocol::Protocol;
 use super::table::{Interface, Level, Operation, Target};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
@@ -149,48 +149,53 @@ pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>
 }
 
 /// What is set by such properties, in words: the first few of them.
-pub(super) fn told(args: &mut Reader<'_>) -> Option<String> {
-    const TOLD: usize = 8;
+pub(super) fn reported(args: &mut Reader<'_>) -> Option<String> {
+    const REPORTED_MAX: usize = 8;
     let given = read_properties(args).ok()?;
     let mut work = Work::new(VALUE_STEPS, VALUE_DEPTH);
-    let told = given.iter().take(TOLD).map(|Given { name, value }| {
+    let reported = given.iter().take(REPORTED_MAX).map(|Given { name, value }| {
         let value = value.decode(&mut work).map_or_else(|_| "?".to_owned(), |value| value.to_string());
         format!("{}={value}", name.escape_debug())
     });
-    let told = told.collect::<Vec<_>>().join(", ");
-    let more = if given.len() > TOLD { ", …" } else { "" };
-    (!given.is_empty()).then(|| format!("{told}{more}"))
+    let reported = reported.collect::<Vec<_>>().join(", ");
+    let more = if given.len() > REPORTED_MAX { ", …" } else { "" };
+    (!given.is_empty()).then(|| format!("{reported}{more}"))
 }
 
 /// The settings and limits of a new channel.
-pub(super) fn initial(door: &mut Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
-    let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;
-    let wanted = add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
-    door.authorize_settings(None, &wanted)?;
+pub(super) fn initial(
+    protocol: &mut Protocol,
+    qos: &[Given<'_>],
+    admin: &[Given<'_>],
+) -> Result<RequestedProperties, Raised> {
+    let requested =
+        add_qos(qos, Place::Channel, protocol.initial_properties()).map_err(UserException::UnsupportedQoS)?;
+    let requested = add(admin, Place::Channel, ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
+    protocol.authorize_settings(None, &requested)?;
     let is_admin = |error: &PropertyError| admin.iter().any(|given| given.name == error.name);
-    match door.check_objections(None, &wanted) {
+    match protocol.validate(None, &requested) {
         Err(Raised::User(UserException::UnsupportedQoS(errors))) if errors.iter().all(is_admin) => {
             Err(UserException::UnsupportedAdmin(errors).into())
         }
-        checked => checked.map(|()| wanted),
+        checked => checked.map(|()| requested),
     }
 }
 
 /// Sets properties, all or none.
-pub(super) fn apply(door: &mut Door, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
-    let wanted = add_qos(given, place(level), door.wanted(level)?).map_err(UserException::UnsupportedQoS)?;
-    door.authorize_settings(Some(level), &wanted)?;
-    door.check_objections(Some(level), &wanted)?;
-    door.set(level, wanted)
+pub(super) fn apply(protocol: &mut Protocol, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
+    let requested = add_qos(given, place(level), protocol.requested(level)?).map_err(UserException::UnsupportedQoS)?;
+    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.validate(Some(level), &requested)?;
+    protocol.set(level, requested)
 }
 
-fn without_objections(objections: Vec<PropertyError>) -> Result<(), Vec<PropertyError>> {
-    if objections.is_empty() { Ok(()) } else { Err(objections) }
+fn none_or_errors(validation_errors: Vec<PropertyError>) -> Result<(), Vec<PropertyError>> {
+    if validation_errors.is_empty() { Ok(()) } else { Err(validation_errors) }
 }
 
 /// `ProxyConsumer::validate_event_qos` and `ProxySupplier::validate_event_qos`.
 pub(super) fn validate_event_qos(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -198,11 +203,11 @@ pub(super) fn validate_event_qos(
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_event_qos")?;
     let level = on.level()?;
-    let (wanted, effective) = (door.wanted(level)?, door.effective(level)?);
+    let (requested, effective) = (protocol.requested(level)?, protocol.effective(level)?);
     let here = |property: &Property| property.is_available(Place::Event) && is_heeded(property, &effective);
     let find = |name: &str| QOS.iter().find(|property| property.name == name);
-    add_from((&required, Table::Qos), here, wanted, find).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, here, door.most(), reply);
+    add_from((&required, Table::Qos), here, requested, find).map_err(UserException::UnsupportedQoS)?;
+    write_available(&required, here, protocol.most(), reply);
     Ok(())
 }
 
@@ -216,46 +221,51 @@ fn is_heeded(property: &Property, effective: &Effective) -> bool {
     }
 }
 
-fn get_qos(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_qos(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of get_qos")?;
-    write_values(door, (QOS, Table::Qos), on.level()?, reply)?;
+    write_values(protocol, (QOS, Table::Qos), on.level()?, reply)?;
     Ok(())
 }
 
-fn set_qos(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn set_qos(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_qos")?;
-    apply(door, on.level()?, &given)
+    apply(protocol, on.level()?, &given)
 }
 
-fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn validate_qos(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_qos")?;
     let level = on.level()?;
-    let wanted = door.wanted(level)?;
+    let requested = protocol.requested(level)?;
     let place = place(level);
-    let wanted = add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
-    door.authorize_settings(Some(level), &wanted)?;
-    without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, |property| property.is_available(place), wanted.most, reply);
+    let requested = add_qos(&required, place, requested).map_err(UserException::UnsupportedQoS)?;
+    protocol.authorize_settings(Some(level), &requested)?;
+    none_or_errors(protocol.validation_errors(Some(level), &requested)?).map_err(UserException::UnsupportedQoS)?;
+    write_available(&required, |property| property.is_available(place), requested.most, reply);
     Ok(())
 }
 
-fn get_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of get_admin")?;
-    write_values(door, (ADMIN, Table::Admin), on.level()?, reply)?;
+    write_values(protocol, (ADMIN, Table::Admin), on.level()?, reply)?;
     Ok(())
 }
 
-fn set_admin(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn set_admin(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_admin")?;
     let level = on.level()?;
-    let wanted = door.wanted(level)?;
-    let wanted = add(&given, place(level), ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
-    door.authorize_settings(Some(level), &wanted)?;
-    without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedAdmin)?;
-    door.set(level, wanted)
+    let requested = protocol.requested(level)?;
+    let requested = add(&given, place(level), ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
+    protocol.authorize_settings(Some(level), &requested)?;
+    none_or_errors(protocol.validation_errors(Some(level), &requested)?).map_err(UserException::UnsupportedAdmin)?;
+    protocol.set(level, requested)
 }
 
 fn place(level: Level) -> Place {
@@ -274,9 +284,13 @@ fn side_place(side: engine::Side) -> Place {
 }
 
 /// Adds QoS properties to what is wanted.
-fn add_qos(given: &[Given<'_>], place: Place, wanted: Wanted) -> Result<Wanted, Vec<PropertyError>> {
+fn add_qos(
+    given: &[Given<'_>],
+    place: Place,
+    requested: RequestedProperties,
+) -> Result<RequestedProperties, Vec<PropertyError>> {
     let here = |property: &Property| property.is_available(place);
-    add_from((given, Table::Qos), here, wanted, |name| {
+    add_from((given, Table::Qos), here, requested, |name| {
         let qos = QOS.iter().find(|property| property.name == name);
         qos.or_else(|| ADMIN.iter().find(|property| property.name == name && here(property)))
     })
@@ -287,10 +301,10 @@ fn add(
     given: &[Given<'_>],
     place: Place,
     table: &'static [Property],
-    wanted: Wanted,
-) -> Result<Wanted, Vec<PropertyError>> {
+    requested: RequestedProperties,
+) -> Result<RequestedProperties, Vec<PropertyError>> {
     let here = |property: &Property| property.is_available(place);
-    add_from((given, Table::Admin), here, wanted, |name| table.iter().find(|property| property.name == name))
+    add_from((given, Table::Admin), here, requested, |name| table.iter().find(|property| property.name == name))
 }
 
 /// Adds all the properties to what is wanted, or says what is wrong with each that cannot be had. Of two with one name the
@@ -298,15 +312,15 @@ fn add(
 fn add_from(
     (given, of): (&[Given<'_>], Table),
     here: impl Fn(&Property) -> bool,
-    mut wanted: Wanted,
+    mut requested: RequestedProperties,
     find: impl Fn(&str) -> Option<&'static Property>,
-) -> Result<Wanted, Vec<PropertyError>> {
+) -> Result<RequestedProperties, Vec<PropertyError>> {
     let mut errors = Vec::new();
     for Given { name, value } in given {
         let (code, range) = match find(name) {
             None => {
                 let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH));
-                if wanted.takes_unknown && decoded.is_ok_and(|value| wanted.unknown.set(of, name, &value)) {
+                if requested.takes_unknown && decoded.is_ok_and(|value| requested.unknown.set(of, name, &value)) {
                     continue;
                 }
                 (ErrorCode::BadProperty, None)
@@ -315,26 +329,27 @@ fn add_from(
             Some(property) => {
                 // A value too intricate to be decoded is of no type that a property has.
                 let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).map_err(|_| ErrorCode::BadType);
-                let set = decoded.as_ref().map_err(|code| *code).and_then(|any| property.set(&mut wanted, &any.value));
+                let set =
+                    decoded.as_ref().map_err(|code| *code).and_then(|any| property.set(&mut requested, &any.value));
                 match (set, decoded) {
                     (Ok(()), _) => {
-                        wanted.unknown.remove(of, name);
+                        requested.unknown.remove(of, name);
                         continue;
                     }
                     (Err(ErrorCode::UnsupportedValue), Ok(any))
-                        if wanted.takes_persistent
-                            && property.lacks_store(&any.value, wanted.most)
-                            && wanted.unknown.set(of, name, &any) =>
+                        if requested.takes_persistent
+                            && property.lacks_store(&any.value, requested.most)
+                            && requested.unknown.set(of, name, &any) =>
                     {
                         continue;
                     }
-                    (Err(code), _) => (code, Some(property.range(wanted.most))),
+                    (Err(code), _) => (code, Some(property.range(requested.most))),
                 }
             }
         };
         errors.push(PropertyError { code, name: name.clone(), range });
     }
-    if let (Some(discipline), Some(pool)) = (wanted.discipline, &mut wanted.pool) {
+    if let (Some(discipline), Some(pool)) = (requested.discipline, &mut requested.pool) {
         pool.spec.discipline = discipline;
     }
     let has = |kind: PoolKind| given.iter().any(|given| given.name == kind.property());
@@ -343,23 +358,23 @@ fn add_from(
         errors.push(PropertyError::new(ErrorCode::UnavailableProperty, PoolKind::Pool.property(), None));
         errors.push(PropertyError::new(ErrorCode::UnavailableProperty, PoolKind::Lanes.property(), None));
     }
-    if errors.is_empty() { Ok(wanted) } else { Err(errors) }
+    if errors.is_empty() { Ok(requested) } else { Err(errors) }
 }
 
 /// Writes the values in effect of all the properties that an object has, as a `CosNotification::PropertySeq`; and behind them what it was
 /// given that is unknown, where that is taken.
 fn write_values(
-    door: &Door,
+    protocol: &Protocol,
     (table, of): (&[Property], Table),
     level: Level,
     out: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    let (place, effective) = (place(level), door.effective(level)?);
+    let (place, effective) = (place(level), protocol.effective(level)?);
     let here = table.iter().filter(|property| property.is_available(place));
     let values: Vec<_> = here.filter_map(|property| Some((property.name, property.get(&effective)?))).collect();
-    let compatibility = door.compatibility();
+    let compatibility = protocol.compatibility();
     let unknown = match compatibility.ignore_unknown_properties || compatibility.persistent_without_store {
-        true => door.unknown_at(level).told(of, out.encoding()),
+        true => protocol.unknown_at(level).reported(of, out.encoding()),
         false => Vec::new(),
     };
     // What was given and has no effect is returned as it was given.

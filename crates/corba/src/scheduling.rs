@@ -4,7 +4,7 @@ use super::exceptions::{Exception, Raised, UserException};
 use super::keys::ObjectKey;
 use super::table::{Interface, Operation};
 use super::wire::{read_enum, read_id};
-use crate::remarks::remark;
+use crate::log_lines::log_line;
 use giop::cdr::{ReadError, Reader, Writer};
 use planning::{
     Activity, Analysis, AnalysisLimits, Finding, Outcome, Plan, PlanError, Policy, Request, Response, analyse,
@@ -46,13 +46,13 @@ pub fn is_scheduling_service(key: &[u8]) -> bool {
 /// The exception to send instead.
 pub fn analyse_apart(args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
     let (encoding, phase) = (reply.encoding(), reply.phase());
-    analyse_activities(args, reply).map_err(|raised| raised.told(encoding, phase))
+    analyse_activities(args, reply).map_err(|raised| raised.into_exception(encoding, phase))
 }
 
 fn analyse_activities(mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let count = args.seq_len(ACTIVITY_BYTES_MIN)?;
     if usize::try_from(count).is_ok_and(|count| count > LIMITS.activities_max) {
-        remark!(Info, "{count} activities are too many to be analysed: at most {}", LIMITS.activities_max);
+        log_line!(Info, "{count} activities are too many to be analysed: at most {}", LIMITS.activities_max);
         return Err(Raised::limit());
     }
     let read = (0..count).map(|_| read_activity(&mut args)).collect::<Result<Vec<_>, ReadError>>()?;
@@ -111,7 +111,7 @@ fn write_analysis(activities: &[Activity], analysis: &Analysis, reply: &mut Writ
     reply.u32(match analysis.outcome {
         Outcome::Feasible => 0,
         Outcome::Infeasible => 1,
-        Outcome::Undecided(_) => 2,
+        Outcome::Inconclusive(_) => 2,
     });
     reply.string(&analysis.explain(activities));
     reply.f64(analysis.utilisation.iter().copied().fold(0.0, f64::max));

@@ -3,8 +3,8 @@
 //! Every operation of every interface of the IDL modules that a Notification Service has to offer stands in one of these
 //! tables, so that the list of what is done (`docs/conformance.md`) can be checked against what runs.
 
-use super::door::Door;
 use super::exceptions::Raised;
+use super::protocol::Protocol;
 use super::{
     admins, channel, event_service, factory, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object,
     proxies, qos, scheduling,
@@ -13,7 +13,7 @@ use engine::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 
 /// Executes one operation on one object: reads all arguments, then acts, then writes the results.
-pub(super) type Handler = fn(&mut Door, Target, Reader<'_>, &mut Writer<'_>) -> Result<(), Raised>;
+pub(super) type Handler = fn(&mut Protocol, Target, Reader<'_>, &mut Writer<'_>) -> Result<(), Raised>;
 
 /// An object that exists, as its servants address it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

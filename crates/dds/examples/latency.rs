@@ -103,16 +103,16 @@ fn ask(rate: u32, count: u32, size: u32) -> Result<(), Failure> {
     let end = End::new("Ask", "Answer")?;
     end.until_met()?;
     let (began, mut times) = (Instant::now(), Vec::new());
-    for turn in 0..count {
-        let due = began + Duration::from_secs(1) / rate.max(1) * turn;
+    for round in 0..count {
+        let due = began + Duration::from_secs(1) / rate.max(1) * round;
         while Instant::now() < due {
             std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
         }
         let sent = Instant::now();
-        end.writer.write(&value(turn, size))?;
+        end.writer.write(&value(round, size))?;
         let mut is_back = false;
         while !is_back {
-            end.next(|cdr| is_back |= number_of(cdr) == turn)?;
+            end.next(|cdr| is_back |= number_of(cdr) == round)?;
         }
         times.push(sent.elapsed().as_secs_f64() * 1e6);
     }
@@ -144,9 +144,9 @@ fn flood(count: u32, size: u32) -> Result<(), Failure> {
     let end = End::new("Ask", "Answer")?;
     end.until_met()?;
     let mut value = value(0, size);
-    for turn in (0..count).chain([u32::MAX]) {
+    for round in (0..count).chain([u32::MAX]) {
         if let Some(number) = value.first_chunk_mut() {
-            *number = turn.to_ne_bytes();
+            *number = round.to_ne_bytes();
         }
         while end.writer.write(&value) == Err(WriteError::Slowed) {}
     }

@@ -40,12 +40,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let writer = participant.topic("Wind", &wind)?.writer(&Qos::default())?;
     let mut set = participant.wait_set()?;
     set.attach_discovery()?;
-    for turn in 0u32.. {
+    for round in 0u32.. {
         let mut value = Vec::new();
         let mut w = Writer::new(&mut value, dds::encoding());
         w.string("OSF");
-        w.f64(f64::from(turn % 100) / 10.0);
-        w.u32(turn % 4);
+        w.f64(f64::from(round % 100) / 10.0);
+        w.u32(round % 4);
         w.u32(1);
         w.f64(12.5);
         w.u8(30);

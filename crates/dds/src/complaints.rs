@@ -5,7 +5,7 @@
 use std::sync::{Mutex, PoisonError};
 
 /// How much of a complaint is kept. Unit: octets.
-const KEPT_MAX: usize = 400;
+const TEXT_BYTES_MAX: usize = 400;
 
 static COMPLAINTS: Mutex<Complaints> = Mutex::new(Complaints { count: 0, latest: String::new() });
 
@@ -27,7 +27,7 @@ pub fn complaints() -> Complaints {
 pub(crate) fn hear(message: &[u8]) {
     let mut complaints = COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner);
     complaints.count += 1;
-    let kept = message.get(..KEPT_MAX).unwrap_or(message);
+    let text = message.get(..TEXT_BYTES_MAX).unwrap_or(message);
     complaints.latest.clear();
-    complaints.latest.push_str(String::from_utf8_lossy(kept).trim());
+    complaints.latest.push_str(String::from_utf8_lossy(text).trim());
 }

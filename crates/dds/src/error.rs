@@ -82,7 +82,7 @@ pub enum Error {
         /// The type that it has.
         has: String,
         /// The type that was asked for.
-        asked: String,
+        requested: String,
     },
     /// The endpoint does not say what its type is, or did not answer in time.
     TypeUnknown {
@@ -123,8 +123,8 @@ impl fmt::Display for Error {
             }
             Self::Name { of, name } => write!(f, "{name:?} cannot be the name of a {of} in DDS"),
             Self::Type { path, reason } => write!(f, "{path}: {reason}"),
-            Self::TopicType { topic, has, asked } => {
-                write!(f, "topic {topic:?} has another type: it is {has}, and {asked} was asked for")
+            Self::TopicType { topic, has, requested } => {
+                write!(f, "topic {topic:?} has another type: it is {has}, and {requested} was asked for")
             }
             Self::TypeUnknown { topic, type_name, code } => {
                 write!(f, "topic {topic:?} has type {type_name}, and what that is nobody says: {code}")

@@ -29,21 +29,21 @@ mod complaints;
 mod discovered;
 mod endpoints;
 mod error;
-mod let_go;
 mod options;
 mod participant;
 mod qos;
 mod raw;
+mod suspended_readers;
 mod types;
 mod waiting;
 
 pub use complaints::{Complaints, complaints};
 pub use endpoints::{Publisher, Reader, ReaderStatus, ReliableReader, Sample, Writer, WriterStatus};
 pub use error::{Code, Error, WriteError};
-pub use let_go::LetGo;
 pub use options::{Multicast, Options};
 pub use participant::{Conflict, Endpoint, Guid, Participant, Role, Topic};
 pub use qos::{History, Qos};
+pub use suspended_readers::SuspendedReaders;
 pub use types::{Naming, agree, type_name};
 pub use waiting::{WaitSet, Waker, Woken};
 

@@ -48,9 +48,9 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Domain>> {
 
 /// A share of the process's domain, which goes with the last.
 #[derive(Debug)]
-struct DomainShare(u32);
+struct DomainRef(u32);
 
-impl DomainShare {
+impl DomainRef {
     fn new(id: u32, options: &Options) -> Result<Self, Error> {
         if id > 232 {
             return Err(Error::DomainId(id));
@@ -84,7 +84,7 @@ impl DomainShare {
     }
 }
 
-impl Drop for DomainShare {
+impl Drop for DomainRef {
     fn drop(&mut self) {
         let mut domains = domains();
         if let Some(domain) = domains.get_mut(&self.0) {
@@ -110,7 +110,7 @@ pub(crate) struct Shared {
     readers: Entity,
     pub(crate) entity: Entity,
     guid: Guid,
-    domain: DomainShare,
+    domain: DomainRef,
 }
 
 impl fmt::Debug for Participant {
@@ -126,7 +126,7 @@ impl Participant {
     /// There is no such domain; this process takes part in it with other options; an option is out of its range; the network is not as the
     /// options say.
     pub fn new(id: u32, options: &Options) -> Result<Self, Error> {
-        let domain = DomainShare::new(id, options)?;
+        let domain = DomainRef::new(id, options)?;
         let entity = Entity::participant(id, &[]).map_err(Error::cyclone("make a participant"))?;
         let writers = entity.builtin(true).map_err(Error::cyclone("learn of writers"))?;
         let readers = entity.builtin(false).map_err(Error::cyclone("learn of readers"))?;
@@ -166,14 +166,14 @@ impl Participant {
     ///
     /// # Errors
     /// As [`Participant::topic`].
-    pub fn topic_untold(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
+    pub fn topic_unannounced(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         self.topic_of_type(name, of, false)
     }
 
-    fn topic_of_type(&self, name: &str, of: &TypeCode, is_told: bool) -> Result<Topic, Error> {
+    fn topic_of_type(&self, name: &str, of: &TypeCode, is_announced: bool) -> Result<Topic, Error> {
         self.topic_by(name, of, |c_name| {
             let made = types::of_type_code(&self.shared.entity, of, self.naming)?;
-            let topic = self.shared.entity.topic(c_name, &made, is_told);
+            let topic = self.shared.entity.topic(c_name, &made, is_announced);
             topic.map_err(|code| Error::Cyclone { what: "make a topic", code })
         })
     }
@@ -203,8 +203,8 @@ impl Participant {
         let mut topics = self.shared.topics.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((has, entity)) = topics.get(name) {
             if !types::agree(has.root(), of.root()) {
-                let (has, asked) = (has.to_string(), of.to_string());
-                return Err(Error::TopicType { topic: name.to_owned(), has, asked });
+                let (has, requested) = (has.to_string(), of.to_string());
+                return Err(Error::TopicType { topic: name.to_owned(), has, requested });
             }
             return Ok(self.topic_of(name, has, Arc::clone(entity)));
         }

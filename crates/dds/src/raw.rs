@@ -209,7 +209,7 @@ unsafe extern "C" {
         is_default: c_int,
     ) -> i32;
     fn campanile_dds_type_free(of: *mut RawType);
-    fn campanile_dds_topic_create(participant: i32, name: *const c_char, of: *mut RawType, is_told: c_int) -> i32;
+    fn campanile_dds_topic_create(participant: i32, name: *const c_char, of: *mut RawType, is_announced: c_int) -> i32;
     fn campanile_dds_bytes_free(bytes: *mut u8);
 }
 
@@ -282,9 +282,9 @@ impl Entity {
         Ok(ReaderEntity { entity, is_over })
     }
 
-    pub(crate) fn topic(&self, name: &CStr, of: &Type, is_told: bool) -> Result<Self, Code> {
+    pub(crate) fn topic(&self, name: &CStr, of: &Type, is_announced: bool) -> Result<Self, Code> {
         // SAFETY: the type is whole and stays ours; see the module.
-        Self::of(unsafe { campanile_dds_topic_create(self.0, name.as_ptr(), of.0.as_ptr(), c_int::from(is_told)) })
+        Self::of(unsafe { campanile_dds_topic_create(self.0, name.as_ptr(), of.0.as_ptr(), c_int::from(is_announced)) })
     }
 
     pub(crate) fn topic_of_endpoint(

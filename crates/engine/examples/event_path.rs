@@ -17,7 +17,7 @@ use std::time::Instant;
 use campanile_engine as engine;
 use engine::{
     AdminId, Admission, ChannelLimits, Delivery, Event, FilterConstraint, FilterRef, FilterTarget, Forms, Hierarchy,
-    Lane, OrderPolicy, Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
+    Lane, OrderPolicy, Outcome, OutputForm, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time,
 };
 
 /// One case: so many consumers, and so many events before any answer.
@@ -97,7 +97,7 @@ impl Rig {
             let kind = ProxyKind { batches: case.batch > 1 && side == Side::Consumers, ..ProxyKind::default() };
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(1)), Want(0))?;
+            hierarchy.connect(key, Some(Peer(1)), OutputForm(0))?;
             if case.filters && side == Side::Consumers {
                 let filter = hierarchy.create_filter(channel)?;
                 if let Ok(program) = filter::Constraint::parse("$n < 50", &filter::Limits::default()) {
@@ -120,10 +120,10 @@ impl Rig {
     }
 
     fn publish(&mut self) -> bool {
-        let mut draft = self.lane.begin_event_for(128);
-        draft.bytes.extend_from_slice(&[7; 128]);
-        self.lane.classify(&mut draft, b"Telescope", b"Status");
-        matches!(self.lane.handle_event(self.source, draft, &FirstByte, self.now), Admission::Accepted { .. })
+        let mut pending_event = self.lane.begin_event_for(128);
+        pending_event.bytes.extend_from_slice(&[7; 128]);
+        self.lane.classify(&mut pending_event, b"Telescope", b"Status");
+        matches!(self.lane.handle_event(self.source, pending_event, &FirstByte, self.now), Admission::Accepted { .. })
     }
 
     /// What a door does after an event: it sends what can be sent, and looks for whatever else there may be.

@@ -1,6 +1,6 @@
 //! Events, and the pool in which their memory goes round.
 //!
-//! An [`Event`] is filled once, as a [`Draft`] that is not shared, and is immutable from then on: every outbox and every delivery holds the
+//! An [`Event`] is filled once, as a [`PendingEvent`] that is not shared, and is immutable from then on: every outbox and every delivery holds the
 //! same one. When the last holder lets go its memory goes back to the [`EventPool`], so that in the steady state no event allocates.
 
 use alloc::boxed::Box;
@@ -10,7 +10,7 @@ use core::num::NonZeroU64;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
-use crate::{Away, Form, ProxyId, ProxyKey, Reliability, Time, TypeId, Want};
+use crate::{Away, Form, OutputForm, ProxyId, ProxyKey, Reliability, Time, TypeId};
 
 /// What an event costs the memory budget beside its bytes and its holders: its fields, its place among the lane's events
 /// and the allocator's rounding.
@@ -36,7 +36,7 @@ pub struct Event {
     pub tag: u64,
     /// The event as it arrived.
     pub bytes: Vec<u8>,
-    /// The event translated to what some consumers want, once for each [`Want`], however many consumers have it.
+    /// The event translated to what some consumers want, once for each [`OutputForm`], however many consumers have it.
     pub alternates: Alternates,
     /// The priority that its header says, -32,767..=32,767. The door sets this and the next four, before it hands the
     /// event in.
@@ -57,9 +57,9 @@ pub struct Event {
     /// is [classified](crate::Lane::classify). Default false.
     pub keeps_names: bool,
     /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
-    /// [`Admission::Undecided`](crate::Admission::Undecided). They are not looked at again. Default false.
+    /// [`Admission::AwaitingFilter`](crate::Admission::AwaitingFilter). They are not looked at again. Default false.
     pub approved: bool,
-    /// The number under which it is reported as [settled](crate::Settled). It means something only to the caller that hands the event in,
+    /// The number under which it is reported as [settled](crate::Completion). It means something only to the caller that hands the event in,
     /// and goes with the event to other lanes. Default none: nothing is reported.
     pub watch: Option<NonZeroU64>,
     /// Of an event that is watched: whether each consumer is reported, too, and not only all together. Default false.
@@ -221,12 +221,12 @@ impl Event {
 #[derive(Clone, Debug, Default)]
 pub struct Alternate {
     /// Which consumers it is for: those with this want.
-    pub want: Want,
+    pub output_form: OutputForm,
     /// The door's own note about `bytes`, for instance their encoding.
     pub tag: u64,
     /// The translated event.
     pub bytes: Vec<u8>,
-    /// Where in it the event's number is to be, if it says that ([`Want::marks_numbers`]).
+    /// Where in it the event's number is to be, if it says that ([`OutputForm::marks_numbers`]).
     pub number_at: Option<NumberPlace>,
 }
 
@@ -284,8 +284,8 @@ pub struct Alternates {
 }
 
 impl Alternates {
-    /// Adds a translation for `want`, empty and yet to be filled.
-    pub fn push(&mut self, want: Want) -> &mut Alternate {
+    /// Adds a translation for `output_form`, empty and yet to be filled.
+    pub fn push(&mut self, output_form: OutputForm) -> &mut Alternate {
         if self.used == self.all.len() {
             self.all.push(Alternate::default());
         }
@@ -293,7 +293,7 @@ impl Alternates {
         self.used += 1;
         #[expect(clippy::indexing_slicing, reason = "a place was made above if there was none")]
         let alternate = &mut self.all[at];
-        alternate.want = want;
+        alternate.output_form = output_form;
         (alternate.tag, alternate.number_at) = (0, None);
         alternate.bytes.clear();
         alternate
@@ -308,19 +308,19 @@ impl Alternates {
         self.all.iter_mut().take(self.used)
     }
 
-    /// The translation for `want`, if there is one.
+    /// The translation for `output_form`, if there is one.
     #[must_use]
-    pub fn find(&self, want: Want) -> Option<&Alternate> {
-        self.get(self.position(want)?)
+    pub fn find(&self, output_form: OutputForm) -> Option<&Alternate> {
+        self.get(self.position(output_form)?)
     }
 
-    /// Where the translation for `want` is, if there is one. Without it, the one that differs only in
-    /// [whether repeats are marked](Want::marks_repeats), which can be set while the event waits.
+    /// Where the translation for `output_form` is, if there is one. Without it, the one that differs only in
+    /// [whether repeats are marked](OutputForm::marks_repeats), which can be set while the event waits.
     #[must_use]
-    pub fn position(&self, want: Want) -> Option<usize> {
-        let at = |want: Want| self.iter().position(|alternate| alternate.want == want);
-        let other = want.marking_repeats(!want.marks_repeats());
-        at(want).or_else(|| at(other)).or_else(|| at(want.marking_numbers(false)))
+    pub fn position(&self, output_form: OutputForm) -> Option<usize> {
+        let at = |output_form: OutputForm| self.iter().position(|alternate| alternate.output_form == output_form);
+        let other = output_form.marking_repeats(!output_form.marks_repeats());
+        at(output_form).or_else(|| at(other)).or_else(|| at(output_form.marking_numbers(false)))
     }
 
     fn clear(&mut self) {
@@ -345,24 +345,24 @@ impl Deref for Alternates {
 /// nothing came of it, to [`Lane::abandon_event`](crate::Lane::abandon_event). (One that is merely dropped costs its
 /// buffers, nothing else.)
 #[derive(Debug, Default)]
-pub struct Draft(Arc<Event>);
+pub struct PendingEvent(Arc<Event>);
 
 /// Two drafts are equal if they are the same one.
-impl PartialEq for Draft {
+impl PartialEq for PendingEvent {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Draft {}
+impl Eq for PendingEvent {}
 
-impl Draft {
+impl PendingEvent {
     pub(crate) fn into_event(self) -> Arc<Event> {
         self.0
     }
 }
 
-impl Deref for Draft {
+impl Deref for PendingEvent {
     type Target = Event;
 
     fn deref(&self) -> &Event {
@@ -370,7 +370,7 @@ impl Deref for Draft {
     }
 }
 
-impl DerefMut for Draft {
+impl DerefMut for PendingEvent {
     fn deref_mut(&mut self) -> &mut Event {
         // A draft is not shared, so this never copies.
         Arc::make_mut(&mut self.0)
@@ -384,7 +384,7 @@ impl DerefMut for Draft {
 #[derive(Debug)]
 pub struct EventPool {
     /// Shelf `n` has buffers of at least `64 << n` bytes and less than twice that.
-    shelves: [Vec<Draft>; Self::SHELVES],
+    shelves: [Vec<PendingEvent>; Self::SHELVES],
     spare_events: usize,
     spare_bytes: usize,
     last_shelf: usize,
@@ -405,27 +405,27 @@ impl EventPool {
 
     /// An empty draft, with the buffer of the event that was given back last if it is there.
     #[must_use]
-    pub fn take(&mut self) -> Draft {
+    pub fn take(&mut self) -> PendingEvent {
         self.take_from(self.last_shelf).unwrap_or_default()
     }
 
     /// An empty draft with room for `bytes` bytes.
     #[must_use]
-    pub fn take_for(&mut self, bytes: usize) -> Draft {
+    pub fn take_for(&mut self, bytes: usize) -> PendingEvent {
         let fitting = bytes.max(Self::SMALLEST_BYTES).checked_next_power_of_two().unwrap_or(bytes);
         let spare = if fitting <= Self::LARGEST_BYTES { self.take_from(shelf_of(fitting)) } else { None };
         spare.unwrap_or_else(|| {
             let room = if fitting <= Self::LARGEST_BYTES { fitting } else { bytes };
-            let mut draft = Draft::default();
-            draft.bytes.reserve_exact(room);
-            draft
+            let mut pending_event = PendingEvent::default();
+            pending_event.bytes.reserve_exact(room);
+            pending_event
         })
     }
 
     /// Keeps the memory of an event that has no other holder. `event` is let go of in any case.
     pub fn give_back(&mut self, event: Arc<Event>) {
-        let mut draft = Draft(event);
-        let Some(event) = Arc::get_mut(&mut draft.0) else { return };
+        let mut pending_event = PendingEvent(event);
+        let Some(event) = Arc::get_mut(&mut pending_event.0) else { return };
         event.clear();
         let (buffer, all) = (event.bytes.capacity(), event.capacity_bytes());
         if buffer > Self::LARGEST_BYTES
@@ -436,7 +436,7 @@ impl EventPool {
         }
         let at = shelf_of(buffer);
         if let Some(shelf) = self.shelves.get_mut(at) {
-            shelf.push(draft);
+            shelf.push(pending_event);
             self.spare_events += 1;
             self.spare_bytes += all;
             self.last_shelf = at;
@@ -449,11 +449,11 @@ impl EventPool {
         self.spare_bytes
     }
 
-    fn take_from(&mut self, shelf: usize) -> Option<Draft> {
-        let draft = self.shelves.get_mut(shelf)?.pop()?;
+    fn take_from(&mut self, shelf: usize) -> Option<PendingEvent> {
+        let pending_event = self.shelves.get_mut(shelf)?.pop()?;
         self.spare_events -= 1;
-        self.spare_bytes -= draft.capacity_bytes();
-        Some(draft)
+        self.spare_bytes -= pending_event.capacity_bytes();
+        Some(pending_event)
     }
 }
 
@@ -477,10 +477,10 @@ mod tests {
     #[test]
     fn a_buffer_goes_round() {
         let mut pool = EventPool::new();
-        let mut draft = pool.take_for(100);
-        draft.bytes.extend_from_slice(&[7; 100]);
-        let buffer = draft.bytes.as_ptr();
-        pool.give_back(draft.into_event());
+        let mut pending_event = pool.take_for(100);
+        pending_event.bytes.extend_from_slice(&[7; 100]);
+        let buffer = pending_event.bytes.as_ptr();
+        pool.give_back(pending_event.into_event());
         let again = pool.take_for(128);
         assert_eq!(again.bytes.as_ptr(), buffer);
         assert!(again.bytes.is_empty());
@@ -498,9 +498,9 @@ mod tests {
     #[test]
     fn keeps_no_more_than_its_bound() {
         let mut pool = EventPool::new();
-        let drafts: Vec<Draft> = (0..20).map(|_| pool.take_for(4 << 20)).collect();
-        for draft in drafts {
-            pool.give_back(draft.into_event());
+        let pending_events: Vec<PendingEvent> = (0..20).map(|_| pool.take_for(4 << 20)).collect();
+        for pending_event in pending_events {
+            pool.give_back(pending_event.into_event());
         }
         assert_eq!(pool.spare_bytes(), 32 << 20);
         let huge = pool.take_for(5 << 20);
@@ -529,11 +529,11 @@ mod tests {
     #[test]
     fn alternates_keep_their_buffers() {
         let mut alternates = Alternates::default();
-        alternates.push(Want(3)).bytes.extend_from_slice(b"translated");
-        let buffer = alternates.find(Want(3)).unwrap().bytes.as_ptr();
+        alternates.push(OutputForm(3)).bytes.extend_from_slice(b"translated");
+        let buffer = alternates.find(OutputForm(3)).unwrap().bytes.as_ptr();
         alternates.clear();
-        assert!(alternates.find(Want(3)).is_none() && alternates.is_empty());
-        assert_eq!(alternates.push(Want(4)).bytes.as_ptr(), buffer);
+        assert!(alternates.find(OutputForm(3)).is_none() && alternates.is_empty());
+        assert_eq!(alternates.push(OutputForm(4)).bytes.as_ptr(), buffer);
         alternates.pop();
         assert!(alternates.is_empty());
     }
@@ -541,11 +541,16 @@ mod tests {
     #[test]
     fn whether_repeats_are_marked_decides_between_translations_and_is_not_missed_where_there_is_one() {
         let mut alternates = Alternates::default();
-        let marked = Want(3).marking_repeats(true);
-        assert!(marked.marks_repeats() && !Want(3).marks_repeats() && marked.marking_repeats(false) == Want(3));
-        alternates.push(Want(3));
-        assert_eq!([Want(3), marked, Want(4)].map(|want| alternates.position(want)), [Some(0), Some(0), None]);
+        let marked = OutputForm(3).marking_repeats(true);
+        assert!(
+            marked.marks_repeats() && !OutputForm(3).marks_repeats() && marked.marking_repeats(false) == OutputForm(3)
+        );
+        alternates.push(OutputForm(3));
+        assert_eq!(
+            [OutputForm(3), marked, OutputForm(4)].map(|output_form| alternates.position(output_form)),
+            [Some(0), Some(0), None]
+        );
         alternates.push(marked);
-        assert_eq!([Want(3), marked].map(|want| alternates.position(want)), [Some(0), Some(1)]);
+        assert_eq!([OutputForm(3), marked].map(|output_form| alternates.position(output_form)), [Some(0), Some(1)]);
     }
 }

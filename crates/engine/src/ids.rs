@@ -60,12 +60,12 @@ pub struct Form(
 /// What a consumer's door needs an event translated to. Opaque to the engine but for the two highest bits, which the engine sets; equal
 /// wants share one translation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Want(
+pub struct OutputForm(
     /// The door's number, below 2^30, and whether [repeats](Self::marks_repeats) and [numbers](Self::marks_numbers) are marked.
     pub u32,
 );
 
-impl Want {
+impl OutputForm {
     const MARKS_REPEATS: u32 = 1 << 31;
     const MARKS_NUMBERS: u32 = 1 << 30;
 
@@ -185,7 +185,7 @@ impl OutboxId {
     }
 }
 
-/// A supplier's withheld reply: given with [`Admission::Held`](crate::Admission::Held), given back by
+/// A supplier's withheld reply: given with [`Admission::Withheld`](crate::Admission::Withheld), given back by
 /// [`Lane::poll_release`](crate::Lane::poll_release). Never used twice by a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(

@@ -65,8 +65,8 @@ pub mod wildcard;
 
 pub use activity::{Activity, WaitingPull};
 pub use event::{
-    Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberForm,
-    NumberPlace, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
+    Alternate, Alternates, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberForm, NumberPlace,
+    PendingEvent, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
 };
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{
@@ -75,18 +75,18 @@ pub use hierarchy::{
 };
 pub use history::{FieldName, HistoryLimits, StartFrom};
 pub use ids::{
-    AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, Peer, PoolId, ProxyId, ProxyKey, ProxyKind, Side,
-    Ticket, TypeId, Want,
+    AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, OutputForm, Peer, PoolId, ProxyId, ProxyKey,
+    ProxyKind, Side, Ticket, TypeId,
 };
 pub use lane::{
-    Admission, Away, ChannelStats, Counters, DeadLetter, Delivery, DiscardReason, Discards, DisconnectReason, Handover,
-    HeldBy, Holding, Lane, Latency, Notice, OutboxState, OutboxStats, Outcome, Overflow, Recalled, Settled, Settlement,
-    SharedRoom, Traffic, Turn, TypeDrops, Undelivered, WaitsFor,
+    Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DiscardReason, Discards,
+    DisconnectReason, Disposition, FetchedHistory, Handover, Holding, Lane, Latency, MemoryPool, Notice, OutboxState,
+    OutboxStats, Outcome, Overflow, ScheduledEvent, Traffic, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use owner::Owner;
 pub use refusal::Refusal;
-pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Remains, Snapshot, SupplierRoute};
+pub use routing::{ChannelRoutes, ConsumerRoute, Remains, RemoteFilterGroups, Snapshot, SupplierRoute};
 pub use settings::{
     AcknowledgeAfter, ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, Reliability,
     SettingsPatch, SupplierSettings,

@@ -56,8 +56,8 @@ impl Members {
     }
 
     /// Lets go of a piece of them, where none is asked for any more. Says whether nothing else had it; nothing if there is none.
-    pub(crate) fn let_go(&mut self) -> Option<bool> {
-        self.routes.let_go().or_else(|| self.places.let_go())
+    pub(crate) fn release(&mut self) -> Option<bool> {
+        self.routes.release().or_else(|| self.places.release())
     }
 
     /// Frees a proxy's place.

@@ -11,8 +11,8 @@ use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Owner,
-    Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics, Want,
+    Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings,
+    OutputForm, Owner, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics,
 };
 
 /// Suppliers and consumers, channel by channel, at one moment.
@@ -42,17 +42,17 @@ impl Snapshot {
 
 impl Remains {
     /// Pieces, of 64 routes each, that are let go of at a time, beside those that others have.
-    const PIECES: usize = 16;
+    const CHUNKS: usize = 16;
 
     /// Lets go of some of it. Says whether anything is left.
-    pub fn let_go(&mut self) -> bool {
-        let mut pieces = 0;
+    pub fn release(&mut self) -> bool {
+        let mut chunks = 0;
         while let Some(last) = self.channels.last_mut() {
-            match last.consumers.let_go().or_else(|| last.suppliers.let_go()) {
-                Some(was_last) => pieces += usize::from(was_last),
+            match last.consumers.release().or_else(|| last.suppliers.release()) {
+                Some(was_last) => chunks += usize::from(was_last),
                 None => _ = self.channels.pop(),
             }
-            if pieces >= Self::PIECES {
+            if chunks >= Self::CHUNKS {
                 return true;
             }
         }
@@ -68,7 +68,7 @@ impl ConsumerRoute {
     }
 
     /// Whether it may want other events than it did by an earlier route of the same place, or get them elsewhere.
-    pub(crate) fn wants_otherwise_than(&self, other: &Self) -> bool {
+    pub(crate) fn differs_in_interest_from(&self, other: &Self) -> bool {
         (self.key, self.connection) != (other.key, other.connection)
             || self.interest != other.interest
             || self.filters != other.filters
@@ -185,7 +185,7 @@ pub struct ChannelRoutes {
     pub(crate) suppliers: SharedMap<Arc<SupplierRoute>>,
     /// Connected consumers.
     pub(crate) consumers: Members,
-    pub(crate) wants: Arc<[Want]>,
+    pub(crate) output_forms: Arc<[OutputForm]>,
     pub(crate) filtering: Filtering,
     pub(crate) traits: Traits,
     /// The lanes on which its suppliers' and consumers' places are, by rising id.
@@ -274,8 +274,8 @@ impl ChannelRoutes {
 
     /// What the connected consumers want events translated to: each want once, rising.
     #[must_use]
-    pub fn wants(&self) -> &[Want] {
-        &self.wants
+    pub fn output_forms(&self) -> &[OutputForm] {
+        &self.output_forms
     }
 }
 
@@ -320,7 +320,7 @@ impl SupplierRoute {
 /// Which remote filters must be asked whether an event passes: those of the groups named, in
 /// [`ConsumerRoute::remote_filters`] or [`SupplierRoute::remote_filters`]. A group says yes if one of its filters does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Questions {
+pub struct RemoteFilterGroups {
     /// The proxy's are to be asked.
     pub proxy: bool,
     /// The admin's are to be asked.
@@ -347,7 +347,7 @@ pub struct ConsumerRoute {
     /// The form in which it takes events.
     pub form: Form,
     /// What its door needs events translated to.
-    pub want: Want,
+    pub output_form: OutputForm,
     /// The effective settings of its outbox; the same for all of an admin's consumers that say nothing themselves.
     pub settings: Arc<OutboxSettings>,
     /// Whether it is suspended: its events are kept and not delivered.

@@ -98,7 +98,7 @@ pub struct OutboxSettings {
     /// Deliver without waiting for an answer. Default false.
     pub one_way: bool,
     /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that
-    /// failed, come marked ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
+    /// failed, come marked ([`OutputForm::marks_repeats`](crate::OutputForm::marks_repeats)). Default false.
     pub mark_repeats: bool,
     /// `StartFrom`: where the consumer begins if it connects while its channel [keeps its past](HistoryLimits). `None`, the default: with
     /// what comes, without event numbers. It counts for its next connection.
@@ -204,7 +204,7 @@ impl OutboxSettings {
 
     /// How long a consumer that suppliers wait for may take nothing; zero if for ever.
     #[must_use]
-    pub fn held_at_most(&self) -> Duration {
+    pub fn max_blocked_time(&self) -> Duration {
         self.hold_timeout.unwrap_or(self.reply_timeout)
     }
 
@@ -219,7 +219,7 @@ impl OutboxSettings {
         // A channel that blocks its suppliers for a time says itself for how long.
         let blocks = matches!(settings.full_outbox, None | Some(FullOutbox::Discard)) && !settings.blocking.is_zero();
         let is_free = self.hold_granted || (blocks && own.blocking.is_none());
-        settings.hold_budget = match (self.held_at_most(), settings.held_at_most()) {
+        settings.hold_budget = match (self.max_blocked_time(), settings.max_blocked_time()) {
             _ if is_free => Duration::ZERO,
             // A proxy that says "for ever" does not make it longer, and a channel that does leaves it to the proxy.
             (above, below) if above.is_zero() || below.is_zero() => above.max(below),
@@ -241,7 +241,7 @@ impl OutboxSettings {
 
     /// Whether the consumer stays, and loses events instead, when suppliers have waited for it for so long.
     pub(crate) fn is_waited_out(&self) -> bool {
-        self.connection_reliability == Reliability::Persistent && !self.held_at_most().is_zero()
+        self.connection_reliability == Reliability::Persistent && !self.max_blocked_time().is_zero()
     }
 
     /// The wait after the `failures`-th failure in a row (from 1).

@@ -11,80 +11,80 @@ use hashbrown::HashMap;
 
 use crate::ProxyId;
 
-/// Numbered slots, some of which may be empty, in pieces of `PIECE` slots.
+/// Numbered slots, some of which may be empty, in pieces of `CHUNK` slots.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedSlots<T, const PIECE: usize = 256> {
-    pieces: Vec<Arc<Vec<Option<T>>>>,
+pub(crate) struct SharedSlots<T, const CHUNK: usize = 256> {
+    chunks: Vec<Arc<Vec<Option<T>>>>,
 }
 
-impl<T, const PIECE: usize> Default for SharedSlots<T, PIECE> {
+impl<T, const CHUNK: usize> Default for SharedSlots<T, CHUNK> {
     fn default() -> Self {
-        Self { pieces: Vec::new() }
+        Self { chunks: Vec::new() }
     }
 }
 
-impl<T, const PIECE: usize> SharedSlots<T, PIECE> {
+impl<T, const CHUNK: usize> SharedSlots<T, CHUNK> {
     pub(crate) fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
-        self.pieces.get(slot / PIECE)?.get(slot % PIECE)?.as_ref()
+        self.chunks.get(slot / CHUNK)?.get(slot % CHUNK)?.as_ref()
     }
 
     /// How many slots there may be; those beyond are empty.
     pub(crate) fn len(&self) -> usize {
-        self.pieces.len() * PIECE
+        self.chunks.len() * CHUNK
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.chunks.is_empty()
     }
 
     /// Lets go of the last piece. Says whether nothing else had it; nothing if there is none.
-    pub(crate) fn let_go(&mut self) -> Option<bool> {
-        self.pieces.pop().map(|piece| Arc::strong_count(&piece) == 1)
+    pub(crate) fn release(&mut self) -> Option<bool> {
+        self.chunks.pop().map(|chunk| Arc::strong_count(&chunk) == 1)
     }
 
     /// All slots in their order, empty ones included.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&T>> {
-        self.pieces.iter().flat_map(|piece| piece.iter().map(Option::as_ref))
+        self.chunks.iter().flat_map(|chunk| chunk.iter().map(Option::as_ref))
     }
 }
 
-impl<T: Clone, const PIECE: usize> SharedSlots<T, PIECE> {
+impl<T: Clone, const CHUNK: usize> SharedSlots<T, CHUNK> {
     pub(crate) fn set(&mut self, slot: u32, content: Option<T>) {
         let slot = slot as usize;
-        while self.pieces.len() <= slot / PIECE {
-            self.pieces.push(Arc::new((0..PIECE).map(|_| None).collect()));
+        while self.chunks.len() <= slot / CHUNK {
+            self.chunks.push(Arc::new((0..CHUNK).map(|_| None).collect()));
         }
         if let Some(place) =
-            self.pieces.get_mut(slot / PIECE).and_then(|piece| Arc::make_mut(piece).get_mut(slot % PIECE))
+            self.chunks.get_mut(slot / CHUNK).and_then(|chunk| Arc::make_mut(chunk).get_mut(slot % CHUNK))
         {
             *place = content;
         }
     }
 }
 
-impl<T: ?Sized, const PIECE: usize> SharedSlots<Arc<T>, PIECE> {
+impl<T: ?Sized, const CHUNK: usize> SharedSlots<Arc<T>, CHUNK> {
     /// The slots with other contents than in `before`: each with what was there, and what is.
     pub(crate) fn changes_from<'s>(
         &'s self,
         before: &'s Self,
     ) -> impl Iterator<Item = (u32, Option<&'s Arc<T>>, Option<&'s Arc<T>>)> {
-        let pieces =
-            (0..self.pieces.len().max(before.pieces.len())).map(|at| (at, before.pieces.get(at), self.pieces.get(at)));
-        let changed = pieces.filter(|(_, before, now)| match (before, now) {
+        let chunks =
+            (0..self.chunks.len().max(before.chunks.len())).map(|at| (at, before.chunks.get(at), self.chunks.get(at)));
+        let changed = chunks.filter(|(_, before, now)| match (before, now) {
             (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
             _ => true,
         });
-        changed.flat_map(|(piece, before, now)| {
+        changed.flat_map(|(chunk, before, now)| {
             let content = |of: Option<&'s Arc<Vec<Option<Arc<T>>>>>, at: usize| of?.get(at)?.as_ref();
-            let both = (0..PIECE).map(move |at| (at, content(before, at), content(now, at)));
+            let both = (0..CHUNK).map(move |at| (at, content(before, at), content(now, at)));
             both.filter(|(_, before, now)| match (before, now) {
                 (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
                 (None, None) => false,
                 _ => true,
             })
             // The limits on what is in slots keep all numbers below 2^32.
-            .map(move |(at, before, now)| (u32::try_from(piece * PIECE + at).unwrap_or(u32::MAX), before, now))
+            .map(move |(at, before, now)| (u32::try_from(chunk * CHUNK + at).unwrap_or(u32::MAX), before, now))
         })
     }
 }
@@ -93,22 +93,22 @@ impl<T: ?Sized, const PIECE: usize> SharedSlots<Arc<T>, PIECE> {
 #[derive(Clone, Debug)]
 pub(crate) struct SharedMap<T> {
     /// By the proxy's id, modulo their number, which is a power of two.
-    pieces: Vec<Arc<HashMap<ProxyId, T>>>,
+    chunks: Vec<Arc<HashMap<ProxyId, T>>>,
     len: usize,
 }
 
 impl<T> Default for SharedMap<T> {
     fn default() -> Self {
-        Self { pieces: Vec::new(), len: 0 }
+        Self { chunks: Vec::new(), len: 0 }
     }
 }
 
 impl<T> SharedMap<T> {
-    const PIECE: usize = 64;
+    const CHUNK: usize = 64;
 
     #[inline]
     pub(crate) fn get(&self, proxy: ProxyId) -> Option<&T> {
-        self.pieces.get(self.piece_of(proxy))?.get(&proxy)
+        self.chunks.get(self.chunk_of(proxy))?.get(&proxy)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -116,40 +116,40 @@ impl<T> SharedMap<T> {
     }
 
     /// Lets go of a piece, after which nothing is to be asked for. Says whether nothing else had it; nothing if there is none.
-    pub(crate) fn let_go(&mut self) -> Option<bool> {
-        self.pieces.pop().map(|piece| Arc::strong_count(&piece) == 1)
+    pub(crate) fn release(&mut self) -> Option<bool> {
+        self.chunks.pop().map(|chunk| Arc::strong_count(&chunk) == 1)
     }
 
     /// All of them, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ProxyId, &T)> {
-        self.pieces.iter().flat_map(|piece| piece.iter().map(|(proxy, content)| (*proxy, content)))
+        self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(proxy, content)| (*proxy, content)))
     }
 
     /// The pieces that are not in `other`: all, if that has another number of them.
-    fn pieces_other_than<'m, 'o>(
+    fn chunks_other_than<'m, 'o>(
         &'m self,
         other: &'o Self,
     ) -> impl Iterator<Item = &'m HashMap<ProxyId, T>> + use<'m, 'o, T> {
-        let same_number = other.pieces.len() == self.pieces.len();
-        let pieces = self.pieces.iter().enumerate();
-        let is_other = move |at: usize, piece: &Arc<_>| {
-            !same_number || other.pieces.get(at).is_none_or(|other| !Arc::ptr_eq(other, piece))
+        let same_number = other.chunks.len() == self.chunks.len();
+        let chunks = self.chunks.iter().enumerate();
+        let is_other = move |at: usize, chunk: &Arc<_>| {
+            !same_number || other.chunks.get(at).is_none_or(|other| !Arc::ptr_eq(other, chunk))
         };
-        pieces.filter(move |(at, piece)| is_other(*at, piece)).map(|(_, piece)| &**piece)
+        chunks.filter(move |(at, chunk)| is_other(*at, chunk)).map(|(_, chunk)| &**chunk)
     }
 
     #[inline]
-    fn piece_of(&self, proxy: ProxyId) -> usize {
-        proxy.0 as usize & self.pieces.len().wrapping_sub(1)
+    fn chunk_of(&self, proxy: ProxyId) -> usize {
+        proxy.0 as usize & self.chunks.len().wrapping_sub(1)
     }
 }
 
 impl<T: ?Sized> SharedMap<Arc<T>> {
     /// The proxies with something else than in `before`, each with what there is now. Looks only at pieces that are others than before.
     pub(crate) fn changes_from(&self, before: &Self) -> Vec<(ProxyId, Option<&Arc<T>>)> {
-        let now = self.pieces_other_than(before).flat_map(|piece| piece.iter());
+        let now = self.chunks_other_than(before).flat_map(|chunk| chunk.iter());
         let now = now.filter(|(proxy, now)| before.get(**proxy).is_none_or(|before| !Arc::ptr_eq(before, now)));
-        let gone = before.pieces_other_than(self).flat_map(|piece| piece.keys());
+        let gone = before.chunks_other_than(self).flat_map(|chunk| chunk.keys());
         let gone = gone.filter(|proxy| self.get(**proxy).is_none());
         now.map(|(proxy, now)| (*proxy, Some(now))).chain(gone.map(|proxy| (*proxy, None))).collect()
     }
@@ -157,35 +157,35 @@ impl<T: ?Sized> SharedMap<Arc<T>> {
 
 impl<T: Clone> SharedMap<T> {
     pub(crate) fn insert(&mut self, proxy: ProxyId, content: T) {
-        if self.len >= self.pieces.len() * Self::PIECE {
+        if self.len >= self.chunks.len() * Self::CHUNK {
             self.spread();
         }
-        let at = self.piece_of(proxy);
-        if let Some(piece) = self.pieces.get_mut(at) {
-            let replaced = Arc::make_mut(piece).insert(proxy, content);
+        let at = self.chunk_of(proxy);
+        if let Some(chunk) = self.chunks.get_mut(at) {
+            let replaced = Arc::make_mut(chunk).insert(proxy, content);
             self.len += usize::from(replaced.is_none());
         }
     }
 
     pub(crate) fn remove(&mut self, proxy: ProxyId) {
-        let at = self.piece_of(proxy);
-        if let Some(piece) = self.pieces.get_mut(at).filter(|piece| piece.contains_key(&proxy)) {
-            Arc::make_mut(piece).remove(&proxy);
+        let at = self.chunk_of(proxy);
+        if let Some(chunk) = self.chunks.get_mut(at).filter(|chunk| chunk.contains_key(&proxy)) {
+            Arc::make_mut(chunk).remove(&proxy);
             self.len -= 1;
         }
     }
 
     /// Makes twice as many pieces.
     fn spread(&mut self) {
-        let mut pieces: Vec<HashMap<ProxyId, T>> = Vec::new();
-        pieces.resize_with((2 * self.pieces.len()).max(1), HashMap::new);
-        let mask = pieces.len() - 1;
+        let mut chunks: Vec<HashMap<ProxyId, T>> = Vec::new();
+        chunks.resize_with((2 * self.chunks.len()).max(1), HashMap::new);
+        let mask = chunks.len() - 1;
         for (proxy, content) in self.iter() {
-            if let Some(piece) = pieces.get_mut(proxy.0 as usize & mask) {
-                piece.insert(proxy, content.clone());
+            if let Some(chunk) = chunks.get_mut(proxy.0 as usize & mask) {
+                chunk.insert(proxy, content.clone());
             }
         }
-        self.pieces = pieces.into_iter().map(Arc::new).collect();
+        self.chunks = chunks.into_iter().map(Arc::new).collect();
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         slots.set(4, Some('c'));
         assert_eq!([3, 4, 700, 9_999].map(|slot| before.get(slot).copied()), [Some('a'), None, Some('b'), None]);
         assert_eq!([3, 4, 700].map(|slot| slots.get(slot).copied()), [None, Some('c'), Some('b')]);
-        assert!(Arc::ptr_eq(&before.pieces[2], &slots.pieces[2]), "only what changed is copied");
+        assert!(Arc::ptr_eq(&before.chunks[2], &slots.chunks[2]), "only what changed is copied");
         assert_eq!(slots.iter().flatten().count(), 2);
         assert_eq!((slots.len(), SharedSlots::<char>::default().is_empty()), (768, true));
     }
@@ -255,8 +255,8 @@ mod tests {
         assert_eq!((map.len(), before.len()), (999, 1_000));
         assert_eq!([7, 500, 999].map(|id| map.get(ProxyId(id)).copied()), [Some(70), None, Some(999)]);
         assert_eq!([7, 500, 999].map(|id| before.get(ProxyId(id)).copied()), [Some(7), Some(500), Some(999)]);
-        let shared = map.pieces.iter().zip(&before.pieces).filter(|(now, before)| Arc::ptr_eq(now, before));
-        assert_eq!(shared.count(), map.pieces.len() - 2);
+        let shared = map.chunks.iter().zip(&before.chunks).filter(|(now, before)| Arc::ptr_eq(now, before));
+        assert_eq!(shared.count(), map.chunks.len() - 2);
         assert_eq!((before.iter().count(), SharedMap::<u32>::default().get(ProxyId(0))), (1_000, None));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use campanile_engine as engine;
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterRef, FilterTarget,
-    Hierarchy, Lane, NoFields, Operator, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time,
-    Want,
+    Hierarchy, Lane, NoFields, Operator, OutputForm, Peer, ProxyKey, ProxyKind, SettingsPatch, Side,
+    SubscriptionTarget, Time,
 };
 
 const CONSUMERS: u32 = 10_000;
@@ -47,7 +47,7 @@ impl Scene {
 
     fn connect(&mut self, side: Side) -> ProxyKey {
         let key = self.proxy(side);
-        self.hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
         key
     }
 
@@ -83,9 +83,9 @@ impl Scene {
 
     /// Sends an event; says how many consumers it goes to.
     fn send(&mut self, name: &str) -> u32 {
-        let mut draft = self.lane.begin_event();
-        self.lane.classify(&mut draft, b"telescope", name.as_bytes());
-        match self.lane.handle_event(self.source, draft, &NoFields, NOW) {
+        let mut pending_event = self.lane.begin_event();
+        self.lane.classify(&mut pending_event, b"telescope", name.as_bytes());
+        match self.lane.handle_event(self.source, pending_event, &NoFields, NOW) {
             Admission::Accepted { destinations } => destinations,
             other => panic!("{other:?}"),
         }

@@ -11,8 +11,8 @@ use campanile_engine as engine;
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, Delivery, DiscardPolicy, DiscardReason, Discipline, Event, EventType,
     FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox, Handover, Hierarchy, Lane, LaneId, LaneSpec, Mapping,
-    NoFields, OrderPolicy, Outcome, Peer, PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side,
-    Time, TopicSettings, Topics, Want,
+    NoFields, OrderPolicy, Outcome, OutputForm, Peer, PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal,
+    SettingsPatch, Side, Time, TopicSettings, Topics,
 };
 
 thread_local! {
@@ -95,7 +95,7 @@ impl Rig {
             let kind = if side == Side::Consumers { kind } else { ProxyKind::default() };
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(peer)), Want(0))?;
+            hierarchy.connect(key, Some(Peer(peer)), OutputForm(0))?;
             Ok::<ProxyKey, Refusal>(key)
         };
         let source = connect(Side::Suppliers, 0)?;
@@ -108,24 +108,24 @@ impl Rig {
         Ok(Self { lane, source, unanswered, events: Vec::new(), keys, header: |_, _, _| (), tickets: 0, now })
     }
 
-    fn queue_turn(&mut self, number: u64) {
-        let mut draft = self.lane.begin_event_for(368);
-        draft.bytes.resize(368, 0);
+    fn schedule_event(&mut self, number: u64) {
+        let mut pending_event = self.lane.begin_event_for(368);
+        pending_event.bytes.resize(368, 0);
         let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
-        self.lane.classify(&mut draft, b"Telescope", name);
+        self.lane.classify(&mut pending_event, b"Telescope", name);
         self.now = Time(self.now.0 + 1_000);
-        self.lane.queue_turn(self.source, draft, number, self.now);
+        self.lane.schedule_event(self.source, pending_event, number, self.now);
     }
 
     fn publish(&mut self, bytes: usize, number: u64) -> Admission {
-        let mut draft = self.lane.begin_event_for(bytes);
-        draft.bytes.resize(bytes, 0);
-        draft.alternates.push(Want(9)).bytes.extend_from_slice(b"translated");
+        let mut pending_event = self.lane.begin_event_for(bytes);
+        pending_event.bytes.resize(bytes, 0);
+        pending_event.alternates.push(OutputForm(9)).bytes.extend_from_slice(b"translated");
         let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
-        self.lane.classify(&mut draft, b"Telescope", name);
+        self.lane.classify(&mut pending_event, b"Telescope", name);
         self.now = Time(self.now.0 + 1_000);
-        (self.header)(number, self.now, &mut draft);
-        self.lane.handle_event(self.source, draft, &NoFields, self.now)
+        (self.header)(number, self.now, &mut pending_event);
+        self.lane.handle_event(self.source, pending_event, &NoFields, self.now)
     }
 
     fn poll(&mut self) {
@@ -196,19 +196,19 @@ fn events_that_wait_for_their_turn_allocate_nothing() {
         };
         let mut rig = Rig::with_topics(topics, 3).unwrap();
         rig.lane.set_discipline(discipline);
-        assert!(rig.lane.takes_turns());
+        assert!(rig.lane.schedules_topics());
         let mut run = |bursts: u64| {
             for burst in 0..bursts {
-                (0..64).for_each(|number| rig.queue_turn(burst * 64 + number));
-                while let Some(turn) = rig.lane.poll_turn(rig.now) {
-                    rig.lane.handle_event(turn.source, turn.draft.unwrap(), &NoFields, rig.now);
+                (0..64).for_each(|number| rig.schedule_event(burst * 64 + number));
+                while let Some(scheduled) = rig.lane.poll_scheduled(rig.now) {
+                    rig.lane.handle_event(scheduled.source, scheduled.pending_event.unwrap(), &NoFields, rig.now);
                     rig.drain();
                 }
             }
         };
         run(10);
         assert_eq!(allocations_during(|| run(200)), 0, "{discipline:?}");
-        assert_eq!(rig.lane.counters().turns_waiting_max, 64);
+        assert_eq!(rig.lane.counters().events_queued_max, 64);
     }
 }
 
@@ -247,7 +247,7 @@ fn filters_allocate_nothing() {
     let mut connect = |side, texts: &[String]| {
         let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind).unwrap();
         let key = ProxyKey { channel, proxy };
-        hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
         let constraints = texts.iter().zip(1..).map(|(text, value)| {
             let program = filter::Constraint::parse(text, &filter::Limits::default()).unwrap();
             FilterConstraint { types: Arc::new([]), program: Arc::new(program), value }
@@ -271,10 +271,10 @@ fn filters_allocate_nothing() {
     let mut delivered = 0;
     let mut run = |rounds: u64| {
         for number in (0..60).cycle().take(60 * usize::try_from(rounds).unwrap()) {
-            let mut draft = lane.begin_event();
-            draft.bytes.push(number);
-            lane.classify(&mut draft, b"Telescope", b"Status");
-            lane.handle_event(source, draft, &FirstByte, now);
+            let mut pending_event = lane.begin_event();
+            pending_event.bytes.push(number);
+            lane.classify(&mut pending_event, b"Telescope", b"Status");
+            lane.handle_event(source, pending_event, &FirstByte, now);
             while let Some(delivery) = lane.poll_delivery(now, &mut events) {
                 lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, now);
                 events.drain(..).for_each(|event| lane.release(event));
@@ -432,7 +432,7 @@ fn consumers_that_go_without_their_events_cost_no_new_table() {
         let proxy =
             hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), ProxyKind::default()).unwrap();
         let key = ProxyKey { channel, proxy };
-        hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
         key
     };
     let source = connect(&mut hierarchy, Side::Suppliers);
@@ -442,10 +442,10 @@ fn consumers_that_go_without_their_events_cost_no_new_table() {
         let key = connect(&mut hierarchy, Side::Consumers);
         let come = hierarchy.snapshot();
         let mut allocations = allocations_during(|| lane.handle_snapshot(come, now));
-        let mut draft = lane.begin_event_for(368);
-        draft.bytes.resize(368, 0);
-        lane.classify(&mut draft, b"Telescope", b"Status");
-        lane.handle_event(source, draft, &NoFields, now);
+        let mut pending_event = lane.begin_event_for(368);
+        pending_event.bytes.resize(368, 0);
+        lane.classify(&mut pending_event, b"Telescope", b"Status");
+        lane.handle_event(source, pending_event, &NoFields, now);
         hierarchy.destroy_proxy(key).unwrap();
         let gone = hierarchy.snapshot();
         allocations += allocations_during(|| lane.handle_snapshot(gone, now));
@@ -488,7 +488,7 @@ impl Pair {
             let kind = ProxyKind::default();
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(1)), Want(0))?;
+            hierarchy.connect(key, Some(Peer(1)), OutputForm(0))?;
             Ok::<ProxyKey, Refusal>(key)
         };
         let source = connect(Side::Suppliers)?;
@@ -508,20 +508,20 @@ impl Pair {
     fn publish(&mut self, events: u64) {
         for number in 0..events {
             self.now = Time(self.now.0 + 1_000);
-            let mut draft = self.here.begin_event_for(300);
-            draft.bytes.resize(300, 0);
-            draft.alternates.push(Want(9)).bytes.extend_from_slice(b"translated");
+            let mut pending_event = self.here.begin_event_for(300);
+            pending_event.bytes.resize(300, 0);
+            pending_event.alternates.push(OutputForm(9)).bytes.extend_from_slice(b"translated");
             let name: &[u8] = if number.is_multiple_of(2) { b"Status" } else { b"Alarm" };
-            self.here.classify(&mut draft, b"Telescope", name);
-            let admission = self.here.handle_event(self.source, draft, &NoFields, self.now);
+            self.here.classify(&mut pending_event, b"Telescope", name);
+            let admission = self.here.handle_event(self.source, pending_event, &NoFields, self.now);
             assert_eq!(admission, Admission::Accepted { destinations: 0 });
         }
         while let Some(handover) = self.here.poll_handover(self.now) {
             self.queue.push_back(handover);
         }
         while let Some(handover) = self.queue.pop_front() {
-            let draft = self.there.begin_handover(&handover.event);
-            let admission = self.there.handle_handover(&handover.event, draft, &NoFields, self.now);
+            let pending_event = self.there.begin_handover(&handover.event);
+            let admission = self.there.handle_handover(&handover.event, pending_event, &NoFields, self.now);
             assert_eq!(admission, Admission::Accepted { destinations: 3 });
             self.here.handle_outcome(handover.outbox, handover.serial, Outcome::Delivered, self.now);
             self.here.release(handover.event);

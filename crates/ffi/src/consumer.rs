@@ -1,6 +1,6 @@
 //! Receiving, by functions of the program's or by asking.
 
-use crate::event::{Event, Kept, Owned};
+use crate::event::{Event, Owned, QueuedEvent};
 use crate::exit::{AtExit, tell_at_exit};
 use crate::gate::Gate;
 use crate::log::listen;
@@ -175,7 +175,7 @@ impl Consumer {
             let context = context.get();
             let Some(_inside) = shared.gate.enter() else { return Err(CallbackError::Enough) };
             let Some(function) = function else {
-                let is_open = shared.queue.push(Kept::new(&event, context));
+                let is_open = shared.queue.push(QueuedEvent::new(&event, context));
                 return if is_open { Ok(()) } else { Err(CallbackError::Enough) };
             };
             // SAFETY: the header asks for a function that may be called so.
@@ -379,9 +379,9 @@ pub unsafe extern "C" fn campanile_consumer_next(
         if matches!(&*consumer.lock(), State::Building(_)) {
             return Err(Failure::argument("the consumer is not ready yet"));
         }
-        let kept = consumer.shared.queue.next(u64::try_from(limit_ms).ok().map(Duration::from_millis))?;
+        let queued = consumer.shared.queue.next(u64::try_from(limit_ms).ok().map(Duration::from_millis))?;
         // SAFETY: the header asks for it.
-        unsafe { put(event, Owned::new(kept).into_handle()) }
+        unsafe { put(event, Owned::new(queued).into_handle()) }
     })
 }
 

@@ -71,7 +71,7 @@ impl Event {
 }
 
 /// An event that is kept until it is asked for.
-pub(crate) struct Kept {
+pub(crate) struct QueuedEvent {
     domain: String,
     name: String,
     event_name: String,
@@ -81,9 +81,9 @@ pub(crate) struct Kept {
 }
 
 // SAFETY: the context is only handed back, never looked into.
-unsafe impl Send for Kept {}
+unsafe impl Send for QueuedEvent {}
 
-impl Kept {
+impl QueuedEvent {
     pub(crate) fn new(event: &RawEvent<'_>, context: *mut c_void) -> Self {
         Self {
             domain: event.domain.to_owned(),
@@ -100,22 +100,22 @@ impl Kept {
 #[repr(C)]
 pub(crate) struct Owned {
     event: Event,
-    kept: Box<Kept>,
+    queued: Box<QueuedEvent>,
 }
 
 impl Owned {
-    pub(crate) fn new(kept: Kept) -> Self {
-        let kept = Box::new(kept);
+    pub(crate) fn new(queued: QueuedEvent) -> Self {
+        let queued = Box::new(queued);
         let event = Event {
-            domain: Text::of(&kept.domain),
-            name: Text::of(&kept.name),
-            event_name: Text::of(&kept.event_name),
-            cdr: kept.cdr.as_ptr(),
-            cdr_size: kept.cdr.len(),
-            context: kept.context,
-            inner: ptr::from_ref(&kept.type_code).cast(),
+            domain: Text::of(&queued.domain),
+            name: Text::of(&queued.name),
+            event_name: Text::of(&queued.event_name),
+            cdr: queued.cdr.as_ptr(),
+            cdr_size: queued.cdr.len(),
+            context: queued.context,
+            inner: ptr::from_ref(&queued.type_code).cast(),
         };
-        Self { event, kept }
+        Self { event, queued }
     }
 
     /// A handle of it, which begins with the event.
@@ -153,6 +153,6 @@ pub unsafe extern "C" fn campanile_event_free(event: *mut Event) {
     if !event.is_null() {
         // SAFETY: it is none, and the header asks for one that `into_handle` gave.
         let owned = unsafe { Box::from_raw(event.cast::<Owned>()) };
-        drop(owned.kept);
+        drop(owned.queued);
     }
 }

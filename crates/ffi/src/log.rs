@@ -10,17 +10,17 @@ use std::sync::{Once, PoisonError, RwLock};
 /// `text` is good until the function returns. It is called by any thread, by several at once, and must not call the library.
 pub type OnLog = Option<unsafe extern "C" fn(context: *mut c_void, level: c_int, text: *const c_char)>;
 
-struct Told {
+struct Callback {
     function: unsafe extern "C" fn(*mut c_void, c_int, *const c_char),
     context: *mut c_void,
 }
 
 // SAFETY: the header asks for a function that any thread may call with this context.
-unsafe impl Send for Told {}
+unsafe impl Send for Callback {}
 // SAFETY: as above.
-unsafe impl Sync for Told {}
+unsafe impl Sync for Callback {}
 
-struct Logger(RwLock<Option<Told>>);
+struct Logger(RwLock<Option<Callback>>);
 
 static LOGGER: Logger = Logger(RwLock::new(None));
 
@@ -40,7 +40,7 @@ pub(crate) fn listen() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_log(level: c_int, function: OnLog, context: *mut c_void) {
     listen();
-    *LOGGER.0.write().unwrap_or_else(PoisonError::into_inner) = function.map(|function| Told { function, context });
+    *LOGGER.0.write().unwrap_or_else(PoisonError::into_inner) = function.map(|function| Callback { function, context });
     log::set_max_level(match level {
         ..=0 => LevelFilter::Off,
         1 => LevelFilter::Error,
@@ -57,9 +57,9 @@ impl Log for Logger {
     }
 
     fn log(&self, record: &Record<'_>) {
-        let told = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        match &*told {
-            Some(Told { function, context }) => {
+        let callback = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        match &*callback {
+            Some(Callback { function, context }) => {
                 let text = c_string(&record.args().to_string());
                 // SAFETY: the header asks for a function that may be called so.
                 unsafe { function(*context, record.level() as c_int, text.as_ptr()) };

@@ -39,7 +39,7 @@ pub struct PublisherOptions {
 /// How many events became what.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct Tally {
+pub struct PublisherCounters {
     /// Events that the publisher took, and gave numbers from 0 on.
     pub published: u64,
     /// Of these, those of which it is known that the service has them.
@@ -54,9 +54,10 @@ pub struct Tally {
     pub reconnections: u64,
 }
 
-impl From<campanile::Tally> for Tally {
-    fn from(tally: campanile::Tally) -> Self {
-        let campanile::Tally { published, confirmed, refused, unknown, not_sent, reconnections, .. } = tally;
+impl From<campanile::PublisherCounters> for PublisherCounters {
+    fn from(tally: campanile::PublisherCounters) -> Self {
+        let campanile::PublisherCounters { published, confirmed, refused, unknown, not_sent, reconnections, .. } =
+            tally;
         Self { published, confirmed, refused, unknown, not_sent, reconnections }
     }
 }
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn campanile_publisher_new(
     guarded(|| {
         // SAFETY: the header asks for it.
         let (supplier, options) = unsafe { (borrow(supplier, "supplier")?, options.as_ref()) };
-        let raw = supplier.0.publisher(options.map_or_else(PublishOptions::default, wanted))?;
+        let raw = supplier.0.publisher(options.map_or_else(PublishOptions::default, publish_options))?;
         let inner = Arc::new(Inner { maker: process::id(), publisher: RwLock::new(Some(raw)) });
         let weak = Arc::downgrade(&inner);
         tell_at_exit(weak as Weak<dyn AtExit>);
@@ -107,19 +108,19 @@ pub unsafe extern "C" fn campanile_publisher_new(
     })
 }
 
-fn wanted(options: &PublisherOptions) -> PublishOptions {
+fn publish_options(options: &PublisherOptions) -> PublishOptions {
     let PublisherOptions { gather_events_max, gather_time_max_us, unanswered_max } = *options;
-    let mut wanted = PublishOptions::default();
+    let mut publish_options = PublishOptions::default();
     if gather_events_max > 0 {
-        wanted.gather_events_max = gather_events_max;
+        publish_options.gather_events_max = gather_events_max;
     }
     if gather_time_max_us > 0 {
-        wanted.gather_time_max = Duration::from_micros(gather_time_max_us.into());
+        publish_options.gather_time_max = Duration::from_micros(gather_time_max_us.into());
     }
     if unanswered_max > 0 {
-        wanted.unanswered_max = unanswered_max;
+        publish_options.unanswered_max = unanswered_max;
     }
-    wanted
+    publish_options
 }
 
 impl Inner {
@@ -195,7 +196,10 @@ pub unsafe extern "C" fn campanile_publisher_flush(publisher: *const Publisher) 
 
 /// Sends what was gathered and waits until the fate of all events is known. `tally` may be a null pointer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_publisher_sync(publisher: *const Publisher, tally: *mut Tally) -> Status {
+pub unsafe extern "C" fn campanile_publisher_sync(
+    publisher: *const Publisher,
+    tally: *mut PublisherCounters,
+) -> Status {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;
@@ -207,11 +211,14 @@ pub unsafe extern "C" fn campanile_publisher_sync(publisher: *const Publisher, t
 
 /// How many events became what, as far as is known.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_publisher_tally(publisher: *const Publisher, tally: *mut Tally) -> Status {
+pub unsafe extern "C" fn campanile_publisher_tally(
+    publisher: *const Publisher,
+    tally: *mut PublisherCounters,
+) -> Status {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;
-        let told = publisher.inner.with(|publisher| Ok(publisher.tally()))?;
+        let told = publisher.inner.with(|publisher| Ok(publisher.counters()))?;
         // SAFETY: the header asks for it.
         unsafe { put(tally, told.into()) }
     })
@@ -247,7 +254,7 @@ pub unsafe extern "C" fn campanile_publisher_next_loss(publisher: *const Publish
 pub unsafe extern "C" fn campanile_publisher_close(
     publisher: *const Publisher,
     limit_ms: u32,
-    tally: *mut Tally,
+    tally: *mut PublisherCounters,
 ) -> Status {
     guarded(|| {
         // SAFETY: the header asks for it.
@@ -275,7 +282,7 @@ pub unsafe extern "C" fn campanile_publisher_free(publisher: *mut Publisher) {
 
 /// # Safety
 /// The pointer is null, or a tally can be written there.
-unsafe fn tell(tally: *mut Tally, told: campanile::Tally) -> Result<(), Failure> {
+unsafe fn tell(tally: *mut PublisherCounters, told: campanile::PublisherCounters) -> Result<(), Failure> {
     if tally.is_null() {
         return Ok(());
     }

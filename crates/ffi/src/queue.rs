@@ -1,6 +1,6 @@
 //! Events that wait for a program that asks for them.
 
-use crate::event::Kept;
+use crate::event::QueuedEvent;
 use crate::status::Failure;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Kept>,
+    waiting: VecDeque<QueuedEvent>,
     is_closed: bool,
 }
 
 impl Queue {
     /// Adds an event when there is room. Says whether it is open.
-    pub(crate) fn push(&self, event: Kept) -> bool {
+    pub(crate) fn push(&self, event: QueuedEvent) -> bool {
         let mut state = self.lock();
         while state.waiting.len() >= WAITING_MAX && !state.is_closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl Queue {
     }
 
     /// Takes the next event, when one comes within that time; without a time, for as long as it takes.
-    pub(crate) fn next(&self, within: Option<Duration>) -> Result<Kept, Failure> {
+    pub(crate) fn next(&self, within: Option<Duration>) -> Result<QueuedEvent, Failure> {
         let ends = within.and_then(|within| Instant::now().checked_add(within));
         let mut state = self.lock();
         loop {

@@ -158,7 +158,7 @@ impl Comparison {
 /// Prints a node as text that is parsed to the same tree, with no more parentheses than that needs.
 pub(crate) struct Printed<'t>(pub(crate) &'t Tree, pub(crate) Id);
 
-enum Piece {
+enum Fragment {
     Node(Id),
     /// In parentheses unless it binds at least as tightly as this.
     Operand(Id, u8),
@@ -170,19 +170,19 @@ impl fmt::Display for Printed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tree = self.0;
         // Not by recursion: a sum of thousands is a tree thousands deep.
-        let mut pieces = vec![Piece::Node(self.1)];
-        while let Some(piece) = pieces.pop() {
-            match piece {
-                Piece::Text(text) => f.write_str(text)?,
-                Piece::Path(path) => match tree.paths.get(path) {
+        let mut fragments = vec![Fragment::Node(self.1)];
+        while let Some(fragment) = fragments.pop() {
+            match fragment {
+                Fragment::Text(text) => f.write_str(text)?,
+                Fragment::Path(path) => match tree.paths.get(path) {
                     Some(path) => write!(f, "{path}")?,
                     None => f.write_str("$")?,
                 },
-                Piece::Operand(id, at_least) if power(tree.node(id)) < at_least => {
-                    pieces.extend([Piece::Text(")"), Piece::Node(id), Piece::Text("(")]);
+                Fragment::Operand(id, at_least) if power(tree.node(id)) < at_least => {
+                    fragments.extend([Fragment::Text(")"), Fragment::Node(id), Fragment::Text("(")]);
                 }
-                Piece::Operand(id, _) => pieces.push(Piece::Node(id)),
-                Piece::Node(id) => print_node(tree, tree.node(id), &mut pieces, f)?,
+                Fragment::Operand(id, _) => fragments.push(Fragment::Node(id)),
+                Fragment::Node(id) => print_node(tree, tree.node(id), &mut fragments, f)?,
             }
         }
         Ok(())
@@ -190,32 +190,32 @@ impl fmt::Display for Printed<'_> {
 }
 
 /// Prints `node` or puts its pieces on the stack, last first.
-fn print_node(tree: &Tree, node: &Node, pieces: &mut Vec<Piece>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn print_node(tree: &Tree, node: &Node, fragments: &mut Vec<Fragment>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let own = power(node);
     let mut binary = |left, left_power, operator, right| {
-        pieces.extend([Piece::Operand(right, own + 1), Piece::Text(" "), Piece::Text(operator)]);
-        pieces.extend([Piece::Text(" "), Piece::Operand(left, left_power)]);
+        fragments.extend([Fragment::Operand(right, own + 1), Fragment::Text(" "), Fragment::Text(operator)]);
+        fragments.extend([Fragment::Text(" "), Fragment::Operand(left, left_power)]);
     };
     match node {
         Node::Literal(literal) => write!(f, "{literal}")?,
-        Node::Field(path) => pieces.push(Piece::Path(*path)),
+        Node::Field(path) => fragments.push(Fragment::Path(*path)),
         Node::Name(path) => match tree.paths.get(*path).map(|path| &path.root) {
             Some(Root::Name(name)) => write!(f, "{}", Written(name))?,
             _ => f.write_str("curtime")?,
         },
-        Node::Not(operand) => pieces.extend([Piece::Operand(*operand, TIGHTEST), Piece::Text("not ")]),
-        Node::Negate(operand) => pieces.extend([Piece::Operand(*operand, TIGHTEST), Piece::Text("-")]),
-        Node::Plus(operand) => pieces.extend([Piece::Operand(*operand, TIGHTEST), Piece::Text("+")]),
+        Node::Not(operand) => fragments.extend([Fragment::Operand(*operand, TIGHTEST), Fragment::Text("not ")]),
+        Node::Negate(operand) => fragments.extend([Fragment::Operand(*operand, TIGHTEST), Fragment::Text("-")]),
+        Node::Plus(operand) => fragments.extend([Fragment::Operand(*operand, TIGHTEST), Fragment::Text("+")]),
         Node::Or(left, right) => binary(*left, own, "or", *right),
         Node::And(left, right) => binary(*left, own, "and", *right),
         Node::Substring(left, right) => binary(*left, own + 1, "~", *right),
         Node::Compare(op, left, right) => binary(*left, own + 1, op.text(), *right),
         Node::Calculate(op, left, right) => binary(*left, own, op.text(), *right),
         Node::In(left, path) => {
-            pieces.extend([Piece::Path(*path), Piece::Text(" in "), Piece::Operand(*left, own + 1)]);
+            fragments.extend([Fragment::Path(*path), Fragment::Text(" in "), Fragment::Operand(*left, own + 1)]);
         }
-        Node::Exist(path) => pieces.extend([Piece::Path(*path), Piece::Text("exist ")]),
-        Node::Default(path) => pieces.extend([Piece::Path(*path), Piece::Text("default ")]),
+        Node::Exist(path) => fragments.extend([Fragment::Path(*path), Fragment::Text("exist ")]),
+        Node::Default(path) => fragments.extend([Fragment::Path(*path), Fragment::Text("default ")]),
     }
     Ok(())
 }

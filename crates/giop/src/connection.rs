@@ -122,7 +122,7 @@ pub enum Violation {
         kind: MessageKind,
     },
     /// A reply to a request that was not asked, or that was answered before.
-    NotAsked {
+    UnsolicitedReply {
         /// The request.
         request_id: u32,
     },
@@ -248,7 +248,7 @@ impl<W> Connection<W> {
                 self.given_up -= 1;
                 Event::LateReply { request_id }
             }
-            None => self.violated(Violation::NotAsked { request_id }),
+            None => self.violated(Violation::UnsolicitedReply { request_id }),
         }
     }
 
@@ -370,7 +370,7 @@ impl fmt::Display for Violation {
             Self::Protocol(error) => error.fmt(f),
             Self::Malformed { kind, error } => write!(f, "a {kind} cannot be read: {error}"),
             Self::Unexpected { kind } => write!(f, "a {kind} is not expected here"),
-            Self::NotAsked { request_id } => write!(f, "it answered request {request_id}, which was not asked"),
+            Self::UnsolicitedReply { request_id } => write!(f, "it answered request {request_id}, which was not asked"),
         }
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
         let (types, mut place) = Types::open(&mut reader)?;
         let node = types.node(&mut place)?;
         types.finish(&mut reader, place)?;
-        Self::settle(types, node, reader, work)
+        Self::resolve_value(types, node, reader, work)
     }
 
     /// At a value with its type elsewhere: `type_code` stands in front of that.
@@ -115,12 +115,12 @@ impl<'a> Cursor<'a> {
     pub fn typed(mut type_code: Reader<'a>, value: Reader<'a>, work: &mut Work) -> Result<Self, ReadError> {
         let (types, mut place) = Types::open(&mut type_code)?;
         let node = types.node(&mut place)?;
-        Self::settle(types, node, value, work)
+        Self::resolve_value(types, node, value, work)
     }
 
     /// Looks through aliases and values within an `Any`.
     #[inline]
-    fn settle(
+    fn resolve_value(
         mut types: Types<'a>,
         mut declared: Node,
         mut value: Reader<'a>,
@@ -182,7 +182,7 @@ impl<'a> Cursor<'a> {
         let wanted = name.as_bytes();
         match self.node.kind {
             Kind::Struct | Kind::Exception => self.find_member(|_, name| name == wanted, work),
-            Kind::Union => self.held(|branch| branch.name == wanted, work),
+            Kind::Union => self.member_if(|branch| branch.name == wanted, work),
             _ => Ok(None),
         }
     }
@@ -210,7 +210,7 @@ impl<'a> Cursor<'a> {
             let found = is_it(index, types.string(&mut place)?);
             let member = types.node(&mut place)?;
             if found {
-                return Self::settle(*types, member, value, work).map(Some);
+                return Self::resolve_value(*types, member, value, work).map(Some);
             }
             match member.kind.number_layout() {
                 Some((size, alignment)) => {
@@ -240,7 +240,7 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         let node = self.types.node(&mut self.node.params.clone())?;
-        Self::settle(self.types, node, self.value.clone(), work).map(Some)
+        Self::resolve_value(self.types, node, self.value.clone(), work).map(Some)
     }
 
     /// The member that a union holds, if that is the one which `label` would choose.
@@ -256,7 +256,7 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         };
         match self.branch(number, work)? {
-            Some(wanted) => self.held(|branch| branch.index == wanted.index || branch.name == wanted.name, work),
+            Some(wanted) => self.member_if(|branch| branch.index == wanted.index || branch.name == wanted.name, work),
             None => Ok(None),
         }
     }
@@ -272,7 +272,7 @@ impl<'a> Cursor<'a> {
         let mut value = self.value.clone();
         Ok(match self.active(&mut value, work)? {
             Some(branch) if branch.is_default => {
-                DefaultMember::Member(Self::settle(self.types, branch.node, value, work)?)
+                DefaultMember::Member(Self::resolve_value(self.types, branch.node, value, work)?)
             }
             Some(_) => DefaultMember::Another,
             None => DefaultMember::Nothing,
@@ -280,10 +280,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The member that a union holds, if it is the right one.
-    fn held(&self, is_it: impl Fn(&Branch<'a>) -> bool, work: &mut Work) -> Result<Option<Self>, ReadError> {
+    fn member_if(&self, is_it: impl Fn(&Branch<'a>) -> bool, work: &mut Work) -> Result<Option<Self>, ReadError> {
         let mut value = self.value.clone();
         match self.active(&mut value, work)?.filter(is_it) {
-            Some(branch) => Self::settle(self.types, branch.node, value, work).map(Some),
+            Some(branch) => Self::resolve_value(self.types, branch.node, value, work).map(Some),
             None => Ok(None),
         }
     }
@@ -404,7 +404,7 @@ impl<'a> Cursor<'a> {
         if index > 0 {
             pass_elements(&elements.types, &elements.node, index, &mut elements.value, work)?;
         }
-        Self::settle(elements.types, elements.declared, elements.value, work).map(Some)
+        Self::resolve_value(elements.types, elements.declared, elements.value, work).map(Some)
     }
 }
 
@@ -428,7 +428,7 @@ impl<'a> Elements<'a> {
             return Ok(None);
         };
         self.left = left;
-        let here = Cursor::settle(self.types, self.declared, self.value.clone(), work)?;
+        let here = Cursor::resolve_value(self.types, self.declared, self.value.clone(), work)?;
         pass_value(&self.types, &self.node, &mut self.value, work)?;
         Ok(Some(here))
     }
@@ -473,7 +473,7 @@ impl<'a> Members<'a> {
         self.left = left;
         let name = self.types.string(&mut self.place)?;
         let declared = self.types.node(&mut self.place)?;
-        let here = Cursor::settle(self.types, declared, self.value.clone(), work)?;
+        let here = Cursor::resolve_value(self.types, declared, self.value.clone(), work)?;
         pass_value(&self.types, &self.types.resolved(declared, work)?, &mut self.value, work)?;
         Ok(Some((name, here)))
     }

@@ -44,7 +44,7 @@ pub enum FindError {
 }
 
 /// Names that an error message tells.
-const TOLD_MAX: usize = 12;
+const NAMES_SHOWN_MAX: usize = 12;
 
 impl fmt::Display for FindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,10 +65,10 @@ impl fmt::Display for FindError {
 }
 
 fn list(f: &mut fmt::Formatter<'_>, names: &[String]) -> fmt::Result {
-    for (index, name) in names.iter().take(TOLD_MAX).enumerate() {
+    for (index, name) in names.iter().take(NAMES_SHOWN_MAX).enumerate() {
         write!(f, "{}`{name}`", if index == 0 { "" } else { ", " })?;
     }
-    if names.len() > TOLD_MAX { write!(f, " and {} more", names.len() - TOLD_MAX) } else { Ok(()) }
+    if names.len() > NAMES_SHOWN_MAX { write!(f, " and {} more", names.len() - NAMES_SHOWN_MAX) } else { Ok(()) }
 }
 
 impl core::error::Error for FindError {}

@@ -13,15 +13,15 @@ pub(crate) struct TooLong;
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// What is kept. It is done with up to `from`, and up to `searched` has no end of a line.
-    kept: Vec<u8>,
+    retained: Vec<u8>,
     from: usize,
     searched: usize,
 }
 
 impl Lines {
     /// What is kept, in octets.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        self.kept.len() - self.from
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.retained.len() - self.from
     }
 
     /// The next line, without its end, of what is kept and of `input` behind it; and how much of `input` was taken with it.
@@ -31,12 +31,12 @@ impl Lines {
         input: &'a [u8],
         bytes_max: usize,
     ) -> (Option<Result<&'a [u8], TooLong>>, usize) {
-        if self.from == self.kept.len() {
+        if self.from == self.retained.len() {
             self.forget();
             return match end_of_line(input) {
                 None if input.len() <= bytes_max => {
                     self.keep(input);
-                    self.searched = self.kept.len();
+                    self.searched = self.retained.len();
                     (None, input.len())
                 }
                 Some(end) if end <= bytes_max => (Some(Ok(input.get(..end).unwrap_or_default())), end + 1),
@@ -44,21 +44,21 @@ impl Lines {
             };
         }
         let mut taken = 0;
-        let end = match end_of_line(self.kept.get(self.searched..).unwrap_or_default()) {
+        let end = match end_of_line(self.retained.get(self.searched..).unwrap_or_default()) {
             Some(end) => self.searched + end,
             None => {
                 let end = end_of_line(input);
                 let more = end.and_then(|end| input.get(..end)).unwrap_or(input);
-                if self.kept_bytes() + more.len() > bytes_max {
+                if self.retained_bytes() + more.len() > bytes_max {
                     return (Some(Err(TooLong)), 0);
                 }
                 self.keep(more);
-                self.searched = self.kept.len();
+                self.searched = self.retained.len();
                 if end.is_none() {
                     return (None, input.len());
                 }
                 taken = more.len() + 1;
-                self.kept.push(b'\n');
+                self.retained.push(b'\n');
                 self.searched
             }
         };
@@ -67,31 +67,31 @@ impl Lines {
         }
         let from = core::mem::replace(&mut self.from, end + 1);
         self.searched = end + 1;
-        (Some(Ok(self.kept.get(from..end).unwrap_or_default())), taken)
+        (Some(Ok(self.retained.get(from..end).unwrap_or_default())), taken)
     }
 
     /// Keeps what was read and is not to be looked at now.
     pub(crate) fn keep(&mut self, input: &[u8]) {
         if self.from > 0 {
-            self.kept.drain(..self.from);
+            self.retained.drain(..self.from);
             self.searched -= self.from;
             self.from = 0;
         }
-        self.kept.extend_from_slice(input);
+        self.retained.extend_from_slice(input);
     }
 
     /// What is kept, for a caller that wants no more lines.
     pub(crate) fn take_all(self) -> Vec<u8> {
-        let Self { mut kept, from, .. } = self;
-        kept.drain(..from);
-        kept
+        let Self { mut retained, from, .. } = self;
+        retained.drain(..from);
+        retained
     }
 
     /// Nothing is kept any more.
     fn forget(&mut self) {
         self.from = 0;
         self.searched = 0;
-        if self.kept.capacity() <= Self::CAPACITY_MAX { self.kept.clear() } else { self.kept = Vec::new() }
+        if self.retained.capacity() <= Self::CAPACITY_MAX { self.retained.clear() } else { self.retained = Vec::new() }
     }
 
     /// What a connection may have of memory for nothing.
@@ -172,7 +172,7 @@ mod tests {
         let piece = [b'x'; 64];
         for round in 0_usize.. {
             let is_refused = lines.next(&piece, 1000).0 == Some(Err(TooLong));
-            assert!(lines.kept.len() <= 1000);
+            assert!(lines.retained.len() <= 1000);
             if is_refused {
                 assert_eq!(round, 1000 / 64);
                 return;
@@ -185,9 +185,9 @@ mod tests {
         let mut lines = Lines::default();
         let half = [b'x'; 5000];
         assert_eq!(lines.next(&half, 10_000), (None, 5000));
-        assert_eq!(lines.kept_bytes(), 5000);
+        assert_eq!(lines.retained_bytes(), 5000);
         assert_eq!(lines.next(b"\n", 10_000), (Some(Ok(&half[..])), 1));
         assert_eq!(lines.next(b"", 10_000), (None, 0));
-        assert_eq!((lines.kept_bytes(), lines.kept.capacity()), (0, 0));
+        assert_eq!((lines.retained_bytes(), lines.retained.capacity()), (0, 0));
     }
 }

@@ -93,8 +93,8 @@ impl Session {
 
     /// Octets that were read and kept.
     #[must_use]
-    pub fn kept_bytes(&self) -> usize {
-        self.lines.kept_bytes()
+    pub fn retained_bytes(&self) -> usize {
+        self.lines.retained_bytes()
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
             let whole = hear(&mut session, PING.get(..cut).unwrap(), usize::MAX);
             assert_eq!(whole.len(), usize::from(cut == PING.len()));
             assert_eq!(session.end(), (1..PING.len()).contains(&cut), "cut at {cut}");
-            assert_eq!((session.end(), session.kept_bytes()), (false, 0));
+            assert_eq!((session.end(), session.retained_bytes()), (false, 0));
             assert_eq!(hear(&mut session, PING, usize::MAX), []);
         }
         let mut session = Session::new(Limits::default());
@@ -232,7 +232,7 @@ mod tests {
         loop {
             let told = hear(&mut session, &piece, usize::MAX);
             sent += piece.len();
-            assert!(session.kept_bytes() <= Limits::default().line_bytes_max);
+            assert!(session.retained_bytes() <= Limits::default().line_bytes_max);
             if let [Heard::End(reason)] = &told[..] {
                 assert!(reason.contains("262144 octets"), "{reason}");
                 break;

@@ -262,9 +262,9 @@ impl Walk {
         match found {
             Some(at) => Ok(enumerator(of, at)),
             None => {
-                const TOLD_MAX: usize = 8;
-                let labels: Vec<&str> = of.members().take(TOLD_MAX).map(|member| member.name()).collect();
-                let more = if of.member_count() > TOLD_MAX { ", …" } else { "" };
+                const LABELS_SHOWN_MAX: usize = 8;
+                let labels: Vec<&str> = of.members().take(LABELS_SHOWN_MAX).map(|member| member.name()).collect();
+                let more = if of.member_count() > LABELS_SHOWN_MAX { ", …" } else { "" };
                 self.other(json, format_args!("a value of `{of}`: {}{more}", labels.join(", ")))
             }
         }

@@ -78,9 +78,9 @@ fn one_lane(set: &[(usize, &Activity)], policy: Policy, steps: &mut Steps) -> (O
         (_, found) if overfull => (Outcome::Infeasible, found.ok().flatten()),
         (Ok(true), _) => (Outcome::Feasible, None),
         (_, Ok(Some(overload))) => (Outcome::Infeasible, Some(overload)),
-        (Err(why), _) | (_, Err(why)) => (Outcome::Undecided(why), None),
+        (Err(why), _) | (_, Err(why)) => (Outcome::Inconclusive(why), None),
         _ if policy == Policy::EarliestDeadline => (Outcome::Feasible, None),
-        _ => (Outcome::Undecided(Why::NotShown), None),
+        _ => (Outcome::Inconclusive(Why::NotShown), None),
     }
 }
 

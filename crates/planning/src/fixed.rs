@@ -48,7 +48,7 @@ pub(super) fn analyse(activities: &[Activity], policy: Policy, request: &Request
     let late = findings.iter().any(|finding| finding.late_by.is_some() || finding.response == Response::Unbounded);
     let outcome = match undecided {
         _ if late => Outcome::Infeasible,
-        Some(why) => Outcome::Undecided(why),
+        Some(why) => Outcome::Inconclusive(why),
         None => Outcome::Feasible,
     };
     summary(activities, policy, outcome, findings, request.cpus)

@@ -7,7 +7,7 @@
 //! has which.
 //!
 //! The analysis of activities is pure and exact in integers of nanoseconds; an analysis takes a bounded number of steps
-//! ([`AnalysisLimits`]) and says [`Outcome::Undecided`] where that is not enough.
+//! ([`AnalysisLimits`]) and says [`Outcome::Inconclusive`] where that is not enough.
 //!
 //! [`tempo`] is about topics with shares instead: what rates they are guaranteed, and how long their messages take as queues.
 //!
@@ -156,7 +156,7 @@ impl Default for Request {
 pub struct AnalysisLimits {
     /// Activities in a set.
     pub activities_max: usize,
-    /// Terms added up in all; each takes some nanoseconds. What is not decided by then is [`Outcome::Undecided`].
+    /// Terms added up in all; each takes some nanoseconds. What is not decided by then is [`Outcome::Inconclusive`].
     pub steps_max: u64,
 }
 
@@ -200,7 +200,7 @@ pub enum Outcome {
     /// There is a case in which one is not.
     Infeasible,
     /// The analysis cannot say.
-    Undecided(Why),
+    Inconclusive(Why),
 }
 
 /// Why an analysis cannot say.
@@ -313,7 +313,7 @@ impl Analysis {
         }
         match self.outcome {
             Outcome::Feasible => "every deadline is met".to_owned(),
-            Outcome::Undecided(why) => format!("it cannot be said whether every deadline is met: {why}"),
+            Outcome::Inconclusive(why) => format!("it cannot be said whether every deadline is met: {why}"),
             Outcome::Infeasible if said.is_empty() => "there is more to do than one processor can".to_owned(),
             Outcome::Infeasible => {
                 let others = said.len().saturating_sub(MISSES_NAMED);

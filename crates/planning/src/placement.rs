@@ -14,7 +14,7 @@ pub(super) struct Placement {
 pub(super) fn place(activities: &[Activity], order: &[usize], request: &Request, steps: &mut Steps) -> Placement {
     let cpus =
         if request.cpus == 1 { vec![0; activities.len()] } else { first_fit(activities, order, request.cpus, steps) };
-    let lanes = share_out(order, &cpus, request);
+    let lanes = assign_cpus(order, &cpus, request);
     Placement { cpus, lanes }
 }
 
@@ -72,7 +72,7 @@ fn fits(
 
 /// A lane for each activity where there are enough; else neighbours in urgency on one processor share one, with the most
 /// urgent ones the last to have to share.
-fn share_out(order: &[usize], cpus: &[u16], request: &Request) -> Vec<u16> {
+fn assign_cpus(order: &[usize], cpus: &[u16], request: &Request) -> Vec<u16> {
     let on = |cpu: u16| order.iter().copied().filter(move |index| cpus.get(*index) == Some(&cpu));
     let used = (0..request.cpus).filter(|cpu| on(*cpu).next().is_some()).count().max(1);
     let enough = order.len() <= usize::from(request.lanes_max);

@@ -1,8 +1,8 @@
 //! The analysis of "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and Rooney), section IV.E: topics with
 //! shares of one messaging system, what each is guaranteed, and how long its messages take.
 //!
-//! [`Queue`], [`PollingServer`], [`guaranteed_rate`] and [`wait_for_turn_s`] are the formulas, with numbers in seconds and
-//! messages per second; [`forecast`] applies them to a [`Question`], which [`TempoFile`] reads from a file.
+//! [`Queue`], [`PollingServer`], [`guaranteed_rate`] and [`wait_for_service_s`] are the formulas, with numbers in seconds and
+//! messages per second; [`forecast`] applies them to a [`ForecastRequest`], which [`TempoFile`] reads from a file.
 
 mod file;
 mod forecast;
@@ -12,7 +12,7 @@ mod queue;
 pub use file::{TempoFile, TempoFileError};
 pub use forecast::{Forecast, TopicForecast, forecast};
 pub use polling::{PollingServer, Probability};
-pub use queue::{Queue, Turns, guaranteed_rate, wait_for_turn_s};
+pub use queue::{Queue, TopicRate, guaranteed_rate, wait_for_service_s};
 
 use core::fmt;
 
@@ -76,7 +76,7 @@ pub struct Application {
 
 /// What is asked: a messaging system, its topics, and what runs beside it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct ForecastRequest {
     /// μ: messages per second that the messaging system would carry if it ran by itself.
     pub service_rate: f64,
     /// The topics.
@@ -108,7 +108,7 @@ impl Server {
 
 /// Why a question makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QuestionError {
+pub enum ForecastRequestError {
     /// For a topic, by its place.
     Topic {
         /// Its place, counted from 0.
@@ -129,7 +129,7 @@ pub enum QuestionError {
     Whole(String),
 }
 
-impl fmt::Display for QuestionError {
+impl fmt::Display for ForecastRequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Topic { index, why } => write!(f, "topic {index}: {why}"),
@@ -139,51 +139,51 @@ impl fmt::Display for QuestionError {
     }
 }
 
-impl core::error::Error for QuestionError {}
+impl core::error::Error for ForecastRequestError {}
 
-impl Question {
+impl ForecastRequest {
     /// Whether it makes sense.
     ///
     /// # Errors
-    /// [`QuestionError`] with what is wrong and what it has to be.
-    pub fn check(&self) -> Result<(), QuestionError> {
+    /// [`ForecastRequestError`] with what is wrong and what it has to be.
+    pub fn check(&self) -> Result<(), ForecastRequestError> {
         if self.topics.is_empty() {
-            return Err(QuestionError::Whole(
+            return Err(ForecastRequestError::Whole(
                 "there are no topics; write at least one [[topic]] with a name and a rate".into(),
             ));
         }
         if self.topics.len() > TOPICS_MAX {
-            return Err(QuestionError::Whole(format!(
+            return Err(ForecastRequestError::Whole(format!(
                 "there are {} topics, and {TOPICS_MAX} may be analysed together: put those that are alike into one, with the sum \
                  of their rates",
                 self.topics.len()
             )));
         }
-        check_rate("mu, the service rate,", self.service_rate).map_err(QuestionError::Whole)?;
+        check_rate("mu, the service rate,", self.service_rate).map_err(ForecastRequestError::Whole)?;
         let mut names = std::collections::BTreeSet::new();
         for (index, topic) in self.topics.iter().enumerate() {
             let is_new = names.insert(topic.name.as_str());
-            topic.check(is_new).map_err(|why| QuestionError::Topic { index, why })?;
+            topic.check(is_new).map_err(|why| ForecastRequestError::Topic { index, why })?;
         }
         self.check_threads()
     }
 
-    fn check_threads(&self) -> Result<(), QuestionError> {
+    fn check_threads(&self) -> Result<(), ForecastRequestError> {
         let Some(server) = self.server else {
             let none = "other applications are judged beside a time-driven system: add [server] with period_us and budget_us, or \
                         leave them out";
-            return if self.applications.is_empty() { Ok(()) } else { Err(QuestionError::Whole(none.into())) };
+            return if self.applications.is_empty() { Ok(()) } else { Err(ForecastRequestError::Whole(none.into())) };
         };
         let us = |time: u64| format!("{} us", Server { period: time, budget: 0 }.polling().period_s * 1e6);
         if server.budget == 0 || server.budget > server.period {
-            return Err(QuestionError::Server(format!(
+            return Err(ForecastRequestError::Server(format!(
                 "the server's budget is {}, and has to be more than 0 and at most its period, which is {}",
                 us(server.budget),
                 us(server.period)
             )));
         }
         if self.applications.len() > APPLICATIONS_MAX {
-            return Err(QuestionError::Whole(format!(
+            return Err(ForecastRequestError::Whole(format!(
                 "there are {} applications, and {APPLICATIONS_MAX} may be analysed beside the server: leave out those on other \
                  processors, or put those with the same period into one",
                 self.applications.len()
@@ -194,7 +194,7 @@ impl Question {
             let name = application.name.as_str();
             if name.is_empty() || !names.insert(name) {
                 let why = format!("its name is {name:?}; it has to have one, and one that nothing else has");
-                return Err(QuestionError::Application { index, why });
+                return Err(ForecastRequestError::Application { index, why });
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 thread_local! {
-    static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
+    static THREAD_STATE: Cell<Option<ThreadState>> = const { Cell::new(None) };
     /// The address of the [`Calls`] of the subscription that this thread is in a call for; 0 outside of any.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
@@ -147,9 +147,9 @@ pub(crate) fn call<'py>(function: &Bound<'py, PyAny>, arguments: &Bound<'py, PyT
 }
 
 /// A thread has a state of Python's until this is dropped: at the end of the thread.
-struct Kept;
+struct ThreadState;
 
-impl Kept {
+impl ThreadState {
     /// Of a thread that has entered Python and will leave it.
     fn new(_: Python<'_>) -> Self {
         // SAFETY: the thread is attached, as the token shows. To Python it has entered twice now, and leaves once: it is not attached any
@@ -159,7 +159,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ThreadState {
     fn drop(&mut self) {
         // An interpreter that has ended, or is about to, has taken the states of all threads away, or does.
         let Some(_call) = ALL.begin() else { return };
@@ -206,7 +206,7 @@ pub(crate) fn on_own_thread<R>(calls: &Calls, what: impl FnOnce(Python<'_>) -> R
     let done = Python::try_attach(|py| {
         // A thread that Python knows has its state already: by this, or since it is Python's own.
         if !is_known {
-            KEPT.set(Some(Kept::new(py)));
+            THREAD_STATE.set(Some(ThreadState::new(py)));
         }
         what(py)
     });

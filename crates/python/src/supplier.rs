@@ -5,7 +5,7 @@ use crate::errors::{closed, raise};
 use crate::plan::Plan;
 use crate::settings::{seconds, settings};
 use campanile::raw::{RawPublisher, RawSupplier};
-use campanile::{Loss, PublishOptions, Tally};
+use campanile::{Loss, PublishOptions, PublisherCounters};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule, PyType};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -209,8 +209,9 @@ impl Publisher {
     }
 
     /// How many events became what, as far as is known.
-    fn tally(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
-        Ok(numbers(&self.open(py)?.tally()))
+    #[pyo3(name = "tally")]
+    fn counters(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
+        Ok(numbers(&self.open(py)?.counters()))
     }
 
     /// The next events that did not arrive, or perhaps not: the first, the one behind the last, and why.
@@ -224,12 +225,12 @@ impl Publisher {
         let Some(publisher) = self.inner.take() else { return Ok(None) };
         let limit = patience
             .map_or(Ok(Duration::from_secs(60)), |patience| seconds(&patience.into_pyobject(py)?.into_any()))?;
-        let tally = released(py, || match Arc::try_unwrap(publisher) {
+        let counters = released(py, || match Arc::try_unwrap(publisher) {
             Ok(publisher) => publisher.close_within(limit),
             // Another thread publishes: with that it ends.
             Err(publisher) => Some(publisher.sync()),
         });
-        Ok(tally.as_ref().map(numbers))
+        Ok(counters.as_ref().map(numbers))
     }
 }
 
@@ -246,6 +247,6 @@ impl Drop for Publisher {
     }
 }
 
-const fn numbers(tally: &Tally) -> [u64; 5] {
-    [tally.published, tally.confirmed, tally.refused, tally.unknown, tally.not_sent]
+const fn numbers(counters: &PublisherCounters) -> [u64; 5] {
+    [counters.published, counters.confirmed, counters.refused, counters.unknown, counters.not_sent]
 }

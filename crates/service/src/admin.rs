@@ -1,10 +1,10 @@
 //! Administration: everything that is not an event.
 //!
 //! One thread at a lower priority than any lane owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new
-//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. [`turns`] decides which request is next. What administration
+//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. [`fair_queue`] decides which request is next. What administration
 //! itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell ([`inquiry`]) or by the store
 //! ([`dead_letters`]); [`waiting`] holds the receivers of answers: a client, or the [`program`] that the service is part of. What follows
-//! from requests are [`effects`]. What outlives the process is handed to the store before it is answered ([`keeping`]). Analyses have a
+//! from requests are [`effects`]. What outlives the process is handed to the store before it is answered ([`persistence`]). Analyses have a
 //! thread of their own ([`analyses`]); `notices` logs what happened, within the bounds of [`client_lines`] and [`refusals`]; [`misses`]
 //! delays answers to addresses that ask for very many objects that do not exist; [`drain`] ends the service.
 
@@ -14,16 +14,16 @@ pub(crate) mod client_lines;
 pub(crate) mod dead_letters;
 pub(crate) mod drain;
 pub(crate) mod effects;
+pub(crate) mod fair_queue;
 pub(crate) mod inquiry;
-pub(crate) mod keeping;
 pub(crate) mod misses;
 mod notices;
 pub(crate) mod operators;
+pub(crate) mod persistence;
 pub(crate) mod program;
 pub(crate) mod publishing;
 pub(crate) mod refusals;
 pub(crate) mod run;
 pub(crate) mod statistics;
-pub(crate) mod turns;
 pub(crate) mod values;
 pub(crate) mod waiting;

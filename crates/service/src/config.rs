@@ -7,11 +7,11 @@ mod access;
 mod addresses;
 mod dds;
 mod error;
-mod guests;
-mod keeping;
 mod lanes;
 mod limits;
 mod log;
+mod other_protocols;
+mod persistence;
 mod time_driven;
 mod tls;
 
@@ -25,18 +25,18 @@ use serde::{Deserialize, Serialize};
 pub use self::access::{AccessRule, HTTP_TOKEN_NAME, OutgoingConfig};
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
-pub use self::guests::{Http, Json, Tempo, TempoType};
-pub use self::keeping::{Channel, ConnectionReliability, StoreConfig};
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
 pub use self::limits::{Delivery, Limits};
 pub use self::log::{LogConfig, LogFormat, LogLevel};
+pub use self::other_protocols::{Http, Json, Tempo, TempoType};
+pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};
 pub use self::time_driven::TimeDriven;
 pub(crate) use self::tls::Ends;
 pub use self::tls::{ClientCertificates, Tls};
-use crate::doors::tempo::input::Bounds;
-use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
-use crate::lane::io::shares::Share;
+use crate::lane::io::round_budget::RoundBudget;
 use crate::memory::{BUDGET_MIN, Memory};
+use crate::protocols::tempo::input::Bounds;
+use crate::protocols::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::store::StoreLimits;
 use crate::store::dead_letters::DeadLetterLimits;
 use corba::Declared;
@@ -300,7 +300,7 @@ impl Config {
             ("shutdown_drain_ms", u64::from(self.shutdown_drain_ms), 0, 3_600_000),
             ("limits.memory_bytes", limits.memory_bytes.unwrap_or(BUDGET_MIN), BUDGET_MIN, 1 << 40),
             ("limits.connections_max", u64::from(limits.connections_max), 1, 1_000_000),
-            ("limits.client_share_percent", u64::from(limits.client_share_percent), 1, 100),
+            ("limits.client_share_percent", u64::from(limits.client_quota_percent), 1, 100),
             ("limits.outgoing_connections_max", u64::from(limits.outgoing_connections_max), 1, 1_000_000),
             ("limits.proxies_max", u64::from(limits.proxies_max), 1, 1 << 24),
             ("limits.event_types_max", u64::from(limits.event_types_max), 1_024, 1 << 24),
@@ -309,8 +309,8 @@ impl Config {
             ("limits.message_completion_ms", u64::from(limits.message_completion_ms), 100, 86_400_000),
             ("limits.incomplete_bytes_max", limits.incomplete_bytes_max, 1 << 20, 1 << 40),
             ("limits.unread_reply_bytes_max", limits.unread_reply_bytes_max, 1 << 20, 1 << 40),
-            ("limits.share_messages", u64::from(limits.share_messages), 1, 65_536),
-            ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
+            ("limits.share_messages", u64::from(limits.round_messages), 1, 65_536),
+            ("limits.share_us", u64::from(limits.round_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),
             ("limits.filter_steps_max", u64::from(limits.filter_steps_max), 1, 100_000_000),
             ("limits.constraint_bytes_max", u64::from(limits.constraint_bytes_max), 1, 1 << 20),
@@ -391,11 +391,11 @@ impl Config {
     }
 
     /// What the door for Tempo is made with.
-    pub(crate) fn tempo_settings(&self, request_bytes_min: u64) -> crate::doors::tempo::Settings {
+    pub(crate) fn tempo_settings(&self, request_bytes_min: u64) -> crate::protocols::tempo::Settings {
         let Tempo { period_ms, input_messages, input_bytes, .. } = self.tempo;
         let bounds = Bounds { messages: input_messages as usize, octets: input_bytes as usize };
         let message_bytes_max = self.limits.message_bytes_max.min(tempo::wire::MESSAGE_MAX);
-        crate::doors::tempo::Settings { period_ms, bounds, message_bytes_max, request_bytes_min }
+        crate::protocols::tempo::Settings { period_ms, bounds, message_bytes_max, request_bytes_min }
     }
 
     /// The budget of the process: what is configured, or half of what there is at this moment.
@@ -431,8 +431,11 @@ impl Config {
     }
 
     /// What one connection may have of a lane's round.
-    pub(crate) fn share(&self) -> Share {
-        Share { messages: self.limits.share_messages, time: Duration::from_micros(u64::from(self.limits.share_us)) }
+    pub(crate) fn round_budget(&self) -> RoundBudget {
+        RoundBudget {
+            messages: self.limits.round_messages,
+            time: Duration::from_micros(u64::from(self.limits.round_us)),
+        }
     }
 }
 

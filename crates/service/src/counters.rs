@@ -2,11 +2,18 @@
 //!
 //! Each thread writes a block of its own with plain loads and stores; a reader adds the blocks up. So counting costs the
 //! event path no shared cache line and no locked instruction. The blocks of all the lanes there may be are made in advance.
+//!
+//! # Adding a counter
+//!
+//! A row of `counters!` is in `campanile stats`, the object `Statistics` and `/metrics` by that. A maximum or a level also stands in
+//! `is_maximum` or `is_level`, octets and times in `name_of` of `crates/console/src/metrics.rs`. What the engine counts is a field of its
+//! `Counters` that each round copies. By hand: `COUNTERS` of the console (`live.rs`), `campanile top`, the Grafana dashboard, and of one
+//! consumer `OutboxStats` and `docs/idl/Campanile.idl`. A reason for dropping events is a `DiscardReason` of the engine, too.
 
 mod blocks;
 
-pub(crate) use blocks::{Block, Seat, lane_name};
-pub use blocks::{Counters, HttpTally, LaneCounters};
+pub(crate) use blocks::{Block, Slot, lane_name};
+pub use blocks::{Counters, HttpCounters, LaneCounters};
 
 use accounts::{Resource, Spent, SpentBy};
 use engine::DiscardReason;
@@ -84,7 +91,7 @@ counters! {
     /// Those of them that have come back.
     BroughtBack = "lane_brought_back",
     /// Events that channels keep of their past.
-    HistoryKept = "lane_history_kept",
+    HistoryStored = "lane_history_kept",
     /// Events that they should keep and do not, because too many were on their way to the disk.
     HistoryMissed = "lane_history_missed",
     /// Events that consumers got of their channels' past.
@@ -92,7 +99,7 @@ counters! {
     /// Events refused to their supplier.
     EventsRefused = "lane_events_refused",
     /// Supplier replies withheld because there was no room for more events.
-    SuppliersHeld = "lane_suppliers_held",
+    SuppliersBlocked = "lane_suppliers_held",
     /// Answers of clients that forwarded a request to a proxy of this service.
     ForwardsRefused = "lane_forwards_refused",
     /// Episodes in which a channel's suppliers were held because of what the events of all channels take together.
@@ -115,9 +122,9 @@ counters! {
     /// Events that could not be put into the form a consumer takes.
     Untranslatable = "lane_untranslatable",
     /// Events that waited for their topic's turn behind or beside others.
-    TurnsWaited = "lane_turns_waited",
+    EventsQueued = "lane_turns_waited",
     /// Most events that have waited for their turn at once in a lane.
-    TurnsWaitingMax = "lane_turns_waiting_max",
+    EventsQueuedMax = "lane_turns_waiting_max",
     /// Allocations of the lane's thread.
     Allocations = "lane_allocations",
     /// System calls of the lane's thread.
@@ -184,7 +191,7 @@ counters! {
     DdsWaited = "dds_waited",
     /// Times that a reader in DDS was waited for no more, since it had taken nothing for `dds.hold_timeout_ms` while others waited for it, or
     /// nothing when it was tried again.
-    DdsReadersLetGo = "dds_readers_let_go",
+    DdsReadersGivenUp = "dds_readers_let_go",
     /// Of these readers, those that took something when they were tried again.
     DdsReadersBack = "dds_readers_back",
     /// Topics that were not read since nobody says of which type they are, or CORBA has nothing for it.
@@ -258,11 +265,11 @@ counters! {
     /// Announced topics: claims not granted because the service's limit was reached.
     AnnouncedLimit = "announced_limit_reached",
     /// Announced topics: claims not granted because the client had its share.
-    AnnouncedShare = "announced_share_reached",
+    AnnouncedQuota = "announced_share_reached",
     /// Octets that wait for their topic's turn: claims not granted because the service's limit was reached.
     InputBytesLimit = "input_bytes_limit_reached",
     /// Octets that wait for their topic's turn: claims not granted because the client had its share.
-    InputBytesShare = "input_bytes_share_reached",
+    InputBytesQuota = "input_bytes_share_reached",
     /// Messages of Tempo that are not of the topic's declared type, or no structured event of the topic's, although they say so. Subscribers
     /// of Tempo get them as they are, others as octets.
     TempoUnreadable = "tempo_messages_unreadable",
@@ -281,15 +288,15 @@ counters! {
     /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max` or the client's share.
     MessagesWaited = "lane_messages_waited",
     /// Requests whose answers may be large that waited: for the answer to another of their connection, or for clients to read theirs.
-    LargeAnswersHeldBack = "lane_large_answers_held_back",
+    LargeAnswersDelayed = "lane_large_answers_held_back",
     /// Connections ended because they did not read their answers while others waited for the memory.
     UnreadAnswersEnded = "unread_answers_ended",
     /// Answers that would have been larger than a message may be, and were an exception instead.
     AnswersTooLarge = "refused_answer_too_large",
     /// Times a connection had more messages than its share of a round, and waited for the next.
-    SharesSpent = "lane_shares_spent",
+    RoundBudgetsSpent = "lane_shares_spent",
     /// Times the connections of one address had more to do than their slice of a round, and waited for the next.
-    SlicesSpent = "lane_slices_spent",
+    AddressBudgetsSpent = "lane_slices_spent",
     /// Times what was read of a connection and had to wait was copied, because too many of the lane's buffers were out.
     RestsCopied = "lane_rests_copied",
     /// Replies nobody waits for any more.
@@ -317,7 +324,7 @@ counters! {
     RefusedStopping = "refused_stopping",
     /// Pushes that were not answered because the service was about to end, and that their clients send again to the one that follows at
     /// its address.
-    PushesPutOff = "pushes_put_off",
+    PushesDeferred = "pushes_put_off",
     /// Events that had not been delivered when the service ended, counted once for each consumer.
     Undelivered = "undelivered_at_end",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
@@ -380,7 +387,7 @@ counters! {
     /// Events that did not pass because a remote filter on their supplier's side failed.
     FilteredInFailed = "lane_remote_filter_dropped_in",
     /// Events refused because too many of their proxy wait for remote filters.
-    UndecidedRefused = "lane_undecided_refused",
+    AwaitingFilterRefused = "lane_undecided_refused",
     /// Clients that probes found dead and that were disconnected.
     ClientsReaped = "clients_reaped",
     /// Times at which a client had been out of reach for a minute and was kept.
@@ -422,43 +429,43 @@ counters! {
     /// Connections: claims not granted because the service's limit was reached.
     ConnectionsLimit = "connections_limit_reached",
     /// Connections: claims not granted because the client had its share.
-    ConnectionsShare = "connections_share_reached",
+    ConnectionsQuota = "connections_share_reached",
     /// Connections to clients: claims not granted because the service's limit was reached.
     OutgoingLimit = "outgoing_limit_reached",
     /// Connections to clients: claims not granted because the client had its share.
-    OutgoingShare = "outgoing_share_reached",
+    OutgoingQuota = "outgoing_share_reached",
     /// Octets of incomplete messages: claims not granted because the service's limit was reached.
     IncompleteBytesLimit = "incomplete_bytes_limit_reached",
     /// Octets of incomplete messages: claims not granted because the client had its share.
-    IncompleteBytesShare = "incomplete_bytes_share_reached",
+    IncompleteBytesQuota = "incomplete_bytes_share_reached",
     /// Octets written and not read: claims not granted because the service's limit was reached.
     ReplyBytesLimit = "reply_bytes_limit_reached",
     /// Octets written and not read: claims not granted because the client had its share.
-    ReplyBytesShare = "reply_bytes_share_reached",
+    ReplyBytesQuota = "reply_bytes_share_reached",
     /// Octets of administrative requests: claims not granted because the service's limit was reached.
     RequestBytesLimit = "request_bytes_limit_reached",
     /// Octets of administrative requests: claims not granted because the client had its share.
-    RequestBytesShare = "request_bytes_share_reached",
+    RequestBytesQuota = "request_bytes_share_reached",
     /// Octets that administration keeps: claims not granted because the service's limit was reached.
-    KeptBytesLimit = "kept_bytes_limit_reached",
+    RetainedBytesLimit = "kept_bytes_limit_reached",
     /// Octets that administration keeps: claims not granted because the client had its share.
-    KeptBytesShare = "kept_bytes_share_reached",
+    RetainedBytesQuota = "kept_bytes_share_reached",
     /// Channels: claims not granted because the service's limit was reached.
     ChannelsLimit = "channels_limit_reached",
     /// Channels: claims not granted because the client had its share.
-    ChannelsShare = "channels_share_reached",
+    ChannelsQuota = "channels_share_reached",
     /// Proxies: claims not granted because the service's limit was reached.
     ProxiesLimit = "proxies_limit_reached",
     /// Proxies: claims not granted because the client had its share.
-    ProxiesShare = "proxies_share_reached",
+    ProxiesQuota = "proxies_share_reached",
     /// Event types that consumers name: claims not granted because the service's limit was reached.
     EventTypesLimit = "event_types_limit_reached",
     /// Event types that consumers name: claims not granted because the client had its share.
-    EventTypesShare = "event_types_share_reached",
+    EventTypesQuota = "event_types_share_reached",
     /// Threads of pools: claims not granted because the service's limit was reached.
     ThreadsLimit = "threads_limit_reached",
     /// Threads of pools: claims not granted because the client had its share.
-    ThreadsShare = "threads_share_reached",
+    ThreadsQuota = "threads_share_reached",
     /// TLS handshakes that were made, with those who connect and with those who are called.
     TlsHandshakes = "tls_handshakes",
     /// TLS handshakes that failed, for whatever reason.
@@ -476,15 +483,15 @@ counters! {
     /// TLS handshakes: claims not granted because the service's limit was reached.
     HandshakesLimit = "handshakes_limit_reached",
     /// TLS handshakes: claims not granted because the client had its share.
-    HandshakesShare = "handshakes_share_reached",
+    HandshakesQuota = "handshakes_share_reached",
     /// Lookups of host names: claims not granted because the service's limit was reached.
     LookupsLimit = "lookups_limit_reached",
     /// Lookups of host names: claims not granted because the client had its share.
-    LookupsShare = "lookups_share_reached",
+    LookupsQuota = "lookups_share_reached",
     /// Host names that waited because all threads that look names up were at work.
     LookupThreadsLimit = "lookup_threads_limit_reached",
     /// Host names that waited because their client had its share of the threads that look names up.
-    LookupThreadsShare = "lookup_threads_share_reached",
+    LookupThreadsQuota = "lookup_threads_share_reached",
     /// Host names that the system was asked for.
     LookupsBegun = "lookups_begun",
     /// Questions for a host name that were answered from what was looked up before, or together with another's.
@@ -499,18 +506,18 @@ counters! {
     StoreFull = "store_full",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
     /// effect, and written when it does, or undone where something was made.
-    ChangesNotKept = "changes_not_kept",
+    ChangesNotStored = "changes_not_kept",
     /// Octets that the store takes on disk.
     StoreDiskBytes = "store_disk_bytes",
     /// Events that are kept on disk now: accepted, and not confirmed by all who should have them.
-    EventsKept = "events_kept",
+    EventsStored = "events_kept",
     /// Octets of those.
-    EventBytesKept = "event_bytes_kept",
+    EventBytesStored = "event_bytes_kept",
     /// Events that were to be kept and were refused: the disk failed, or as much was kept as may be.
-    EventsNotKept = "events_not_kept",
+    EventsNotStored = "events_not_kept",
     /// Events that are kept aside on disk now, each counted for each consumer for which it was undeliverable: `campanile dead ls` shows
     /// them.
-    DeadLettersKept = "dead_letters_kept",
+    DeadLettersStored = "dead_letters_kept",
     /// Those of them that had to go, or could not be kept aside: a channel had `store.dead_letters_max` of them, or
     /// `store.dead_letter_bytes_max` octets, or was destroyed.
     DeadLettersDropped = "dead_letters_dropped",
@@ -536,11 +543,11 @@ counters! {
     /// Analyses: claims not granted because the service's limit was reached.
     AnalysesLimit = "analyses_limit_reached",
     /// Analyses: claims not granted because the client had its share.
-    AnalysesShare = "analyses_share_reached",
+    AnalysesQuota = "analyses_share_reached",
     /// Reconnection callbacks: claims not granted because the service's limit was reached.
     RegistrationsLimit = "registrations_limit_reached",
     /// Reconnection callbacks: claims not granted because the client had its share.
-    RegistrationsShare = "registrations_share_reached",
+    RegistrationsQuota = "registrations_share_reached",
     /// Connections to the HTTP ports that were accepted.
     HttpConnectionsAccepted = "http_connections_accepted",
     /// Of these, those that are open now.
@@ -549,7 +556,7 @@ counters! {
     /// reserve only health is told and something changed, others are closed at once.
     HttpConnectionsLimit = "http_connections_limit_reached",
     /// Connections to the HTTP ports that were closed at once, since their address has its share of `http.connections_max`.
-    HttpConnectionsShare = "http_connections_share_reached",
+    HttpConnectionsQuota = "http_connections_share_reached",
     /// Connections to the HTTP ports on which nothing was being answered, closed for others where `http.connections_max` were open.
     HttpConnectionsGaveWay = "http_connections_gave_way",
     /// Requests over HTTP that were read.
@@ -605,29 +612,29 @@ impl Counter {
     /// Where it is counted that a client was refused something: since the limit of all is reached, or the client's share.
     #[must_use]
     pub const fn of_refusal(spent: Spent) -> Self {
-        let (limit, share) = match spent.resource {
-            Resource::Connections => (Self::ConnectionsLimit, Self::ConnectionsShare),
-            Resource::Outgoing => (Self::OutgoingLimit, Self::OutgoingShare),
-            Resource::IncompleteBytes => (Self::IncompleteBytesLimit, Self::IncompleteBytesShare),
-            Resource::ReplyBytes => (Self::ReplyBytesLimit, Self::ReplyBytesShare),
-            Resource::RequestBytes => (Self::RequestBytesLimit, Self::RequestBytesShare),
-            Resource::KeptBytes => (Self::KeptBytesLimit, Self::KeptBytesShare),
-            Resource::Channels => (Self::ChannelsLimit, Self::ChannelsShare),
-            Resource::Proxies => (Self::ProxiesLimit, Self::ProxiesShare),
-            Resource::EventTypes => (Self::EventTypesLimit, Self::EventTypesShare),
-            Resource::Threads => (Self::ThreadsLimit, Self::ThreadsShare),
-            Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
-            Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
-            Resource::Handshakes => (Self::HandshakesLimit, Self::HandshakesShare),
-            Resource::HttpConnections => (Self::HttpConnectionsLimit, Self::HttpConnectionsShare),
-            Resource::Announced => (Self::AnnouncedLimit, Self::AnnouncedShare),
-            Resource::InputBytes => (Self::InputBytesLimit, Self::InputBytesShare),
-            Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
-            Resource::Registrations => (Self::RegistrationsLimit, Self::RegistrationsShare),
+        let (limit, quota) = match spent.resource {
+            Resource::Connections => (Self::ConnectionsLimit, Self::ConnectionsQuota),
+            Resource::Outgoing => (Self::OutgoingLimit, Self::OutgoingQuota),
+            Resource::IncompleteBytes => (Self::IncompleteBytesLimit, Self::IncompleteBytesQuota),
+            Resource::ReplyBytes => (Self::ReplyBytesLimit, Self::ReplyBytesQuota),
+            Resource::RequestBytes => (Self::RequestBytesLimit, Self::RequestBytesQuota),
+            Resource::RetainedBytes => (Self::RetainedBytesLimit, Self::RetainedBytesQuota),
+            Resource::Channels => (Self::ChannelsLimit, Self::ChannelsQuota),
+            Resource::Proxies => (Self::ProxiesLimit, Self::ProxiesQuota),
+            Resource::EventTypes => (Self::EventTypesLimit, Self::EventTypesQuota),
+            Resource::Threads => (Self::ThreadsLimit, Self::ThreadsQuota),
+            Resource::Lookups => (Self::LookupsLimit, Self::LookupsQuota),
+            Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsQuota),
+            Resource::Handshakes => (Self::HandshakesLimit, Self::HandshakesQuota),
+            Resource::HttpConnections => (Self::HttpConnectionsLimit, Self::HttpConnectionsQuota),
+            Resource::Announced => (Self::AnnouncedLimit, Self::AnnouncedQuota),
+            Resource::InputBytes => (Self::InputBytesLimit, Self::InputBytesQuota),
+            Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesQuota),
+            Resource::Registrations => (Self::RegistrationsLimit, Self::RegistrationsQuota),
         };
         match spent.by {
             SpentBy::All => limit,
-            SpentBy::Client => share,
+            SpentBy::Client => quota,
         }
     }
 }
@@ -646,7 +653,7 @@ impl Counter {
     /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
     #[must_use]
     pub const fn is_maximum(self) -> bool {
-        matches!(self, Self::CycleMax | Self::TurnsWaitingMax)
+        matches!(self, Self::CycleMax | Self::EventsQueuedMax)
     }
 
     /// Whether it is a level, which is 0 again when the thread that had it has ended.
@@ -662,9 +669,9 @@ impl Counter {
                 | Self::TempoAnnounced
                 | Self::TempoTopics
                 | Self::ClientsUnreachable
-                | Self::EventsKept
-                | Self::EventBytesKept
-                | Self::DeadLettersKept
+                | Self::EventsStored
+                | Self::EventBytesStored
+                | Self::DeadLettersStored
                 | Self::OverflowEvents
                 | Self::OverflowBytes
                 | Self::HistoryEvents

@@ -1,7 +1,7 @@
 //! The threads between the main lane and DDS: for each join of a channel to a partition one that reads and one that writes.
 //!
-//! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::doors::dds`]). Joins share nothing but the
-//! participant of their domain: slow readers in DDS have only their own join wait, and [not for ever](::dds::LetGo).
+//! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::protocols::dds`]). Joins share nothing but the
+//! participant of their domain: slow readers in DDS have only their own join wait, and [not for ever](::dds::SuspendedReaders).
 
 mod events;
 mod reading;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use ::dds::{History, Multicast, Naming, Options, Participant, Qos};
 
 use crate::config::{Dds, DdsJoin, DdsMulticast, DdsPreset};
-use crate::doors::dds::ThreadEnds;
+use crate::protocols::dds::ThreadEnds;
 
 /// How long it is waited for something until it is looked whether the service has ended.
 const LOOKS_AFTER: Duration = Duration::from_millis(100);

@@ -18,13 +18,13 @@ use tls::Trouble;
 
 use crate::config::Ends;
 use crate::counters::Block;
-use crate::doors::Tag;
-use crate::lane::io::net::{Bell, Poll, Tcp};
+use crate::lane::io::net::{Poll, Tcp, Waker};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::{Broken, Secure, Stream};
 use crate::lane::io::system::Interest;
-use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
+use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
+use crate::protocols::Tag;
 use crate::time;
 use accounts::{CertifiedName, Charge};
 
@@ -65,27 +65,27 @@ pub(crate) struct Secured {
 
 /// A lane's end.
 pub(crate) struct Link {
-    pub(crate) unsecured: Post<Unsecured>,
+    pub(crate) unsecured: Mailbox<Unsecured>,
     pub(crate) secured: Inbox<Secured>,
 }
 
 /// The thread's end of the same.
-pub(crate) struct Seat {
+pub(crate) struct ThreadEnd {
     unsecured: Inbox<Unsecured>,
-    secured: PatientPost<Secured>,
+    secured: BufferedMailbox<Secured>,
 }
 
 /// How lanes are introduced.
 pub(crate) struct Reception {
-    pub(crate) bell: Arc<Bell>,
-    pub(crate) introductions: Post<Seat>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) introductions: Mailbox<ThreadEnd>,
 }
 
 /// Both ends of a lane's link.
-pub(crate) fn link(bell: &Arc<Bell>, to: &Reception) -> (Link, Seat) {
-    let (to_thread, unsecured) = post_to(&to.bell, HANDSHAKES_MAX);
-    let (to_lane, secured) = post_to(bell, HANDSHAKES_MAX);
-    (Link { unsecured: to_thread, secured }, Seat { unsecured, secured: PatientPost::new(to_lane) })
+pub(crate) fn link(waker: &Arc<Waker>, to: &Reception) -> (Link, ThreadEnd) {
+    let (to_thread, unsecured) = mailbox(&to.waker, HANDSHAKES_MAX);
+    let (to_lane, secured) = mailbox(waker, HANDSHAKES_MAX);
+    (Link { unsecured: to_thread, secured }, ThreadEnd { unsecured, secured: BufferedMailbox::new(to_lane) })
 }
 
 /// One that is under way.
@@ -105,10 +105,10 @@ struct Pending {
 
 /// The thread.
 pub(crate) struct Handshakes {
-    bell: Arc<Bell>,
-    introductions: Inbox<Seat>,
+    waker: Arc<Waker>,
+    introductions: Inbox<ThreadEnd>,
     /// By numbers that are not used again.
-    lanes: Vec<(u64, Seat)>,
+    lanes: Vec<(u64, ThreadEnd)>,
     lanes_begun: u64,
     poll: Poll,
     pending: Slots<Pending>,
@@ -128,16 +128,16 @@ enum Step {
 impl Handshakes {
     /// Makes handshakes with what the ends say at their beginning, each within that time.
     pub(crate) fn new(
-        bell: Arc<Bell>,
-        introductions: Inbox<Seat>,
+        waker: Arc<Waker>,
+        introductions: Inbox<ThreadEnd>,
         ends: Arc<ArcSwap<Ends>>,
         limit: Duration,
         counters: Arc<Block>,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
-        poll.add(&bell, Socket::Bell, Interest::READ)?;
+        poll.add(&waker, Socket::Waker, Interest::READ)?;
         Ok(Self {
-            bell,
+            waker,
             introductions,
             lanes: Vec::new(),
             lanes_begun: 0,
@@ -153,12 +153,13 @@ impl Handshakes {
     /// Runs until all lanes have ended.
     pub(crate) fn run(mut self) {
         loop {
-            let is_behind = self.lanes.iter_mut().fold(false, |behind, (_, seat)| seat.secured.post_waiting() | behind);
+            let is_behind =
+                self.lanes.iter_mut().fold(false, |behind, (_, thread_end)| thread_end.secured.send_waiting() | behind);
             if let Err(error) = self.poll.wait(self.patience(is_behind)) {
                 log::error!("TLS handshakes cannot be made any more: {error}");
                 return;
             }
-            if !self.serve_mail() {
+            if !self.serve_inboxes() {
                 return;
             }
             self.serve_sockets();
@@ -174,22 +175,22 @@ impl Handshakes {
     }
 
     /// Takes what lanes have posted. False when all lanes have ended.
-    fn serve_mail(&mut self) -> bool {
-        self.bell.silence();
+    fn serve_inboxes(&mut self) -> bool {
+        self.waker.clear();
         self.introductions.look();
-        while let Some(seat) = self.introductions.take() {
-            self.lanes.push((self.lanes_begun, seat));
+        while let Some(thread_end) = self.introductions.take() {
+            self.lanes.push((self.lanes_begun, thread_end));
             self.lanes_begun += 1;
         }
         let mut come = Vec::new();
-        for (lane, seat) in &mut self.lanes {
-            seat.unsecured.look();
-            come.extend(core::iter::from_fn(|| seat.unsecured.take()).map(|unsecured| (*lane, unsecured)));
+        for (lane, thread_end) in &mut self.lanes {
+            thread_end.unsecured.look();
+            come.extend(core::iter::from_fn(|| thread_end.unsecured.take()).map(|unsecured| (*lane, unsecured)));
         }
         for (lane, unsecured) in come {
             self.begin(lane, unsecured);
         }
-        self.lanes.retain(|(_, seat)| !seat.unsecured.has_ended());
+        self.lanes.retain(|(_, thread_end)| !thread_end.unsecured.has_ended());
         !(self.lanes.is_empty() && self.introductions.has_ended())
     }
 
@@ -285,7 +286,7 @@ impl Handshakes {
         let Pending { lane, secure, address, whose, .. } = pending;
         let session = secure.session();
         let name = self.reports.note_made(address, session.described(), session.peer_names());
-        self.post(lane, Secured { stream: Ok(Stream::Secure(Box::new(secure))), address, whose, name });
+        self.send(lane, Secured { stream: Ok(Stream::Secure(Box::new(secure))), address, whose, name });
     }
 
     /// Ends one that has failed.
@@ -299,11 +300,11 @@ impl Handshakes {
     fn fail(&mut self, lane: u64, address: SocketAddr, whose: Whose, failure: &HandshakeFailure, is_plain: bool) {
         self.reports.count_failure(failure);
         match &whose {
-            Whose::Client(door, _) if is_plain => self.reports.tell_plain(address, door),
-            Whose::Client(door, _) => self.reports.tell_failure(address, door, failure),
+            Whose::Client(protocol, _) if is_plain => self.reports.tell_plain(address, protocol),
+            Whose::Client(protocol, _) => self.reports.tell_failure(address, protocol, failure),
             // A failed call is logged by its consumer's name.
             Whose::Called(..) => {
-                self.post(lane, Secured { stream: Err(failure.to_string()), address, whose, name: None })
+                self.send(lane, Secured { stream: Err(failure.to_string()), address, whose, name: None })
             }
         }
     }
@@ -331,9 +332,9 @@ impl Handshakes {
         self.reports.note_under_way(self.under_way);
     }
 
-    fn post(&mut self, lane: u64, secured: Secured) {
-        if let Some((_, seat)) = self.lanes.iter_mut().find(|(number, _)| *number == lane) {
-            seat.secured.post(secured);
+    fn send(&mut self, lane: u64, secured: Secured) {
+        if let Some((_, thread_end)) = self.lanes.iter_mut().find(|(number, _)| *number == lane) {
+            thread_end.secured.send(secured);
         }
     }
 }

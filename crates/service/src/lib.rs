@@ -14,19 +14,19 @@
 mod admin;
 pub mod allocations;
 mod announcement;
-mod asked_to_stop;
 mod config;
 mod counters;
 #[cfg(feature = "dds")]
 mod dds;
-mod doors;
 mod handshakes;
 mod lane;
 mod memory;
 mod overflow;
+mod protocols;
 mod published;
 mod random;
 mod resolver;
+mod shutdown_request;
 #[cfg(test)]
 mod simulation;
 mod start;
@@ -39,8 +39,8 @@ pub use admin::operators::Operators;
 pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
-    Answer, ChannelStanding, Command, ConsumerStanding, DeadLetterAct, Declined, Dropped, Figures, HistoryStanding,
-    PastEvent, Query,
+    Answer, ChannelStatus, Command, ConsumerStatus, DeadLetterAct, Declined, Dropped, Figures, HistoryEvent,
+    HistoryStatus, Query,
 };
 pub use config::{
     AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
@@ -49,12 +49,12 @@ pub use config::{
     NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
     Undeclarable, Unfit,
 };
-pub use corba::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
-pub use counters::{Counter, Counters, HttpTally, LaneCounters};
+pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus};
+pub use counters::{Counter, Counters, HttpCounters, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
-pub use overflow::history::kept::KeptPast;
+pub use overflow::history::stored::StoredHistory;
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
-pub use store::kept::{KeptError, KeptEvent, KeptStore};
 pub use store::requests::DeadLetter;
 pub use store::salvage::{Salvaged, SalvagedTable, salvage};
+pub use store::stored::{OfflineStore, OfflineStoreError, StoredEvent};

@@ -6,8 +6,8 @@
 //! meanwhile, where the channels' budgets bound it.
 
 pub(crate) mod history;
+mod history_server;
 mod log;
-mod past;
 mod records;
 mod uncached;
 
@@ -25,17 +25,17 @@ use std::time::Instant;
 use corba::event::UtcClock;
 use engine::{ChannelId, Event, HistoryLimits, OutboxId, ProxyKey, StartFrom, Time};
 
-use self::history::{Histories, Piece};
+use self::history::{Chunk, Histories};
+use self::history_server::{HistoryServer, TRIM_EVERY};
 pub(crate) use self::log::first_of;
 use self::log::{Freed, Log, Read};
-use self::past::{Past, TRIM_EVERY};
 use self::uncached::Desk;
-use crate::admin::values::HistoryStanding;
+use crate::admin::values::HistoryStatus;
 use crate::counters::{Block, Counter};
-use crate::doors::tempo::types::DeclaredTypes;
-use crate::lane::io::net::Bell;
-use crate::lane::links::mail::LaneThread;
-use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
+use crate::lane::io::net::Waker;
+use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
+use crate::lane::links::messages::LaneThread;
+use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::record::Record;
 use crate::{store, time};
 
@@ -48,15 +48,15 @@ const ROOM_IN: Duration = Duration::from_millis(2);
 /// While something is kept it looks so often for more: lanes ring less often than they post.
 const LOOK_IN: Duration = Duration::from_millis(20);
 /// Letters of one lane that may be under way.
-const LETTERS: usize = 4_096;
+const MESSAGES_MAX: usize = 4_096;
 /// Channels of which administration may want to know at a time.
-const QUESTIONS: usize = 256;
+const QUERIES_MAX: usize = 256;
 /// Lanes that may wait to be introduced to the thread before it looks.
 const INTRODUCTIONS: usize = 256;
 /// The folder, in that of the store. Whatever is in it goes at the start.
 const FOLDER: &str = "overflow";
 /// That of channels' past, which stays.
-pub(crate) const PAST: &str = "history";
+pub(crate) const HISTORY_FOLDER: &str = "history";
 
 /// From a lane.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub(crate) enum ToOverflow {
     /// An event to be kept as its channel's past says.
     Remember(Arc<Event>, HistoryLimits),
     /// What is next of a channel's past is to come back for a consumer, about so many octets; and where it begins, if it does.
-    Recall(OutboxId, ProxyKey, Option<StartFrom>, u32),
+    FetchHistory(OutboxId, ProxyKey, Option<StartFrom>, u32),
     /// A channel keeps nothing of its past any more.
     Drop(ChannelId),
 }
@@ -85,7 +85,7 @@ pub(crate) enum FromOverflow {
     /// An event of a channel's past is written.
     Remembered(Arc<Event>),
     /// What is next of its channel's past for a consumer.
-    Recalled(OutboxId, Piece),
+    FetchedHistory(OutboxId, Chunk),
     /// Of a channel less is kept: so many events all have read, and so many octets are free.
     Freed(ChannelId, Freed),
 }
@@ -102,40 +102,40 @@ pub(crate) struct Back {
 
 /// A lane's end of its link.
 pub(crate) struct Link {
-    pub(crate) letters: Post<ToOverflow>,
+    pub(crate) messages: Mailbox<ToOverflow>,
     pub(crate) answers: Inbox<FromOverflow>,
     /// Of the main lane: with which numbers channels' past goes on.
     pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
 }
 
 /// The thread's end.
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     thread: LaneThread,
-    letters: Inbox<ToOverflow>,
-    answers: PatientPost<FromOverflow>,
+    messages: Inbox<ToOverflow>,
+    answers: BufferedMailbox<FromOverflow>,
 }
 
 /// Both ends of a lane's link. The first is the main lane's.
-pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> (Link, Seat) {
-    let (to_thread, letters) = post_to(&to.bell, LETTERS);
-    let (to_lane, answers) = post_to(bell, LETTERS);
-    let seat = Seat { thread, letters, answers: PatientPost::new(to_lane) };
-    (Link { letters: to_thread, answers, histories: core::mem::take(&mut to.histories) }, seat)
+pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -> (Link, Slot) {
+    let (to_thread, messages) = mailbox(&to.waker, MESSAGES_MAX);
+    let (to_lane, answers) = mailbox(waker, MESSAGES_MAX);
+    let slot = Slot { thread, messages, answers: BufferedMailbox::new(to_lane) };
+    (Link { messages: to_thread, answers, histories: core::mem::take(&mut to.histories) }, slot)
 }
 
 /// Answer to administration about a channel's past.
-pub(crate) type Told = (ChannelId, Option<HistoryStanding>);
+pub(crate) type HistoryReply = (ChannelId, Option<HistoryStatus>);
 
 /// Administration's end of its link: it asks what is kept of channels' past.
 pub(crate) struct Inquirer {
-    pub(crate) questions: Post<ChannelId>,
-    pub(crate) told: Inbox<Told>,
+    pub(crate) queries: Mailbox<ChannelId>,
+    pub(crate) reported: Inbox<HistoryReply>,
 }
 
 /// How lanes are introduced.
 pub(crate) struct Reception {
-    pub(crate) bell: Arc<Bell>,
-    pub(crate) introductions: Post<Seat>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) introductions: Mailbox<Slot>,
     /// For the main lane: with which numbers channels' past goes on.
     pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
     thread: JoinHandle<()>,
@@ -144,10 +144,10 @@ pub(crate) struct Reception {
 impl Reception {
     /// Waits until the thread has ended, which it does when the lanes have.
     pub(crate) fn end(self) {
-        let Self { introductions, thread, bell, .. } = self;
+        let Self { introductions, thread, waker, .. } = self;
         drop(introductions);
         // Lanes ring before their links are gone, so the thread needs another ring to see that.
-        bell.ring();
+        waker.notify();
         // One that panicked has said so on standard error already.
         let _ = thread.join();
     }
@@ -167,7 +167,7 @@ pub(crate) struct Options<'o> {
     pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
     /// Administration's.
-    pub(crate) administration: &'o Arc<Bell>,
+    pub(crate) administration: &'o Arc<Waker>,
 }
 
 /// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' past. It ends when no lane can post
@@ -180,42 +180,43 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
         _ => fs::DirBuilder::new().mode(0o700).create(&folder)?,
     }
     let is_there = |channel| channels.contains(&channel);
-    let mut past_desk = Desk::through_cache();
-    let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there, &mut past_desk)?;
-    let bell = Arc::new(Bell::new()?);
-    let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
-    let (asks, questions) = post_to(&bell, QUESTIONS);
-    let (tells, told) = post_to(administration, QUESTIONS);
+    let mut history_desk = Desk::through_cache();
+    let (histories, numbers) =
+        Histories::open(directory.join(HISTORY_FOLDER), history_bytes_max, is_there, &mut history_desk)?;
+    let waker = Arc::new(Waker::new()?);
+    let (introductions, introduced) = mailbox(&waker, INTRODUCTIONS);
+    let (query_mailbox, queries) = mailbox(&waker, QUERIES_MAX);
+    let (reply_mailbox, reported) = mailbox(administration, QUERIES_MAX);
     let keeper = Keeper {
         home: directory.into(),
         folder,
         introductions: introduced,
-        questions,
-        tells: PatientPost::new(tells),
-        seats: Vec::new(),
+        queries,
+        reply_mailbox: BufferedMailbox::new(reply_mailbox),
+        slots: Vec::new(),
         logs: BTreeMap::new(),
-        asked: Vec::new(),
+        requested: Vec::new(),
         fails_to_read: false,
-        past: Past::new(histories, types),
-        past_desk,
+        history_server: HistoryServer::new(histories, types),
+        history_desk,
         desk: Desk::default(),
         origin,
-        bell: Arc::clone(&bell),
+        waker: Arc::clone(&waker),
         again_at: None,
         fails: false,
         counters,
-        kept: Freed::default(),
+        stored: Freed::default(),
     };
     let thread = Builder::new().name("overflow".into()).spawn(move || keeper.run())?;
-    let inquirer = Inquirer { questions: asks, told };
-    Ok((Reception { bell, introductions, histories: numbers, thread }, inquirer))
+    let inquirer = Inquirer { queries: query_mailbox, reported };
+    Ok((Reception { waker, introductions, histories: numbers, thread }, inquirer))
 }
 
 /// A channel on a lane.
 type Place = (u32, ChannelId);
 
 /// What a lane has asked for.
-struct Asked {
+struct ReadRequest {
     thread: u32,
     outbox: OutboxId,
     consumer: ProxyKey,
@@ -230,50 +231,50 @@ struct Keeper {
     /// The store's folder, and in it that of backlogs.
     home: PathBuf,
     folder: PathBuf,
-    introductions: Inbox<Seat>,
+    introductions: Inbox<Slot>,
     /// Of which channels administration wants to know what is kept.
-    questions: Inbox<ChannelId>,
-    tells: PatientPost<Told>,
-    seats: Vec<Seat>,
+    queries: Inbox<ChannelId>,
+    reply_mailbox: BufferedMailbox<HistoryReply>,
+    slots: Vec<Slot>,
     /// With what each may have kept.
     logs: BTreeMap<Place, (Log, u64)>,
     /// What is to come back: it is read when all that was to be kept before has been looked at.
-    asked: Vec<Asked>,
+    requested: Vec<ReadRequest>,
     /// Whether something could not be read.
     fails_to_read: bool,
-    past: Past,
-    past_desk: Desk,
+    history_server: HistoryServer,
+    history_desk: Desk,
     /// For backlogs.
     desk: Desk,
     /// When lanes' clocks began.
     origin: Instant,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     /// When it is tried again after a failure.
     again_at: Option<Instant>,
     fails: bool,
     counters: Arc<Block>,
     /// What is kept now.
-    kept: Freed,
+    stored: Freed,
 }
 
 impl Keeper {
     fn run(mut self) {
         loop {
             self.introductions.look();
-            self.questions.look();
-            self.seats.iter().for_each(|seat| seat.letters.look());
+            self.queries.look();
+            self.slots.iter().for_each(|slot| slot.messages.look());
             let more = self.receive();
             let writes = self.write();
             let reads = self.read();
             self.tell();
             self.free();
-            self.past.trim(&self.clock(), &self.counters);
+            self.history_server.trim(&self.clock(), &self.counters);
             let is_behind = self.answer();
             self.dismiss();
-            if self.seats.is_empty() && self.introductions.has_ended() {
+            if self.slots.is_empty() && self.introductions.has_ended() {
                 self.logs.clear();
                 let clock = self.clock();
-                self.past.finish(&clock, &mut self.past_desk);
+                self.history_server.finish(&clock, &mut self.history_desk);
                 let _ = fs::remove_dir(&self.folder);
                 return;
             }
@@ -281,28 +282,28 @@ impl Keeper {
                 continue;
             }
             let again = self
-                .asked
+                .requested
                 .iter()
-                .filter_map(|asked| asked.again_at)
+                .filter_map(|requested| requested.again_at)
                 .chain(self.again_at)
-                .chain(self.past.again_at())
+                .chain(self.history_server.again_at())
                 .min();
             let again = again.map(|again| again.saturating_duration_since(time::now()));
             let look = (!self.logs.is_empty()).then_some(LOOK_IN);
-            let trim = self.past.wants_trimming().then_some(TRIM_EVERY);
-            self.bell.wait(if is_behind { Some(ROOM_IN) } else { again.into_iter().chain(look).chain(trim).min() });
+            let trim = self.history_server.needs_trimming().then_some(TRIM_EVERY);
+            self.waker.wait(if is_behind { Some(ROOM_IN) } else { again.into_iter().chain(look).chain(trim).min() });
         }
     }
 
     /// Lanes that have ended want nothing any more.
     fn dismiss(&mut self) {
-        let Self { seats, logs, kept, asked, .. } = self;
-        for ended in seats.extract_if(.., |seat| seat.letters.has_ended()) {
-            asked.retain(|asked| asked.thread != ended.thread.0);
+        let Self { slots, logs, stored, requested, .. } = self;
+        for ended in slots.extract_if(.., |slot| slot.messages.has_ended()) {
+            requested.retain(|requested| requested.thread != ended.thread.0);
             logs.retain(|(thread, _), (log, _)| {
                 let stays = *thread != ended.thread.0;
                 if !stays {
-                    kept.remove(log.kept());
+                    stored.remove(log.stored());
                 }
                 stays
             });
@@ -311,48 +312,48 @@ impl Keeper {
 
     /// Takes in what lanes have posted. True if there may be more.
     fn receive(&mut self) -> bool {
-        while let Some(seat) = self.introductions.take() {
-            self.seats.push(seat);
+        while let Some(slot) = self.introductions.take() {
+            self.slots.push(slot);
         }
         let mut more = false;
         let clock = self.clock();
-        for seat in &mut self.seats {
-            let thread = seat.thread.0;
-            for _ in 0..LETTERS {
-                let Some(letter) = seat.letters.take() else { break };
-                match letter {
+        for slot in &mut self.slots {
+            let thread = slot.thread.0;
+            for _ in 0..MESSAGES_MAX {
+                let Some(message) = slot.messages.take() else { break };
+                match message {
                     ToOverflow::Keep(event, budget_bytes) => {
                         let channel = event.source.channel;
                         let name = || self.folder.join(format!("lane-{thread}-channel-{}", channel.0));
                         let place = self.logs.entry((thread, channel));
                         let (log, budget) = place.or_insert_with(|| (Log::new(name()), budget_bytes));
                         *budget = budget_bytes;
-                        self.kept.events += 1;
-                        self.kept.bytes += event.kept_bytes();
+                        self.stored.events += 1;
+                        self.stored.bytes += event.stored_bytes();
                         log.push(event);
                     }
                     ToOverflow::Fetch(outbox, consumer, bytes) => {
-                        self.asked.push(Asked { thread, outbox, consumer, bytes, tries: 0, again_at: None });
+                        self.requested.push(ReadRequest { thread, outbox, consumer, bytes, tries: 0, again_at: None });
                     }
                     ToOverflow::Forget(consumer) => {
-                        self.asked.retain(|asked| asked.thread != thread || asked.consumer != consumer);
+                        self.requested.retain(|requested| requested.thread != thread || requested.consumer != consumer);
                         if let Some((log, _)) = self.logs.get_mut(&(thread, consumer.channel)) {
                             log.forget(consumer.proxy);
                         }
-                        self.past.forget(thread, consumer);
+                        self.history_server.forget(thread, consumer);
                     }
-                    ToOverflow::Remember(event, limits) => self.past.remember(thread, event, limits),
-                    ToOverflow::Recall(outbox, consumer, start, bytes) => {
-                        let asked = Asked { thread, outbox, consumer, bytes, tries: 0, again_at: None };
-                        self.past.ask(asked, start, &clock);
+                    ToOverflow::Remember(event, limits) => self.history_server.remember(thread, event, limits),
+                    ToOverflow::FetchHistory(outbox, consumer, start, bytes) => {
+                        let requested = ReadRequest { thread, outbox, consumer, bytes, tries: 0, again_at: None };
+                        self.history_server.ask(requested, start, &clock);
                     }
                     ToOverflow::Drop(channel) => {
-                        let dropped = self.past.drop_channel(channel).into_iter();
-                        seat.answers.post_all(dropped.map(FromOverflow::Remembered));
+                        let dropped = self.history_server.drop_channel(channel).into_iter();
+                        slot.answers.send_all(dropped.map(FromOverflow::Remembered));
                     }
                 }
             }
-            more |= seat.letters.waiting() > 0;
+            more |= slot.messages.waiting() > 0;
         }
         more
     }
@@ -363,22 +364,22 @@ impl Keeper {
             return false;
         }
         let clock = self.clock();
-        let Self { logs, seats, again_at, past, past_desk, counters, desk, .. } = self;
+        let Self { logs, slots, again_at, history_server, history_desk, counters, desk, .. } = self;
         let mut failure = None;
         for ((thread, _), (log, budget_bytes)) in logs.iter_mut().filter(|(_, (log, _))| log.is_pending()) {
             match log.write(*budget_bytes, encode, desk) {
                 Ok(written) => {
-                    if let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == *thread) {
-                        seat.answers.post_all(written.into_iter().map(FromOverflow::Written));
+                    if let Some(slot) = slots.iter_mut().find(|slot| slot.thread.0 == *thread) {
+                        slot.answers.send_all(written.into_iter().map(FromOverflow::Written));
                     }
                 }
                 Err(error) => failure = Some(error),
             }
         }
-        let (remembered, of_past) = past.write(&clock, counters, past_desk);
-        failure = failure.or(of_past);
-        if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
-            seat.answers.post_all(remembered.into_iter().map(FromOverflow::Remembered));
+        let (remembered, of_history) = history_server.write(&clock, counters, history_desk);
+        failure = failure.or(of_history);
+        if let Some(slot) = slots.iter_mut().find(|slot| Some(slot.thread.0) == history_server.thread) {
+            slot.answers.send_all(remembered.into_iter().map(FromOverflow::Remembered));
         }
         *again_at = failure.as_ref().map(|_| time::now() + AGAIN_IN);
         if let Some(error) = failure {
@@ -396,14 +397,14 @@ impl Keeper {
         if core::mem::take(&mut self.fails) {
             ::log::warn!("overflow: it can be written to again, and nothing was lost");
         }
-        self.logs.values().any(|(log, _)| log.is_pending()) || self.past.is_pending()
+        self.logs.values().any(|(log, _)| log.is_pending()) || self.history_server.is_pending()
     }
 
     /// Makes removed folders anew, but only beside the store's own file: where its disk was unmounted, there may be an empty folder of the
     /// same name, in which nothing would be found again.
     fn make_folders(&self) {
         if store::is_in(&self.home) {
-            for folder in [FOLDER, PAST] {
+            for folder in [FOLDER, HISTORY_FOLDER] {
                 // One that is there is left as it is; of one that cannot be made the next attempt tells.
                 let _ = fs::DirBuilder::new().mode(0o700).create(self.home.join(folder));
             }
@@ -413,11 +414,11 @@ impl Keeper {
     /// Reads what is to come back. True if there is more.
     fn read(&mut self) -> bool {
         let clock = self.clock();
-        let Self { asked, seats, logs, past, past_desk, desk, .. } = self;
+        let Self { requested, slots, logs, history_server, history_desk, desk, .. } = self;
         let (mut failure, mut is_read) = (None, false);
         let mut later = Vec::new();
-        for asking in asked.extract_if(.., |asked| asked.is_due()) {
-            let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == asking.thread) else { continue };
+        for asking in requested.extract_if(.., |requested| requested.is_due()) {
+            let Some(slot) = slots.iter_mut().find(|slot| slot.thread.0 == asking.thread) else { continue };
             let (consumer, gives_up) = (asking.consumer, asking.tries >= READ_TRIES);
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
             let log = logs.get_mut(&(asking.thread, consumer.channel));
@@ -435,15 +436,15 @@ impl Keeper {
                 later.push(asking.again());
                 continue;
             }
-            seat.answers.post(FromOverflow::Back(Back { outbox: asking.outbox, records, lost }));
+            slot.answers.send(FromOverflow::Back(Back { outbox: asking.outbox, records, lost }));
         }
-        asked.extend(later);
-        let (recalled, more, of_past) = past.read(&clock, past_desk);
-        is_read |= !recalled.is_empty();
-        if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
-            seat.answers.post_all(recalled);
+        requested.extend(later);
+        let (fetched, more, of_history) = history_server.read(&clock, history_desk);
+        is_read |= !fetched.is_empty();
+        if let Some(slot) = slots.iter_mut().find(|slot| Some(slot.thread.0) == history_server.thread) {
+            slot.answers.send_all(fetched);
         }
-        self.note_read(failure.or(of_past), is_read);
+        self.note_read(failure.or(of_history), is_read);
         more
     }
 
@@ -470,39 +471,39 @@ impl Keeper {
     /// Reports to lanes what their logs no longer have: what all consumers have read and, while nothing can be written, what no consumer is
     /// yet to read.
     fn free(&mut self) {
-        let Self { logs, seats, kept, again_at, .. } = self;
+        let Self { logs, slots, stored, again_at, .. } = self;
         logs.retain(|(thread, channel), (log, _)| {
-            let unwanted = if again_at.is_some() { log.let_go() } else { Vec::new() };
+            let unwanted = if again_at.is_some() { log.release() } else { Vec::new() };
             let mut freed = log.free();
-            freed.bytes += unwanted.iter().map(|event| event.kept_bytes()).sum::<u64>();
+            freed.bytes += unwanted.iter().map(|event| event.stored_bytes()).sum::<u64>();
             if freed != Freed::default() {
-                kept.remove(freed);
-                if let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == *thread) {
-                    seat.answers.post_all(unwanted.into_iter().map(FromOverflow::Written));
-                    seat.answers.post(FromOverflow::Freed(*channel, freed));
+                stored.remove(freed);
+                if let Some(slot) = slots.iter_mut().find(|slot| slot.thread.0 == *thread) {
+                    slot.answers.send_all(unwanted.into_iter().map(FromOverflow::Written));
+                    slot.answers.send(FromOverflow::Freed(*channel, freed));
                 }
             }
             !log.is_over()
         });
-        self.counters.set(Counter::OverflowEvents, self.kept.events);
-        self.counters.set(Counter::OverflowBytes, self.kept.bytes);
+        self.counters.set(Counter::OverflowEvents, self.stored.events);
+        self.counters.set(Counter::OverflowBytes, self.stored.bytes);
     }
 
     /// Tells administration what is kept of channels' past.
     fn tell(&mut self) {
         let now = self.clock().utc;
-        for _ in 0..QUESTIONS {
-            let Some(channel) = self.questions.take() else { return };
-            let standing = self.past.standing(channel, now, &mut self.past_desk);
-            self.tells.post((channel, standing));
+        for _ in 0..QUERIES_MAX {
+            let Some(channel) = self.queries.take() else { return };
+            let status = self.history_server.status(channel, now, &mut self.history_desk);
+            self.reply_mailbox.send((channel, status));
         }
     }
 
     /// Posts the answers for which there was no room. True if there is none for some yet.
     fn answer(&mut self) -> bool {
-        let of_seats =
-            self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count();
-        self.tells.post_waiting() || of_seats > 0
+        let of_slots =
+            self.slots.iter_mut().map(|slot| slot.answers.send_waiting()).filter(|is_behind| *is_behind).count();
+        self.reply_mailbox.send_waiting() || of_slots > 0
     }
 }
 

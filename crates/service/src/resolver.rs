@@ -16,10 +16,10 @@ use std::thread::Builder;
 use self::hosts::Hosts;
 use self::names::{Names, Waiter};
 use crate::counters::{Block, Counter};
-use crate::lane::io::net::Bell;
+use crate::lane::io::net::Waker;
 use crate::lane::io::slots::Token;
-use crate::lane::links::mail::{Lookup, Resolved};
-use crate::lane::links::post::{Inbox, Post};
+use crate::lane::links::mailbox::{Inbox, Mailbox};
+use crate::lane::links::messages::{Lookup, Resolved};
 use crate::lane::reports::printable;
 use crate::time;
 
@@ -40,7 +40,7 @@ pub(crate) type LookUp = dyn Fn(&str) -> Found + Send + Sync;
 /// A lane's questions and the way back.
 pub(crate) struct Asking {
     pub(crate) lookups: Inbox<Lookup>,
-    pub(crate) answers: Post<Resolved>,
+    pub(crate) answers: Mailbox<Resolved>,
 }
 
 /// The addresses of a host that are known without a lookup: it is an address itself, or this host (RFC 6761, 6.3).
@@ -74,7 +74,7 @@ struct Asker {
 
 /// The thread that keeps the books.
 pub(crate) struct Resolver {
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     introductions: Inbox<Asking>,
     /// By numbers that are not used again.
     lanes: Vec<(u64, Asking)>,
@@ -90,14 +90,14 @@ pub(crate) struct Resolver {
 impl Resolver {
     /// Serves lanes that register by introductions, which ring the bell as their questions do.
     pub(crate) fn new(
-        bell: Arc<Bell>,
+        waker: Arc<Waker>,
         introductions: Inbox<Asking>,
         look_up: Arc<LookUp>,
         counters: Arc<Block>,
     ) -> Self {
         let (finders, found) = channel();
         Self {
-            bell,
+            waker,
             introductions,
             lanes: Vec::new(),
             lanes_begun: 0,
@@ -124,7 +124,7 @@ impl Resolver {
             }
             // Whatever comes after it was looked for rings.
             if !(self.hear() | self.take_answers() | self.begin()) {
-                self.bell.wait(None);
+                self.waker.wait(None);
             }
         }
     }
@@ -181,12 +181,12 @@ impl Resolver {
             any = true;
             self.counters.add(Counter::LookupsBegun, 1);
             let (name, look_up) = (Arc::clone(&host), Arc::clone(&self.look_up));
-            let (finders, bell) = (self.finders.clone(), Arc::clone(&self.bell));
+            let (finders, waker) = (self.finders.clone(), Arc::clone(&self.waker));
             let begun = Builder::new().name("look-up".into()).spawn(move || {
                 let found = look_up(&name);
                 // If there is no receiver, the service has ended.
                 let _ = finders.send((name, found));
-                bell.ring();
+                waker.notify();
             });
             if let Err(error) = begun {
                 let _ = self.finders.send((host, Err(format!("cannot be looked up: {error}"))));
@@ -205,7 +205,7 @@ impl Resolver {
             Err(why) => Err(format!("the host name {} {why}", printable(host))),
         };
         // A lane that has no room for it has not looked for a long time; it takes the connection for one that cannot be made.
-        let _ = lane.answers.post(Resolved { connection: asker.connection, addresses });
+        let _ = lane.answers.send(Resolved { connection: asker.connection, addresses });
     }
 }
 

@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use rustix::process::Pid;
 
-use crate::lane::links::post::Inbox;
+use crate::lane::links::mailbox::Inbox;
 use crate::lane::run::{Worker, WorkerOptions};
 use crate::resolver::Asking;
 
@@ -43,7 +43,7 @@ thread_local! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Break {
     /// A push is not answered.
-    OwedAnswer,
+    MissingAnswer,
     /// A push is answered as if it were another.
     WrongAnswer,
     /// Events that were under way on a connection that is lost are not put back.
@@ -55,7 +55,7 @@ pub(crate) enum Break {
     /// A thread is posted to, and not woken.
     MissedWakeUp,
     /// A client that is gone is still charged for its connection.
-    KeptCharge,
+    LeakedCharge,
     /// A filter does not find a field that is there.
     LostField,
     /// A filter finds another value in a field than is there.
@@ -67,7 +67,7 @@ pub(crate) enum Break {
     /// An event's line is not written, and it counts as delivered.
     LostLine,
     /// A client's request in JSON is not answered.
-    OwedLine,
+    MissingLine,
     /// A message of Tempo is discarded, and not counted.
     LostMessage,
     /// A message of Tempo that is late, or came before, is handed on.
@@ -75,30 +75,30 @@ pub(crate) enum Break {
     /// A connection of Tempo that waits for room in its topic's input is not read when there is some.
     ForgottenWait,
     /// A message of Tempo is still charged for when it has had its topic's turn.
-    KeptRoom,
+    LeakedRoom,
     /// A subscriber that waits for room on the socket for datagrams is not woken when there is some.
     ForgottenRoom,
 }
 
 impl Break {
     pub(crate) const ALL: [Self; 18] = [
-        Self::OwedAnswer,
+        Self::MissingAnswer,
         Self::WrongAnswer,
         Self::ForgottenEvents,
         Self::SecondDelivery,
         Self::LostRest,
         Self::MissedWakeUp,
-        Self::KeptCharge,
+        Self::LeakedCharge,
         Self::LostField,
         Self::WrongField,
         Self::ForgottenPull,
         Self::PulledAgain,
         Self::LostLine,
-        Self::OwedLine,
+        Self::MissingLine,
         Self::LostMessage,
         Self::LateMessage,
         Self::ForgottenWait,
-        Self::KeptRoom,
+        Self::LeakedRoom,
         Self::ForgottenRoom,
     ];
 }

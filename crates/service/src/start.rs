@@ -19,7 +19,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{ChannelLimits, HierarchyLimits, LaneChange, Reliability, SettingsPatch, SharedRoom};
+use engine::{ChannelLimits, HierarchyLimits, LaneChange, MemoryPool, Reliability, SettingsPatch};
 use giop::cdr::CharSet;
 use giop::framing;
 use giop::ior::SecureTransport;
@@ -35,38 +35,38 @@ use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::Undone;
+use crate::admin::fair_queue::FairQueue;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
-use crate::admin::keeping::Keeping;
 use crate::admin::misses::Misses;
 use crate::admin::operators::Known;
+use crate::admin::persistence::Persistence;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::run::{Administration, Ending, Log, Withheld};
-use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
-use crate::asked_to_stop::AskedToStop;
 use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, NarrowCodeSet, Tls};
 use crate::counters::{Block, Counter, Counters};
-use crate::doors::giop::outgoing::Calls;
-use crate::doors::giop::outside_naming::OutsideNaming;
-use crate::doors::tempo::types::DeclaredTypes;
-use crate::doors::{self, Listeners, Objects};
 use crate::handshakes::{self, Handshakes};
-use crate::lane::io::net::{self, Bell, Datagrams};
+use crate::lane::io::net::{self, Datagrams, Waker};
 use crate::lane::io::unfinished::Reserve;
-use crate::lane::links::mail::ToAdministration;
-use crate::lane::links::post::{Post, post_to};
-use crate::lane::links::roster::{Roster, RosterOptions};
+use crate::lane::links::lane_registry::{LaneRegistry, LaneRegistryOptions};
+use crate::lane::links::mailbox::{Mailbox, mailbox};
+use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
+use crate::protocols::giop::outgoing::Calls;
+use crate::protocols::giop::outside_naming::OutsideNaming;
+use crate::protocols::tempo::types::DeclaredTypes;
+use crate::protocols::{self, Listeners, Objects};
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
+use crate::shutdown_request::ShutdownRequest;
 use crate::time;
 use access::{OutgoingPolicy, Tokens};
 use accounts::{Accounts, Resource};
 use corba::naming::NamingLimits;
-use corba::{Door, DoorSettings};
+use corba::{Protocol, ProtocolSettings};
 
 /// Sockets that listen already.
 #[derive(Debug, Default)]
@@ -92,15 +92,15 @@ pub struct Service {
     secure: Option<SecureTransport>,
     reference: String,
     counters: Counters,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     announcement: Arc<Announcement>,
     /// For what the program asks, and for the thread that stops the service.
-    pub(crate) administration: Arc<Mutex<Post<ToAdministration>>>,
+    pub(crate) administration: Arc<Mutex<Mailbox<ToAdministration>>>,
     administration_thread: Option<JoinHandle<Undone>>,
     /// Ends when the lanes have.
     _dds: dds::Threads,
     stopper: Stopper,
-    asked_to_stop: Arc<AskedToStop>,
+    shutdown_request: Arc<ShutdownRequest>,
     pub(crate) known: Known,
 }
 
@@ -120,14 +120,14 @@ impl TlsServer {
 #[derive(Debug, Clone)]
 pub struct Stopper {
     hurry: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 impl Stopper {
     /// Ends it. What is left to deliver is lost, and counted and logged.
     pub fn stop_now(&self) {
         self.hurry.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.waker.notify();
     }
 }
 
@@ -169,11 +169,11 @@ impl Service {
         }
         config.read_tokens()?;
         let place = Place { host: &host, port, secure: None };
-        let mut door = Door::new(door_settings(config, memory, place, false));
+        let mut protocol = Protocol::new(protocol_settings(config, memory, place, false));
         let accounts = Accounts::new(ceilings(config, memory, connections_max));
         let policy = Arc::new(config.outgoing_policy()?);
-        guard(&mut door, config, &accounts, &policy, &mut Vec::new())?;
-        furnish(&mut door, config, &accounts, None).map(|_| ())
+        guard(&mut protocol, config, &accounts, &policy, &mut Vec::new())?;
+        furnish(&mut protocol, config, &accounts, None).map(|_| ())
     }
 
     /// The same on sockets that another process has opened, and keeps open when the service ends: clients that connect before it begins
@@ -188,14 +188,14 @@ impl Service {
         let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
         let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
         let mut ports = Ports::default();
-        let (giop, tls) = open_doors(&config, sockets.giop, &mut ports)?;
-        let tls_addresses = [0, 1, 2].map(|door: usize| tls.get(door)?.as_ref().map(|(_, address)| *address));
+        let (giop, tls) = bind_corba_ports(&config, sockets.giop, &mut ports)?;
+        let tls_addresses = [0, 1, 2].map(|protocol: usize| tls.get(protocol)?.as_ref().map(|(_, address)| *address));
         let first = giop.as_ref().or(tls.first().and_then(Option::as_ref));
         let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
             return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
         let group = config.tempo_group()?;
-        let (json, tempo) = open_guests_doors(&config, (sockets.json, sockets.tempo), group, &mut ports)?;
+        let (json, tempo) = bind_other_ports(&config, (sockets.json, sockets.tempo), group, &mut ports)?;
         let (host, port) = config.advertised(address)?;
         let secure =
             tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
@@ -220,12 +220,14 @@ impl Service {
             Listeners { giop, json, tempo, tempo_datagrams, tempo_group, dds: Vec::new(), tls, outlive, own };
         let place = Place { host: &host, port, secure };
         let assembled = assemble(&config, (listeners, ports), place, ends.as_ref(), connections_max)?;
-        let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
+        let Assembled { administrator, administration, reference, counters, mut warnings, announcement, .. } =
+            assembled;
         let Assembled { is_outside, store_directory, known, dds, .. } = assembled;
-        remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
-        remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
-        let asked_to_stop = Arc::clone(&administrator.ending.asked);
-        let stopper = Stopper { hurry: Arc::clone(&administrator.ending.hurry), bell: Arc::clone(&administrator.bell) };
+        warnings.extend(json_address.and_then(|address| open_port_warning("json.listen", address)));
+        warnings.extend(tempo_address.and_then(|address| open_port_warning("tempo.listen", address)));
+        let shutdown_request = Arc::clone(&administrator.ending.shutdown_request);
+        let stopper =
+            Stopper { hurry: Arc::clone(&administrator.ending.hurry), waker: Arc::clone(&administrator.waker) };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
             address,
@@ -238,13 +240,13 @@ impl Service {
             secure,
             reference,
             counters,
-            remarks,
+            warnings,
             announcement,
             administration: Arc::new(Mutex::new(administration)),
             administration_thread: None,
             _dds: dds,
             stopper,
-            asked_to_stop,
+            shutdown_request,
             known,
         };
         service.administration_thread = Some(begin(administrator)?);
@@ -269,11 +271,11 @@ fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
 pub(crate) struct Assembled {
     pub(crate) administrator: Administration,
     /// For what the service itself wants of it.
-    pub(crate) administration: Post<ToAdministration>,
+    pub(crate) administration: Mailbox<ToAdministration>,
     /// Of the factory.
     reference: String,
     pub(crate) counters: Counters,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     announcement: Arc<Announcement>,
     /// An outside naming service occasions the announcement.
     is_outside: bool,
@@ -316,31 +318,31 @@ fn assemble(
     connections_max: ConnectionsMax,
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
-    let (found, mut remarks) = find_store(config)?;
+    let (found, mut warnings) = find_store(config)?;
     let store_directory = found.as_ref().map(|found| found.directory.clone());
-    let mut door = Door::new(door_settings(config, memory, place, found.is_some()));
-    door.handle_utc(time::utc());
+    let mut protocol = Protocol::new(protocol_settings(config, memory, place, found.is_some()));
+    protocol.handle_utc(time::utc());
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
-    guard(&mut door, config, &accounts, &policy, &mut remarks)?;
+    guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
-    let kept = furnish(&mut door, config, &accounts, found)?;
-    let (dds, seats) = dds::join(config, &door)?;
-    listeners.dds = seats;
+    let opened = furnish(&mut protocol, config, &accounts, found)?;
+    let (dds, slots) = dds::join(config, &protocol)?;
+    listeners.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
-    let (factory, outside_naming) = (door.factory_reference(), outside_naming(config, &announcement)?);
+    let (factory, outside_naming) = (protocol.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
-    let Some(published) = door.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
+    let Some(published) = protocol.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
     let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
 
     let counters = Counters::new(config.lanes.threads_max.into());
-    let bell = Arc::new(Bell::new()?);
-    let (administration, orders) = post_to(&bell, program::LETTERS);
+    let waker = Arc::new(Waker::new()?);
+    let (administration, orders) = mailbox(&waker, program::MESSAGES_MAX);
     let origin = time::now();
-    remarks.extend(remarks_on_memory(config));
+    warnings.extend(memory_warnings(config));
     let types = Arc::new(config.tempo_types()?);
-    let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
-    let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
+    let start = |(opened, directory)| start_keepers(opened, directory, (config, &types), (&waker, &counters), origin);
+    let (store, keepers) = opened.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
     let known = Known { accounts: Arc::clone(&accounts), tokens, published: Arc::clone(&published) };
     let guarding = (policy, Arc::clone(&known.tokens));
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
@@ -349,23 +351,23 @@ fn assemble(
     let histories = HistoryInquiry::new(keepers.inquirer.take());
     let dead_letters = DeadLetterInquiry::new(keepers.store.as_mut().and_then(|store| store.desk.take()));
     ports.open()?;
-    let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers)?;
+    let mut lanes = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
     let threads_max = config.lanes.threads_max.into();
-    remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
-    remarks.extend(roster.remarks());
+    warnings.extend(start_lanes(&mut protocol, &mut lanes, &published, &counters.of_administration(), threads_max));
+    warnings.extend(lanes.warnings());
     let administrator = Administration {
-        objects: Objects::new(door, outside_naming),
+        objects: Objects::new(protocol, outside_naming),
         publishing: Publishing::new(published),
-        roster,
-        requests: Turns::default(),
-        analyses: Analyses::new(&bell),
+        lane_registry: lanes,
+        requests: FairQueue::default(),
+        analyses: Analyses::new(&waker),
         orders,
-        bell,
+        waker,
         counters: counters.of_administration(),
         registry: counters.clone(),
         answers: Withheld::default(),
         misses: Misses::default(),
-        keeping: Keeping::new(store, Duration::from_millis(config.store.answer_within_ms.into())),
+        persistence: Persistence::new(store, Duration::from_millis(config.store.answer_within_ms.into())),
         inquiry: Inquiry::default(),
         histories,
         dead_letters,
@@ -379,7 +381,7 @@ fn assemble(
         administration,
         reference: factory.to_string(),
         counters,
-        remarks,
+        warnings,
         announcement,
         is_outside,
         store_directory,
@@ -391,37 +393,37 @@ fn assemble(
 /// Starts the lanes that routing names from the start, before anything can be handed over to them: so many of them at most, since what was
 /// restored may be of a service that could have more. Says a line if they are not all.
 fn start_lanes(
-    door: &mut Door,
-    roster: &mut Roster,
+    protocol: &mut Protocol,
+    lane_registry: &mut LaneRegistry,
     published: &ArcSwap<Published>,
     counters: &Block,
     threads_max: u32,
 ) -> Option<String> {
     let (mut started, mut beyond) = (0, 0);
-    while let Some(change) = door.poll_lane() {
+    while let Some(change) = protocol.poll_lane() {
         let LaneChange::Started(info) = change else { continue };
         if started == threads_max {
             beyond += 1;
-        } else if let Err(error) = roster.start(&info) {
+        } else if let Err(error) = lane_registry.start(&info) {
             log::error!("lane {} cannot be started: {error}; the main lane serves what is its", info.id.0);
         } else {
             started += 1;
             continue;
         }
-        door.lane_unavailable(info.id);
+        protocol.lane_unavailable(info.id);
         counters.add(Counter::LanesRefused, 1);
     }
-    if let Some(again) = door.publish() {
+    if let Some(again) = protocol.publish() {
         published.store(Arc::new(Published::from(again)));
     }
-    roster.open();
+    lane_registry.open();
     (beyond > 0).then(|| {
-        let remark = format!(
+        let warning = format!(
             "lanes.threads_max = {threads_max}: pools that were configured before have {beyond} threads more, and the main lane serves \
              what is theirs"
         );
-        log::warn!("{remark}");
-        remark
+        log::warn!("{warning}");
+        warning
     })
 }
 
@@ -438,41 +440,41 @@ pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAd
 const INTRODUCTIONS: usize = 256;
 
 /// Starts the resolver and the main lane.
-fn roster(
+fn lane_registry(
     (config, handshakes): (&Config, Option<handshakes::Reception>),
     common: Common,
     counters: &Counters,
-    bell: &Arc<Bell>,
+    waker: &Arc<Waker>,
     listeners: Listeners,
     Keepers { store, overflow, .. }: Keepers,
-) -> io::Result<Roster> {
-    let (resolver_bell, resolver) = start_resolver(counters)?;
-    let options = RosterOptions {
+) -> io::Result<LaneRegistry> {
+    let (resolver_waker, resolver) = start_resolver(counters)?;
+    let options = LaneRegistryOptions {
         common,
         lanes: config.lanes.clone(),
         administration_queue: config.limits.administration_queue as usize,
         registry: counters.clone(),
-        bell: Arc::clone(bell),
-        resolver_bell,
+        waker: Arc::clone(waker),
+        resolver_waker,
         resolver,
         store,
         handshakes,
         overflow,
     };
-    Roster::new(options, listeners)
+    LaneRegistry::new(options, listeners)
 }
 
 /// Starts the resolver, to which lanes are introduced. Its end is not waited for, since a look-up can take a minute; it ends when the lanes
 /// have.
-fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> {
-    let bell = Arc::new(Bell::new()?);
-    let (post, introductions) = post_to(&bell, INTRODUCTIONS);
+fn start_resolver(counters: &Counters) -> io::Result<(Arc<Waker>, Mailbox<Asking>)> {
+    let waker = Arc::new(Waker::new()?);
+    let (mailbox, introductions) = mailbox(&waker, INTRODUCTIONS);
     #[cfg(test)]
-    let Some(introductions) = crate::simulation::take_resolver(introductions) else { return Ok((bell, post)) };
+    let Some(introductions) = crate::simulation::take_resolver(introductions) else { return Ok((waker, mailbox)) };
     let resolver =
-        Resolver::new(Arc::clone(&bell), introductions, Arc::new(resolver::by_system), counters.of_resolver());
+        Resolver::new(Arc::clone(&waker), introductions, Arc::new(resolver::by_system), counters.of_resolver());
     Builder::new().name("resolver".into()).spawn(move || resolver.run())?;
-    Ok((bell, post))
+    Ok((waker, mailbox))
 }
 
 /// Starts the thread that makes TLS handshakes, to which lanes are introduced. It ends when the lanes have, and is not waited for.
@@ -481,10 +483,10 @@ fn start_handshakes(
     ends: &Arc<ArcSwap<Ends>>,
     counters: &Counters,
 ) -> io::Result<handshakes::Reception> {
-    let bell = Arc::new(Bell::new()?);
-    let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+    let waker = Arc::new(Waker::new()?);
+    let (introductions, introduced) = mailbox(&waker, INTRODUCTIONS);
     let limit = Duration::from_millis(config.tls.handshake_ms.into());
-    let (for_thread, ends, counters) = (Arc::clone(&bell), Arc::clone(ends), counters.of_handshakes());
+    let (for_thread, ends, counters) = (Arc::clone(&waker), Arc::clone(ends), counters.of_handshakes());
     Builder::new().name("handshakes".into()).spawn(move || {
         scheduling::give_way(scheduling::BEHIND_LANES);
         // A poll is made by the thread that has it.
@@ -493,7 +495,7 @@ fn start_handshakes(
             Err(error) => log::error!("TLS handshakes cannot be made: {error}"),
         }
     })?;
-    Ok(handshakes::Reception { bell, introductions })
+    Ok(handshakes::Reception { waker, introductions })
 }
 
 /// A socket that listens, and on which address.
@@ -502,7 +504,7 @@ type Bound = (TcpListener, SocketAddr);
 type BoundTwice = (Bound, UdpSocket);
 
 /// Takes the ports for CORBA clients in the clear, unless nothing is, and with TLS by door. `given` is a socket that is open already.
-fn open_doors(
+fn bind_corba_ports(
     config: &Config,
     given: Option<TcpListener>,
     ports: &mut Ports,
@@ -524,7 +526,7 @@ fn open_doors(
 }
 
 /// Takes the ports for lines of JSON and for Tempo, where there are to be such. `json` and `tempo` are sockets that are open already.
-fn open_guests_doors(
+fn bind_other_ports(
     config: &Config,
     (json, tempo): (Option<TcpListener>, Option<(TcpListener, UdpSocket)>),
     group: Option<SocketAddr>,
@@ -554,30 +556,30 @@ fn taken_over(listener: TcpListener) -> Result<(TcpListener, SocketAddr), StartE
 }
 
 /// Makes the warning for a port without security that other hosts can reach. Such ports are meant for programs of this host.
-fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
-    let remark = format!(
+fn open_port_warning(setting: &str, address: SocketAddr) -> Option<String> {
+    let warning = format!(
         "{setting}: whoever can reach {address} can publish and read events there; nothing is encrypted, and nobody is asked who \
          it is"
     );
     (!address.ip().is_loopback()).then(|| {
-        log::warn!("{remark}");
-        remark
+        log::warn!("{warning}");
+        warning
     })
 }
 
-/// Gives the door the access rules and the addresses not to be called; adds what is odd about them to `remarks`.
+/// Gives the door the access rules and the addresses not to be called; adds what is odd about them to `warnings`.
 fn guard(
-    door: &mut Door,
+    protocol: &mut Protocol,
     config: &Config,
     accounts: &Arc<Accounts>,
     policy: &Arc<OutgoingPolicy>,
-    remarks: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<(), StartError> {
-    door.set_access(config.access_rules()?, accounts);
-    door.set_outgoing(Arc::clone(policy), net::is_here);
-    for remark in config.access_remarks() {
-        log::warn!("{remark}");
-        remarks.push(remark);
+    protocol.set_access(config.access_rules()?, accounts);
+    protocol.set_outgoing(Arc::clone(policy), net::is_here);
+    for warning in config.access_warnings() {
+        log::warn!("{warning}");
+        warnings.push(warning);
     }
     Ok(())
 }
@@ -596,8 +598,8 @@ fn common(
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
     Common {
         published: Arc::clone(published),
-        doors: doors::Settings {
-            giop: doors::giop::Settings {
+        protocols: protocols::Settings {
+            giop: protocols::giop::Settings {
                 framing: framing_limits(config),
                 request_bytes_min,
                 connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
@@ -610,16 +612,16 @@ fn common(
                 address_outlives,
                 policy,
             },
-            json: doors::json::Settings { limits: config.json_limits(), request_bytes_min, tokens },
+            json: protocols::json::Settings { limits: config.json_limits(), request_bytes_min, tokens },
             tempo: config.tempo_settings(request_bytes_min),
             tempo_types,
         },
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),
-        memory: Arc::new(SharedRoom::new(memory.of_channels(), config.limits.client_share_percent)),
-        backlogs: Arc::new(SharedRoom::new(config.store.overflow_bytes_max, config.limits.client_share_percent)),
+        memory: Arc::new(MemoryPool::new(memory.of_channels(), config.limits.client_quota_percent)),
+        backlogs: Arc::new(MemoryPool::new(config.store.overflow_bytes_max, config.limits.client_quota_percent)),
         message_completion: config.message_completion(),
-        share: config.share(),
+        round_budget: config.round_budget(),
         main_discipline: config.lanes.discipline.of_lane(),
         keeps_expired: config.compatibility.timeout_never_expires,
         origin,
@@ -627,7 +629,7 @@ fn common(
 }
 
 /// Locks memory if that is asked for, and says if it cannot be.
-fn remarks_on_memory(config: &Config) -> Vec<String> {
+fn memory_warnings(config: &Config) -> Vec<String> {
     if !config.lanes.lock_memory {
         return Vec::new();
     }
@@ -642,9 +644,14 @@ fn check_processors(processors: &[u16]) -> Result<(), StartError> {
     tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(error)
 }
 
-pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, has_store: bool) -> DoorSettings {
+pub(crate) fn protocol_settings(
+    config: &Config,
+    memory: Memory,
+    place: Place<'_>,
+    has_store: bool,
+) -> ProtocolSettings {
     let millis = |value: u32| Some(Duration::from_millis(value.into()));
-    DoorSettings {
+    ProtocolSettings {
         host: place.host.to_owned(),
         port: place.port,
         secure: place.secure,

@@ -5,17 +5,17 @@
 //! written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are given back, and their
 //! suppliers get an error. Where the disk is full only events are: of the room that is reserved all else goes on.
 
+mod block_device;
+mod copy_on_write;
 pub(crate) mod dead_letters;
 mod disk;
 mod fullness;
 pub(crate) mod journal;
-pub(crate) mod kept;
-mod medium;
-mod overlay;
 pub(crate) mod record;
 pub(crate) mod requests;
 mod room;
 pub(crate) mod salvage;
+pub(crate) mod stored;
 mod target;
 
 use core::ops::ControlFlow;
@@ -29,21 +29,21 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-use corba::KeptPart;
+use corba::StoredPart;
 use corba::event::UtcClock;
 use engine::{ChannelId, Time};
 
+use self::copy_on_write::CopyOnWriteFile;
 use self::dead_letters::DeadLetterLimits;
 use self::disk::Phases;
 pub(crate) use self::disk::{Disk, StoreError};
 use self::fullness::Fullness;
-use self::journal::{Journal, Piece, Seat};
-use self::overlay::Overlay;
+use self::journal::{Chunk, Journal, Slot};
 use self::record::Record;
 use self::requests::{Counterpart, StoreDesk};
 use crate::counters::{Block, Counter};
-use crate::lane::io::net::Bell;
-use crate::lane::links::post::{Post, post_to};
+use crate::lane::io::net::Waker;
+use crate::lane::links::mailbox::{Mailbox, mailbox};
 use crate::time;
 
 /// What is to be kept under which keys from now on; nothing where what was there is to go.
@@ -60,7 +60,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// the next synchronisation then writes that, too, in a request of its own.
 const UNLOOKED_MAX: u64 = 1 << 20;
 /// Pieces of the events that there are at the start which the main lane has yet to take in.
-const PIECES: usize = 2;
+const CHUNKS_AHEAD: usize = 2;
 /// Lanes that may wait to be introduced to the store before it looks.
 const INTRODUCTIONS: usize = 256;
 
@@ -95,7 +95,7 @@ fn open_when_nothing_looks(directory: &Path) -> Result<Disk, StoreError> {
             Err(StoreError::InUse) if left > 0 => left -= 1,
             opened => return opened,
         }
-        if !Overlay::wait_for_lookers(&directory.join(disk::FILE), LOOKED_AT_FOR).map_err(StoreError::Folder)? {
+        if !CopyOnWriteFile::wait_for_lookers(&directory.join(disk::FILE), LOOKED_AT_FOR).map_err(StoreError::Folder)? {
             return Err(StoreError::InUse);
         }
     }
@@ -103,13 +103,13 @@ fn open_when_nothing_looks(directory: &Path) -> Result<Disk, StoreError> {
 
 /// Whether the store's own file is in a folder: where its disk was unmounted there may be an empty one of the same name.
 pub(crate) fn is_in(directory: &Path) -> bool {
-    medium::is_there(&directory.join(disk::FILE))
+    block_device::is_there(&directory.join(disk::FILE))
 }
 
 /// What a store is started with, beside its disk.
 pub(crate) struct StoreOptions<'o> {
     /// Of the thread that waits for changes to be written.
-    pub(crate) bell: &'o Arc<Bell>,
+    pub(crate) waker: &'o Arc<Waker>,
     pub(crate) counters: Arc<Block>,
     /// What lanes take for time 0.
     pub(crate) origin: Instant,
@@ -141,16 +141,16 @@ pub(crate) struct Store {
     handed: u64,
     thread: JoinHandle<()>,
     /// Of the waiting thread, and the store thread's own.
-    waiting: Arc<Bell>,
-    bell: Arc<Bell>,
+    waiting: Arc<Waker>,
+    waker: Arc<Waker>,
 }
 
 /// How lanes are introduced to the store.
 pub(crate) struct Reception {
-    pub(crate) bell: Arc<Bell>,
-    pub(crate) introductions: Post<Seat>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) introductions: Mailbox<Slot>,
     /// For the main lane: the events that there are.
-    pub(crate) restored: Option<Receiver<Piece>>,
+    pub(crate) restored: Option<Receiver<Chunk>>,
     /// For administration: what it asks about events that are kept aside.
     pub(crate) desk: Option<StoreDesk>,
 }
@@ -158,13 +158,13 @@ pub(crate) struct Reception {
 impl Store {
     /// Starts the thread.
     pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
-        let StoreOptions { bell: waiting, counters, origin, next, channels, limits } = options;
+        let StoreOptions { waker: waiting, counters, origin, next, channels, limits } = options;
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
-        let bell = Arc::new(Bell::new()?);
-        let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
-        let (to_lane, restored) = sync_channel(PIECES);
-        let (for_administration, desk) = requests::desk(&bell);
+        let waker = Arc::new(Waker::new()?);
+        let (introductions, introduced) = mailbox(&waker, INTRODUCTIONS);
+        let (to_lane, restored) = sync_channel(CHUNKS_AHEAD);
+        let (for_administration, desk) = requests::desk(&waker);
         let mut writer = Writer {
             disk,
             handed,
@@ -176,7 +176,7 @@ impl Store {
             desk,
             limits,
             waiting: Arc::clone(waiting),
-            bell: Arc::clone(&bell),
+            waker: Arc::clone(&waker),
             origin,
             again_at: None,
             tidied_at: time::now(),
@@ -195,9 +195,10 @@ impl Store {
             drop(to_lane);
             writer.run();
         })?;
-        let store = Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), bell: Arc::clone(&bell) };
+        let store =
+            Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), waker: Arc::clone(&waker) };
         let desk = Some(for_administration);
-        Ok((store, Reception { bell, introductions, restored: Some(restored), desk }))
+        Ok((store, Reception { waker, introductions, restored: Some(restored), desk }))
     }
 
     /// The number of the last batch that is on the medium.
@@ -215,7 +216,7 @@ impl Store {
         self.handed = number;
         // The thread ends when this is dropped, and not before.
         let _ = self.batches.send((number, changes));
-        self.bell.ring();
+        self.waker.notify();
     }
 
     /// Waits until all changes are on the medium, though not for ever. Says the number of the last that are.
@@ -229,9 +230,9 @@ impl Store {
 
     /// Ends, once the lanes have, and waits for that, though not for ever.
     pub(crate) fn end(self) {
-        let Self { batches, thread, bell, waiting, .. } = self;
+        let Self { batches, thread, waker, waiting, .. } = self;
         drop(batches);
-        bell.ring();
+        waker.notify();
         let began = time::now();
         while !thread.is_finished() && time::since(began) < ENDS_WITHIN {
             waiting.wait(Some(Duration::from_millis(20)));
@@ -252,8 +253,8 @@ struct Writer {
     channels: Vec<ChannelId>,
     desk: Counterpart,
     limits: StoreLimits,
-    waiting: Arc<Bell>,
-    bell: Arc<Bell>,
+    waiting: Arc<Waker>,
+    waker: Arc<Waker>,
     origin: Instant,
     /// When it is tried again after a failure, and how many there were since it last went well.
     again_at: Option<Instant>,
@@ -301,7 +302,7 @@ impl Gathering {
 impl Writer {
     /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it
     /// is tried again, as long as there is a receiver for them: the lane takes nothing else in before.
-    fn restore(&mut self, to: &SyncSender<Piece>) {
+    fn restore(&mut self, to: &SyncSender<Chunk>) {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {
             self.counters.add(Counter::StoreFailures, 1);
@@ -316,7 +317,7 @@ impl Writer {
                 if self.receive() {
                     return;
                 }
-                self.bell.wait(Some(left));
+                self.waker.wait(Some(left));
             }
         }
         if core::mem::take(&mut self.failures) > 0 {
@@ -328,11 +329,11 @@ impl Writer {
     }
 
     /// Hands those from this number on over, and says which is the next. While it does it hears what becomes of those before.
-    fn read_events(&mut self, from: &mut u64, to: &SyncSender<Piece>) -> Result<(), StoreError> {
+    fn read_events(&mut self, from: &mut u64, to: &SyncSender<Chunk>) -> Result<(), StoreError> {
         let Self { disk, journal, .. } = self;
-        let mut piece = Piece::default();
-        let hand_over = |journal: &mut Journal, piece: Piece| {
-            let is_taken = piece.is_empty() || to.send(piece).is_ok();
+        let mut chunk = Chunk::default();
+        let hand_over = |journal: &mut Journal, chunk: Chunk| {
+            let is_taken = chunk.is_empty() || to.send(chunk).is_ok();
             journal.look();
             journal.receive();
             // The receiver is gone if it does not take the piece.
@@ -341,19 +342,19 @@ impl Writer {
         let told = disk.each_event(*from, |number, consumers, record| {
             let channel = consumers.and_then(|_| Record::read(record)).map(|record| record.source.channel);
             if journal.restore(number, record.len(), consumers, channel) {
-                piece.push(number, consumers, record);
+                chunk.push(number, consumers, record);
             }
             *from = number + 1;
-            if piece.is_full() { hand_over(journal, core::mem::take(&mut piece)) } else { ControlFlow::Continue(()) }
+            if chunk.is_full() { hand_over(journal, core::mem::take(&mut chunk)) } else { ControlFlow::Continue(()) }
         });
         // What was read before a failure is good.
-        let _ = hand_over(journal, piece);
+        let _ = hand_over(journal, chunk);
         told
     }
 
     fn run(mut self) {
         let mut ending = None;
-        self.fullness.note_held(self.journal.bytes_on_medium());
+        self.fullness.note_bytes(self.journal.bytes_on_device());
         loop {
             self.journal.look();
             let has_ended = self.receive() && self.journal.has_ended();
@@ -363,7 +364,7 @@ impl Writer {
                 // To find out whether it works again takes looking through all that is kept.
                 self.refuse();
             }
-            self.is_behind = self.journal.post_answers();
+            self.is_behind = self.journal.send_answers();
             let spares = !has_ended && self.spared_for().is_some();
             let (awaited, before) = (self.journal.awaited(), self.journal.posted_before_answers());
             if !spares
@@ -373,7 +374,7 @@ impl Writer {
             {
                 // Woken for each of them it would take the processor from the threads that it waits for.
                 self.journal.wait_for(missing);
-                self.bell.wait(Some(left));
+                self.waker.wait(Some(left));
                 continue;
             }
             if !spares && (self.journal.is_awaited() || self.is_due(has_ended)) {
@@ -386,16 +387,16 @@ impl Writer {
                     break;
                 }
             }
-            self.bell.wait(self.patience());
+            self.waker.wait(self.patience());
         }
-        self.waiting.ring();
+        self.waiting.notify();
     }
 
     /// Refuses the events that are to be kept, and those that are to be delivered once more.
     fn refuse(&mut self) {
         let refused = self.journal.refuse();
         self.decline_replays();
-        self.counters.add(Counter::EventsNotKept, refused);
+        self.counters.add(Counter::EventsNotStored, refused);
         self.fullness.note_refused(refused);
     }
 
@@ -404,14 +405,14 @@ impl Writer {
         if self.fullness.looks_in().is_none() || self.has_just_failed() {
             return;
         }
-        if self.fullness.look(self.journal.bytes_on_medium(), self.disk.room()) {
+        if self.fullness.look(self.journal.bytes_on_device(), self.disk.room()) {
             if let Err(error) = self.disk.compact() {
                 self.counters.add(Counter::StoreFailures, 1);
                 log::warn!(
                     "store: its file cannot be made smaller: {error}; it is tried again when a quarter of what it has is gone"
                 );
             }
-            self.fullness.note_compacted(self.journal.bytes_on_medium());
+            self.fullness.note_compacted(self.journal.bytes_on_device());
         }
         self.counters.set(Counter::StoreFull, self.fullness.is_full().into());
     }
@@ -424,7 +425,7 @@ impl Writer {
         // First the large ones: else a client that sends these would have everything of all others refused.
         let large = self.journal.refuse_larger(fullness::SOUGHT_BYTES);
         if large > 0 {
-            self.counters.add(Counter::EventsNotKept, large);
+            self.counters.add(Counter::EventsNotStored, large);
             self.fullness.note_large();
             if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
                 return;
@@ -457,7 +458,7 @@ impl Writer {
             return;
         }
         for key in changes.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key) {
-            if let Some(KeptPart::Channel(channel)) = KeptPart::of_key(key) {
+            if let Some(StoredPart::Channel(channel)) = StoredPart::of_key(key) {
                 self.journal.drop_dead_letters(ChannelId(channel));
             }
         }
@@ -466,7 +467,7 @@ impl Writer {
     /// Counts what is kept aside, and what had to go.
     fn count_dead_letters(&mut self) {
         self.counters.add(Counter::DeadLettersDropped, self.journal.take_dead_dropped());
-        self.counters.set(Counter::DeadLettersKept, self.journal.dead_letters().count());
+        self.counters.set(Counter::DeadLettersStored, self.journal.dead_letters().count());
     }
 
     fn has_some(&self) -> bool {
@@ -527,7 +528,7 @@ impl Writer {
                     self.counters.add(Counter::StoreBytes, octets);
                     self.unlooked += octets;
                 }
-                self.counters.add(Counter::EventsNotKept, self.journal.note_written());
+                self.counters.add(Counter::EventsNotStored, self.journal.note_written());
                 let mut is_all = !self.journal.has_some();
                 if tidies {
                     is_all = self.journal.note_tidied(at_once);
@@ -536,13 +537,13 @@ impl Writer {
                 if is_all {
                     self.reply_written(true);
                 }
-                self.fullness.note_held(self.journal.bytes_on_medium());
+                self.fullness.note_bytes(self.journal.bytes_on_device());
                 let until = time::now() + time::since(began) / 2;
                 self.gathering = (answered > 0).then_some(Gathering { answered, until });
                 self.changes.clear();
                 self.again_at = None;
                 if self.written.swap(self.number, Ordering::Release) != self.number {
-                    self.waiting.ring();
+                    self.waiting.notify();
                 }
                 if core::mem::take(&mut self.failures) > 0 {
                     log::warn!("store: it can be written to again, and nothing was lost");
@@ -551,7 +552,7 @@ impl Writer {
             Err(error) => {
                 self.counters.add(Counter::StoreFailures, 1);
                 let refused = self.journal.note_failed();
-                self.counters.add(Counter::EventsNotKept, refused);
+                self.counters.add(Counter::EventsNotStored, refused);
                 self.reply_written(false);
                 if error.is_full() {
                     self.fullness.note_failed();
@@ -575,9 +576,9 @@ impl Writer {
         if looks || self.unlooked >= UNLOOKED_MAX {
             self.look_at_disk();
         }
-        let (events, octets) = self.journal.kept();
-        self.counters.set(Counter::EventsKept, events);
-        self.counters.set(Counter::EventBytesKept, octets);
+        let (events, octets) = self.journal.stored();
+        self.counters.set(Counter::EventsStored, events);
+        self.counters.set(Counter::EventBytesStored, octets);
         self.count_dead_letters();
     }
 

@@ -237,7 +237,7 @@ fn turns_cost_no_allocation_in_the_steady_state() {
             taker.take(2 * numbers.len());
         }
     };
-    let waiting_max = || service.counters().read(Counter::TurnsWaitingMax);
+    let waiting_max = || service.counters().read(Counter::EventsQueuedMax);
     // Single ones need not meet each other, and then the lists of those that wait would grow while counting.
     testing::wait_until("two to meet", || {
         pass(0..GATHERED_EACH);

@@ -31,7 +31,7 @@ fn the_engine_and_its_model_agree_under_random_operations() {
     for seed in 0..1_500 {
         let summary = agree(seed);
         reached.accepted += summary.accepted;
-        reached.held += summary.held;
+        reached.withheld += summary.withheld;
         reached.refused += summary.refused;
         reached.deliveries += summary.deliveries;
         reached.delivered += summary.delivered;
@@ -41,11 +41,11 @@ fn the_engine_and_its_model_agree_under_random_operations() {
         reached.pulled += summary.pulled;
         reached.batches += summary.batches;
         reached.filtered_in += summary.filtered_in;
-        reached.undecided += summary.undecided;
-        reached.asked += summary.asked;
+        reached.remote_admissions += summary.remote_admissions;
+        reached.remote_deliveries += summary.remote_deliveries;
         reached.evaluations += summary.evaluations;
         reached.cuts += summary.cuts;
-        reached.settled += summary.settled;
+        reached.completed += summary.completed;
         reached.late += summary.late;
         reached.blocked += summary.blocked;
         reached.waited_out += summary.waited_out;
@@ -59,16 +59,18 @@ fn the_engine_and_its_model_agree_under_random_operations() {
             + summary.discards[DiscardReason::QueueFull as usize];
     }
     // Runs in which little happens would agree about little.
-    let Summary { accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected, .. } = reached;
-    let all = [accepted, held, refused, deliveries, delivered, failures, timed_out, disconnected];
+    let Summary { accepted, withheld, refused, deliveries, delivered, failures, timed_out, disconnected, .. } = reached;
+    let all = [accepted, withheld, refused, deliveries, delivered, failures, timed_out, disconnected];
     // Nothing is kept elsewhere here; and it takes many failures until an event is undeliverable.
     let rare = [DiscardReason::OverflowLost, DiscardReason::Undeliverable];
     let dropped = DiscardReason::ALL.iter().zip(&reached.discards);
     let dropped = dropped.filter(|(reason, _)| !rare.contains(reason)).map(|(_, count)| count);
-    let all = all.iter().chain([&reached.pulled, &reached.batches, &reached.settled, &reached.late, &reached.blocked]);
+    let all =
+        all.iter().chain([&reached.pulled, &reached.batches, &reached.completed, &reached.late, &reached.blocked]);
     let all = all.chain([&reached.waited_out]);
     let all = all.chain(dropped);
-    let filters = [reached.filtered_in, reached.undecided, reached.asked, reached.evaluations, reached.cuts];
+    let filters =
+        [reached.filtered_in, reached.remote_admissions, reached.remote_deliveries, reached.evaluations, reached.cuts];
     let all = all.chain(&filters);
     assert!(all.copied().all(|count| count > 500), "{reached:?}");
     assert!(reached.discards[DiscardReason::Undeliverable as usize] > 100, "{reached:?}");
@@ -101,10 +103,10 @@ fn several_lanes_give_each_consumer_what_is_its_own_once_and_in_order() {
         let summary = run(seed);
         reached.lanes += summary.lanes;
         reached.accepted += summary.accepted;
-        reached.held += summary.held;
+        reached.withheld += summary.withheld;
         reached.refused += summary.refused;
         reached.handed_over += summary.handed_over;
-        reached.handed_and_held += summary.handed_and_held;
+        reached.handed_and_withheld += summary.handed_and_withheld;
         reached.no_room += summary.no_room;
         reached.delivered += summary.delivered;
         reached.dropped += summary.dropped;
@@ -113,8 +115,8 @@ fn several_lanes_give_each_consumer_what_is_its_own_once_and_in_order() {
         reached.reconnected += summary.reconnected;
         reached.subscribed += summary.subscribed;
     }
-    let LanesSummary { lanes, accepted, held, refused, handed_over, handed_and_held, no_room, .. } = reached;
-    let all = [lanes, accepted, held, refused, handed_over, handed_and_held, no_room];
+    let LanesSummary { lanes, accepted, withheld, refused, handed_over, handed_and_withheld, no_room, .. } = reached;
+    let all = [lanes, accepted, withheld, refused, handed_over, handed_and_withheld, no_room];
     let all = all.iter().chain([&reached.delivered, &reached.dropped, &reached.disconnected]);
     let mut all = all.chain([&reached.reconnected, &reached.subscribed, &reached.dropped_on_the_way]);
     assert!(all.all(|count| *count > 500), "{reached:?}");
@@ -131,9 +133,9 @@ fn backlogs_that_go_on_elsewhere_come_back_whole_and_nobody_waits_for_ever() {
     for seed in (0..1_000).chain(OVERFLOW_REGRESSION_SEEDS) {
         let summary = run(seed);
         reached.accepted += summary.accepted;
-        reached.held += summary.held;
+        reached.withheld += summary.withheld;
         reached.refused += summary.refused;
-        reached.kept += summary.kept;
+        reached.stored += summary.stored;
         reached.brought_back += summary.brought_back;
         reached.lost += summary.lost;
         reached.delivered += summary.delivered;
@@ -141,22 +143,22 @@ fn backlogs_that_go_on_elsewhere_come_back_whole_and_nobody_waits_for_ever() {
         reached.failures += summary.failures;
         reached.gone += summary.gone;
         reached.waited_out += summary.waited_out;
-        reached.settled += summary.settled;
+        reached.completed += summary.completed;
     }
     let OverflowSummary {
         accepted,
-        held,
+        withheld,
         refused,
-        kept,
+        stored,
         brought_back,
         lost,
         delivered,
         dropped,
         failures,
         gone,
-        settled,
+        completed,
         waited_out,
     } = reached;
-    let all = [accepted, held, refused, kept, brought_back, lost, delivered, dropped, failures, gone, settled];
+    let all = [accepted, withheld, refused, stored, brought_back, lost, delivered, dropped, failures, gone, completed];
     assert!(all.iter().all(|count| *count > 500) && waited_out > 100, "{reached:?}");
 }

@@ -33,24 +33,33 @@ pub struct LossFreeRate {
     calm: u32,
     received: u64,
     lost: u64,
-    asked_at: Option<Nanos>,
+    requested_at: Option<Nanos>,
 }
 
 impl LossFreeRate {
     /// Begins with the highest rate that is of use, in messages in 1,000 s.
     #[must_use]
     pub const fn new(highest: u32) -> Self {
-        Self { highest, rate: highest, too_high: u32::MAX, settling: 0, calm: 0, received: 0, lost: 0, asked_at: None }
+        Self {
+            highest,
+            rate: highest,
+            too_high: u32::MAX,
+            settling: 0,
+            calm: 0,
+            received: 0,
+            lost: 0,
+            requested_at: None,
+        }
     }
 
     /// The rate to wish for now, in messages in 1,000 s: never 0, which would say nothing.
     pub fn after_period(&mut self, now: Nanos, report: &SubscriberReport) -> u32 {
-        let elapsed = now.saturating_sub(self.asked_at.unwrap_or(now));
+        let elapsed = now.saturating_sub(self.requested_at.unwrap_or(now));
         let received = report.received.saturating_sub(self.received);
         // One that came late after all has been taken off again.
         let lost = report.lost.saturating_sub(self.lost);
-        let is_first = self.asked_at.is_none();
-        (self.received, self.lost, self.asked_at) = (report.received, report.lost, Some(now));
+        let is_first = self.requested_at.is_none();
+        (self.received, self.lost, self.requested_at) = (report.received, report.lost, Some(now));
         if is_first {
             return self.rate.max(1);
         }

@@ -122,7 +122,7 @@ pub struct Endpoint<
     queue: Blocks<BLOCKS>,
     time: VirtualTime,
     /// Topic that is next to send.
-    turn: Option<usize>,
+    current_topic: Option<usize>,
     unfinished: Unfinished<MESSAGE, UNFINISHED>,
     counters: Counters,
 }
@@ -146,7 +146,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             streams: Streams::new(),
             queue: Blocks::new(),
             time: VirtualTime::new(),
-            turn: None,
+            current_topic: None,
             unfinished: Unfinished::new(),
             counters: Counters::new(),
         }
@@ -242,9 +242,9 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         if topic.role != Role::Publisher {
             return Err(Refused::Role);
         }
-        let (told, listeners) = (topic.largest, topic.counterparts);
+        let (described, listeners) = (topic.largest, topic.counterparts);
         let possible = self.topics.possible() * BLOCK;
-        let largest = match usize::try_from(told) {
+        let largest = match usize::try_from(described) {
             Ok(0) | Err(_) => possible,
             Ok(largest) => largest.min(possible),
         };
@@ -254,12 +254,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
         let topic = self.topics.get_mut(at).ok_or(Refused::UnknownTopic)?;
         if listeners == 0 {
-            topic.tally.unheard += 1;
+            topic.counts.unheard += 1;
             return Ok(());
         }
         if !self.enqueue(at, Waiting::new(queue::Kind::Message(content), now, priority), message) {
             if let Some(topic) = self.topics.get_mut(at) {
-                topic.tally.refused += 1;
+                topic.counts.refused += 1;
             }
             return Err(Refused::Full);
         }
@@ -305,7 +305,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     /// A topic has nothing to send any more.
     fn topic_rests(&mut self) {
         self.topics.busy = self.topics.busy.saturating_sub(1);
-        self.turn = None;
+        self.current_topic = None;
         if self.topics.busy == 0 {
             self.time.rest();
         }
@@ -462,12 +462,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         // What is being sent may have waited for this peer alone.
         topic.is_blocked = false;
         if let Kind::Publisher(heard) = &peer.kind {
-            topic.tally.add(heard);
+            topic.counts.add(heard);
         }
         if topic.is_leaving {
             self.topics.is_due_to_channel = true;
         }
-        to.noticed(Notice::Gone { topic: self.topics.id(peer.topic), peer: peer.told(), why });
+        to.noticed(Notice::Gone { topic: self.topics.id(peer.topic), peer: peer.described(), why });
     }
 
     // ---- what is known ----
@@ -485,12 +485,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 report.lost = report.lost.saturating_add(listener.lost);
             }
         }
-        report.delay = topic.delays.told();
+        report.delay = topic.delays.described();
         report.slowest_ns = topic.probes.slowest();
-        report.sent = topic.tally.sent;
-        report.probes = topic.tally.probes;
-        report.refused = topic.tally.refused;
-        report.unheard = topic.tally.unheard;
+        report.sent = topic.counts.sent;
+        report.probes = topic.counts.probes;
+        report.refused = topic.counts.refused;
+        report.unheard = topic.counts.unheard;
         let waiting = topic.lane.messages() + usize::from(topic.sending.is_some());
         report.waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         report
@@ -500,15 +500,15 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     #[must_use]
     pub fn subscribed(&self, topic: TopicId) -> SubscriberReport {
         let Some((at, topic)) = self.topic_of(topic, Role::Subscriber) else { return SubscriberReport::default() };
-        let (mut tally, mut announced, mut publishers) = (topic.tally, Summary::default(), 0);
+        let (mut counts, mut announced, mut publishers) = (topic.counts, Summary::default(), 0);
         for peer in self.peers.of(at) {
             publishers += 1;
             announced.add(peer.presence.announced());
             if let Kind::Publisher(heard) = &peer.kind {
-                tally.add(heard);
+                counts.add(heard);
             }
         }
-        let topics::Tally { received, lost, late, repeated, .. } = tally;
+        let topics::TopicCounts { received, lost, late, repeated, .. } = counts;
         SubscriberReport { publishers, announced, received, lost, late, repeated }
     }
 
@@ -524,7 +524,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     fn counterparts(&self, topic: TopicId, role: Role) -> impl Iterator<Item = Peer> {
         let at = self.topic_of(topic, role).map(|(at, _)| at);
-        at.into_iter().flat_map(|at| self.peers.of(at)).map(Entry::told)
+        at.into_iter().flat_map(|at| self.peers.of(at)).map(Entry::described)
     }
 
     fn topic_of(&self, topic: TopicId, role: Role) -> Option<(usize, &topics::Topic)> {

@@ -8,9 +8,9 @@ use crate::wire::Fragment;
 
 /// What a fragment has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece {
+pub enum FragmentResult {
     /// Others are missing.
-    Kept,
+    Incomplete,
     /// It was there already. Its octets are not looked at.
     Repeated,
     /// The message is complete: [`Reassembly::message`].
@@ -78,7 +78,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
     ///
     /// # Errors
     /// Says why the fragment is refused.
-    pub fn take(&mut self, number: u32, fragment: Fragment, octets: &[u8]) -> Result<Piece, Unfit> {
+    pub fn take(&mut self, number: u32, fragment: Fragment, octets: &[u8]) -> Result<FragmentResult, Unfit> {
         let (Ok(total), Ok(at)) = (usize::try_from(fragment.total), usize::try_from(fragment.at)) else {
             return Err(Unfit::TooLarge);
         };
@@ -91,7 +91,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
             self.clear();
         }
         if self.is_complete {
-            return Ok(Piece::Repeated);
+            return Ok(FragmentResult::Repeated);
         }
         if self.number.is_some() && self.total != total {
             return Err(Unfit::Total);
@@ -99,7 +99,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
         let is_last = end == total;
         let size = if is_last && at > 0 { self.size } else { octets.len() };
         if self.has(total, at, octets.len(), size)? {
-            return Ok(Piece::Repeated);
+            return Ok(FragmentResult::Repeated);
         }
         self.number = Some(number);
         self.total = total;
@@ -114,7 +114,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
             place.copy_from_slice(octets);
         }
         self.is_complete = size > 0 && self.came == total.div_ceil(size);
-        Ok(if self.is_complete { Piece::Complete } else { Piece::Kept })
+        Ok(if self.is_complete { FragmentResult::Complete } else { FragmentResult::Incomplete })
     }
 
     /// The message, once it is complete; until then nothing.
@@ -191,12 +191,12 @@ mod tests {
             let (mut came, mut completed) = (vec![false; message.len()], 0);
             for &at in &pieces {
                 let octets = &message[at..message.len().min(at + size)];
-                let piece = reassembly.take(9, fragment(&message, at), octets).unwrap();
-                assert_eq!(piece == Piece::Repeated, came[at], "seed {seed}");
+                let result = reassembly.take(9, fragment(&message, at), octets).unwrap();
+                assert_eq!(result == FragmentResult::Repeated, came[at], "seed {seed}");
                 came[at] = true;
                 let are_all = came.iter().filter(|&&came| came).count() == all;
                 assert_eq!(reassembly.message(), if are_all { &message[..] } else { b"" }, "seed {seed}");
-                completed += usize::from(piece == Piece::Complete);
+                completed += usize::from(result == FragmentResult::Complete);
             }
             assert_eq!(completed, 1, "seed {seed}");
         }
@@ -209,15 +209,15 @@ mod tests {
         let mut take = |at: usize, end: usize, total: u32| {
             reassembly.take(1, Fragment { total, at: u32::try_from(at).unwrap() }, &message[at..end])
         };
-        assert_eq!(take(10, 20, 25), Ok(Piece::Kept));
+        assert_eq!(take(10, 20, 25), Ok(FragmentResult::Incomplete));
         assert_eq!(take(0, 9, 25), Err(Unfit::Uneven), "of another size");
         assert_eq!(take(5, 15, 25), Err(Unfit::Uneven), "not at a multiple");
         assert_eq!(take(21, 25, 25), Err(Unfit::Uneven), "the last, not at a multiple");
         assert_eq!(take(0, 25, 25), Err(Unfit::Uneven), "all of it");
         assert_eq!(take(0, 10, 24), Err(Unfit::Total));
-        assert_eq!(take(20, 25, 25), Ok(Piece::Kept));
-        assert_eq!(take(0, 10, 25), Ok(Piece::Complete));
-        assert_eq!(take(0, 10, 25), Ok(Piece::Repeated));
+        assert_eq!(take(20, 25, 25), Ok(FragmentResult::Incomplete));
+        assert_eq!(take(0, 10, 25), Ok(FragmentResult::Complete));
+        assert_eq!(take(0, 10, 25), Ok(FragmentResult::Repeated));
         assert_eq!(reassembly.message(), &message[..]);
     }
 
@@ -225,11 +225,11 @@ mod tests {
     fn the_last_fragment_alone_says_too_little_and_must_fit_to_what_comes_after_it() {
         let message = whole(25);
         let mut reassembly = Reassembly::new([0; 64], [0; 1]);
-        assert_eq!(reassembly.take(1, fragment(&message, 20), &message[20..]), Ok(Piece::Kept));
+        assert_eq!(reassembly.take(1, fragment(&message, 20), &message[20..]), Ok(FragmentResult::Incomplete));
         assert_eq!(reassembly.take(1, fragment(&message, 0), &message[..9]), Err(Unfit::Uneven));
         assert_eq!(reassembly.take(1, fragment(&message, 0), &message[..4]), Err(Unfit::Uneven));
-        assert_eq!(reassembly.take(1, fragment(&message, 10), &message[10..20]), Ok(Piece::Kept));
-        assert_eq!(reassembly.take(1, fragment(&message, 0), &message[..10]), Ok(Piece::Complete));
+        assert_eq!(reassembly.take(1, fragment(&message, 10), &message[10..20]), Ok(FragmentResult::Incomplete));
+        assert_eq!(reassembly.take(1, fragment(&message, 0), &message[..10]), Ok(FragmentResult::Complete));
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(reassembly.take(1, Fragment { total: 200, at: 128 }, &[0; 2]), Err(Unfit::TooMany));
         assert_eq!(reassembly.take(1, Fragment { total: 200, at: 6 }, &[0; 3]), Err(Unfit::TooMany));
         assert_eq!(reassembly.number(), None);
-        assert_eq!(reassembly.take(1, Fragment { total: 192, at: 6 }, &[0; 3]), Ok(Piece::Kept));
+        assert_eq!(reassembly.take(1, Fragment { total: 192, at: 6 }, &[0; 3]), Ok(FragmentResult::Incomplete));
         assert_eq!(reassembly.take(2, Fragment { total: 200, at: 199 }, &[0; 2]), Err(Unfit::Uneven));
         assert_eq!(reassembly.take(2, Fragment { total: 200, at: 0 }, &[]), Err(Unfit::Uneven));
     }
@@ -249,10 +249,14 @@ mod tests {
     fn another_message_takes_the_place_of_an_unfinished_one() {
         let (first, second) = (whole(20), whole(3));
         let mut reassembly = Reassembly::new(vec![0; 20], vec![0; 1]);
-        assert_eq!(reassembly.take(1, fragment(&first, 0), &first[..10]), Ok(Piece::Kept));
-        assert_eq!(reassembly.take(2, fragment(&second, 0), &second), Ok(Piece::Complete));
+        assert_eq!(reassembly.take(1, fragment(&first, 0), &first[..10]), Ok(FragmentResult::Incomplete));
+        assert_eq!(reassembly.take(2, fragment(&second, 0), &second), Ok(FragmentResult::Complete));
         assert_eq!(reassembly.message(), &second[..]);
-        assert_eq!(reassembly.take(1, fragment(&first, 10), &first[10..]), Ok(Piece::Kept), "its first half is gone");
+        assert_eq!(
+            reassembly.take(1, fragment(&first, 10), &first[10..]),
+            Ok(FragmentResult::Incomplete),
+            "its first half is gone"
+        );
         assert!(reassembly.clear() && !reassembly.clear());
         assert_eq!(reassembly.number(), None);
     }
@@ -266,7 +270,7 @@ mod tests {
                 let total = random.u32(0..42);
                 let at = random.u32(0..42);
                 let octets = vec![7; random.usize(0..20)];
-                if reassembly.take(random.u32(0..2), Fragment { total, at }, &octets) == Ok(Piece::Complete) {
+                if reassembly.take(random.u32(0..2), Fragment { total, at }, &octets) == Ok(FragmentResult::Complete) {
                     assert!(reassembly.message().iter().all(|&octet| octet == 7), "seed {seed}");
                     reassembly.buffer = [0xee; 40];
                     reassembly.clear();

@@ -25,7 +25,7 @@ pub struct Certified {
 
 /// What a certificate is to say.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct CertificateSpec<'a> {
     /// The common name of the subject; the organization is `Tests`.
     pub name: &'a str,
     /// Host names and addresses.
@@ -36,7 +36,7 @@ pub struct Wanted<'a> {
     pub by_itself: bool,
 }
 
-impl Default for Wanted<'_> {
+impl Default for CertificateSpec<'_> {
     fn default() -> Self {
         Self { name: "somebody", hosts: &["localhost", "127.0.0.1"], expired: false, by_itself: false }
     }
@@ -51,7 +51,7 @@ impl Authority {
     pub fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("campanile-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for certificates");
-        let mut params = params(&Wanted { name, hosts: &[], ..Wanted::default() }, 1);
+        let mut params = params(&CertificateSpec { name, hosts: &[], ..CertificateSpec::default() }, 1);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
@@ -74,7 +74,7 @@ impl Authority {
     /// A certificate with that common name, for this host.
     #[must_use]
     pub fn certify(&self, name: &str) -> Certified {
-        self.certify_as(&Wanted { name, ..Wanted::default() })
+        self.certify_as(&CertificateSpec { name, ..CertificateSpec::default() })
     }
 
     /// A certificate that says what is wanted. Files of the same name are replaced.
@@ -82,12 +82,12 @@ impl Authority {
     /// # Panics
     /// When the files cannot be written.
     #[must_use]
-    pub fn certify_as(&self, wanted: &Wanted<'_>) -> Certified {
+    pub fn certify_as(&self, spec: &CertificateSpec<'_>) -> Certified {
         let key = KeyPair::generate().expect("a key");
-        let serial = wanted.name.bytes().fold(7, |serial: u64, octet| serial.wrapping_mul(31) + u64::from(octet)) >> 1;
-        let params = params(wanted, serial);
-        let signed = if wanted.by_itself { params.self_signed(&key) } else { params.signed_by(&key, &self.issuer) };
-        let file = |kind| self.folder.join(format!("{}.{kind}.pem", wanted.name.replace(['/', ' '], "_")));
+        let serial = spec.name.bytes().fold(7, |serial: u64, octet| serial.wrapping_mul(31) + u64::from(octet)) >> 1;
+        let params = params(spec, serial);
+        let signed = if spec.by_itself { params.self_signed(&key) } else { params.signed_by(&key, &self.issuer) };
+        let file = |kind| self.folder.join(format!("{}.{kind}.pem", spec.name.replace(['/', ' '], "_")));
         let certified = Certified { certificate: file("certificate"), key: file("key"), serial };
         std::fs::write(&certified.certificate, signed.expect("a certificate").pem()).expect("a file for it");
         std::fs::write(&certified.key, key.serialize_pem()).expect("a file for its key");
@@ -127,14 +127,14 @@ impl Drop for Authority {
     }
 }
 
-fn params(wanted: &Wanted<'_>, serial: u64) -> CertificateParams {
-    let hosts: Vec<String> = wanted.hosts.iter().map(|host| (*host).to_owned()).collect();
+fn params(spec: &CertificateSpec<'_>, serial: u64) -> CertificateParams {
+    let hosts: Vec<String> = spec.hosts.iter().map(|host| (*host).to_owned()).collect();
     let mut params = CertificateParams::new(hosts).expect("hosts for a certificate");
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "Tests");
-    params.distinguished_name.push(DnType::CommonName, wanted.name);
+    params.distinguished_name.push(DnType::CommonName, spec.name);
     params.serial_number = Some(SerialNumber::from(serial));
     params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = if wanted.expired { date_time_ymd(2021, 1, 1) } else { date_time_ymd(2100, 1, 1) };
+    params.not_after = if spec.expired { date_time_ymd(2021, 1, 1) } else { date_time_ymd(2100, 1, 1) };
     params
 }

@@ -14,7 +14,7 @@ use crate::PATIENCE;
 ///
 /// To be dropped before the program's end is collected elsewhere, since its number may become another program's.
 pub struct Leash {
-    _held: Sender<()>,
+    _stop: Sender<()>,
 }
 
 impl Leash {
@@ -24,7 +24,7 @@ impl Leash {
     /// If no thread can be had.
     #[must_use = "it ends when it is dropped"]
     pub fn new(program: &Child, what: impl Display) -> Self {
-        let (held, dropped) = channel();
+        let (stop, dropped) = channel();
         let (id, what) = (program.id(), what.to_string());
         thread::spawn(move || {
             if dropped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
@@ -34,7 +34,7 @@ impl Leash {
                 }
             }
         });
-        Self { _held: held }
+        Self { _stop: stop }
     }
 }
 

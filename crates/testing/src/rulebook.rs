@@ -25,7 +25,7 @@ pub struct Principal {
     /// The name of its token.
     pub token: Option<String>,
     /// The door that it is itself.
-    pub door: Option<String>,
+    pub protocol: Option<String>,
 }
 
 /// A channel: its number and its name, as far as it has them. What concerns the whole service has neither.
@@ -116,12 +116,14 @@ impl Principal {
     fn is(&self, pattern: &str) -> bool {
         match pattern.split_once(':') {
             _ if pattern == "*" => true,
-            _ if pattern == "anonymous" => self.certificate.is_none() && self.token.is_none() && self.door.is_none(),
+            _ if pattern == "anonymous" => {
+                self.certificate.is_none() && self.token.is_none() && self.protocol.is_none()
+            }
             Some(("certificate", pattern)) => {
                 self.certificate.as_ref().is_some_and(|shown| is_certified(shown, pattern))
             }
             Some(("token", pattern)) => self.token.as_ref().is_some_and(|name| matches(pattern, name)),
-            Some(("door", name)) => self.door.as_deref() == Some(name),
+            Some(("door", name)) => self.protocol.as_deref() == Some(name),
             _ => self.address.is_some_and(|address| is_in(address, pattern)),
         }
     }
@@ -228,7 +230,7 @@ pub fn clients() -> [(&'static str, Principal); 4] {
 /// The bridge to DDS.
 #[must_use]
 pub fn bridge() -> Principal {
-    Principal { door: Some("dds".to_owned()), ..Principal::default() }
+    Principal { protocol: Some("dds".to_owned()), ..Principal::default() }
 }
 
 /// The rules that each test tries: those of [`fixed`], and some that are drawn, with what to call them when it fails.

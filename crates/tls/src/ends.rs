@@ -34,9 +34,9 @@ pub struct Trust {
 #[derive(Debug, Clone)]
 pub enum Clients {
     /// They are not asked.
-    Unasked,
+    NotRequested,
     /// They are asked; a client without one is let in all the same, and a wrong one is refused.
-    Asked(Trust),
+    Requested(Trust),
     /// A client without one is refused.
     Required(Trust),
 }
@@ -103,8 +103,8 @@ impl ServerEnd {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
         let builder = builder.map_err(together)?;
         let (trust, is_required) = match clients {
-            Clients::Unasked => (None, false),
-            Clients::Asked(trust) => (Some(trust), false),
+            Clients::NotRequested => (None, false),
+            Clients::Requested(trust) => (Some(trust), false),
             Clients::Required(trust) => (Some(trust), true),
         };
         let builder = match trust {

@@ -19,7 +19,7 @@ const RECORD_OVERHEAD: usize = 64;
 /// What may go before plaintext: an answer to a change of keys.
 const ANSWER_BYTES: usize = 256;
 /// A buffer for the beginning of a record that is larger is not kept when nothing is in it.
-const KEPT_BYTES_MAX: usize = RECORD_BYTES + 2 * RECORD_OVERHEAD;
+const RETAINED_BYTES_MAX: usize = RECORD_BYTES + 2 * RECORD_OVERHEAD;
 
 /// How many octets so many are at most when they are sealed.
 #[must_use]
@@ -31,7 +31,7 @@ pub const fn sealed_bytes_max(plain: usize) -> usize {
 pub struct Session {
     side: Side,
     /// The beginning of a record of which the rest has not come.
-    kept: Vec<u8>,
+    retained: Vec<u8>,
     has_ended: bool,
     has_failed: bool,
 }
@@ -44,7 +44,7 @@ enum Side {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
-            .field("kept", &self.kept.len())
+            .field("kept", &self.retained.len())
             .field("has_ended", &self.has_ended)
             .finish_non_exhaustive()
     }
@@ -60,7 +60,7 @@ impl Session {
     }
 
     const fn new(side: Side) -> Self {
-        Self { side, kept: Vec::new(), has_ended: false, has_failed: false }
+        Self { side, retained: Vec::new(), has_ended: false, has_failed: false }
     }
 
     /// Takes in what has arrived: gives the plaintext to `plain`, and appends to `out` what is to be sent at once. With nothing, a client
@@ -77,23 +77,23 @@ impl Session {
         if self.has_failed {
             return Err(Trouble::Protocol(NOT_READY.into()));
         }
-        let Self { side, kept, has_ended, has_failed } = self;
-        let is_kept = !kept.is_empty();
-        if is_kept {
-            kept.extend_from_slice(arrived);
+        let Self { side, retained, has_ended, has_failed } = self;
+        let has_retained = !retained.is_empty();
+        if has_retained {
+            retained.extend_from_slice(arrived);
         }
-        let incoming = if is_kept { &mut kept[..] } else { &mut *arrived };
+        let incoming = if has_retained { &mut retained[..] } else { &mut *arrived };
         let (done, result) = match side {
             Side::Server(side) => advance(side, incoming, has_ended, &mut plain, out),
             Side::Client(side) => advance(side, incoming, has_ended, &mut plain, out),
         };
-        if is_kept {
-            kept.drain(..done);
+        if has_retained {
+            retained.drain(..done);
         } else {
-            kept.extend_from_slice(arrived.get(done..).unwrap_or_default());
+            retained.extend_from_slice(arrived.get(done..).unwrap_or_default());
         }
-        if kept.is_empty() && kept.capacity() > KEPT_BYTES_MAX {
-            *kept = Vec::new();
+        if retained.is_empty() && retained.capacity() > RETAINED_BYTES_MAX {
+            *retained = Vec::new();
         }
         *has_failed |= result.is_err();
         result
@@ -107,10 +107,10 @@ impl Session {
         if self.has_failed {
             return Err(Trouble::Protocol(NOT_READY.into()));
         }
-        let Self { side, kept, .. } = self;
+        let Self { side, retained, .. } = self;
         match side {
-            Side::Server(side) => seal(side, kept, plain, out),
-            Side::Client(side) => seal(side, kept, plain, out),
+            Side::Server(side) => seal(side, retained, plain, out),
+            Side::Client(side) => seal(side, retained, plain, out),
         }
     }
 
@@ -120,10 +120,10 @@ impl Session {
             return;
         }
         let mut notice = [0; RECORD_OVERHEAD + ANSWER_BYTES];
-        let Self { side, kept, .. } = self;
+        let Self { side, retained, .. } = self;
         let octets = match side {
-            Side::Server(side) => seal_end(side, kept, &mut notice),
-            Side::Client(side) => seal_end(side, kept, &mut notice),
+            Side::Server(side) => seal_end(side, retained, &mut notice),
+            Side::Client(side) => seal_end(side, retained, &mut notice),
         };
         out.extend_from_slice(notice.get(..octets).unwrap_or_default());
     }
@@ -142,8 +142,8 @@ impl Session {
 
     /// Octets that wait for the rest of their record.
     #[must_use]
-    pub const fn kept_bytes(&self) -> usize {
-        self.kept.len()
+    pub const fn retained_bytes(&self) -> usize {
+        self.retained.len()
     }
 
     /// Whom the peer's certificate names, if it has shown one. It was verified.
@@ -232,7 +232,7 @@ fn advance<R: Records>(
         }
         done += discard;
         if let Some(trouble) = trouble {
-            farewell(side, incoming.get_mut(done..).unwrap_or_default(), out);
+            write_alerts(side, incoming.get_mut(done..).unwrap_or_default(), out);
             return (done, Err(trouble));
         }
         if is_over {
@@ -245,7 +245,7 @@ fn advance<R: Records>(
 ///
 /// rustls knows by their places which octets of what has come are parts of handshake messages, so it gets to see the rest again; it does
 /// not look at it while there is something to be sent.
-fn farewell<R: Records>(side: &mut R, rest: &mut [u8], out: &mut Vec<u8>) {
+fn write_alerts<R: Records>(side: &mut R, rest: &mut [u8], out: &mut Vec<u8>) {
     while side.wants_write() {
         match side.process(rest).state {
             Ok(ConnectionState::EncodeTlsData(data)) => encode(data, out),
@@ -266,12 +266,12 @@ fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) {
 /// What cannot be sent, and why.
 const NOT_READY: &str = "nothing can be sent on it any more";
 
-fn seal<R: Records>(side: &mut R, kept: &mut [u8], plain: &[u8], out: &mut [u8]) -> Result<usize, Trouble> {
+fn seal<R: Records>(side: &mut R, retained: &mut [u8], plain: &[u8], out: &mut [u8]) -> Result<usize, Trouble> {
     let mut at = 0;
     loop {
         let room = out.get_mut(at..).unwrap_or_default();
         // What is kept is no whole record, so nothing of it is done with.
-        match side.process(kept).state.map_err(Trouble::from)? {
+        match side.process(retained).state.map_err(Trouble::from)? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 return match traffic.encrypt(plain, room) {
                     Ok(octets) => Ok(at + octets),
@@ -291,11 +291,11 @@ fn seal<R: Records>(side: &mut R, kept: &mut [u8], plain: &[u8], out: &mut [u8])
     }
 }
 
-fn seal_end<R: Records>(side: &mut R, kept: &mut [u8], out: &mut [u8]) -> usize {
+fn seal_end<R: Records>(side: &mut R, retained: &mut [u8], out: &mut [u8]) -> usize {
     let mut at = 0;
     loop {
         let room = out.get_mut(at..).unwrap_or_default();
-        match side.process(kept).state {
+        match side.process(retained).state {
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 return at + traffic.queue_close_notify(room).unwrap_or(0);
             }

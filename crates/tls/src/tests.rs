@@ -1,6 +1,6 @@
 //! Two sessions that are handed each other's octets.
 
-use testing::certificates::{Authority, Certified, Wanted};
+use testing::certificates::{Authority, CertificateSpec, Certified};
 
 use super::*;
 
@@ -89,10 +89,10 @@ fn handshake_and_records_pass_whatever_pieces_they_come_in() {
             let (mut got, mut out) = (Vec::new(), Vec::new());
             for piece in sealed.chunks(at_once) {
                 pair.server.take_in(&mut piece.to_vec(), |plain| got.extend_from_slice(plain), &mut out).unwrap();
-                assert!(pair.server.kept_bytes() <= (16 << 10) + 64);
+                assert!(pair.server.retained_bytes() <= (16 << 10) + 64);
             }
             assert!(got == sent[..length], "{length} octets, {at_once} at once");
-            assert_eq!((out.len(), pair.server.kept_bytes()), (0, 0));
+            assert_eq!((out.len(), pair.server.retained_bytes()), (0, 0));
         }
         let mut end = Vec::new();
         pair.client.close(&mut end);
@@ -135,39 +135,39 @@ fn wrong_certificates_of_clients_are_named() {
         let client = ClientEnd::new(trust(&authority), true, certified.map(identity)).unwrap();
         Pair::new(server, &client, "localhost").pass(usize::MAX).0.map(|trouble| trouble.to_string())
     };
-    let issue = |wanted: Wanted<'_>| authority.certify_as(&wanted);
+    let issue = |wanted: CertificateSpec<'_>| authority.certify_as(&wanted);
     assert_eq!(attempt(&required, Some(&authority.certify("good"))), None);
-    let expired = issue(Wanted { name: "expired", expired: true, ..Wanted::default() });
+    let expired = issue(CertificateSpec { name: "expired", expired: true, ..CertificateSpec::default() });
     assert_eq!(attempt(&required, Some(&expired)).unwrap(), "its certificate has expired");
     assert_eq!(attempt(&required, Some(&revoked)).unwrap(), "its certificate is revoked");
-    let by_itself = issue(Wanted { name: "itself", by_itself: true, ..Wanted::default() });
+    let by_itself = issue(CertificateSpec { name: "itself", by_itself: true, ..CertificateSpec::default() });
     let unknown = "its certificate is signed by none of the authorities that are trusted here, or by itself";
     for stranger in [by_itself, other.certify("stranger")] {
         assert_eq!(attempt(&required, Some(&stranger)).unwrap(), unknown);
-        assert_eq!(attempt(&server(Clients::Asked(with_list.clone())), Some(&stranger)).unwrap(), unknown);
+        assert_eq!(attempt(&server(Clients::Requested(with_list.clone())), Some(&stranger)).unwrap(), unknown);
     }
     assert_eq!(attempt(&required, None).unwrap(), "it presented no certificate, and has to");
-    assert_eq!(attempt(&server(Clients::Asked(with_list)), None), None);
-    assert_eq!(attempt(&server(Clients::Unasked), Some(&revoked)), None, "it is not asked");
+    assert_eq!(attempt(&server(Clients::Requested(with_list)), None), None);
+    assert_eq!(attempt(&server(Clients::NotRequested), Some(&revoked)), None, "it is not asked");
 }
 
 #[test]
 fn wrong_certificates_of_servers_are_named_and_the_host_only_where_it_counts() {
     let authority = Authority::new("servers");
-    let attempt = |wanted: Wanted<'_>, checks_names| {
-        let server = ServerEnd::new(identity(&authority.certify_as(&wanted)), Clients::Unasked).unwrap();
+    let attempt = |wanted: CertificateSpec<'_>, checks_names| {
+        let server = ServerEnd::new(identity(&authority.certify_as(&wanted)), Clients::NotRequested).unwrap();
         let client = ClientEnd::new(trust(&authority), checks_names, None).unwrap();
         Pair::new(&server, &client, "localhost").pass(usize::MAX).1.map(|trouble| trouble.to_string())
     };
-    assert_eq!(attempt(Wanted::default(), true), None);
-    let elsewhere = Wanted { hosts: &["elsewhere.example"], ..Wanted::default() };
+    assert_eq!(attempt(CertificateSpec::default(), true), None);
+    let elsewhere = CertificateSpec { hosts: &["elsewhere.example"], ..CertificateSpec::default() };
     let why = attempt(elsewhere, true).unwrap();
     assert!(why.starts_with("its certificate is not for the host localhost, but for"), "{why}");
     assert_eq!(attempt(elsewhere, false), None);
     for checks_names in [false, true] {
-        let expired = attempt(Wanted { expired: true, ..elsewhere }, checks_names);
+        let expired = attempt(CertificateSpec { expired: true, ..elsewhere }, checks_names);
         assert_eq!(expired.unwrap(), "its certificate has expired");
-        assert!(attempt(Wanted { by_itself: true, ..elsewhere }, checks_names).is_some());
+        assert!(attempt(CertificateSpec { by_itself: true, ..elsewhere }, checks_names).is_some());
     }
 }
 
@@ -188,7 +188,7 @@ fn who_does_not_speak_tls_is_told_apart() {
 #[test]
 fn names_are_escaped_so_that_none_looks_like_another() {
     let authority = Authority::new("escaped");
-    let certified = authority.certify_as(&Wanted { name: " a, O=Admin#\\ü", ..Wanted::default() });
+    let certified = authority.certify_as(&CertificateSpec { name: " a, O=Admin#\\ü", ..CertificateSpec::default() });
     let pem = std::fs::read(&certified.certificate).unwrap();
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let names = CertificateNames::of(&CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
@@ -207,5 +207,5 @@ fn files_that_cannot_be_used_are_named() {
     assert!(text(Identity::read(&one.key, &one.key).unwrap_err()).contains("it has no certificate in PEM"));
     assert!(text(Trust::read(&authority.file(), Some(&one.key)).unwrap_err()).contains("no list of revoked"));
     let mixed = Identity::read(&one.certificate, &two.key).unwrap();
-    assert!(ServerEnd::new(mixed, Clients::Unasked).is_err());
+    assert!(ServerEnd::new(mixed, Clients::NotRequested).is_err());
 }

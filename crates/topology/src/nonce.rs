@@ -42,7 +42,7 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-    struct Kept {
+    struct Stored {
         #[serde(with = "super")]
         nonce: u128,
     }
@@ -57,15 +57,15 @@ mod tests {
             (1 << 32, text("00000000000000000000000100000000")),
             (u128::MAX - 1, text("fffffffffffffffffffffffffffffffe")),
         ] {
-            assert_eq!(serde_json::to_string(&Kept { nonce }).unwrap(), json);
-            assert_eq!(serde_json::from_str::<Kept>(&json).unwrap(), Kept { nonce });
+            assert_eq!(serde_json::to_string(&Stored { nonce }).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Stored>(&json).unwrap(), Stored { nonce });
         }
     }
 
     #[test]
     fn what_is_no_nonce_is_refused() {
         for wrong in ["4294967296", "-1", "1.5", "null", r#""77""#, r#""+0000000000000000000000100000000""#, r#""x""#] {
-            assert!(serde_json::from_str::<Kept>(&format!(r#"{{"nonce":{wrong}}}"#)).is_err(), "{wrong}");
+            assert!(serde_json::from_str::<Stored>(&format!(r#"{{"nonce":{wrong}}}"#)).is_err(), "{wrong}");
         }
     }
 }

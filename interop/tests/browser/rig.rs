@@ -15,7 +15,7 @@ use console::Console;
 use giop::cdr::Writer;
 use giop::ior::Ior;
 use giop::url::Corbaloc;
-use service::{Answer, Config, ConsumerStanding, Http, Query, Service, Tls};
+use service::{Answer, Config, ConsumerStatus, Http, Query, Service, Tls};
 use testing::EndInTime;
 use testing::certificates::{Authority, Certified};
 
@@ -137,7 +137,7 @@ impl Rig {
     }
 
     /// How a channel's consumers stand, as administration says.
-    pub(crate) fn consumers_of(&self, channel: i32) -> Vec<ConsumerStanding> {
+    pub(crate) fn consumers_of(&self, channel: i32) -> Vec<ConsumerStatus> {
         let Ok(Answer::Consumers(all)) = self.service.ask(Query::Consumers) else { panic!("no answer") };
         all.into_iter().filter(|consumer| i64::from(consumer.outbox.key.channel.0) == i64::from(channel)).collect()
     }

@@ -427,13 +427,13 @@ fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
     wait_until("the stuck reader and its neighbour are let go", || {
         publish();
         numbers_taken(&good, &mut numbers);
-        count(&service, Counter::DdsReadersLetGo) >= 2
+        count(&service, Counter::DdsReadersGivenUp) >= 2
     });
     let until = published.get() + 200;
     wait_until("suppliers and the good reader go on, and the others are tried in vain", || {
         publish();
         numbers_taken(&good, &mut numbers);
-        count(&service, Counter::DdsReadersLetGo) >= 4 && numbers.last() >= Some(&f64::from(until))
+        count(&service, Counter::DdsReadersGivenUp) >= 4 && numbers.last() >= Some(&f64::from(until))
     });
     let until = published.get();
     assert_eq!(count(&service, Counter::DdsReadersBack), 0);

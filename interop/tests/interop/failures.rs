@@ -13,7 +13,7 @@ fn all() -> String {
 
 /// With this the service gives up a fifth of a second after a consumer cannot be reached any more. On a busy machine a good consumer may be
 /// slow to answer, too: only one that is to fail by its silence also has to answer within that time.
-const LET_GO_SOON: &str = "--qos GiveUpAfter=time:2000000";
+const GIVE_UP_SOON: &str = "--qos GiveUpAfter=time:2000000";
 const IMPATIENT: &str = "--qos ReplyTimeout=time:2000000 --qos GiveUpAfter=time:2000000";
 
 /// Waits until the service has let go of every consumer of a channel. Each turn asks it.
@@ -36,7 +36,7 @@ fn a_consumer_killed_in_the_middle_is_let_go_and_the_others_get_everything() {
     for (of_dead, of_good) in Orb::PAIRINGS {
         let service = service();
         let (good, channel) = first_consumer(of_good, &service, &all());
-        let mut dead = further_consumer(of_dead, &service, &channel, &format!("{} {LET_GO_SOON}", all()));
+        let mut dead = further_consumer(of_dead, &service, &channel, &format!("{} {GIVE_UP_SOON}", all()));
         let mut supplier = supplier(of_good, &service, &channel, "--form structured --scenario small --step");
         supplier.tell("push 100");
         dead.wait_for("ok 50");
@@ -190,8 +190,8 @@ fn a_persistent_event_at_which_a_consumer_raises_each_time_is_kept_aside_and_blo
             supplier.tell("push 20");
             consumer.wait_for("got 0 19");
             wait_for_count(&service, Counter::DroppedUndeliverable, 1);
-            wait_for_count(&service, Counter::DeadLettersKept, 1);
-            wait_for_count(&service, Counter::EventsKept, 1);
+            wait_for_count(&service, Counter::DeadLettersStored, 1);
+            wait_for_count(&service, Counter::EventsStored, 1);
             let refusals = consumer.count("refused ");
             assert!(refusals >= 5, "{refusals}, which is DeliveryAttempts");
             service.shutdown();
@@ -199,7 +199,7 @@ fn a_persistent_event_at_which_a_consumer_raises_each_time_is_kept_aside_and_blo
             supplier.tell("push 10");
             consumer.wait_for("got 0 29");
             assert_eq!(consumer.count("refused "), refusals, "it came back");
-            wait_for_count(&service, Counter::DeadLettersKept, 1);
+            wait_for_count(&service, Counter::DeadLettersStored, 1);
             all_but_the_bad_one(&consumer.quit(), 30);
             supplier.quit().well();
         }

@@ -27,7 +27,7 @@ fn hold_withholds_the_suppliers_replies_and_loses_nothing() {
         let (mut slow, channel) = stalled(of_slow, &service, "Hold", "");
         let supplier = supplier(of_supplier, &service, &channel, &large());
         slow.wait_for("stalled");
-        wait_for_count(&service, Counter::SuppliersHeld, 1);
+        wait_for_count(&service, Counter::SuppliersBlocked, 1);
         slow.tell("resume");
         slow.end().received_all(EVENTS);
         supplier.end().well();

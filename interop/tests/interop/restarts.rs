@@ -77,7 +77,7 @@ fn suppliers_that_push_while_a_service_ends_whose_socket_stays_go_on_with_the_ne
         let pushing = push_until(&enough, supplier);
         consumer.wait_for("ok 0");
         let stopping = thread::spawn(move || service.drain(Duration::from_secs(60)));
-        testing::wait_until("a push to be put off", || counters.read(Counter::PushesPutOff) > 0);
+        testing::wait_until("a push to be put off", || counters.read(Counter::PushesDeferred) > 0);
         enough.store(true, Ordering::Relaxed);
         held.tell("resume");
         assert_eq!(stopping.join().expect("the service ends"), Undone::default());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterRef, FilterTarget, Form,
-    Hierarchy, Lane, NoFields, Operator, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, SubscriptionTarget, Time,
-    Want,
+    Hierarchy, Lane, NoFields, Operator, OutputForm, Peer, ProxyKey, ProxyKind, SettingsPatch, Side,
+    SubscriptionTarget, Time,
 };
 use serde::Serialize;
 
@@ -92,7 +92,7 @@ impl Scene {
         let (channel, kind) = (self.channel, ProxyKind::default());
         let proxy = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind).map_err(setup(DOING))?;
         let key = ProxyKey { channel, proxy };
-        self.hierarchy.connect(key, Some(Peer(1)), Want(0)).map_err(setup(DOING))?;
+        self.hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).map_err(setup(DOING))?;
         let (wanted, all) = ([EventType::new("bench", name)], [EventType::everything()]);
         self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &wanted, &all).map_err(setup(DOING))?;
         Ok(key)
@@ -170,9 +170,9 @@ impl Scene {
 
     /// Sends an event to the one consumer that wants it, and has it delivered.
     fn send(&mut self) -> Result<(), BenchError> {
-        let mut draft = self.lane.begin_event();
-        self.lane.classify(&mut draft, b"bench", b"event");
-        let admission = self.lane.handle_event(self.source, draft, &NoFields, NOW);
+        let mut pending_event = self.lane.begin_event();
+        self.lane.classify(&mut pending_event, b"bench", b"event");
+        let admission = self.lane.handle_event(self.source, pending_event, &NoFields, NOW);
         if admission != (Admission::Accepted { destinations: 1 }) {
             return Err(setup(DOING)(format!("an event came to nothing: {admission:?}")));
         }

@@ -3,7 +3,7 @@
 use corba::event::{self, CorbaForms, FORM_STRUCTURED};
 use engine::{
     AdminId, Admission, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, Lane,
-    Outcome, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, Time, Want,
+    Outcome, OutputForm, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, Time,
 };
 use filter::{Constraint, Limits};
 use giop::cdr::{Encoding, Endian};
@@ -72,13 +72,13 @@ impl Rig {
             .create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, FORM_STRUCTURED, kind)
             .map_err(unexpected)?;
         let source = ProxyKey { channel, proxy: supplier };
-        hierarchy.connect(source, None, Want(0)).map_err(unexpected)?;
+        hierarchy.connect(source, None, OutputForm(0)).map_err(unexpected)?;
         for number in 0..consumers {
             let proxy = hierarchy
                 .create_proxy(channel, Side::Consumers, AdminId::DEFAULT, FORM_STRUCTURED, kind)
                 .map_err(unexpected)?;
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(u64::from(number))), Want(0)).map_err(unexpected)?;
+            hierarchy.connect(key, Some(Peer(u64::from(number))), OutputForm(0)).map_err(unexpected)?;
             // Of each ten consumers of an antenna, one is content with priority 1.
             let text = format!("$antenna == 'DV{:03}' and $priority > {}", number / 10, number % 10);
             let program = Constraint::parse(&text, &Limits::default()).map_err(unexpected)?;
@@ -119,12 +119,12 @@ impl Rig {
         self.now += 1_000;
         let now = Time(self.now);
         let bytes = self.samples.get(self.next).ok_or_else(|| unexpected("there is no sample"))?;
-        let mut draft = self.lane.begin_event_for(bytes.len());
-        self.lane.classify(&mut draft, b"Telescope", b"Status");
-        draft.form = FORM_STRUCTURED;
-        draft.tag = event::tag_of(Encoding::new(Endian::Little), 0);
-        draft.bytes.extend_from_slice(bytes);
-        let destinations = match self.lane.handle_event(self.source, draft, &CorbaForms { utc: 0 }, now) {
+        let mut pending_event = self.lane.begin_event_for(bytes.len());
+        self.lane.classify(&mut pending_event, b"Telescope", b"Status");
+        pending_event.form = FORM_STRUCTURED;
+        pending_event.tag = event::tag_of(Encoding::new(Endian::Little), 0);
+        pending_event.bytes.extend_from_slice(bytes);
+        let destinations = match self.lane.handle_event(self.source, pending_event, &CorbaForms { utc: 0 }, now) {
             Admission::Accepted { destinations } => destinations,
             other => return Err(unexpected(format!("the engine said {other:?}"))),
         };

@@ -60,7 +60,7 @@ pub(super) const FLOOD_BATCH: u16 = 64;
 /// The one that is none: a monitoring system that reads the metrics.
 pub(super) const SCRAPES: &str = "scrapes";
 
-/// All of them, in the order in which docs/operating.md lists them.
+/// All of them, in the order in which they are made.
 pub(super) const ALL: &[Attack] = &[
     Attack { name: "unreachable", story: "clients that can never be reached, and are probed", wave: unreachable },
     Attack { name: "pulls", story: "connections with 256 waiting pulls each, which close", wave: pulls },

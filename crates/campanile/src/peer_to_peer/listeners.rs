@@ -5,7 +5,7 @@
 //! reader yet.
 
 use super::once::Once;
-use super::participants::Share;
+use super::participants::ParticipantHandle;
 use super::qos;
 use super::sieve::Sieve;
 use crate::declared::Declared;
@@ -111,7 +111,7 @@ struct Source {
     once: Once,
     /// Consumer that it belongs to.
     of: Arc<Shared>,
-    _share: Share,
+    _handle: ParticipantHandle,
     /// Last: a thread that waits until it is gone waits for all of the above.
     _counted: Counted,
 }
@@ -123,17 +123,17 @@ struct Domain {
     event_domain: String,
     /// Names of the types that are wanted; with others, too, if so.
     names: BTreeSet<String>,
-    wants_others: bool,
+    takes_other_types: bool,
     /// Topics that have a reader, by name.
     topics: BTreeMap<String, Vec<Topic>>,
     /// Endpoints that are dealt with.
     known: BTreeSet<Guid>,
     /// Endpoints that could not be dealt with, which has been reported.
-    told: BTreeSet<Guid>,
+    reported: BTreeSet<Guid>,
     /// Endpoints that did not say their types, or are not known yet to a reader of that topic, since when.
     mute: BTreeMap<Guid, Instant>,
     readers: usize,
-    share: Share,
+    handle: ParticipantHandle,
 }
 
 /// What the participant of a topic knows of others.
@@ -160,9 +160,9 @@ impl Listeners {
             domain.names.insert(declared.name().to_owned());
             wanted.push((id, Declared::new(declared.type_code(), Some(event_domain), Some(declared.name()))?));
         }
-        if desk.wants_others() {
+        if desk.takes_other_types() {
             let id = settings.dds.domain(&settings.event_domain);
-            Domain::of(&mut domains, id, &settings.event_domain, settings)?.wants_others = true;
+            Domain::of(&mut domains, id, &settings.event_domain, settings)?.takes_other_types = true;
         }
         let shared = Arc::new(Shared {
             settings: settings.clone(),
@@ -181,12 +181,13 @@ impl Listeners {
         for (id, declared) in wanted {
             let Some(domain) = domains.get_mut(&id) else { continue };
             if !domain.has(&declared) {
-                let (share, topic) = Share::with_topic(id, settings, declared.name(), declared.type_code())?;
-                Shared::read(&listeners.shared, domain, share, topic, declared)?;
+                let (handle, topic) =
+                    ParticipantHandle::with_topic(id, settings, declared.name(), declared.type_code())?;
+                Shared::read(&listeners.shared, domain, handle, topic, declared)?;
             }
         }
         for domain in domains.into_values() {
-            domain.share.settle(settings);
+            domain.handle.await_discovery(settings);
             Shared::look(&listeners.shared, domain)?;
         }
         Ok(listeners)
@@ -254,13 +255,13 @@ impl Domain {
                 id,
                 event_domain: event_domain.to_owned(),
                 names: BTreeSet::new(),
-                wants_others: false,
+                takes_other_types: false,
                 topics: BTreeMap::new(),
                 known: BTreeSet::new(),
-                told: BTreeSet::new(),
+                reported: BTreeSet::new(),
                 mute: BTreeMap::new(),
                 readers: 0,
-                share: Share::new(id, settings)?,
+                handle: ParticipantHandle::new(id, settings)?,
             })),
         }
     }
@@ -273,15 +274,15 @@ impl Domain {
 
     /// Writers that are wanted, and that no reader meets.
     fn unmet(&mut self, partitions: &[String]) -> Result<Vec<Endpoint>, dds::Error> {
-        let endpoints = self.share.participant.endpoints()?;
+        let endpoints = self.handle.participant.endpoints()?;
         let there: BTreeSet<Guid> = endpoints.iter().map(|endpoint| endpoint.guid).collect();
         self.known.retain(|guid| there.contains(guid));
-        self.told.retain(|guid| there.contains(guid));
+        self.reported.retain(|guid| there.contains(guid));
         self.mute.retain(|guid, _| there.contains(guid));
         let mut unmet: Vec<Endpoint> = endpoints
             .into_iter()
             .filter(|endpoint| endpoint.role == Role::Writer && !self.known.contains(&endpoint.guid))
-            .filter(|endpoint| self.wants_others || self.names.contains(&endpoint.topic))
+            .filter(|endpoint| self.takes_other_types || self.names.contains(&endpoint.topic))
             .filter(|endpoint| endpoint.partitions == partitions)
             .collect();
         for (name, topics) in &self.topics {
@@ -322,16 +323,16 @@ impl Shared {
     fn read(
         shared: &Arc<Self>,
         domain: &mut Domain,
-        share: Share,
+        handle: ParticipantHandle,
         topic: Topic,
         declared: Declared,
     ) -> Result<(), Error> {
         let reader = topic.reader(&shared.qos)?;
         domain.topics.entry(declared.name().to_owned()).or_default().push(topic.clone());
         domain.readers += 1;
-        let participant = share.participant.clone();
+        let participant = handle.participant.clone();
         let (once, of, counted) = (Once::new(&shared.settings), shared.clone(), Counted::new(&shared.sources));
-        let source = Source { reader, declared, lost: 0, once, of, _share: share, _counted: counted };
+        let source = Source { reader, declared, lost: 0, once, of, _handle: handle, _counted: counted };
         let mut registry = lock(&shared.registry);
         if let Some(listener) = registry.get(&participant.guid()) {
             lock(&listener.fresh).push(source);
@@ -357,7 +358,7 @@ impl Shared {
 
     /// Begins to look for new writers.
     fn look(shared: &Arc<Self>, domain: Domain) -> Result<(), Error> {
-        let mut set = domain.share.participant.wait_set()?;
+        let mut set = domain.handle.participant.wait_set()?;
         set.attach_discovery()?;
         lock(&shared.wakers).push(set.waker());
         let theirs = shared.clone();
@@ -409,7 +410,7 @@ impl Shared {
         let since = is_mute.then(|| *domain.mute.entry(endpoint.guid).or_insert_with(Instant::now));
         if let Err(error) = made
             && since.is_none_or(|since| since.elapsed() >= LOOK_EVERY)
-            && domain.told.insert(endpoint.guid)
+            && domain.reported.insert(endpoint.guid)
         {
             self.tell.tell(&Trouble::Unreadable { name: endpoint.topic.clone(), reason: error.to_string() });
         }
@@ -420,9 +421,9 @@ impl Shared {
             return Err(Error::Dds(format!("there are {READERS_MAX} types already")));
         }
         let make = |participant: &Participant| participant.topic_like(endpoint, TYPE_MAX);
-        let (share, topic) = Share::with(domain.id, &self.settings, make)?;
+        let (handle, topic) = ParticipantHandle::with(domain.id, &self.settings, make)?;
         let declared = Declared::new(topic.type_code(), Some(&domain.event_domain), Some(&endpoint.topic))?;
-        Self::read(self, domain, share, topic, declared)
+        Self::read(self, domain, handle, topic, declared)
     }
 }
 
@@ -442,7 +443,7 @@ impl Listening {
         loop {
             if is_due {
                 self.take_in();
-                self.let_go();
+                self.detach_ended();
                 if self.is_over() {
                     return;
                 }
@@ -482,7 +483,7 @@ impl Listening {
     }
 
     /// Detaches the sources of consumers that have ended.
-    fn let_go(&mut self) {
+    fn detach_ended(&mut self) {
         let ended = self.sources.iter().filter(|(_, source)| source.of.has_ended());
         for token in ended.map(|(token, _)| *token).collect::<Vec<u64>>() {
             self.set.detach(token);

@@ -13,8 +13,8 @@ mod sieve;
 mod writers;
 
 pub(crate) use listeners::Listeners;
+pub(crate) use writers::WriterCounters;
 pub(crate) use writers::Writers;
-pub(crate) use writers::WritersTally;
 
 use crate::error::Error;
 use crate::settings::Settings;

@@ -14,7 +14,7 @@ const WRITERS_MAX: usize = 4096;
 /// What came first of each writer.
 pub(super) struct Once<P = Publisher> {
     /// Former events that a late joiner gets of a writer.
-    past: u32,
+    history_depth: u32,
     writers: HashMap<P, First>,
 }
 
@@ -27,12 +27,12 @@ struct First {
 
 impl Once {
     pub(super) fn new(settings: &Settings) -> Self {
-        Self { past: settings.dds.late_joiners, writers: HashMap::new() }
+        Self { history_depth: settings.dds.late_joiners, writers: HashMap::new() }
     }
 
     /// Whether it is what came just before from its writer, and one of the first.
     pub(super) fn is_again(&mut self, sample: &Sample<'_>) -> bool {
-        self.past > 0 && self.repeats(sample.publisher, sample.source_timestamp, sample.cdr)
+        self.history_depth > 0 && self.repeats(sample.publisher, sample.source_timestamp, sample.cdr)
     }
 }
 
@@ -42,14 +42,14 @@ impl<P: Eq + Hash> Once<P> {
             self.writers.clear();
         }
         let first = self.writers.entry(by).or_insert(First { count: 0, written: 0, octets: Vec::new() });
-        if first.count > self.past {
+        if first.count > self.history_depth {
             return false;
         }
         let repeats = first.count > 0 && first.written == written && first.octets == octets;
         first.count += 1;
         first.written = written;
         first.octets.clear();
-        if first.count > self.past {
+        if first.count > self.history_depth {
             first.octets = Vec::new();
         } else {
             first.octets.extend_from_slice(octets);
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_last_of_the_past_counts_once_and_nothing_else_is_left_out() {
-        let mut once = Once { past: 2, writers: HashMap::new() };
+        let mut once = Once { history_depth: 2, writers: HashMap::new() };
         let came = [
             ("a", 1, "x", false),
             ("b", 1, "x", false),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut once = Once { past: 1, writers: HashMap::new() };
+        let mut once = Once { history_depth: 1, writers: HashMap::new() };
         (0..3 * WRITERS_MAX).for_each(|by| assert!(!once.repeats(by, 0, b"")));
         assert!(once.writers.len() <= WRITERS_MAX);
     }

@@ -23,7 +23,7 @@ struct Known {
 
 /// A participant as long as it is used.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct ParticipantHandle {
     number: u64,
     pub(super) participant: Participant,
     since: Instant,
@@ -33,13 +33,13 @@ fn known() -> MutexGuard<'static, Vec<Known>> {
     PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Share {
+impl ParticipantHandle {
     /// The process's participant in a domain.
     ///
     /// # Errors
     /// DDS cannot take part in it, or has begun before the process was forked.
     pub(super) fn new(domain: u16, settings: &Settings) -> Result<Self, Error> {
-        Self::with(domain, settings, |_| Ok(())).map(|(share, ())| share)
+        Self::with(domain, settings, |_| Ok(())).map(|(handle, ())| handle)
     }
 
     /// A topic of a type, of the participant that has it or can have it.
@@ -68,7 +68,7 @@ impl Share {
         }
         for known in known.iter_mut().filter(|known| known.domain == domain && known.options == options) {
             match make(&known.participant) {
-                Ok(made) => return Ok((known.share(), made)),
+                Ok(made) => return Ok((known.handle(), made)),
                 Err(dds::Error::TopicType { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -78,16 +78,16 @@ impl Share {
         let number = known.iter().map(|known| known.number + 1).max().unwrap_or(0);
         let since = Instant::now();
         let mut fresh = Known { number, process, domain, options, participant, since, users: 0 };
-        let share = fresh.share();
+        let handle = fresh.handle();
         known.push(fresh);
-        Ok((share, made))
+        Ok((handle, made))
     }
 
     /// Waits until the participants that are there have been found.
-    pub(super) fn settle(&self, settings: &Settings) {
-        let settle = Duration::from_millis(settings.dds.settle_ms.into());
+    pub(super) fn await_discovery(&self, settings: &Settings) {
+        let needed = Duration::from_millis(settings.dds.discovery_ms.into());
         loop {
-            let left = settle.saturating_sub(self.since.elapsed());
+            let left = needed.saturating_sub(self.since.elapsed());
             if left.is_zero() {
                 return;
             }
@@ -97,13 +97,13 @@ impl Share {
 }
 
 impl Known {
-    fn share(&mut self) -> Share {
+    fn handle(&mut self) -> ParticipantHandle {
         self.users += 1;
-        Share { number: self.number, participant: self.participant.clone(), since: self.since }
+        ParticipantHandle { number: self.number, participant: self.participant.clone(), since: self.since }
     }
 }
 
-impl Drop for Share {
+impl Drop for ParticipantHandle {
     fn drop(&mut self) {
         let mut known = known();
         if let Some(place) = known.iter().position(|known| known.number == self.number)

@@ -1,12 +1,12 @@
 //! Publishing over DDS.
 
-use super::participants::Share;
+use super::participants::ParticipantHandle;
 use super::{pause, qos, time};
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::settings::Settings;
-use client::Tally;
-use dds::{LetGo, Qos, Role, Topic, WriteError, Writer};
+use client::PublisherCounters;
+use dds::{Qos, Role, SuspendedReaders, Topic, WriteError, Writer};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Longest time spent on what readers have not confirmed when a supplier is dropped.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest time that the first event of a type waits for readers that are known and not yet met.
 const MEETING_MAX: Duration = Duration::from_millis(500);
 
@@ -33,7 +33,7 @@ pub(crate) struct Writers {
     /// Held while a writer is made, so that a type gets one.
     making: Mutex<()>,
     // With it, others are found before the first event is published.
-    _domain: Share,
+    _domain: ParticipantHandle,
 }
 
 #[derive(Debug)]
@@ -41,15 +41,15 @@ struct One {
     // In the order in which they are to go.
     writer: Writer,
     /// Readers for which no writer waits.
-    let_go: Mutex<LetGo>,
-    /// Kept, so that its address is its own.
+    suspended_readers: Mutex<SuspendedReaders>,
+    /// Stored, so that its address is its own.
     declared: Declared,
-    _share: Share,
+    _handle: ParticipantHandle,
 }
 
 /// What became of events that were published without waiting for each.
 #[derive(Debug, Default)]
-pub(crate) struct WritersTally {
+pub(crate) struct WriterCounters {
     published: AtomicU64,
     confirmed: AtomicU64,
 }
@@ -65,7 +65,7 @@ impl Writers {
             channel: channel.to_owned(),
             writers: RwLock::default(),
             making: Mutex::default(),
-            _domain: Share::new(settings.dds.domain(&settings.event_domain), settings)?,
+            _domain: ParticipantHandle::new(settings.dds.domain(&settings.event_domain), settings)?,
             settings: settings.clone(),
         })
     }
@@ -77,13 +77,13 @@ impl Writers {
         let one = self.writer(declared)?;
         for _ in 0..self.waits_max {
             // Skipped while another thread has it, which then looks.
-            if let Ok(mut let_go) = one.let_go.try_lock() {
-                let_go.look(self, &one.writer);
+            if let Ok(mut suspended_readers) = one.suspended_readers.try_lock() {
+                suspended_readers.look(self, &one.writer);
             }
             match one.writer.write(cdr) {
                 Ok(()) => return Ok(()),
                 Err(WriteError::Slowed) => {
-                    one.let_go.lock().unwrap_or_else(PoisonError::into_inner).slowed(self, &one.writer);
+                    one.suspended_readers.lock().unwrap_or_else(PoisonError::into_inner).slowed(self, &one.writer);
                 }
                 Err(error) => return Err(Error::Dds(error.to_string())),
             }
@@ -104,12 +104,13 @@ impl Writers {
             return Ok(one);
         }
         let domain = self.settings.dds.domain(declared.domain().unwrap_or(&self.settings.event_domain));
-        let (share, topic) = Share::with_topic(domain, &self.settings, declared.name(), declared.type_code())?;
+        let (handle, topic) =
+            ParticipantHandle::with_topic(domain, &self.settings, declared.name(), declared.type_code())?;
         let writer = topic.writer(&self.qos)?;
-        share.settle(&self.settings);
+        handle.await_discovery(&self.settings);
         self.meet(&writer, &topic);
-        let let_go = Mutex::new(LetGo::new(time(self.settings.dds.hold_timeout_ms)));
-        let one = Arc::new(One { writer, let_go, declared: declared.clone(), _share: share });
+        let suspended_readers = Mutex::new(SuspendedReaders::new(time(self.settings.dds.hold_timeout_ms)));
+        let one = Arc::new(One { writer, suspended_readers, declared: declared.clone(), _handle: handle });
         self.writers.write().unwrap_or_else(PoisonError::into_inner).insert(declared.key(), one.clone());
         Ok(one)
     }
@@ -158,29 +159,33 @@ impl fmt::Display for Writers {
 
 impl Drop for Writers {
     fn drop(&mut self) {
-        if !self.wait(FAREWELL) {
-            log::warn!("readers of {} have not confirmed all events within {FAREWELL:?}", self.channel);
+        if !self.wait(CLOSE_TIMEOUT) {
+            log::warn!("readers of {} have not confirmed all events within {CLOSE_TIMEOUT:?}", self.channel);
         }
     }
 }
 
-impl WritersTally {
+impl WriterCounters {
     pub(crate) fn publish(&self, writers: &Writers, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
         writers.publish(declared, cdr)?;
         Ok(self.published.fetch_add(1, Ordering::AcqRel))
     }
 
     /// Counts with the events that readers have confirmed, after waiting for them.
-    pub(crate) fn sync(&self, writers: &Writers, limit: Duration) -> Tally {
+    pub(crate) fn sync(&self, writers: &Writers, limit: Duration) -> PublisherCounters {
         let published = self.published.load(Ordering::Acquire);
         if writers.wait(limit) {
             self.confirmed.fetch_max(published, Ordering::AcqRel);
         }
-        self.tally()
+        self.counters()
     }
 
-    pub(crate) fn tally(&self) -> Tally {
+    pub(crate) fn counters(&self) -> PublisherCounters {
         let published = self.published.load(Ordering::Acquire);
-        Tally { published, confirmed: self.confirmed.load(Ordering::Acquire).min(published), ..Tally::default() }
+        PublisherCounters {
+            published,
+            confirmed: self.confirmed.load(Ordering::Acquire).min(published),
+            ..PublisherCounters::default()
+        }
     }
 }

@@ -135,11 +135,11 @@ struct Members {
     /// Of the source, in its order: what passes over each, or makes the target's member of it.
     source: Box<[Member]>,
     /// Of the target, in its order, if the source's order is another: which source's member it is, and what makes it.
-    target: Option<Box<[Wanted]>>,
+    target: Option<Box<[TargetMember]>>,
 }
 
 /// A member of the target: which of the source's it is, if any, and what makes it.
-type Wanted = (Option<usize>, Member);
+type TargetMember = (Option<usize>, Member);
 
 #[derive(Debug)]
 struct Member {
@@ -216,7 +216,7 @@ impl Plan {
 
     /// Whether the value in front of `reader`, after this has aligned it, has the octets that it would be written with from a
     /// position 0 on, in this processor's byte order and UTF-8.
-    pub(crate) fn lies_as_wanted(&self, reader: &mut Reader<'_>) -> Result<bool, ReadError> {
+    pub(crate) fn has_native_layout(&self, reader: &mut Reader<'_>) -> Result<bool, ReadError> {
         if !self.is_same || !self.lies_alike {
             return Ok(false);
         }

@@ -166,7 +166,7 @@ impl RawConsumer {
         let options = ConsumerOptions {
             orb: orb_options(&settings),
             constraint: filter,
-            types: if others.is_some() { Vec::new() } else { wanted(&declared, &settings) },
+            types: if others.is_some() { Vec::new() } else { subscribed_types(&declared, &settings) },
             news: Some(NewsReader::new(move |told| news.tell_news(told))),
             shared_end_point: settings.shared_thread,
             ..ConsumerOptions::default()
@@ -193,7 +193,7 @@ impl fmt::Debug for RawConsumer {
 }
 
 /// The types to subscribe to. Events in an Any are asked for, too: their structs have names.
-fn wanted(declared: &[(Declared, Handler)], settings: &Settings) -> Vec<EventType> {
+fn subscribed_types(declared: &[(Declared, Handler)], settings: &Settings) -> Vec<EventType> {
     let domain = |declared: &Declared| match declared.domain() {
         Some(domain) => domain.to_owned(),
         None if settings.event_domain.is_empty() => "*".to_owned(),

@@ -87,7 +87,7 @@ impl Desk {
 
     /// Whether events of other types are wanted, too.
     #[cfg(feature = "dds")]
-    pub(crate) const fn wants_others(&self) -> bool {
+    pub(crate) const fn takes_other_types(&self) -> bool {
         self.others.is_some()
     }
 
@@ -245,7 +245,7 @@ impl Desk {
 
 /// The octets of a value: as they lie if they are as they have to be, else made anew.
 fn octets<'v>(plan: &Plan, reader: &mut Reader<'v>, value: &'v mut Vec<u8>) -> Result<&'v [u8], String> {
-    if plan.lies_as_wanted(reader).map_err(|error| error.kind.to_string())? {
+    if plan.has_native_layout(reader).map_err(|error| error.kind.to_string())? {
         let (begin, rest) = (reader.position(), reader.rest());
         plan.check(reader).map_err(|fault| fault.to_string())?;
         return Ok(rest.get(..reader.position() - begin).unwrap_or_default());

@@ -28,8 +28,8 @@ impl Pace {
 
     /// A look has been taken. The first of what is gathered now has waited for so long; there were answers, or not; the fate of so many
     /// events is not known.
-    pub(super) fn looked(&mut self, waits: Option<Duration>, was_answered: bool, unsettled: u64) {
-        if unsettled == 0 {
+    pub(super) fn looked(&mut self, waits: Option<Duration>, was_answered: bool, outstanding: u64) {
+        if outstanding == 0 {
             // The next look is after the next event.
             *self = Self::new(self.gather_time);
             return;
@@ -92,8 +92,8 @@ mod tests {
             }
             let before = self.answers.len();
             self.answers.retain(|answered| *answered > now);
-            let unsettled = u64::try_from(self.gathered.len() + self.answers.len()).unwrap();
-            pace.looked(waits(self), self.answers.len() < before, unsettled);
+            let outstanding = u64::try_from(self.gathered.len() + self.answers.len()).unwrap();
+            pace.looked(waits(self), self.answers.len() < before, outstanding);
         }
     }
 

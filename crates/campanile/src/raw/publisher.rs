@@ -2,13 +2,13 @@
 
 use super::Own;
 use super::pace::Pace;
-use super::supplier::{Inner, noted, told};
+use super::supplier::{Inner, noted, publish_error};
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::link::Link;
 #[cfg(feature = "dds")]
-use crate::peer_to_peer::WritersTally;
-use client::{Answers, Loss, Publisher, PublisherOptions, Tally};
+use crate::peer_to_peer::WriterCounters;
+use client::{Answers, Loss, Publisher, PublisherCounters, PublisherOptions};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use std::time::Duration;
 #[cfg(feature = "dds")]
 const SYNC_MAX: Duration = Duration::from_secs(60);
 /// Longest time spent on the last answers when a publisher is dropped.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Settings of a [`RawPublisher`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Default for PublishOptions {
 }
 
 /// Publishes events without waiting for each: they are gathered for a moment and sent together, in order. Each gets a number, from 0
-/// on; what became of them is reported by [`tally`](Self::tally) and [`next_loss`](Self::next_loss).
+/// on; what became of them is reported by [`counters`](Self::counters) and [`next_loss`](Self::next_loss).
 ///
 /// An event is never sent twice. When the connection breaks, what was under way is reported as lost, and publishing goes on when the
 /// service is back. A thread of the library's sends what was gathered when its time has come.
@@ -87,7 +87,9 @@ impl RawPublisher {
             })?,
             #[cfg(feature = "dds")]
             Link::Dds(_) => {
-                return Ok(Self { way: Way::Counted(Own::new(Counted { inner, tally: WritersTally::default() })) });
+                return Ok(Self {
+                    way: Way::Counted(Own::new(Counted { inner, counters: WriterCounters::default() })),
+                });
             }
         };
         Running::new(inner, publisher, options.gather_time_max)
@@ -114,7 +116,7 @@ impl RawPublisher {
 
     /// Sends what was gathered and waits until the fate of all events is known.
     #[must_use = "it tells whether all events arrived"]
-    pub fn sync(&self) -> Tally {
+    pub fn sync(&self) -> PublisherCounters {
         #[cfg(feature = "dds")]
         if let Some(counted) = self.counted() {
             return counted.sync(SYNC_MAX);
@@ -124,12 +126,12 @@ impl RawPublisher {
 
     /// How many events became what, as far as is known.
     #[must_use]
-    pub fn tally(&self) -> Tally {
+    pub fn counters(&self) -> PublisherCounters {
         #[cfg(feature = "dds")]
         if let Some(counted) = self.counted() {
-            return counted.tally.tally();
+            return counted.counters.counters();
         }
-        self.with(|publisher| publisher.tally())
+        self.with(|publisher| publisher.counters())
     }
 
     /// The next events that did not arrive, or perhaps not.
@@ -140,13 +142,13 @@ impl RawPublisher {
 
     /// Ends it, when the fate of all events is known or for a minute no answer has come, and tells how many became what.
     #[must_use = "it tells whether all events arrived"]
-    pub fn close(self) -> Tally {
-        let tally = self.sync();
-        self.close_within(FAREWELL).unwrap_or(tally)
+    pub fn close(self) -> PublisherCounters {
+        let counters = self.sync();
+        self.close_within(CLOSE_TIMEOUT).unwrap_or(counters)
     }
 
     /// Ends it as when it is dropped, with another limit: when for that long no answer has come. `None` in a forked child.
-    pub fn close_within(mut self, limit: Duration) -> Option<Tally> {
+    pub fn close_within(mut self, limit: Duration) -> Option<PublisherCounters> {
         match &mut self.way {
             Way::Gathered(running) => running.here_mut()?.end(limit),
             #[cfg(feature = "dds")]
@@ -177,22 +179,22 @@ impl RawPublisher {
 #[derive(Debug)]
 struct Counted {
     inner: Arc<Inner>,
-    tally: WritersTally,
+    counters: WriterCounters,
 }
 
 #[cfg(feature = "dds")]
 impl Counted {
     fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
         match &self.inner.link {
-            Link::Dds(writers) => self.tally.publish(writers, declared, cdr),
+            Link::Dds(writers) => self.counters.publish(writers, declared, cdr),
             Link::Notification(_) => Err(Error::NoTransport { transport: "DDS" }),
         }
     }
 
-    fn sync(&self, limit: Duration) -> Tally {
+    fn sync(&self, limit: Duration) -> PublisherCounters {
         match &self.inner.link {
-            Link::Dds(writers) => self.tally.sync(writers, limit),
-            Link::Notification(_) => self.tally.tally(),
+            Link::Dds(writers) => self.counters.sync(writers, limit),
+            Link::Notification(_) => self.counters.counters(),
         }
     }
 }
@@ -200,18 +202,21 @@ impl Counted {
 #[cfg(feature = "dds")]
 impl Drop for Counted {
     fn drop(&mut self) {
-        let tally = self.tally.tally();
-        if tally.confirmed < tally.published {
-            log_missing(&self.inner.channel, self.sync(FAREWELL));
+        let counters = self.counters.counters();
+        if counters.confirmed < counters.published {
+            log_missing(&self.inner.channel, self.sync(CLOSE_TIMEOUT));
         }
     }
 }
 
 /// Says in the log that events were not confirmed.
-fn log_missing(channel: &str, tally: Tally) {
-    if tally.confirmed < tally.published {
-        let missing = tally.published - tally.confirmed;
-        log::warn!("{missing} of {} events published into {channel} were not confirmed: {tally:?}", tally.published);
+fn log_missing(channel: &str, counters: PublisherCounters) {
+    if counters.confirmed < counters.published {
+        let missing = counters.published - counters.confirmed;
+        log::warn!(
+            "{missing} of {} events published into {channel} were not confirmed: {counters:?}",
+            counters.published
+        );
     }
 }
 
@@ -246,25 +251,25 @@ impl Running {
         {
             flusher.thread().unpark();
         }
-        outcome.map_err(|error| told(fault, declared, error))
+        outcome.map_err(|error| publish_error(fault, declared, error))
     }
 
-    fn end(&mut self, limit: Duration) -> Option<Tally> {
+    fn end(&mut self, limit: Duration) -> Option<PublisherCounters> {
         self.shared.has_ended.store(true, Ordering::Release);
-        let tally = self.shared.lock().take().map(|publisher| publisher.close_within(limit));
+        let counters = self.shared.lock().take().map(|publisher| publisher.close_within(limit));
         if let Some(flusher) = self.flusher.take() {
             flusher.thread().unpark();
             // It ends by itself; should it have panicked, there is nothing more to be said.
             let _ = flusher.join();
         }
-        tally
+        counters
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(tally) = self.end(FAREWELL) {
-            log_missing(&self.shared.inner.channel, tally);
+        if let Some(counters) = self.end(CLOSE_TIMEOUT) {
+            log_missing(&self.shared.inner.channel, counters);
         }
     }
 }
@@ -286,15 +291,15 @@ impl Shared {
             let mut publisher = self.lock();
             let Some(publisher) = publisher.as_mut() else { return };
             let waits = |publisher: &Publisher| publisher.gathered_since().map(|since| since.elapsed());
-            let before = publisher.tally().confirmed;
+            let before = publisher.counters().confirmed;
             if pace.is_due(waits(publisher)) {
                 publisher.send_gathered();
             } else {
                 publisher.poll();
             }
-            let tally = publisher.tally();
-            pace.looked(waits(publisher), tally.confirmed > before, tally.unsettled());
-            if tally.unsettled() > 0 {
+            let counters = publisher.counters();
+            pace.looked(waits(publisher), counters.confirmed > before, counters.outstanding());
+            if counters.outstanding() > 0 {
                 self.is_busy.store(true, Ordering::Release);
             }
         }

@@ -84,7 +84,7 @@ impl RawSupplier {
                 let attempt = || {
                     let fault = Cell::new(None);
                     let outcome = supplier.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
-                    outcome.map_err(|error| told(fault, declared, error))
+                    outcome.map_err(|error| publish_error(fault, declared, error))
                 };
                 inner.restart.outlast(&inner.channel, attempt, goes_on)
             }
@@ -164,7 +164,7 @@ pub(super) fn noted(
 }
 
 /// The error with what was noted.
-pub(super) fn told(fault: Cell<Option<Fault>>, declared: &Declared, error: InvokeError) -> Error {
+pub(super) fn publish_error(fault: Cell<Option<Fault>>, declared: &Declared, error: InvokeError) -> Error {
     match fault.into_inner() {
         Some(fault) => declared.refused(&fault),
         None => Error::Service(error),

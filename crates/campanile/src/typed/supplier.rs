@@ -5,7 +5,7 @@ use crate::declared::{Declared, NATIVE};
 use crate::error::Error;
 use crate::raw::{PublishOptions, RawPublisher, RawSupplier};
 use crate::settings::Settings;
-use client::{Loss, Tally};
+use client::{Loss, PublisherCounters};
 use giop::cdr::Writer;
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -148,8 +148,8 @@ impl Supplier {
 /// for number in 0..100_000 {
 ///     publisher.publish(&Wind { speed: f64::from(number) })?;
 /// }
-/// let tally = publisher.close();
-/// println!("{} of {} arrived", tally.confirmed, tally.published);
+/// let counters = publisher.close();
+/// println!("{} of {} arrived", counters.confirmed, counters.published);
 /// # Ok::<(), campanile::Error>(())
 /// ```
 #[derive(Debug)]
@@ -175,14 +175,14 @@ impl Publisher {
 
     /// Sends what was gathered and waits until the fate of all events is known.
     #[must_use = "it tells whether all events arrived"]
-    pub fn sync(&self) -> Tally {
+    pub fn sync(&self) -> PublisherCounters {
         self.raw.sync()
     }
 
     /// How many events became what, as far as is known.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        self.raw.tally()
+    pub fn counters(&self) -> PublisherCounters {
+        self.raw.counters()
     }
 
     /// The next events that did not arrive, or perhaps not.
@@ -193,12 +193,12 @@ impl Publisher {
 
     /// Ends it, when the fate of all events is known, and tells how many became what.
     #[must_use = "it tells whether all events arrived"]
-    pub fn close(self) -> Tally {
+    pub fn close(self) -> PublisherCounters {
         self.raw.close()
     }
 
     /// As [`close`](Self::close), for no longer than `limit` without an answer. `None` in a forked child.
-    pub fn close_within(self, limit: Duration) -> Option<Tally> {
+    pub fn close_within(self, limit: Duration) -> Option<PublisherCounters> {
         self.raw.close_within(limit)
     }
 }

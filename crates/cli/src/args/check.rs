@@ -63,8 +63,8 @@ pub(crate) struct CheckOptions {
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) slow_events: u64,
     /// Consumers for which suppliers are held
-    #[arg(long, value_name = "W[,C]", default_value = "1,1")]
-    pub(crate) held: Threshold,
+    #[arg(long = "held", value_name = "W[,C]", default_value = "1,1")]
+    pub(crate) blocked: Threshold,
     /// Consumers that cannot be reached for more than a minute, and are kept
     #[arg(long, value_name = "W[,C]", default_value = "1")]
     pub(crate) unreachable: Threshold,

@@ -1,6 +1,6 @@
 //! Options of `campanile hz`, `bw`, `types` and `latency`.
 
-use super::past::Selection;
+use super::history::Selection;
 use super::{ChannelArg, ServerOptions, rate, seconds};
 use clap::Args;
 use std::time::Duration;

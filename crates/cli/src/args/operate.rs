@@ -12,10 +12,10 @@ Examples:
   campanile stats --interval 5 lane_     with rates, every five seconds
   campanile stats --json | jq .lane_dropped
 
-docs/operating.md says at which limit each is counted. In a pipe each line is
-NAME VALUE, with --interval NAME VALUE RATE (a second), and an empty line behind
-each round; --json gives one object, with --interval one a line. On a terminal
-q or Ctrl-C ends it. Only for Campanile.
+docs/operating-reference.md says at which limit each is counted. In a pipe each
+line is NAME VALUE, with --interval NAME VALUE RATE (a second), and an empty
+line behind each round; --json gives one object, with --interval one a line. On
+a terminal q or Ctrl-C ends it. Only for Campanile.
 Exit status: 0 done; 1 no such counter, or the service failed; 2 wrong usage.";
 
 pub(super) const DISCONNECT_EXAMPLES: &str = "\

@@ -75,7 +75,7 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
         let is_reached = reached.state == State::Well;
         findings.push(reached);
         if is_reached {
-            findings.push(asked(&at_address(object, profile, host, *port), host, *port));
+            findings.push(check_object(&at_address(object, profile, host, *port), host, *port));
         }
     }
     let is_reached = findings.iter().any(|finding| finding.name == "connection" && finding.state == State::Well);
@@ -287,7 +287,7 @@ fn at_address(object: &ObjectRef, profile: &IiopProfile, host: &str, port: u16) 
 }
 
 /// What the object says of itself at one address: whether it exists (`_non_existent`; CORBA 3.3 part 1, 8.3.4).
-fn asked(there: &ObjectRef, host: &str, port: u16) -> Finding {
+fn check_object(there: &ObjectRef, host: &str, port: u16) -> Finding {
     let shown = format!("{}:{port}", clean(host));
     let new = |state, found: String, why, mend| Finding::new("object", state, format!("{shown}: {found}"), why, mend);
     let began = Instant::now();

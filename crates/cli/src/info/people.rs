@@ -1,6 +1,6 @@
 //! What `info` prints for people.
 
-use super::standing::{Drops, Standing};
+use super::status::{ConsumerStatus, Drops};
 use super::{Admin, FilterInfo, Filtering, Info, MappingInfo, Proxy, Side};
 use crate::show::{self, clean};
 use client::notify::{ConstraintExp, EventType, Property};
@@ -42,14 +42,14 @@ fn summary(out: &mut String, info: &Info) {
         number(proxies(Side::Consumers).count(), "proxy", "proxies"),
         number(proxies(Side::Suppliers).count(), "proxy", "proxies")
     );
-    if info.has_standings {
-        let mut total = Standing::default();
-        for standing in proxies(Side::Consumers).filter_map(|proxy| proxy.standing.as_ref()) {
-            total.backlog_events += standing.backlog_events;
-            total.backlog_bytes += standing.backlog_bytes;
-            total.delivered += standing.delivered;
-            total.dropped += standing.dropped;
-            total.reasons.extend_from_slice(&standing.reasons);
+    if info.has_statuses {
+        let mut total = ConsumerStatus::default();
+        for status in proxies(Side::Consumers).filter_map(|proxy| proxy.status.as_ref()) {
+            total.backlog_events += status.backlog_events;
+            total.backlog_bytes += status.backlog_bytes;
+            total.delivered += status.delivered;
+            total.dropped += status.dropped;
+            total.reasons.extend_from_slice(&status.reasons);
         }
         let mut reasons: Vec<(String, u64)> = Vec::new();
         for (reason, count) in &total.reasons {
@@ -79,25 +79,25 @@ fn write_admin(out: &mut String, admin: &Admin) {
 
 fn write_proxy(out: &mut String, proxy: &Proxy) {
     let _ = write!(out, "  proxy {}  {}", proxy.id, proxy.kind);
-    if let Some(standing) = &proxy.standing {
-        if let Some(client) = standing.client() {
+    if let Some(status) = &proxy.status {
+        if let Some(client) = status.client() {
             let _ = write!(out, "  {}", clean(client));
         }
-        let _ = write!(out, "  {}", standing.describe());
-        let _ = write!(out, "\n    {}", amounts(standing));
-        if standing.in_flight > 0 {
-            let _ = write!(out, "; {} under way", show::count(standing.in_flight));
+        let _ = write!(out, "  {}", status.describe());
+        let _ = write!(out, "\n    {}", amounts(status));
+        if status.in_flight > 0 {
+            let _ = write!(out, "; {} under way", show::count(status.in_flight));
         }
-        if standing.delayed > 0 {
-            let _ = write!(out, "; {} before their StartTime", show::count(standing.delayed));
+        if status.delayed > 0 {
+            let _ = write!(out, "; {} before their StartTime", show::count(status.delayed));
         }
-        if standing.pulls_waiting > 0 {
-            let _ = write!(out, "; {} waiting", number(standing.pulls_waiting, "pull", "pulls"));
+        if status.pulls_waiting > 0 {
+            let _ = write!(out, "; {} waiting", number(status.pulls_waiting, "pull", "pulls"));
         }
-        if standing.failures > 0 {
-            let _ = write!(out, "; {} in a row", number(standing.failures, "failure", "failures"));
+        if status.failures > 0 {
+            let _ = write!(out, "; {} in a row", number(status.failures, "failure", "failures"));
         }
-        write_drops(out, &standing.drops);
+        write_drops(out, &status.drops);
     }
     if let Some(supplier) = &proxy.supplier {
         let _ = write!(out, "  {}", clean(&supplier.describe()));
@@ -118,15 +118,15 @@ fn write_drops(out: &mut String, drops: &[Drops]) {
     }
 }
 
-fn amounts(standing: &Standing) -> String {
+fn amounts(status: &ConsumerStatus) -> String {
     let mut text = format!(
         "{} ({}) waiting, {} delivered, {} dropped",
-        number(standing.backlog_events, "event", "events"),
-        show::bytes(standing.backlog_bytes),
-        show::count(standing.delivered),
-        show::count(standing.dropped)
+        number(status.backlog_events, "event", "events"),
+        show::bytes(status.backlog_bytes),
+        show::count(status.delivered),
+        show::count(status.dropped)
     );
-    for (index, (reason, count)) in standing.reasons.iter().enumerate() {
+    for (index, (reason, count)) in status.reasons.iter().enumerate() {
         let _ = write!(
             text,
             "{} {} {}",

@@ -55,28 +55,28 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
     let _ = write!(out, "{{\"id\":{},\"type\":\"{}\",\"qos\":", proxy.id, proxy.kind);
     json::properties(out, &proxy.qos);
     write_filtering(out, &proxy.filtering);
-    if let Some(standing) = &proxy.standing {
+    if let Some(status) = &proxy.status {
         out.push_str(",\"consumer\":");
-        json::text(out, &standing.name);
-        standing.write_state(out);
+        json::text(out, &status.name);
+        status.write_state(out);
         let _ = write!(
             out,
             ",\"backlog_events\":{},\"backlog_bytes\":{},\"delayed\":{},\"pulls_waiting\":{},\"delivered\":{},\"in_flight\":{},\"failures\":{},\"dropped\":{}",
-            standing.backlog_events,
-            standing.backlog_bytes,
-            standing.delayed,
-            standing.pulls_waiting,
-            standing.delivered,
-            standing.in_flight,
-            standing.failures,
-            standing.dropped
+            status.backlog_events,
+            status.backlog_bytes,
+            status.delayed,
+            status.pulls_waiting,
+            status.delivered,
+            status.in_flight,
+            status.failures,
+            status.dropped
         );
         out.push_str(",\"dropped_by_reason\":");
-        json::object(out, standing.reasons.iter().map(|(reason, count)| (reason.as_str(), *count)), |out, count| {
+        json::object(out, status.reasons.iter().map(|(reason, count)| (reason.as_str(), *count)), |out, count| {
             let _ = write!(out, "{count}");
         });
         out.push_str(",\"dropped_by_type\":");
-        list(out, &standing.drops, |out, drops| {
+        list(out, &status.drops, |out, drops| {
             out.push_str("{\"type\":");
             json::text(out, &drops.event_type.to_string());
             out.push_str(",\"reason\":");

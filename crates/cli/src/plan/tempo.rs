@@ -4,7 +4,7 @@ use super::{read, response_parts, table};
 use crate::args::TempoOptions;
 use crate::failure::Failure;
 use crate::show;
-use planning::tempo::{Forecast, Question, TempoFile, Topic, TopicForecast, forecast};
+use planning::tempo::{Forecast, ForecastRequest, TempoFile, Topic, TopicForecast, forecast};
 use planning::{Activity, Analysis, AnalysisLimits, Finding, Outcome, Response, format_time};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -20,18 +20,18 @@ pub(super) fn run(options: &TempoOptions) -> Result<(), Failure> {
     let wrong = |error| Failure::Usage(format!("{}: {error}", file.display()));
     let asked = TempoFile::parse(&text).map_err(wrong)?;
     let found =
-        forecast(&asked.question, percentiles, &AnalysisLimits::COMMAND).map_err(|error| wrong(asked.locate(error)))?;
+        forecast(&asked.request, percentiles, &AnalysisLimits::COMMAND).map_err(|error| wrong(asked.locate(error)))?;
     let said = if *json {
-        format!("{}\n", report(&asked.question, &found, percentiles))
+        format!("{}\n", report(&asked.request, &found, percentiles))
     } else {
-        describe(&asked.question, &found, percentiles)
+        describe(&asked.request, &found, percentiles)
     };
     io::stdout().write_all(said.as_bytes())?;
     if found.outcome() == Outcome::Feasible { Ok(()) } else { Err(Failure::Quiet) }
 }
 
 /// One JSON object with times in microseconds and rates in messages per second.
-fn report(question: &Question, found: &Forecast, percentages: &[f64]) -> Json {
+fn report(request: &ForecastRequest, found: &Forecast, percentages: &[f64]) -> Json {
     let us = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e6);
     let topic = |(topic, own): (&Topic, &TopicForecast)| {
         let each = percentages.iter().zip(&own.percentiles_s);
@@ -50,12 +50,12 @@ fn report(question: &Question, found: &Forecast, percentages: &[f64]) -> Json {
             "longest_response_us": us(own.longest_response_s),
             "nothing_carried_over": own.nothing_carried_over.map(|probability| probability.value),
             "nothing_carried_over_error_max": own.nothing_carried_over.map(|probability| probability.error_max),
-            "wait_for_turn_us": own.wait_for_turn_s * 1e6,
-            "wait_for_turn_below_us": own.wait_for_turn_below_s * 1e6,
+            "wait_for_turn_us": own.wait_for_service_s * 1e6,
+            "wait_for_turn_below_us": own.wait_for_service_below_s * 1e6,
             "in_time": own.is_in_time(),
         })
     };
-    let server = question.server.map(|server| {
+    let server = request.server.map(|server| {
         let polling = server.polling();
         json!({
             "period_us": polling.period_s * 1e6,
@@ -66,16 +66,16 @@ fn report(question: &Question, found: &Forecast, percentages: &[f64]) -> Json {
         })
     });
     json!({
-        "service_rate": question.service_rate,
+        "service_rate": request.service_rate,
         "intensity": found.intensity,
         "feasible": match found.outcome() {
             Outcome::Feasible => Json::Bool(true),
             Outcome::Infeasible => Json::Bool(false),
-            Outcome::Undecided(_) => Json::Null,
+            Outcome::Inconclusive(_) => Json::Null,
         },
-        "explanation": explain(question, found),
+        "explanation": explain(request, found),
         "server": server,
-        "topics": question.topics.iter().zip(&found.topics).map(topic).collect::<Vec<_>>(),
+        "topics": request.topics.iter().zip(&found.topics).map(topic).collect::<Vec<_>>(),
         "threads": found.threads.as_ref().map(threads_report),
     })
 }
@@ -104,8 +104,8 @@ fn threads_report((threads, analysis): &(Vec<Activity>, Analysis)) -> Json {
 }
 
 /// The answer in a sentence or a few.
-fn explain(question: &Question, found: &Forecast) -> String {
-    let each = || question.topics.iter().zip(&found.topics);
+fn explain(request: &ForecastRequest, found: &Forecast) -> String {
+    let each = || request.topics.iter().zip(&found.topics);
     let unstable = each().filter(|(_, own)| !own.is_stable).map(|(topic, own)| {
         let (name, arrival, guaranteed) = (&topic.name, topic.arrival, rate(own.guaranteed));
         format!(
@@ -113,7 +113,7 @@ fn explain(question: &Question, found: &Forecast) -> String {
         )
     });
     let late = each().filter(|(_, own)| !own.is_in_time()).map(|(topic, own)| {
-        let (wait, below) = (time(own.wait_for_turn_s), time(own.wait_for_turn_below_s));
+        let (wait, below) = (time(own.wait_for_service_s), time(own.wait_for_service_below_s));
         format!("{:?} waits {wait} for its turn, and has to wait less than {below}, 1/rate", topic.name)
     });
     let mut said: Vec<String> = unstable.chain(late).collect();
@@ -131,12 +131,12 @@ fn explain(question: &Question, found: &Forecast) -> String {
 }
 
 /// Tables and a few sentences.
-fn describe(question: &Question, found: &Forecast, percentages: &[f64]) -> String {
+fn describe(request: &ForecastRequest, found: &Forecast, percentages: &[f64]) -> String {
     let mut text = String::new();
-    describe_topics(&mut text, question, found, percentages);
-    let _ = writeln!(text, "\n{}", explain(question, found));
+    describe_topics(&mut text, request, found, percentages);
+    let _ = writeln!(text, "\n{}", explain(request, found));
     let _ = writeln!(text, "intensity (arrivals/service, lambda/mu) of all topics: {:.1} %", found.intensity * 100.0);
-    if let Some(server) = question.server {
+    if let Some(server) = request.server {
         let polling = server.polling();
         let (period, budget) = (format_time(server.period), format_time(server.budget));
         let _ = writeln!(
@@ -154,7 +154,7 @@ fn describe(question: &Question, found: &Forecast, percentages: &[f64]) -> Strin
     text
 }
 
-fn describe_topics(text: &mut String, question: &Question, found: &Forecast, percentages: &[f64]) {
+fn describe_topics(text: &mut String, request: &ForecastRequest, found: &Forecast, percentages: &[f64]) {
     let percentiles: Vec<String> = percentages.iter().map(|q| format!("{q} %")).collect();
     let row = |(topic, own): (&Topic, &TopicForecast)| {
         let unstable = if own.is_stable { "" } else { "UNSTABLE" };
@@ -173,12 +173,12 @@ fn describe_topics(text: &mut String, question: &Question, found: &Forecast, per
             own.percentiles_s.get(index).map(|own| time(*own)).or(longest).unwrap_or_default()
         }));
         cells.push(own.nothing_carried_over.map(|own| probability(own.value)).unwrap_or_default());
-        cells.push(time(own.wait_for_turn_s));
-        cells.push(format!("< {}", time(own.wait_for_turn_below_s)));
+        cells.push(time(own.wait_for_service_s));
+        cells.push(format!("< {}", time(own.wait_for_service_below_s)));
         cells.push(remarks.join(", "));
         cells
     };
-    let rows: Vec<Vec<String>> = question.topics.iter().zip(&found.topics).map(row).collect();
+    let rows: Vec<Vec<String>> = request.topics.iter().zip(&found.topics).map(row).collect();
     let mut headings = vec!["topic", "share", "arrive", "guaranteed", "intensity", "mean"];
     headings.extend(percentiles.iter().map(String::as_str));
     headings.extend(["none left", "turn after", "has to be", ""]);

@@ -6,7 +6,7 @@ fn planned(arguments: &[&str]) -> Result<Plan, Failure> {
     let mut plan = Plan::new();
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     plan.read_arguments(&arguments)?;
-    plan.settled()
+    plan.resolved()
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
     let publisher = meeting.node.publisher(&options.topic).open().map_err(|error| failure(&error))?;
     eprintln!("campanile: probing {} at {}; Ctrl-C ends", options.topic, meeting.address);
     let began = Instant::now();
-    let mut probing = Probing { options, node: &meeting.node, tallies: BTreeMap::new(), echoes: 0 };
+    let mut probing = Probing { options, node: &meeting.node, echo_times: BTreeMap::new(), echoes: 0 };
     let mut is_missed = false;
     loop {
         probing.print(&echoes)?;
@@ -76,12 +76,12 @@ pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
 struct Probing<'p> {
     options: &'p TempoProbeOptions,
     node: &'p Node,
-    tallies: BTreeMap<u32, Tally>,
+    echo_times: BTreeMap<u32, EchoTimes>,
     echoes: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Tally {
+struct EchoTimes {
     from: SocketAddr,
     least: Duration,
     most: Duration,
@@ -104,17 +104,17 @@ impl Probing<'_> {
             }
             self.echoes += 1;
             let Echo { number, by, from, took, .. } = echo;
-            let tally = self.tallies.entry(by).or_insert(Tally {
+            let times = self.echo_times.entry(by).or_insert(EchoTimes {
                 from,
                 least: took,
                 most: took,
                 sum: Duration::ZERO,
                 count: 0,
             });
-            tally.least = tally.least.min(took);
-            tally.most = tally.most.max(took);
-            tally.sum += took;
-            tally.count += 1;
+            times.least = times.least.min(took);
+            times.most = times.most.max(took);
+            times.sum += took;
+            times.count += 1;
             let us = took.as_nanos() / 1_000;
             let line = match (self.options.json, is_terminal) {
                 (true, _) => format!(
@@ -128,8 +128,8 @@ impl Probing<'_> {
     }
 
     fn summary(&self) -> Result<(), Failure> {
-        for (subscriber, tally) in &self.tallies {
-            let Tally { from, least, most, sum, count } = tally;
+        for (subscriber, times) in &self.echo_times {
+            let EchoTimes { from, least, most, sum, count } = times;
             let mean = sum.checked_div(*count).unwrap_or_default();
             eprintln!(
                 "campanile: {subscriber:08x} at {from}: echoes {count}, least {}, mean {}, most {}",

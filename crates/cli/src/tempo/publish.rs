@@ -34,7 +34,7 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
         });
     }
     if options.report {
-        publisher.on_report(|report| eprintln!("campanile: {}", told(report)));
+        publisher.on_report(|report| eprintln!("campanile: {}", report_line(report)));
     }
     if !options.goes_on() && !publisher.wait_for_subscribers(1, options.wait) {
         return Err(nobody(options, &meeting));
@@ -176,7 +176,7 @@ fn summary(published: u64, took: Duration, report: &PublisherReport) -> String {
 }
 
 /// A report in one line.
-fn told(report: &PublisherReport) -> String {
+fn report_line(report: &PublisherReport) -> String {
     let mut text = plural(report.subscribers.into(), "subscriber");
     if report.lowest_rate.is_some() {
         text += &format!(", wish for {} to {}", rate(report.lowest_rate), rate(report.highest_rate));

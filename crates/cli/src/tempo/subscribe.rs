@@ -27,14 +27,14 @@ pub(crate) fn run(options: &TempoSubOptions) -> Result<(), Failure> {
     if let Some(deadline) = options.deadline {
         builder = builder.deadline(deadline);
     }
-    let tally = Arc::new(Mutex::new(Tally::default()));
+    let counters = Arc::new(Mutex::new(Counters::default()));
     let mut printer = Printer {
         format: Format::of(options),
         topic: options.topic.clone(),
         limit: options.count,
         out: BufWriter::new(io::stdout()),
         text: Vec::new(),
-        tally: Arc::clone(&tally),
+        counters: Arc::clone(&counters),
         wake: waiter.sender(),
     };
     let subscriber = builder.on(move |message| printer.handle(message)).map_err(|error| failure(&error))?;
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &TempoSubOptions) -> Result<(), Failure> {
         subscriber.find_loss_free_rate(highest);
     }
     if options.report {
-        subscriber.on_report(|report| eprintln!("campanile: {}", told(report)));
+        subscriber.on_report(|report| eprintln!("campanile: {}", report_line(report)));
     }
     let how = if meeting.waits { "waits for publishers" } else { "subscribed" };
     eprintln!("campanile: {how} at {}; Ctrl-C ends", meeting.address);
@@ -50,18 +50,18 @@ pub(crate) fn run(options: &TempoSubOptions) -> Result<(), Failure> {
     let ended = wait(options, &waiter, &meeting, &subscriber, began)?;
     let report = subscriber.report();
     drop(subscriber);
-    let tally = lock(&tally).clone();
+    let counters = lock(&counters).clone();
     if ended != Ended::Enough || options.quiet {
-        eprintln!("{}", tally.summary(began.elapsed(), &report));
+        eprintln!("{}", counters.summary(began.elapsed(), &report));
     }
     match options.count {
-        Some(count) if tally.messages < count => Err(Failure::Quiet),
+        Some(count) if counters.messages < count => Err(Failure::Quiet),
         _ => Ok(()),
     }
 }
 
-fn lock(tally: &Mutex<Tally>) -> std::sync::MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(counters: &Mutex<Counters>) -> std::sync::MutexGuard<'_, Counters> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ fn wait(
 }
 
 /// A report in one line.
-fn told(report: &SubscriberReport) -> String {
+fn report_line(report: &SubscriberReport) -> String {
     let mut text = format!("{}, announce {}", plural(report.publishers.into(), "publisher"), rate(report.rate));
     if let Some(deadline) = report.deadline {
         text += &format!(", deadline {}", time(deadline));
@@ -153,12 +153,12 @@ impl Format {
 
 /// What came so far.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct Counters {
     messages: u64,
     octets: u64,
 }
 
-impl Tally {
+impl Counters {
     fn summary(&self, elapsed: Duration, report: &SubscriberReport) -> String {
         let seconds = elapsed.as_secs_f64();
         let lost = if report.lost > 0 { format!("; {} lost", show::count(report.lost)) } else { String::new() };
@@ -179,20 +179,20 @@ struct Printer<W: Write = Stdout> {
     limit: Option<u64>,
     out: BufWriter<W>,
     text: Vec<u8>,
-    tally: Arc<Mutex<Tally>>,
+    counters: Arc<Mutex<Counters>>,
     wake: Sender<Wake>,
 }
 
 impl<W: Write> Printer<W> {
     fn handle(&mut self, message: &Message<'_>) {
         let messages = {
-            let mut tally = lock(&self.tally);
-            if self.limit.is_some_and(|limit| tally.messages >= limit) {
+            let mut counters = lock(&self.counters);
+            if self.limit.is_some_and(|limit| counters.messages >= limit) {
                 return;
             }
-            tally.messages += 1;
-            tally.octets += message.octets.len() as u64;
-            tally.messages
+            counters.messages += 1;
+            counters.octets += message.octets.len() as u64;
+            counters.messages
         };
         self.text.clear();
         write(&mut self.text, self.format, &self.topic, message, SystemTime::now());
@@ -306,9 +306,9 @@ mod tests {
     #[test]
     fn the_summary_tells_what_was_lost() {
         let report = SubscriberReport { lost: 3, ..SubscriberReport::default() };
-        let tally = Tally { messages: 1_000, octets: 34_816 };
+        let counters = Counters { messages: 1_000, octets: 34_816 };
         let took = Duration::from_secs(2);
-        assert_eq!(tally.summary(took, &report), "1,000 messages, 34.8 kB in 2.0 s (500/s); 3 lost");
-        assert_eq!(Tally::default().summary(took, &SubscriberReport::default()), "no messages in 2.0 s");
+        assert_eq!(counters.summary(took, &report), "1,000 messages, 34.8 kB in 2.0 s (500/s); 3 lost");
+        assert_eq!(Counters::default().summary(took, &SubscriberReport::default()), "no messages in 2.0 s");
     }
 }

@@ -1,6 +1,6 @@
 //! What a service says of itself at one moment.
 
-use crate::info::standing::{self, Standing};
+use crate::info::status::{self, ConsumerStatus};
 use client::{InvokeError, ObjectRef};
 use giop::cdr::{ReadError, Reader};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(super) struct Sample {
     pub(super) taken: Instant,
     pub(super) counters: HashMap<String, u64>,
     pub(super) lanes: Vec<Lane>,
-    pub(super) consumers: Vec<Standing>,
+    pub(super) consumers: Vec<ConsumerStatus>,
 }
 
 /// One `LaneStatistic`.
@@ -30,7 +30,7 @@ pub(super) struct Lane {
 impl Sample {
     /// Asks the object `Statistics`.
     pub(super) fn take(statistics: &ObjectRef) -> Result<Self, InvokeError> {
-        let consumers = standing::read_all(statistics)?;
+        let consumers = status::read_all(statistics)?;
         let counters = statistics.invoke("get_statistics", |_| ())?.read("get_statistics", read_counters)?;
         let lanes = statistics.invoke("get_lanes", |_| ())?.read("get_lanes", |reader| {
             let count = reader.seq_len(LANE_BYTES_MIN)?;

@@ -1,7 +1,7 @@
 //! Two moments of a service as rates, for people and for programs.
 
 use super::sample::{Lane, Sample};
-use crate::info::standing::{Holds, Standing};
+use crate::info::status::{ConsumerStatus, Holds};
 use crate::show;
 use serde_json::{Value as Json, json};
 use service::Counter;
@@ -15,7 +15,7 @@ pub(super) struct View {
     interval: Option<f64>,
     service: Rates,
     connections: u64,
-    suppliers_held: u64,
+    suppliers_blocked: u64,
     /// How often something could not be written to the disk, or read from it.
     disk_failures: u64,
     is_disk_full: bool,
@@ -48,7 +48,7 @@ struct LaneRow {
 }
 
 struct ConsumerRow {
-    standing: Standing,
+    status: ConsumerStatus,
     delivered: f64,
     dropped: f64,
 }
@@ -61,15 +61,15 @@ impl View {
             let earlier = before.lanes.iter().find(|earlier| (earlier.id, &earlier.name) == (lane.id, &lane.name));
             per_second.lane(earlier, lane)
         });
-        let of_channel = now.consumers.iter().filter(|standing| channel.is_none_or(|id| standing.channel == id));
-        let key = |standing: &Standing| (standing.channel, standing.proxy);
-        let earlier: HashMap<(u32, u32), &Standing> =
-            before.consumers.iter().map(|standing| (key(standing), standing)).collect();
-        let consumers = of_channel.map(|standing| per_second.consumer(earlier.get(&key(standing)).copied(), standing));
+        let of_channel = now.consumers.iter().filter(|status| channel.is_none_or(|id| status.channel == id));
+        let key = |status: &ConsumerStatus| (status.channel, status.proxy);
+        let earlier: HashMap<(u32, u32), &ConsumerStatus> =
+            before.consumers.iter().map(|status| (key(status), status)).collect();
+        let consumers = of_channel.map(|status| per_second.consumer(earlier.get(&key(status)).copied(), status));
         let mut consumers: Vec<ConsumerRow> = consumers.collect();
         // The largest backlog first, as the service gives them; of those without, the one that loses most.
         consumers.sort_by(|a, b| {
-            let backlog = b.standing.backlog_bytes.cmp(&a.standing.backlog_bytes);
+            let backlog = b.status.backlog_bytes.cmp(&a.status.backlog_bytes);
             backlog.then(b.dropped.total_cmp(&a.dropped)).then(b.delivered.total_cmp(&a.delivered))
         });
         let counter = |counter: Counter| now.counters.get(counter.name()).copied().unwrap_or(0);
@@ -78,7 +78,7 @@ impl View {
             interval: (interval > 0.0).then_some(interval),
             service: per_second.rates(Some(&before.counters), &now.counters),
             connections: counter(Counter::ConnectionsOpen),
-            suppliers_held: counter(Counter::SuppliersHeld),
+            suppliers_blocked: counter(Counter::SuppliersBlocked),
             disk_failures: counter(Counter::StoreFailures) + counter(Counter::OverflowFailures),
             is_disk_full: counter(Counter::StoreFull) > 0,
             lanes: lanes.collect(),
@@ -97,7 +97,7 @@ impl View {
             self.rate(dropped),
             self.rate(refused),
             show::count(self.connections),
-            show::count(self.suppliers_held),
+            show::count(self.suppliers_blocked),
             match self.disk_failures {
                 0 => String::new(),
                 failures => format!("; the disk has failed {} times", show::count(failures)),
@@ -115,7 +115,7 @@ impl View {
                 self.rate(lane.handed_over),
                 self.rate(lane.taken_over),
                 format!("{} µs", show::count(lane.cycle_max_ns / 1000)),
-                lane.remarks(),
+                lane.notes(),
             ]);
         }
         write_table(&mut text, &table, &[0, 7]);
@@ -132,16 +132,16 @@ impl View {
         let headings =
             ["CONSUMER", "STATE", "BACKLOG", "BYTES", "DELIVERED", "DROPPED", "DROPPED IN ALL", "MOST OF THEM"];
         let mut table = vec![cells(headings)];
-        for ConsumerRow { standing, delivered, dropped } in self.consumers.iter().take(rows) {
-            let most = standing.reasons.iter().max_by_key(|(_, count)| *count);
+        for ConsumerRow { status, delivered, dropped } in self.consumers.iter().take(rows) {
+            let most = status.reasons.iter().max_by_key(|(_, count)| *count);
             table.push([
-                name(standing),
-                standing.describe(),
-                show::count(standing.backlog_events),
-                show::bytes(standing.backlog_bytes),
+                name(status),
+                status.describe(),
+                show::count(status.backlog_events),
+                show::bytes(status.backlog_bytes),
                 self.rate(*delivered),
                 self.rate(*dropped),
-                show::count(standing.dropped),
+                show::count(status.dropped),
                 most.map(|(reason, _)| show::clean(reason)).unwrap_or_default(),
             ]);
         }
@@ -163,7 +163,7 @@ impl View {
             "dropped_per_second": self.service.dropped,
             "refused_per_second": self.service.refused,
             "connections": self.connections,
-            "suppliers_held": self.suppliers_held,
+            "suppliers_held": self.suppliers_blocked,
             "disk_failures": self.disk_failures,
             "disk_full": self.is_disk_full,
             "lanes": lanes,
@@ -177,15 +177,15 @@ impl View {
 }
 
 /// What a consumer is called: by its address, too, where it gave one.
-fn name(standing: &Standing) -> String {
-    if standing.name.is_empty() {
-        return format!("consumer proxy {} of channel {}", standing.proxy, standing.channel);
+fn name(status: &ConsumerStatus) -> String {
+    if status.name.is_empty() {
+        return format!("consumer proxy {} of channel {}", status.proxy, status.channel);
     }
-    show::clean(&standing.name)
+    show::clean(&status.name)
 }
 
 impl LaneRow {
-    fn remarks(&self) -> String {
+    fn notes(&self) -> String {
         let saturated = (self.saturated > 0).then(|| format!("saturated {} times", self.saturated));
         let spent = (self.budgets_spent > 0).then(|| {
             let (spent, periods) = (show::count(self.budgets_spent), show::count(self.periods));
@@ -213,23 +213,23 @@ impl LaneRow {
 
 impl ConsumerRow {
     fn report(&self) -> Json {
-        let Self { standing, delivered, dropped } = self;
+        let Self { status, delivered, dropped } = self;
         let reasons: HashMap<&str, u64> =
-            standing.reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+            status.reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         json!({
-            "channel": standing.channel,
-            "proxy": standing.proxy,
-            "name": name(standing),
-            "state": standing.state,
-            "unreachable_seconds": standing.unreachable_s,
-            "holds_suppliers": standing.holds.map(|Holds { for_s, left_s }| json!({ "for_seconds": for_s, "seconds_left": left_s })),
-            "backlog_events": standing.backlog_events,
-            "backlog_bytes": standing.backlog_bytes,
-            "in_flight": standing.in_flight,
-            "failures": standing.failures,
-            "delivered": standing.delivered,
+            "channel": status.channel,
+            "proxy": status.proxy,
+            "name": name(status),
+            "state": status.state,
+            "unreachable_seconds": status.unreachable_s,
+            "holds_suppliers": status.holds.map(|Holds { for_s, left_s }| json!({ "for_seconds": for_s, "seconds_left": left_s })),
+            "backlog_events": status.backlog_events,
+            "backlog_bytes": status.backlog_bytes,
+            "in_flight": status.in_flight,
+            "failures": status.failures,
+            "delivered": status.delivered,
             "delivered_per_second": delivered,
-            "dropped": standing.dropped,
+            "dropped": status.dropped,
             "dropped_per_second": dropped,
             "dropped_by_reason": reasons,
         })
@@ -276,10 +276,10 @@ impl PerSecond {
         }
     }
 
-    fn consumer(&self, before: Option<&Standing>, now: &Standing) -> ConsumerRow {
-        let (delivered, dropped) = before.map_or((0, 0), |standing| (standing.delivered, standing.dropped));
+    fn consumer(&self, before: Option<&ConsumerStatus>, now: &ConsumerStatus) -> ConsumerRow {
+        let (delivered, dropped) = before.map_or((0, 0), |status| (status.delivered, status.dropped));
         ConsumerRow {
-            standing: now.clone(),
+            status: now.clone(),
             delivered: self.of(delivered, now.delivered),
             dropped: self.of(dropped, now.dropped),
         }
@@ -324,8 +324,8 @@ mod tests {
         all.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
-    fn consumer(channel: u32, proxy: u32, backlog: u64, delivered: u64, dropped: u64) -> Standing {
-        Standing {
+    fn consumer(channel: u32, proxy: u32, backlog: u64, delivered: u64, dropped: u64) -> ConsumerStatus {
+        ConsumerStatus {
             channel,
             proxy,
             name: format!("{channel}/{proxy} 10.0.0.{proxy}:1"),
@@ -335,7 +335,7 @@ mod tests {
             delivered,
             dropped,
             reasons: vec![("outbox_full".to_owned(), dropped)],
-            ..Standing::default()
+            ..ConsumerStatus::default()
         }
     }
 

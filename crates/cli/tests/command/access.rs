@@ -95,7 +95,7 @@ fn what_is_told_of_each_client_is_what_the_rules_say() {
         let named = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
         // A certificate comes last. Of one that is written here only the subject is known.
         let subject = who.certificate.as_ref().map(|(subject, _)| subject.clone());
-        let all = [address, named("token", &who.token), named("door", &who.door), named("certificate", &subject)];
+        let all = [address, named("token", &who.token), named("door", &who.protocol), named("certificate", &subject)];
         all.into_iter().flatten().collect::<Vec<_>>().join(",")
     };
     let mut allowed = 0;

@@ -68,9 +68,9 @@ impl Shim {
     }
 
     /// How often a host name was looked up.
-    fn asked(&self, host: &str) -> usize {
-        let asked = fs::read_to_string(self.folder.folder().join("control.asked")).unwrap_or_default();
-        asked.lines().filter(|name| *name == host).count()
+    fn lookups(&self, host: &str) -> usize {
+        let lookups = fs::read_to_string(self.folder.folder().join("control.asked")).unwrap_or_default();
+        lookups.lines().filter(|name| *name == host).count()
     }
 }
 
@@ -311,7 +311,7 @@ impl Rig {
 }
 
 /// What a channel has kept of its past.
-fn past(serve: &Serve, channel: i32, options: &[&str]) -> Vec<i32> {
+fn history(serve: &Serve, channel: i32, options: &[&str]) -> Vec<i32> {
     let channel = channel.to_string();
     let told = serve.print("sub", &[&["-c", &channel, "--field", "number"], options].concat());
     told.lines().map(|line| line.parse().unwrap()).collect()
@@ -388,7 +388,7 @@ fn where_somebody_removes_the_backlogs_what_was_in_them_is_lost_and_counted_and_
 }
 
 /// What a channel keeps of its past cannot be written, in some way: events come as ever, and the past has all of them in the end.
-fn past_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl Fn(&Shim, &Folder)) {
+fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl Fn(&Shim, &Folder)) {
     let Rig { shim, store, serve, channel, from, taker, _active } =
         Rig::new(name, Property::new("HistoryEvents", 10_000_u64));
     let mut sent = BTreeSet::new();
@@ -409,22 +409,22 @@ fn past_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend:
     shim.hear("overflow: it can be written to again, and nothing was lost");
     push(200..300);
     wait_until("all of the past", || count(&serve, "history_events") == 300);
-    assert_eq!(past(&serve, channel, &["--first", "-n", "300"]), (0..300).collect::<Vec<i32>>());
+    assert_eq!(history(&serve, channel, &["--first", "-n", "300"]), (0..300).collect::<Vec<i32>>());
 }
 
 #[test]
 fn a_past_for_which_the_disk_has_no_room_holds_nobody_and_goes_on() {
-    past_breaks_and_recovers("past-full", |shim, _| shim.say("/history/ write errno 28\n"), |shim, _| shim.say(""));
+    history_breaks_and_recovers("past-full", |shim, _| shim.say("/history/ write errno 28\n"), |shim, _| shim.say(""));
 }
 
 #[test]
 fn a_past_that_cannot_be_written_holds_nobody_and_goes_on() {
-    past_breaks_and_recovers("past-eio", |shim, _| shim.say("/history/ write errno 5\n"), |shim, _| shim.say(""));
+    history_breaks_and_recovers("past-eio", |shim, _| shim.say("/history/ write errno 5\n"), |shim, _| shim.say(""));
 }
 
 #[test]
 fn a_past_whose_folder_is_gone_holds_nobody_and_goes_on_when_it_is_back() {
-    past_breaks_and_recovers("past-gone", |_, store| take_away(store), |_, store| bring_back(store));
+    history_breaks_and_recovers("past-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
 /// A file that is gone was tried to be written to for ever, and the channel's events stayed in memory until its suppliers were held.
@@ -440,12 +440,12 @@ fn where_somebody_removes_a_past_it_goes_on_with_what_comes() {
     fs::remove_dir_all(store.folder().join("history")).unwrap();
     push(100..200);
     wait_until("all of it to be written", || count(&serve, "history_events") == 200);
-    assert_eq!(past(&serve, channel, &["--from", "101", "-n", "100"]), (100..200).collect::<Vec<i32>>());
+    assert_eq!(history(&serve, channel, &["--from", "101", "-n", "100"]), (100..200).collect::<Vec<i32>>());
     // The next process finds what is there.
     let address = serve.address.clone();
     assert_eq!(serve.stop("TERM").1, Some(0));
     let serve = shim.serve(&store, &address);
-    assert_eq!(past(&serve, channel, &["--first", "-n", "100"]), (100..200).collect::<Vec<i32>>());
+    assert_eq!(history(&serve, channel, &["--first", "-n", "100"]), (100..200).collect::<Vec<i32>>());
 }
 
 /// A consumer had moved while the service was down, and its name led elsewhere for a while.
@@ -474,10 +474,10 @@ fn a_restored_consumer_whose_name_leads_elsewhere_is_found_when_it_leads_to_it_a
     shim.say(&format!("host {HOST} {}\n", own_loopback()));
     let serve = shim.serve(&store, &address);
     let all = push(1);
-    let before = shim.asked(HOST);
+    let before = shim.lookups(HOST);
     wait_until("it to be looked for", || count(&serve, "connects_failed") > 0);
     // With each attempt that follows, its name is looked up anew.
-    wait_until("it to be looked up again", || shim.asked(HOST) >= before + 3);
+    wait_until("it to be looked up again", || shim.lookups(HOST) >= before + 3);
     assert_eq!(taker.missing(&all).len(), 1);
     shim.say(&here);
     wait_until("it to be found where it is now", || taker.missing(&all).is_empty());

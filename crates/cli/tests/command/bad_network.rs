@@ -142,7 +142,7 @@ fn over_bad_networks() -> String {
     next(&broker.lines, "campanile: ready at ");
     over_udp(&said);
     over_tcp();
-    let did = [&said.lost, &said.sent_twice, &said.overtaken, &said.kept].map(|count| count.load(Relaxed));
+    let did = [&said.lost, &said.sent_twice, &said.overtaken, &said.withheld].map(|count| count.load(Relaxed));
     assert!(broker.has_netem || did.iter().all(|&count| count > 0), "{did:?}");
     let by = if broker.has_netem { "netem" } else { "the test: the kernel has no netem" };
     format!(

@@ -78,7 +78,7 @@ fn listed(serve: &Serve) -> Vec<Json> {
     told["dead_letters"].as_array().unwrap().clone()
 }
 
-fn await_kept(serve: &Serve, count: u32) {
+fn await_dead_letters(serve: &Serve, count: u32) {
     let wanted = format!("dead_letters_kept {count}\n");
     wait_until("events to be kept aside", || serve.print("stats", &["dead_letters_kept"]) == wanted);
 }
@@ -97,11 +97,11 @@ fn what_a_consumer_never_took_is_shown_after_a_restart_and_replayed_when_it_is_m
     let from = supplier(&address, id).unwrap();
     (0..3).for_each(|number| from.push_structured_event(&event(0, number)).unwrap());
     picky.await_number(2);
-    await_kept(&serve, 1);
+    await_dead_letters(&serve, 1);
     // The service is killed.
     drop(serve);
     let serve = folder.serve(&address);
-    await_kept(&serve, 1);
+    await_dead_letters(&serve, 1);
     let letter = listed(&serve).pop().unwrap();
     let number = letter["number"].to_string();
     assert_eq!((&letter["channel"], &letter["proxy"]), (&id.into(), &picky.number.into()), "{letter}");
@@ -120,7 +120,7 @@ fn what_a_consumer_never_took_is_shown_after_a_restart_and_replayed_when_it_is_m
     let from = supplier(&address, id).unwrap();
     from.push_structured_event(&event(0, 3)).unwrap();
     picky.await_number(3);
-    await_kept(&serve, 1);
+    await_dead_letters(&serve, 1);
     assert_ne!(listed(&serve)[0]["number"].to_string(), number, "it has a new one");
     picky.is_mended.store(true, Ordering::SeqCst);
     assert_eq!(
@@ -144,7 +144,7 @@ fn what_a_consumer_that_is_gone_never_took_goes_to_the_others_or_is_removed() {
     let from = supplier(&serve.address, id).unwrap();
     [0, BAD, 2, BAD, 3].iter().for_each(|number| from.push_structured_event(&event(0, *number)).unwrap());
     [&picky, &other].iter().for_each(|consumer| consumer.await_number(3));
-    await_kept(&serve, 2);
+    await_dead_letters(&serve, 2);
     picky.proxy.disconnect_structured_push_supplier().unwrap();
     let letters = listed(&serve);
     assert_eq!(letters.len(), 2);
@@ -179,7 +179,7 @@ fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_no
     let from = supplier(&address, id).unwrap();
     (0..3).for_each(|number| from.push_structured_event(&event(0, number)).unwrap());
     picky.await_number(2);
-    await_kept(&serve, 1);
+    await_dead_letters(&serve, 1);
     picky.is_mended.store(true, Ordering::SeqCst);
     picky.proxy.set_qos(&[Property::new("MaxEventsPerConsumer", 1)]).unwrap();
     picky.proxy.suspend_connection().unwrap();

@@ -20,7 +20,7 @@ fn resident_bytes(process: u32) -> usize {
 }
 
 /// A connection on which a long line came in two pieces, and was answered: what was kept of it is not to stay.
-fn that_has_asked(address: &str) -> BufReader<TcpStream> {
+fn answered_connection(address: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).unwrap();
     patient(&stream);
     let line = format!("{{\"op\":\"ping\",{}\"id\":1}}\n", " ".repeat(100_000));
@@ -38,9 +38,9 @@ fn that_has_asked(address: &str) -> BufReader<TcpStream> {
 fn a_thousand_connections_that_are_idle_take_two_kilobytes_each_at_most() {
     let serve = Serve::start_with(&["--listen", "127.0.0.1:0", "--json-listen", "127.0.0.1:0", "--log", "error"]);
     // What the first ones take is there once, for all.
-    let first: Vec<_> = (0..16).map(|_| that_has_asked(&serve.json)).collect();
+    let first: Vec<_> = (0..16).map(|_| answered_connection(&serve.json)).collect();
     let before = resident_bytes(serve.id());
-    let idle: Vec<_> = (0..CONNECTIONS).map(|_| that_has_asked(&serve.json)).collect();
+    let idle: Vec<_> = (0..CONNECTIONS).map(|_| answered_connection(&serve.json)).collect();
     let counted = serve.print("stats", &["--nonzero", "json_connections_open"]);
     assert_eq!(counted.split_whitespace().last(), Some(&*(first.len() + idle.len()).to_string()), "{counted}");
     let each = resident_bytes(serve.id()).saturating_sub(before) / CONNECTIONS;

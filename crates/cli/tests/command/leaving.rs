@@ -12,7 +12,7 @@ use crate::support::{Serve, Sub, send_signal, text};
 use testing::{Leash, wait_until};
 
 /// A service that keeps connections, as services do by default.
-fn keeping(folder: &Folder) -> Serve {
+fn persistent_service(folder: &Folder) -> Serve {
     folder.serve(&own_address())
 }
 
@@ -39,7 +39,7 @@ fn objects(serve: &Serve) -> String {
 #[test]
 fn a_closed_terminal_leaves_no_consumer_behind() {
     let folder = Folder::new("leaving-signals");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     let none = objects(&serve);
     for signal in ["HUP", "QUIT", "INT", "TERM"].into_iter().filter(|signal| !is_ignored(signal)) {
         let sub: Sub = serve.subscribe(&[]);
@@ -66,7 +66,7 @@ fn a_closed_terminal_leaves_no_consumer_behind() {
 #[test]
 fn commands_that_only_look_connect_for_as_long_as_they_run() {
     let folder = Folder::new("leaving-killed");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     // Where events are persistent, a connection that is not is refused unless its own are not either.
     let persistent = persistent_channel(&serve.address);
     for channel in [0, persistent] {
@@ -84,7 +84,7 @@ fn commands_that_only_look_connect_for_as_long_as_they_run() {
 #[test]
 fn a_command_that_fails_leaves_nothing_behind() {
     let folder = Folder::new("leaving-failed");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     let before = objects(&serve);
     let refused: [&[&str]; 4] = [
         &["--last", "5"],
@@ -124,7 +124,7 @@ const LOOKING: [&[&str]; 6] = [
 #[test]
 fn no_command_that_looks_leaves_a_proxy_behind_on_any_signal() {
     let folder = Folder::new("leaving-each");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     let none = objects(&serve);
     for command in LOOKING {
         for signal in ["INT", "TERM", "HUP"].into_iter().filter(|signal| !is_ignored(signal)) {
@@ -141,7 +141,7 @@ fn no_command_that_looks_leaves_a_proxy_behind_on_any_signal() {
 #[test]
 fn no_command_that_looks_leaves_a_proxy_behind_when_nobody_reads_what_it_prints() {
     let folder = Folder::new("leaving-pipe");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     let none = objects(&serve);
     // The last two print when they end only.
     for command in &LOOKING[..4] {
@@ -167,7 +167,7 @@ fn no_command_that_looks_leaves_a_proxy_behind_when_nobody_reads_what_it_prints(
 #[test]
 fn commands_that_look_once_leave_nothing_behind_and_none_that_cannot_start_does() {
     let folder = Folder::new("leaving-once");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     let none = objects(&serve);
     let once: [&[&str]; 8] = [
         &["ls", "--long"],
@@ -204,7 +204,7 @@ fn a_persistent_consumer_that_was_killed_goes_after_its_expiry_and_what_waited_f
     const SECOND: u64 = 10_000_000;
     const EVENTS: &str = "25";
     let folder = Folder::new("leaving-expired");
-    let serve = keeping(&folder);
+    let serve = persistent_service(&folder);
     let none = objects(&serve);
     let orb = Orb::new(OrbOptions::default());
     let (events, _) = find_channel(&orb.resolve_service(&serve.address).unwrap(), None).unwrap();

@@ -85,12 +85,12 @@ impl Starter {
     /// Starts it, and waits until it is ready.
     fn start(&self) -> Running {
         let running = Running(self.command().spawn().unwrap());
-        assert!(self.told("READY=1").contains("STATUS=serves at "));
+        assert!(self.notified("READY=1").contains("STATUS=serves at "));
         running
     }
 
     /// Waits for a notification with that text, and gives all of it.
-    fn told(&self, what: &str) -> String {
+    fn notified(&self, what: &str) -> String {
         let mut all = Vec::new();
         for _ in 0..10_000 {
             let mut message = [0; 4_096];
@@ -146,7 +146,7 @@ fn giop(listener: &TcpListener) -> (OwnedFd, String) {
 }
 
 /// Pushes numbers until it is to stop, whatever becomes of the service; tells those that were taken, and what else it was answered.
-fn supply(address: &str, id: i32, is_over: &AtomicBool, told: &Sender<i32>) -> Vec<InvokeError> {
+fn supply(address: &str, id: i32, is_over: &AtomicBool, notified: &Sender<i32>) -> Vec<InvokeError> {
     let proxy = supplier(address, id).unwrap();
     let mut errors = Vec::new();
     for number in 0.. {
@@ -154,7 +154,7 @@ fn supply(address: &str, id: i32, is_over: &AtomicBool, told: &Sender<i32>) -> V
             break;
         }
         match proxy.push_structured_event(&event(1, number)) {
-            Ok(()) => told.send(number).unwrap(),
+            Ok(()) => notified.send(number).unwrap(),
             Err(error) => errors.push(error),
         }
     }
@@ -177,10 +177,10 @@ fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses
     let id = client.end_in_time();
     let (orb, taker) = (Orb::new(OrbOptions::default()), Taker::default());
     let _active = taker.connect(&orb, &address, id);
-    let (is_over, (told, taken)) = (Arc::new(AtomicBool::new(false)), channel());
+    let (is_over, (notified, taken)) = (Arc::new(AtomicBool::new(false)), channel());
     let supplying = {
         let (address, is_over) = (address.clone(), Arc::clone(&is_over));
-        thread::spawn(move || supply(&address, id, &is_over, &told))
+        thread::spawn(move || supply(&address, id, &is_over, &notified))
     };
     let (mut acknowledged, mut put_off) = (BTreeSet::new(), 0);
     let mut take = |count: u32| (0..count).for_each(|_| _ = acknowledged.insert((1, taken.next_in_time())));
@@ -188,7 +188,7 @@ fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses
         take(50);
         if round % 2 == 0 {
             send_signal(&running.0, "TERM");
-            starter.told("STOPPING=1");
+            starter.notified("STOPPING=1");
             put_off += u32::from(running.last_words().contains("pushes_put_off "));
         } else {
             running.kill();
@@ -219,7 +219,7 @@ fn a_service_that_hangs_tells_the_watchdog_nothing_and_is_what_it_was_when_it_is
     starter.watchdog = Duration::from_millis(800);
     let running = starter.start();
     let id = persistent_channel(&address);
-    (0..3).for_each(|_| _ = starter.told("WATCHDOG=1"));
+    (0..3).for_each(|_| _ = starter.notified("WATCHDOG=1"));
     send_signal(&running.0, "STOP");
     // Notifications from before it hung are still there.
     starter.ear.set_read_timeout(Some(2 * starter.watchdog)).unwrap();
@@ -229,10 +229,10 @@ fn a_service_that_hangs_tells_the_watchdog_nothing_and_is_what_it_was_when_it_is
     running.kill();
     let running = starter.start();
     supplier(&address, id).unwrap().push_structured_event(&event(1, 1)).unwrap();
-    starter.told("WATCHDOG=1");
+    starter.notified("WATCHDOG=1");
     // While it ends it goes on, too.
     send_signal(&running.0, "TERM");
-    assert!(starter.told("STOPPING=1").contains("STATUS=delivers what it has taken"));
+    assert!(starter.notified("STOPPING=1").contains("STATUS=delivers what it has taken"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn counters_of_the_handbook_are_shown() {
     let serve = Serve::start();
     serve.print("pub", &["--count", "3"]);
     let all = serve.print("stats", &[]);
-    let handbook = include_str!("../../../../docs/operating.md");
+    let handbook = include_str!("../../../../docs/operating-reference.md");
     let (_, limits) = handbook.split_once("| counter |").unwrap();
     let (limits, _) = limits.split_once("\n\n").unwrap();
     // The last column names them.

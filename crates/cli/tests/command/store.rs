@@ -176,7 +176,7 @@ fn flipped_bits_and_a_file_that_was_cut_are_found_by_check_and_by_the_service() 
 }
 
 /// A channel's past with so many events, and the files that they are in: the last of these is not finished.
-fn with_past(folder: &Folder, count: u32) -> Vec<PathBuf> {
+fn with_history(folder: &Folder, count: u32) -> Vec<PathBuf> {
     let serve = folder.serve(&own_address());
     let mut set = Command::new(PROGRAM);
     set.args(["channel", "set", "0", "HistoryEvents=100000", "HistoryBytes=4000000", "--server", &serve.address]);
@@ -192,7 +192,7 @@ fn with_past(folder: &Folder, count: u32) -> Vec<PathBuf> {
 }
 
 /// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and its log. If it does not begin: why.
-fn past_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
+fn history_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
     let log = folder.folder().with_extension("log");
     let mut command = Command::new(PROGRAM);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data", folder.path()]);
@@ -301,7 +301,7 @@ fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
 fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivered() {
     const EVENTS: u32 = 400;
     let folder = Folder::new("past-damaged");
-    let files = with_past(&folder, EVENTS);
+    let files = with_history(&folder, EVENTS);
     assert!(files.len() > 2, "{files:?}");
     let whole: Vec<(PathBuf, Vec<u8>)> = files.iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect();
     let store = fs::read(folder.file()).unwrap();
@@ -356,7 +356,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
         let (_, error, shown) = folder.store("show", &[]);
         assert_eq!(shown, Some(i32::from(is_version)), "{error}");
         assert!(folder.contents() == before, "whoever looks changes nothing");
-        match past_as_delivered(&folder) {
+        match history_as_delivered(&folder) {
             Err(why) => assert!(is_version && why.contains(folder.path()) && why.contains("of version"), "{why}"),
             Ok((delivered, log)) => {
                 assert!(!is_version && delivered.is_sorted(), "{delivered:?}");
@@ -379,7 +379,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
 #[test]
 fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone() {
     let folder = Folder::new("past-files");
-    let files = with_past(&folder, 400);
+    let files = with_history(&folder, 400);
     let number = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
     let (second, third) = (number(&files[1]), number(&files[2]));
     // One is missing, and another is empty; beside them are files and a folder of other origin.
@@ -397,7 +397,7 @@ fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone
     assert!(said.contains("history/channel-0/00000000000000009000.events has nothing that can be read"), "{said}");
     assert!(said.contains("a service that begins removes it") && !said.contains("somebody"), "{said}");
     assert_eq!(folder.store("compact", &[]).2, Some(0));
-    let (delivered, log) = past_as_delivered(&folder).unwrap();
+    let (delivered, log) = history_as_delivered(&folder).unwrap();
     assert_eq!(delivered, (1..second).chain(third..=400).collect::<Vec<_>>());
     assert!(log.contains("00000000000000009000.events has nothing that can be read, and is removed"), "{log}");
     assert!(!empty.exists());
@@ -522,7 +522,7 @@ impl Drop for ReadOnly {
 fn a_store_that_cannot_be_written_to_is_not_done_without() {
     let home = Folder::made("read-only");
     let address = format!("{}:2809", own_loopback());
-    let serve = || crate::keeping::of_user(Some(home.folder()), &["--listen", &address]);
+    let serve = || crate::data_folder::of_user(Some(home.folder()), &["--listen", &address]);
     drop(Serve::spawn(&mut serve()));
     let read_only = ReadOnly::of(home.folder().join(".local/state/campanile/2809/campanile.redb"));
     let (output, is_ready) = start_or_refusal(&mut serve());

@@ -17,7 +17,7 @@ const CALLBACKS_MAX: usize = 1024;
 
 /// An event that a service asks a filter about; each reader stands at the event's first octet and borrows the message.
 #[derive(Clone, Debug)]
-pub enum FilterQuestion<'a> {
+pub enum FilterCall<'a> {
     /// `match`: an `any`.
     Any(Reader<'a>),
     /// `match_structured`: a `CosNotification::StructuredEvent`.
@@ -26,7 +26,7 @@ pub enum FilterQuestion<'a> {
     Typed(Reader<'a>),
 }
 
-impl FilterQuestion<'_> {
+impl FilterCall<'_> {
     /// The event as a structured one: an Any is the remainder of an event of type `%ANY`, as the OMG's translation has
     /// it, and the properties of a typed event are the filterable data of one of type `%TYPED`.
     ///
@@ -65,7 +65,7 @@ struct Callbacks {
     ids: Vec<i32>,
 }
 
-impl<F: Fn(FilterQuestion<'_>) -> Result<bool, ServantError> + Send + Sync + 'static> FilterServant<F> {
+impl<F: Fn(FilterCall<'_>) -> Result<bool, ServantError> + Send + Sync + 'static> FilterServant<F> {
     /// A filter that lets events pass for which `decide` answers true. Its error is raised to the service.
     pub fn new(decide: F) -> Self {
         Self { decide, callbacks: Mutex::default() }
@@ -90,16 +90,16 @@ impl<F: Fn(FilterQuestion<'_>) -> Result<bool, ServantError> + Send + Sync + 'st
     }
 }
 
-impl<F: Fn(FilterQuestion<'_>) -> Result<bool, ServantError> + Send + Sync + 'static> Servant for FilterServant<F> {
+impl<F: Fn(FilterCall<'_>) -> Result<bool, ServantError> + Send + Sync + 'static> Servant for FilterServant<F> {
     fn type_id(&self) -> &str {
         FILTER
     }
 
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
         match operation {
-            "match" => reply.bool((self.decide)(FilterQuestion::Any(args.clone()))?),
-            "match_structured" => reply.bool((self.decide)(FilterQuestion::Structured(args.clone()))?),
-            "match_typed" => reply.bool((self.decide)(FilterQuestion::Typed(args.clone()))?),
+            "match" => reply.bool((self.decide)(FilterCall::Any(args.clone()))?),
+            "match_structured" => reply.bool((self.decide)(FilterCall::Structured(args.clone()))?),
+            "match_typed" => reply.bool((self.decide)(FilterCall::Typed(args.clone()))?),
             // A language of its own: no client can write constraints for it.
             "_get_constraint_grammar" => reply.string("PROGRAM"),
             "get_all_constraints" => reply.length(0),

@@ -39,7 +39,7 @@ pub use filter::{
     ConstraintExp, ConstraintInfo, EXTENDED_TCL, Filter, FilterFactory, FilterRefusal, MappingConstraintInfo,
     MappingConstraintPair, MappingFilter, filter_refusal,
 };
-pub use filter_servant::{FilterQuestion, FilterServant};
+pub use filter_servant::{FilterCall, FilterServant};
 pub use pools::{ThreadPool, ThreadPoolLane, ThreadPoolLanes};
 pub use proxies::{
     ProxyConsumer, ProxyPullConsumer, ProxyPullSupplier, ProxyPushConsumer, ProxyPushSupplier, ProxySupplier,

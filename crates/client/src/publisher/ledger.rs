@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 /// Losses kept until they are asked for.
 const LOSSES_MAX: usize = 1024;
 
-/// How many events became what; from [`Publisher::tally`](super::Publisher::tally).
+/// How many events became what; from [`Publisher::counters`](super::Publisher::counters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct PublisherCounters {
     /// Events that the publisher took, and gave numbers from 0 on.
     pub published: u64,
     /// Events of which it is known that the service has them: they were answered, or a
@@ -22,15 +22,15 @@ pub struct Tally {
     pub not_sent: u64,
     /// Reports of losses that were dropped because the program did not take them
     /// ([`next_loss`](super::Publisher::next_loss)); their events are in the numbers above.
-    pub losses_untold: u64,
+    pub losses_discarded: u64,
     /// How often the connection had to be made anew, or the proxy.
     pub reconnections: u64,
 }
 
-impl Tally {
+impl PublisherCounters {
     /// Events that may still become anything: gathered, or under way.
     #[must_use]
-    pub const fn unsettled(&self) -> u64 {
+    pub const fn outstanding(&self) -> u64 {
         self.published - self.confirmed - self.lost()
     }
 
@@ -65,15 +65,15 @@ pub enum Fate {
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    pub(super) tally: Tally,
+    pub(super) counters: PublisherCounters,
     losses: VecDeque<Loss>,
 }
 
 impl Ledger {
     /// Gives the next event its number.
     pub(super) fn number(&mut self) -> u64 {
-        let number = self.tally.published;
-        self.tally.published += 1;
+        let number = self.counters.published;
+        self.counters.published += 1;
         number
     }
 
@@ -83,9 +83,9 @@ impl Ledger {
         }
         let count = events.end - events.start;
         *match &fate {
-            Fate::Refused(_) => &mut self.tally.refused,
-            Fate::Unknown(_) => &mut self.tally.unknown,
-            Fate::NotSent(_) => &mut self.tally.not_sent,
+            Fate::Refused(_) => &mut self.counters.refused,
+            Fate::Unknown(_) => &mut self.counters.unknown,
+            Fate::NotSent(_) => &mut self.counters.not_sent,
         } += count;
         match self.losses.back_mut() {
             Some(last) if last.events.end == events.start && last.fate == fate => last.events.end = events.end,
@@ -93,7 +93,7 @@ impl Ledger {
         }
         if self.losses.len() > LOSSES_MAX {
             self.losses.pop_front();
-            self.tally.losses_untold += 1;
+            self.counters.losses_discarded += 1;
         }
     }
 
@@ -120,7 +120,7 @@ mod tests {
         ledger.lose(7..7, gone());
         let told: Vec<_> = core::iter::from_fn(|| ledger.next_loss()).map(|loss| loss.events).collect();
         assert_eq!(told, [0..3, 5..6, 6..7]);
-        assert_eq!((ledger.tally.unknown, ledger.tally.not_sent, ledger.tally.unsettled()), (4, 1, 5));
+        assert_eq!((ledger.counters.unknown, ledger.counters.not_sent, ledger.counters.outstanding()), (4, 1, 5));
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             ledger.number();
             ledger.lose(number..number + 1, Fate::Refused(number.to_string()));
         }
-        assert_eq!((ledger.tally.refused, ledger.tally.losses_untold), (2000, 976));
+        assert_eq!((ledger.counters.refused, ledger.counters.losses_discarded), (2000, 976));
         assert_eq!(ledger.next_loss().unwrap().events, 976..977);
     }
 }

@@ -3,7 +3,7 @@
 mod ledger;
 mod stream;
 
-pub use ledger::{Fate, Loss, Tally};
+pub use ledger::{Fate, Loss, PublisherCounters};
 
 use crate::backoff::Backoff;
 use crate::notify::{ClientType, StructuredEvent};
@@ -22,7 +22,7 @@ use std::time::Instant;
 use stream::{Begun, Broken, Stream};
 
 /// Longest time spent on the last answers when a publisher is dropped.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait between two attempts to find back to the service.
 const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(1);
 
@@ -68,7 +68,7 @@ impl Default for PublisherOptions {
 
 /// Pushes events into a proxy without waiting for each, over a connection of its own.
 ///
-/// Every event that is taken gets a number, from 0 on, and leaves in that order. Its fate is reported later: by [`tally`](Self::tally)
+/// Every event that is taken gets a number, from 0 on, and leaves in that order. Its fate is reported later: by [`counters`](Self::counters)
 /// in numbers, and by [`next_loss`](Self::next_loss) for events that did not arrive, or perhaps not. An event is never sent twice.
 ///
 /// When the connection is lost, the next call that publishes makes a new one; what was under way is reported, and the caller
@@ -97,8 +97,8 @@ impl Default for PublisherOptions {
 /// for number in 0..100_000 {
 ///     publisher.publish(&StructuredEvent::new("Telescope", "Sample", &number.to_string()))?;
 /// }
-/// let tally = publisher.sync();
-/// println!("{} of {} arrived", tally.confirmed, tally.published);
+/// let counters = publisher.sync();
+/// println!("{} of {} arrived", counters.confirmed, counters.published);
 /// while let Some(loss) = publisher.next_loss() {
 ///     println!("events {:?}: {:?}", loss.events, loss.fate);
 /// }
@@ -189,9 +189,9 @@ impl Publisher {
     /// # Errors
     /// As [`publish`](Self::publish). Those before the one that was not taken are published.
     pub fn publish_all(&mut self, events: &[StructuredEvent]) -> Result<Range<u64>, InvokeError> {
-        let first = self.ledger.tally.published;
+        let first = self.ledger.counters.published;
         events.iter().try_for_each(|event| self.publish(event).map(|_| ()))?;
-        Ok(first..self.ledger.tally.published)
+        Ok(first..self.ledger.counters.published)
     }
 
     /// Publishes an Any, as [`publish`](Self::publish). For [`ClientType::Any`].
@@ -271,15 +271,15 @@ impl Publisher {
 
     /// Sends what was gathered and waits until the fate of all events is known: until all are answered, or, where they are
     /// not, until the service has answered a question that it reads behind them. Then none is
-    /// [`unsettled`](Tally::unsettled). That one-way events arrived does not say that the service accepted them.
-    pub fn sync(&mut self) -> Tally {
+    /// [`outstanding`](PublisherCounters::outstanding). That one-way events arrived does not say that the service accepted them.
+    pub fn sync(&mut self) -> PublisherCounters {
         self.sync_within(self.proxy.reply_timeout())
     }
 
     /// How many events became what, as far as is known.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        self.ledger.tally
+    pub fn counters(&self) -> PublisherCounters {
+        self.ledger.counters
     }
 
     /// The next events that did not arrive, or perhaps not. Up to 1,024 such reports are kept.
@@ -289,13 +289,13 @@ impl Publisher {
 
     /// Ends the publisher after a [`sync`](Self::sync). The proxy stays connected.
     #[must_use = "it tells whether all events arrived"]
-    pub fn close(mut self) -> Tally {
+    pub fn close(mut self) -> PublisherCounters {
         self.sync()
     }
 
     /// As [`close`](Self::close), waiting for no longer than `limit` without any progress.
     #[must_use = "it tells whether all events arrived"]
-    pub fn close_within(mut self, limit: Duration) -> Tally {
+    pub fn close_within(mut self, limit: Duration) -> PublisherCounters {
         self.sync_within(Some(limit))
     }
 
@@ -352,7 +352,7 @@ impl Publisher {
         let mut batch = self.batch.unwrap_or_else(|| {
             let begun = stream.begin();
             stream.writer(begun).u32(0);
-            Batch { begun, first: self.ledger.tally.published, events: 0 }
+            Batch { begun, first: self.ledger.counters.published, events: 0 }
         });
         let end = stream.end();
         let mut writer = stream.writer(batch.begun);
@@ -393,31 +393,31 @@ impl Publisher {
         self.gathered = 0;
         self.gathering_since = None;
         let outcome = self.stream.as_mut().map_or(Ok(()), Stream::write);
-        self.settle(outcome);
+        self.drop_if_broken(outcome);
     }
 
     fn take_answers(&mut self) {
         let outcome = self.stream.as_mut().map_or(Ok(()), |stream| stream.read(&mut self.ledger));
-        self.settle(outcome);
+        self.drop_if_broken(outcome);
         // Of what is under way to a proxy that is gone, the answers are still waited for: they tell its fate.
         if self.source.is_some()
             && self.stream.as_ref().is_some_and(|stream| stream.proxy_is_gone() && stream.unanswered() == 0)
         {
-            self.settle(Err(Broken::new("the proxy is gone")));
+            self.drop_if_broken(Err(Broken::new("the proxy is gone")));
         }
     }
 
     /// Gives a broken connection up.
-    fn settle(&mut self, outcome: Result<(), Broken>) {
+    fn drop_if_broken(&mut self, outcome: Result<(), Broken>) {
         if let Err(broken) = outcome {
             self.batch = None;
             self.gathered = 0;
             self.gathering_since = None;
             if let Some(stream) = self.stream.take() {
-                stream.give_up(&broken, self.ledger.tally.published, &mut self.ledger);
+                stream.give_up(&broken, self.ledger.counters.published, &mut self.ledger);
                 // A connection that has brought nothing counts as an attempt that failed.
                 let is_one_way = self.options.answers == Answers::OneWay;
-                if is_one_way || self.ledger.tally.confirmed > self.retry.confirmed_before {
+                if is_one_way || self.ledger.counters.confirmed > self.retry.confirmed_before {
                     self.retry.backoff.succeeded();
                 } else {
                     self.retry.backoff.failed(Instant::now());
@@ -470,28 +470,28 @@ impl Publisher {
                     self.take_answers();
                 }
                 Ok(false) => {
-                    self.settle(Err(Broken::new("nothing was answered in time")));
+                    self.drop_if_broken(Err(Broken::new("nothing was answered in time")));
                     return false;
                 }
-                Err(broken) => self.settle(Err(broken)),
+                Err(broken) => self.drop_if_broken(Err(broken)),
             }
         }
         true
     }
 
-    fn sync_within(&mut self, limit: Option<Duration>) -> Tally {
+    fn sync_within(&mut self, limit: Option<Duration>) -> PublisherCounters {
         self.send();
         if self.options.answers == Answers::OneWay
-            && self.ledger.tally.unsettled() > 0
+            && self.ledger.counters.outstanding() > 0
             && let Some(stream) = &mut self.stream
         {
-            stream.ask(self.ledger.tally.published);
+            stream.ask(self.ledger.counters.published);
         }
         self.drive_within(limit, |publisher| {
             let stream = publisher.stream.as_ref();
             stream.is_none_or(|stream| stream.unanswered() == 0 && stream.pending_bytes() == 0)
         });
-        self.ledger.tally
+        self.ledger.counters
     }
 
     /// Makes a connection if there is none, and it is time to try.
@@ -507,8 +507,8 @@ impl Publisher {
         match self.find_back() {
             Ok(stream) => {
                 self.stream = Some(stream);
-                self.retry.confirmed_before = self.ledger.tally.confirmed;
-                self.ledger.tally.reconnections += u64::from(self.retry.is_again);
+                self.retry.confirmed_before = self.ledger.counters.confirmed;
+                self.ledger.counters.reconnections += u64::from(self.retry.is_again);
                 self.retry.is_again = true;
                 Ok(())
             }
@@ -528,7 +528,7 @@ impl Publisher {
         let line = self.proxy.orb().connect_line(self.proxy.ior())?;
         let address = line.address.clone();
         let two_way = self.options.answers != Answers::OneWay;
-        let rest = (self.proxy.orb().options().message_bytes_max, self.ledger.tally.published);
+        let rest = (self.proxy.orb().options().message_bytes_max, self.ledger.counters.published);
         let stream = Stream::new(line, operation(self.form), two_way, self.proxy.priority(), rest);
         stream.map_err(|error| InvokeError::NotReachable { address, error })
     }
@@ -538,17 +538,17 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         // The proxy may end with the publisher, and is not to end before what was sent to it one-way has been read there.
         if self.source.is_some() && self.options.answers == Answers::OneWay {
-            self.sync_within(Some(FAREWELL_TIMEOUT));
+            self.sync_within(Some(CLOSE_TIMEOUT));
         }
         // A socket that is closed with answers unread takes with it what the service has not read. A program that wants to know more has
         // called `close`.
         let window = self.options.answers != Answers::OneWay;
-        self.drive_within(Some(FAREWELL_TIMEOUT), |publisher| {
+        self.drive_within(Some(CLOSE_TIMEOUT), |publisher| {
             let stream = publisher.stream.as_ref();
             stream.is_none_or(|stream| stream.pending_bytes() == 0 && (!window || stream.unanswered() == 0))
         });
         if let Some(stream) = &mut self.stream {
-            stream.say_farewell();
+            stream.send_close();
         }
     }
 }

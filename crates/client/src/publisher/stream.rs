@@ -65,7 +65,7 @@ struct InFlight {
     first: u64,
     events: u64,
     /// It asks whether the object exists, after all those events.
-    is_question: bool,
+    is_probe: bool,
 }
 
 /// A request in the buffer.
@@ -88,7 +88,7 @@ pub(super) struct Stream {
     written: usize,
     gathered: Vec<Gathered>,
     /// One-way: events before that number are known to have arrived, or not to have.
-    settled: u64,
+    resolved: u64,
     /// Events before that number are in requests that are complete.
     finished: u64,
     /// The service has said that there is no such proxy any more.
@@ -110,13 +110,13 @@ pub(super) struct Begun {
 }
 
 impl Stream {
-    /// `settled` events are none of this connection's business.
+    /// `resolved` events are none of this connection's business.
     pub(super) fn new(
         line: Opened,
         operation: &str,
         two_way: bool,
         priority: Option<i16>,
-        (message_bytes_max, settled): (usize, u64),
+        (message_bytes_max, resolved): (usize, u64),
     ) -> io::Result<Self> {
         line.stream.tcp().set_nodelay(true)?;
         let response = if two_way { Response::Expected } else { Response::None };
@@ -147,8 +147,8 @@ impl Stream {
             output: Vec::new(),
             written: 0,
             gathered: Vec::new(),
-            settled,
-            finished: settled,
+            resolved,
+            finished: resolved,
             proxy_is_gone: false,
         })
     }
@@ -207,7 +207,7 @@ impl Stream {
         patch(&mut self.output, begun.start + 8, size);
         self.templates.first = None;
         self.finished = first + events;
-        let request = InFlight { first, events, is_question: false };
+        let request = InFlight { first, events, is_probe: false };
         self.note(first, self.two_way.then_some(request));
     }
 
@@ -231,9 +231,9 @@ impl Stream {
             body_phase: None,
         };
         message::begin_request(&mut self.output, &head).finish(&mut self.output);
-        let events = published - self.settled;
-        let question = InFlight { first: self.settled, events, is_question: true };
-        self.note(published, Some(question));
+        let events = published - self.resolved;
+        let probe = InFlight { first: self.resolved, events, is_probe: true };
+        self.note(published, Some(probe));
     }
 
     // ---- the socket ----
@@ -309,11 +309,11 @@ impl Stream {
     }
 
     /// Tells the server that nothing more comes.
-    pub(super) fn say_farewell(&mut self) {
-        let mut farewell = Vec::new();
-        if self.pending_bytes() == 0 && self.requests.close(self.line.version, &mut farewell) {
+    pub(super) fn send_close(&mut self) {
+        let mut close_message = Vec::new();
+        if self.pending_bytes() == 0 && self.requests.close(self.line.version, &mut close_message) {
             // The peer may be gone already.
-            let _ = self.line.stream.try_write(&farewell);
+            let _ = self.line.stream.try_write(&close_message);
         }
     }
 
@@ -328,12 +328,12 @@ impl Stream {
                 Event::LateReply { .. } | Event::Request(_) | Event::Locate { .. } | Event::Cancel { .. } => continue,
             };
             let events = asked.first..asked.first + asked.events;
-            if asked.is_question {
-                self.settled = events.end;
+            if asked.is_probe {
+                self.resolved = events.end;
             }
             let body = || reply.body(message.bytes, &message.header, self.line.chars);
-            match fate(&reply, body, asked.is_question) {
-                None => ledger.tally.confirmed += asked.events,
+            match fate(&reply, body, asked.is_probe) {
+                None => ledger.counters.confirmed += asked.events,
                 Some(fate) => {
                     self.proxy_is_gone |= fate.is_of_a_proxy_that_is_gone();
                     ledger.lose(events, fate);
@@ -355,7 +355,7 @@ impl Stream {
                 ledger.lose(events, fate);
             }
         } else {
-            ledger.lose(self.settled..end, unknown());
+            ledger.lose(self.resolved..end, unknown());
         }
         ledger.lose(end..published, Fate::NotSent(broken.reason.clone()));
     }
@@ -373,12 +373,12 @@ impl core::fmt::Debug for Stream {
 
 /// What a reply says of the events of its request, if that is not that they arrived.
 #[inline]
-fn fate<'a>(reply: &Reply<'_>, body: impl FnOnce() -> Reader<'a>, is_question: bool) -> Option<Fate> {
-    let went_well = reply.status == ReplyStatus::NoException && !is_question;
-    if went_well { None } else { unlucky_fate(reply.status, body(), is_question) }
+fn fate<'a>(reply: &Reply<'_>, body: impl FnOnce() -> Reader<'a>, is_probe: bool) -> Option<Fate> {
+    let went_well = reply.status == ReplyStatus::NoException && !is_probe;
+    if went_well { None } else { unlucky_fate(reply.status, body(), is_probe) }
 }
 
-fn unlucky_fate(status: ReplyStatus, mut body: Reader<'_>, is_question: bool) -> Option<Fate> {
+fn unlucky_fate(status: ReplyStatus, mut body: Reader<'_>, is_probe: bool) -> Option<Fate> {
     let id = match status {
         ReplyStatus::NoException => match body.bool() {
             Ok(false) => return None,
@@ -397,7 +397,7 @@ fn unlucky_fate(status: ReplyStatus, mut body: Reader<'_>, is_question: bool) ->
         }
     };
     // A question that is not answered leaves open what became of the events before it.
-    Some(if is_question { Fate::Unknown(id) } else { Fate::Refused(id) })
+    Some(if is_probe { Fate::Unknown(id) } else { Fate::Refused(id) })
 }
 
 /// The exception that stands for a reply that has the request sent elsewhere, which a publisher does not do.

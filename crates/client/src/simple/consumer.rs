@@ -2,7 +2,7 @@
 
 use super::subscriber::{End, Receiver};
 use super::watch::Watched;
-use super::{ChannelFinder, FAREWELL_TIMEOUT, gone_is_fine};
+use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
 use crate::backoff::Backoff;
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
@@ -324,7 +324,7 @@ struct Core {
     options: ConsumerOptions,
     receiver: Receiver,
     /// The callback has said that it wants no more.
-    wants_no_more: Arc<AtomicBool>,
+    callback_ended: Arc<AtomicBool>,
     /// The number of the last event that the callback had; 0 if it is not known.
     last_number: Arc<AtomicU64>,
     /// The subscription was made anew since [`SimpleConsumer::check`] was called last, by whichever thread.
@@ -401,8 +401,8 @@ impl SimpleConsumer {
     ) -> Result<Self, InvokeError> {
         // Connects before listening: the service is to call back at the address over which it was reached.
         let found = finder.find(&orb)?;
-        let wants_no_more = Arc::new(AtomicBool::new(false));
-        let ended = wants_no_more.clone();
+        let callback_ended = Arc::new(AtomicBool::new(false));
+        let ended = callback_ended.clone();
         let last_number = Arc::new(AtomicU64::new(0));
         let (last, is_numbered) = (last_number.clone(), options.start_from.is_some());
         let mut callback = move |received: Received<'_>| {
@@ -430,7 +430,7 @@ impl SimpleConsumer {
         };
         let servant: Arc<dyn Servant> =
             Arc::new(PrioritizedConsumer::new(options.form, deliver).answering_early(options.answer_early));
-        let receiver = Receiver::new(servant, orb.watch().bell().clone());
+        let receiver = Receiver::new(servant, orb.watch().waker().clone());
         let subscription = Mutex::new(Some(subscribe(&found, &options, options.start_from.clone(), &receiver, || {})?));
         let history = Mutex::new(History::new(options.check_every));
         let core = Arc::new(Core {
@@ -438,7 +438,7 @@ impl SimpleConsumer {
             finder,
             options,
             receiver,
-            wants_no_more,
+            callback_ended,
             last_number,
             is_renewed: AtomicBool::new(false),
             subscription,
@@ -508,7 +508,7 @@ impl SimpleConsumer {
         let Some(Subscription { proxy, filter, end: _until_told }) = lock(&self.core.subscription).take() else {
             return Ok(());
         };
-        gone_is_fine(proxy.call_void(self.core.farewell(), |_| ()))?;
+        gone_is_fine(proxy.call_void(self.core.disconnect_operation(), |_| ()))?;
         filter.map_or(Ok(()), |filter| gone_is_fine(filter.object().call_void("destroy", |_| ())))
     }
 }
@@ -517,7 +517,7 @@ impl Drop for SimpleConsumer {
     fn drop(&mut self) {
         let subscription = lock(&self.core.subscription).take();
         if let Some(subscription) = subscription {
-            subscription.leave(self.core.farewell());
+            subscription.leave(self.core.disconnect_operation());
         }
     }
 }
@@ -525,8 +525,8 @@ impl Drop for SimpleConsumer {
 impl Subscription {
     /// Best effort: a service that is not notified finds out when it cannot deliver.
     fn leave(&self, operation: &str) {
-        let ends = Instant::now() + FAREWELL_TIMEOUT;
-        let told = self.proxy.take_leave(operation, FAREWELL_TIMEOUT);
+        let ends = Instant::now() + DISCONNECT_TIMEOUT;
+        let told = self.proxy.take_leave(operation, DISCONNECT_TIMEOUT);
         // A service that does not answer gets no second request.
         if let (Some(filter), Ok(()) | Err(InvokeError::System { .. })) = (&self.filter, told) {
             let _ = filter.object().take_leave("destroy", ends.saturating_duration_since(Instant::now()));
@@ -557,7 +557,7 @@ impl Core {
             let subscription = lock(&self.subscription);
             subscription.as_ref().is_some_and(|subscription| subscription.end.is_disconnected())
         };
-        self.wants_no_more.load(Ordering::Acquire) || (self.options.ends_when_disconnected && is_disconnected())
+        self.callback_ended.load(Ordering::Acquire) || (self.options.ends_when_disconnected && is_disconnected())
     }
 
     fn renew_if_lost(&self) -> Result<State, InvokeError> {
@@ -593,7 +593,7 @@ impl Core {
             *subscription = renewed;
         } else {
             // Closed meanwhile.
-            renewed.leave(self.farewell());
+            renewed.leave(self.disconnect_operation());
             return Ok(State::Ended);
         }
         self.is_renewed.store(true, Ordering::Release);
@@ -608,8 +608,8 @@ impl Core {
         }
     }
 
-    const fn farewell(&self) -> &'static str {
-        farewell_of(self.options.form)
+    const fn disconnect_operation(&self) -> &'static str {
+        disconnect_operation_of(self.options.form)
     }
 }
 
@@ -702,7 +702,7 @@ fn attach(
         })
         .inspect_err(|_| {
             // No consumer would ever connect to it. The first error is the one to return.
-            let _ = proxy.object().take_leave(farewell_of(options.form), FAREWELL_TIMEOUT);
+            let _ = proxy.object().take_leave(disconnect_operation_of(options.form), DISCONNECT_TIMEOUT);
         })?;
     Ok(proxy.object().clone())
 }
@@ -746,7 +746,7 @@ fn connect_to(proxy: &ObjectRef, form: ClientType, consumer: &ObjectRef) -> Resu
 }
 
 /// The operation by which a consumer takes leave of its proxy.
-const fn farewell_of(form: ClientType) -> &'static str {
+const fn disconnect_operation_of(form: ClientType) -> &'static str {
     match form {
         ClientType::Any => "disconnect_push_supplier",
         ClientType::Structured => "disconnect_structured_push_supplier",

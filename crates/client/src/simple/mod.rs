@@ -16,7 +16,7 @@ pub use consumer::{
 pub use place::ChannelFinder;
 pub(crate) use supplier::Source;
 pub use supplier::{SimpleSupplier, SupplierOptions};
-pub(crate) use watch::{Bell, Watch};
+pub(crate) use watch::{Waker, Watch};
 
 use crate::InvokeError;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use std::time::Duration;
 pub const LOCAL_SERVICE: &str = "corbaloc::127.0.0.1:2809/NotificationService";
 
 /// Longest time spent on taking leave of a service when a consumer or supplier is dropped.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {
     match outcome {

@@ -1,6 +1,6 @@
 //! What a service calls: the object of one subscription.
 
-use super::watch::Bell;
+use super::watch::Waker;
 use crate::notify::{ClientType, push_consumer};
 use crate::{Activation, InvokeError, ObjectRef, Orb, Servant, ServantError};
 use giop::cdr::{Reader, Writer};
@@ -21,14 +21,14 @@ pub(super) struct End {
 #[derive(Clone)]
 pub(super) struct Receiver {
     servant: Arc<dyn Servant>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 /// The same, called by one subscription.
 struct Subscriber {
     receiver: Receiver,
     /// The operation with which the service says that it disconnected the consumer.
-    farewell: &'static str,
+    disconnect_operation: &'static str,
     disconnected: Arc<AtomicBool>,
 }
 
@@ -45,9 +45,9 @@ impl End {
 }
 
 impl Receiver {
-    /// `bell` is rung when the service says that it disconnected the consumer.
-    pub(super) fn new(servant: Arc<dyn Servant>, bell: Arc<Bell>) -> Self {
-        Self { servant, bell }
+    /// `waker` is woken when the service says that it disconnected the consumer.
+    pub(super) fn new(servant: Arc<dyn Servant>, waker: Arc<Waker>) -> Self {
+        Self { servant, waker }
     }
 
     /// Has it called by one more subscription.
@@ -61,8 +61,8 @@ impl Receiver {
         priority_model: Option<PriorityModelPolicy>,
     ) -> Result<End, InvokeError> {
         let disconnected = Arc::new(AtomicBool::new(false));
-        let farewell = push_consumer(form).disconnect;
-        let servant = Subscriber { receiver: self.clone(), farewell, disconnected: disconnected.clone() };
+        let disconnect_operation = push_consumer(form).disconnect;
+        let servant = Subscriber { receiver: self.clone(), disconnect_operation, disconnected: disconnected.clone() };
         Ok(End { activation: orb.activate_at(Arc::new(servant), priority_model)?, disconnected })
     }
 }
@@ -97,9 +97,9 @@ impl Servant for Subscriber {
         args: &mut Reader<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<(), ServantError> {
-        if operation == self.farewell {
+        if operation == self.disconnect_operation {
             self.disconnected.store(true, Ordering::Release);
-            self.receiver.bell.ring();
+            self.receiver.waker.wake();
             return Ok(());
         }
         self.receiver.servant.invoke_at(priority, operation, args, reply)

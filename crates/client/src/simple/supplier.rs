@@ -1,6 +1,6 @@
 //! A supplier that is connected with one call.
 
-use super::{ChannelFinder, FAREWELL_TIMEOUT, gone_is_fine};
+use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
 use crate::notify::{
     ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant, connect,
     write_batch,
@@ -175,7 +175,7 @@ impl SimpleSupplier {
     /// If the service could not be notified; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
         self.source.is_closed.store(true, Ordering::Release);
-        gone_is_fine(self.proxy().call_void(self.source.farewell(), |_| ()))
+        gone_is_fine(self.proxy().call_void(self.source.disconnect_operation(), |_| ()))
     }
 
     fn push<A: crate::Arguments>(
@@ -238,8 +238,8 @@ impl Source {
         Ok(renewed)
     }
 
-    const fn farewell(&self) -> &'static str {
-        farewell_of(self.options.form)
+    const fn disconnect_operation(&self) -> &'static str {
+        disconnect_operation_of(self.options.form)
     }
 }
 
@@ -247,7 +247,7 @@ impl Drop for Source {
     fn drop(&mut self) {
         if !self.is_closed.load(Ordering::Acquire) {
             // Best effort: a service that is not notified finds out when it asks.
-            let _ = lock(&self.proxy).take_leave(self.farewell(), FAREWELL_TIMEOUT);
+            let _ = lock(&self.proxy).take_leave(self.disconnect_operation(), DISCONNECT_TIMEOUT);
         }
     }
 }
@@ -262,12 +262,12 @@ fn obtain(
     let (proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
     connect_to((&admin, &proxy, id), options, own).inspect_err(|_| {
         // No supplier would ever connect to it. The first error is the one to return.
-        let _ = proxy.object().take_leave(farewell_of(options.form), FAREWELL_TIMEOUT);
+        let _ = proxy.object().take_leave(disconnect_operation_of(options.form), DISCONNECT_TIMEOUT);
     })
 }
 
 /// The operation by which a supplier takes leave of its proxy.
-const fn farewell_of(form: ClientType) -> &'static str {
+const fn disconnect_operation_of(form: ClientType) -> &'static str {
     match form {
         ClientType::Any => "disconnect_push_consumer",
         ClientType::Structured => "disconnect_structured_push_consumer",

@@ -13,39 +13,39 @@ pub(crate) trait Watched: Send + Sync {
 
 /// Wakes the thread up.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct Waker {
     state: Mutex<State>,
-    rung: Condvar,
+    woken: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Something has happened since the thread looked last.
-    is_rung: bool,
+    is_woken: bool,
     /// An entry was added.
     has_changed: bool,
     /// The watch was dropped: the thread ends.
     has_ended: bool,
 }
 
-impl Bell {
+impl Waker {
     /// Has all be looked at now.
-    pub(crate) fn ring(&self) {
-        lock(&self.state).is_rung = true;
-        self.rung.notify_all();
+    pub(crate) fn wake(&self) {
+        lock(&self.state).is_woken = true;
+        self.woken.notify_all();
     }
 
     fn announce(&self) {
         lock(&self.state).has_changed = true;
-        self.rung.notify_all();
+        self.woken.notify_all();
     }
 
     fn end(&self) {
         lock(&self.state).has_ended = true;
-        self.rung.notify_all();
+        self.woken.notify_all();
     }
 
-    /// Waits until that time, if there is one, or until something is to be done earlier. Says whether the bell was rung; nothing if
+    /// Waits until that time, if there is one, or until something is to be done earlier. Says whether `wake` was called; nothing if
     /// there is nothing to wait for any more.
     fn wait(&self, until: Option<Instant>) -> Option<bool> {
         let mut state = lock(&self.state);
@@ -53,7 +53,7 @@ impl Bell {
             if state.has_ended {
                 return None;
             }
-            if core::mem::take(&mut state.is_rung) {
+            if core::mem::take(&mut state.is_woken) {
                 return Some(true);
             }
             if core::mem::take(&mut state.has_changed) {
@@ -61,8 +61,8 @@ impl Bell {
             }
             state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => return Some(false),
-                Some(left) => self.rung.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.rung.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => self.woken.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.woken.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
@@ -71,7 +71,7 @@ impl Bell {
 /// The thread, which begins with the first that is to be looked after and ends when this is dropped.
 #[derive(Default)]
 pub(crate) struct Watch {
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     watched: Arc<Mutex<Option<Vec<Entry>>>>,
 }
 
@@ -81,8 +81,8 @@ struct Entry {
 }
 
 impl Watch {
-    pub(crate) fn bell(&self) -> &Arc<Bell> {
-        &self.bell
+    pub(crate) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
     }
 
     /// Adds an entry, due for the first time after `first`. If no thread can be started, it is dropped.
@@ -92,25 +92,25 @@ impl Watch {
         if let Some(watched) = watched.as_mut() {
             watched.push(entry);
         } else {
-            let (bell, all) = (self.bell.clone(), self.watched.clone());
-            let spawned = thread::Builder::new().name("client-watch".to_owned()).spawn(move || run(&bell, &all));
+            let (waker, all) = (self.waker.clone(), self.watched.clone());
+            let spawned = thread::Builder::new().name("client-watch".to_owned()).spawn(move || run(&waker, &all));
             *watched = spawned.ok().map(|_| vec![entry]);
         }
         drop(watched);
-        self.bell.announce();
+        self.waker.announce();
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.bell.end();
+        self.waker.end();
     }
 }
 
-fn run(bell: &Bell, watched: &Mutex<Option<Vec<Entry>>>) {
+fn run(waker: &Waker, watched: &Mutex<Option<Vec<Entry>>>) {
     loop {
         let first = lock(watched).iter().flatten().map(|entry| entry.due).min();
-        let Some(all) = bell.wait(first) else { return };
+        let Some(all) = waker.wait(first) else { return };
         let now = Instant::now();
         // Taken out, because looking takes time.
         let due: Vec<Entry> = {
@@ -133,9 +133,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    struct Told(Sender<()>, Duration);
+    struct Probe(Sender<()>, Duration);
 
-    impl Watched for Told {
+    impl Watched for Probe {
         fn look(&self) -> Duration {
             self.0.send(()).unwrap();
             self.1
@@ -145,23 +145,23 @@ mod tests {
     const LATER: Duration = Duration::from_secs(1_000_000);
     const LONG: Duration = Duration::from_secs(60);
 
-    fn watch(watch: &Watch, first: Duration, next: Duration) -> (Arc<Told>, Receiver<()>) {
+    fn watch(watch: &Watch, first: Duration, next: Duration) -> (Arc<Probe>, Receiver<()>) {
         let (sender, receiver) = channel();
-        let told = Arc::new(Told(sender, next));
+        let told = Arc::new(Probe(sender, next));
         let weak: Weak<dyn Watched> = Arc::downgrade(&told) as Weak<dyn Watched>;
         watch.add(weak, first);
         (told, receiver)
     }
 
     #[test]
-    fn each_is_looked_at_when_it_wants_and_all_when_the_bell_is_rung() {
+    fn each_is_looked_at_when_it_wants_and_all_when_the_waker_is_called() {
         let all = Watch::default();
         let (_often, looks) = watch(&all, Duration::ZERO, Duration::from_millis(1));
         (0..10).for_each(|_| looks.recv_timeout(LONG).expect("looked at again and again"));
         let (_seldom, looks) = watch(&all, LATER, LATER);
         assert!(looks.try_recv().is_err());
-        all.bell().ring();
-        looks.recv_timeout(LONG).expect("looked at since the bell was rung");
+        all.waker().wake();
+        looks.recv_timeout(LONG).expect("looked at since it was woken");
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let (gone, looks) = watch(&all, LATER, LATER);
         drop(gone);
         let (_there, others) = watch(&all, LATER, LATER);
-        all.bell().ring();
+        all.waker().wake();
         others.recv_timeout(LONG).expect("looked at");
         assert!(looks.recv_timeout(LONG).is_err(), "nobody has the sender");
         let watched = Arc::downgrade(&all.watched);

@@ -27,7 +27,7 @@ const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(2);
 /// How often a socket is read from before others have their turn.
 const READS_IN_A_ROW: usize = 4;
 /// Longest time spent on what is still to be sent when an end point is dropped.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Has turns, one after the other.
 pub(super) struct Driver {
@@ -177,13 +177,13 @@ impl Driver {
     pub(super) fn run(mut self) {
         self.shared.state().thread = Some(std::thread::current().id());
         while !self.shared.is_closing.load(Ordering::Acquire) {
-            self.turn(None);
+            self.run_once(None);
         }
-        self.farewell();
+        self.shut_down();
     }
 
     /// Waits for something to do, for so long at most, and does it.
-    pub(super) fn turn(&mut self, timeout: Option<Duration>) {
+    pub(super) fn run_once(&mut self, timeout: Option<Duration>) {
         self.wait(timeout);
         self.began = now();
         // Reading what is not there would be a system call more for each message that comes alone.
@@ -200,9 +200,9 @@ impl Driver {
     }
 
     /// Sends what is still on its way, for a while at most; then ends the streams, and reads them to their end.
-    pub(super) fn farewell(&mut self) {
+    pub(super) fn shut_down(&mut self) {
         let began = Instant::now();
-        let left = || FAREWELL_TIMEOUT.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
+        let left = || CLOSE_TIMEOUT.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
         self.channel = None;
         self.streams.listen_no_more();
         self.began = now();
@@ -210,14 +210,14 @@ impl Driver {
         while let Some(left) = left()
             && !self.shared.state().has_left()
         {
-            self.turn(Some(left));
+            self.run_once(Some(left));
         }
         self.streams.say_end();
         // Unread input would have the system reset the connection, and what was sent be lost with it.
         while let Some(left) = left()
             && self.streams.inputs().next().is_some()
         {
-            self.turn(Some(left));
+            self.run_once(Some(left));
         }
     }
 

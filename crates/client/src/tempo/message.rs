@@ -28,7 +28,7 @@ pub struct Message<'m> {
 
 /// A message that has been kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct OwnedMessage {
     octets: Vec<u8>,
     content: Content,
     priority: i16,
@@ -37,7 +37,7 @@ pub struct Kept {
     from: u32,
 }
 
-impl Kept {
+impl OwnedMessage {
     /// As it came.
     #[must_use]
     pub fn message(&self) -> Message<'_> {
@@ -58,7 +58,7 @@ impl Kept {
     }
 }
 
-impl From<&Message<'_>> for Kept {
+impl From<&Message<'_>> for OwnedMessage {
     fn from(message: &Message<'_>) -> Self {
         let &Message { octets, content, priority, sequence, sent_ns, from } = message;
         Self { octets: octets.to_vec(), content, priority, sequence, sent_ns, from }
@@ -76,7 +76,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Kept>,
+    waiting: VecDeque<OwnedMessage>,
     octets: usize,
     discarded: u64,
 }
@@ -88,27 +88,27 @@ impl Queue {
 
     /// Keeps a message; the oldest make room for it. One that is larger than all the room there is waits alone.
     pub(super) fn push(&self, message: &Message<'_>) {
-        let kept = Kept::from(message);
+        let owned = OwnedMessage::from(message);
         let mut state = lock(&self.state);
         while !state.waiting.is_empty()
-            && (state.waiting.len() >= self.messages_max || state.octets + kept.octets.len() > self.octets_max)
+            && (state.waiting.len() >= self.messages_max || state.octets + owned.octets.len() > self.octets_max)
         {
             state.take();
             state.discarded += 1;
         }
-        state.octets += kept.octets.len();
-        state.waiting.push_back(kept);
+        state.octets += owned.octets.len();
+        state.waiting.push_back(owned);
         drop(state);
         self.came.notify_one();
     }
 
     /// The oldest one, for which is waited so long.
-    pub(super) fn next(&self, timeout: Duration) -> Option<Kept> {
+    pub(super) fn next(&self, timeout: Duration) -> Option<OwnedMessage> {
         let until = Instant::now().checked_add(timeout);
         let mut state = lock(&self.state);
         loop {
-            if let Some(kept) = state.take() {
-                return Some(kept);
+            if let Some(owned) = state.take() {
+                return Some(owned);
             }
             // A time too long for the clock is waited for in parts.
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -127,10 +127,10 @@ impl Queue {
 }
 
 impl State {
-    fn take(&mut self) -> Option<Kept> {
-        let kept = self.waiting.pop_front()?;
-        self.octets -= kept.octets.len();
-        Some(kept)
+    fn take(&mut self) -> Option<OwnedMessage> {
+        let owned = self.waiting.pop_front()?;
+        self.octets -= owned.octets.len();
+        Some(owned)
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn sequences(queue: &Queue) -> Vec<u32> {
-        std::iter::from_fn(|| queue.next(Duration::ZERO)).map(|kept| kept.message().sequence).collect()
+        std::iter::from_fn(|| queue.next(Duration::ZERO)).map(|owned| owned.message().sequence).collect()
     }
 
     #[test]

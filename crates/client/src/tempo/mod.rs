@@ -34,7 +34,7 @@ pub use ::tempo::wire::{self, Content};
 pub use address::{Address, AddressError, Transport};
 pub use core::{MESSAGE_MAX, PEERS_MAX, TOPICS_MAX};
 pub use error::Error;
-pub use message::{Kept, Message};
+pub use message::{Message, OwnedMessage};
 pub use node::{Node, NodeBuilder};
 pub use publisher::{Publisher, PublisherBuilder};
 pub use report::{Delay, Peer, PublisherReport, SubscriberReport};

@@ -134,7 +134,7 @@ impl Node {
     /// callbacks run on the caller's. Others do nothing here.
     pub fn poll(&self, timeout: Duration) {
         if let Some(driver) = &mut *lock(&self.inner.driver) {
-            driver.turn(Some(timeout));
+            driver.run_once(Some(timeout));
         }
     }
 
@@ -159,7 +159,7 @@ impl Drop for Inner {
         self.shared.is_closing.store(true, Ordering::Release);
         self.shared.wake.wake();
         if let Some(driver) = &mut *lock(&self.driver) {
-            driver.farewell();
+            driver.shut_down();
         }
         if let Some(thread) = lock(&self.thread).take()
             // A callback may have had the last of it; its thread ends when it returns.

@@ -9,7 +9,7 @@ use tempo::wire::Role;
 
 use super::error::Error;
 use super::handler::{Handler, OnMessage, Subscribing};
-use super::message::{Kept, Message, Queue};
+use super::message::{Message, OwnedMessage, Queue};
 use super::node::Node;
 use super::report::{Peer, SubscriberReport, in_1000_s, microseconds};
 use crate::lock;
@@ -151,7 +151,7 @@ impl Subscriber {
 
     /// The next message, for which it is waited so long at most. Nothing ever where a callback takes them.
     #[must_use]
-    pub fn next(&self, timeout: Duration) -> Option<Kept> {
+    pub fn next(&self, timeout: Duration) -> Option<OwnedMessage> {
         self.subscribing.queue.next(timeout)
     }
 

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use campanile_client::OrbTls;
 use campanile_client::tempo::{Error, Node, NodeBuilder};
-use testing::certificates::{Authority, Certified, Wanted};
+use testing::certificates::{Authority, CertificateSpec, Certified};
 use testing::{patient, wait_until};
 
 use crate::support::{Heard, PERIOD, address, meets};
@@ -32,8 +32,13 @@ fn trouble(node: &Node) -> String {
 fn who_is_not_who_the_address_says_is_not_spoken_to_and_it_is_said_why() {
     let (authority, other) = (Authority::new("tempo-tls"), Authority::new("tempo-other"));
     let good = authority.certify("good");
-    let elsewhere = authority.certify_as(&Wanted { name: "elsewhere", hosts: &["example.org"], ..Wanted::default() });
-    let expired = authority.certify_as(&Wanted { name: "expired", expired: true, ..Wanted::default() });
+    let elsewhere = authority.certify_as(&CertificateSpec {
+        name: "elsewhere",
+        hosts: &["example.org"],
+        ..CertificateSpec::default()
+    });
+    let expired =
+        authority.certify_as(&CertificateSpec { name: "expired", expired: true, ..CertificateSpec::default() });
     let strange = other.certify("strange");
     for (certified, said) in [(&elsewhere, "example.org"), (&expired, "expired"), (&strange, "authorities")] {
         let waiting = waits(tls(&authority, certified));

@@ -184,7 +184,7 @@ fn an_onlooker_goes_with_its_browser_and_holds_no_suppliers_meanwhile() {
         supplier.publish(&event).unwrap();
         rig.count(Counter::Delivered) >= 2_000
     });
-    assert_eq!(rig.count(Counter::SuppliersHeld), 0);
+    assert_eq!(rig.count(Counter::SuppliersBlocked), 0);
     drop(watched);
     rig.await_count(Counter::JsonConnectionsOpen, 0);
     wait_until("no consumer to be left", || rig.get_json("/api/v1/consumers")["total"] == 0);

@@ -15,7 +15,7 @@ use rustls::ClientConfig;
 use serde_json::json;
 use service::{ClientCertificates, Config, Counter, Http};
 use testing::EndInTime;
-use testing::certificates::{Authority, Wanted};
+use testing::certificates::{Authority, CertificateSpec};
 use testing::rulebook::{
     CERTIFIED, CHANNELS, HOST, OPERATOR, Principal, Rulebook, SECRET, TYPES, clients, rulebooks, surroundings,
 };
@@ -45,7 +45,7 @@ fn config(title: &str, book: &Rulebook, authority: &Authority) -> Config {
     let config = Config::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     let http = Http { listen: Some("0".into()), ..config.http };
-    Config { http, tls: secure(authority, ClientCertificates::Asked), ..config }
+    Config { http, tls: secure(authority, ClientCertificates::Requested), ..config }
 }
 
 /// Client that sets everything up, by CORBA.
@@ -87,7 +87,7 @@ fn what_each_client_may_over_http_is_what_the_rules_say() {
     let of_one = |title: String, book: Rulebook| {
         let (mut seen, mut administered) = ([0; 2], [0; 2]);
         let authority = Authority::new(&format!("http-matrix {title}"));
-        let wanted = Wanted { name: CERTIFIED, hosts: &[HOST, "localhost"], ..Wanted::default() };
+        let wanted = CertificateSpec { name: CERTIFIED, hosts: &[HOST, "localhost"], ..CertificateSpec::default() };
         let certified = trusting(&authority.file(), Some(&authority.certify_as(&wanted)));
         let rig = start_by(config(&title, &book, &authority));
         let operator = Operator::of(&rig);

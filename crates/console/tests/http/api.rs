@@ -7,7 +7,7 @@ use testing::wait_until;
 use crate::support::{Rig, numbered, start};
 
 /// What a path tells when it fits.
-fn told(rig: &Rig, path: &str, what: &str, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+fn answer(rig: &Rig, path: &str, what: &str, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     let mut last = serde_json::Value::Null;
     wait_until(what, || {
         last = rig.get_json(path);
@@ -22,8 +22,8 @@ fn the_hierarchy_is_told_with_who_is_connected() {
     let channel = rig.new_channel();
     let (_proxy, _mute) = rig.mute_consumer(Some(channel), &[]);
     let _supplier = rig.supplier(Some(channel));
-    let listed = told(&rig, "/api/v1/channels", "two channels", |told| {
-        told["total"] == 2 && told["entries"][1]["consumers"] == 1
+    let listed = answer(&rig, "/api/v1/channels", "two channels", |answer| {
+        answer["total"] == 2 && answer["entries"][1]["consumers"] == 1
     });
     assert_eq!(listed["entries"][1]["id"], channel);
     let found = rig.get_json(&format!("/api/v1/channels/{channel}"));
@@ -54,9 +54,10 @@ fn consumers_are_told_the_slowest_first_in_pages() {
     let supplier = rig.supplier(None);
     supplier.publish(&numbered(1)).unwrap();
     // Those that pull have one each, the mute one has one that is unanswered.
-    let found = told(&rig, "/api/v1/consumers?limit=7&offset=28", "31 consumers", |told| told["total"] == 31);
+    let found = answer(&rig, "/api/v1/consumers?limit=7&offset=28", "31 consumers", |answer| answer["total"] == 31);
     assert_eq!(found["entries"].as_array().unwrap().len(), 3);
-    let state = told(&rig, "/api/v1/consumers?state=behind&offset=30", "all to be behind", |told| told["total"] == 31);
+    let state =
+        answer(&rig, "/api/v1/consumers?state=behind&offset=30", "all to be behind", |answer| answer["total"] == 31);
     let name = state["entries"][0]["name"].as_str().unwrap();
     assert!(name.starts_with("consumer proxy 30 of channel 0 (127.0.0.1:"), "{name}");
     assert_eq!(rig.get_json("/api/v1/consumers?state=slow&limit=1")["total"], 31);
@@ -73,13 +74,13 @@ fn consumers_are_told_the_slowest_first_in_pages() {
 fn a_consumer_is_suspended_and_goes_on_and_is_disconnected() {
     let rig = start();
     let (_proxy, _mute) = rig.mute_consumer(None, &[]);
-    told(&rig, "/api/v1/consumers/0/0", "the consumer", |told| told["state"] == "keeping_up");
+    answer(&rig, "/api/v1/consumers/0/0", "the consumer", |answer| answer["state"] == "keeping_up");
     let which = r#"{"channel":0,"proxy":0}"#;
     assert_eq!(rig.post("/api/v1/suspend", which).json()["done"], true);
-    told(&rig, "/api/v1/consumers/0/0", "it to be suspended", |told| told["state"] == "suspended");
+    answer(&rig, "/api/v1/consumers/0/0", "it to be suspended", |answer| answer["state"] == "suspended");
     assert_eq!(rig.post("/api/v1/suspend", which).status, 409, "it is suspended already");
     assert_eq!(rig.post("/api/v1/resume", which).json()["done"], true);
-    told(&rig, "/api/v1/consumers/0/0", "it to go on", |told| told["state"] == "keeping_up");
+    answer(&rig, "/api/v1/consumers/0/0", "it to go on", |answer| answer["state"] == "keeping_up");
     assert_eq!(rig.post("/api/v1/disconnect", which).json()["disconnected"], 1);
     wait_until("it to be gone", || rig.get("/api/v1/consumers/0/0").status == 404);
     assert_eq!(rig.post("/api/v1/disconnect", which).status, 409);

@@ -231,7 +231,7 @@ fn three_addresses_that_hold_all_connections_and_ask_nothing_give_way() {
     let hold = |from: u8| {
         let who = Who { from: [127, 0, 0, from], ..NOBODY };
         let mut held = Vec::new();
-        let refused = |rig: &Rig| rig.count(Counter::HttpConnectionsShare);
+        let refused = |rig: &Rig| rig.count(Counter::HttpConnectionsQuota);
         let before = (refused(&rig), rig.count(Counter::HttpConnectionsGaveWay));
         while (refused(&rig), rig.count(Counter::HttpConnectionsGaveWay)) == before {
             let accepted = rig.count(Counter::HttpConnectionsAccepted);
@@ -285,7 +285,7 @@ fn one_address_leaves_room_for_others() {
     let mut beyond = rig.connect();
     assert_eq!(read_all(&mut beyond), "");
     assert_eq!(
-        [Counter::HttpConnectionsShare, Counter::HttpConnectionsLimit].map(|counter| rig.count(counter)),
+        [Counter::HttpConnectionsQuota, Counter::HttpConnectionsLimit].map(|counter| rig.count(counter)),
         [1, 0]
     );
     let other = Who { from: [127, 0, 0, 2], ..NOBODY };

@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use service::{ClientCertificates, Config, Counter, Http, Tls};
-use testing::certificates::{Authority, Certified, Wanted};
+use testing::certificates::{Authority, CertificateSpec, Certified};
 use testing::{patient, unless_closed, wait_until};
 
 use crate::access::rule;
@@ -95,7 +95,7 @@ fn what_is_answered_over_tls_is_what_is_answered_in_the_clear() {
 fn a_certificate_is_what_rules_know_somebody_by() {
     let authority = Authority::new("https-rules");
     let rule = rule(&["certificate:CN=operator,O=Tests"], &["administer"], &[], &[], true);
-    let tls = secure(&authority, ClientCertificates::Asked);
+    let tls = secure(&authority, ClientCertificates::Requested);
     let rig = start_by(Config { tls, access: vec![rule], ..Config::default() });
     let body = r#"{"channel":0,"proxy":0}"#;
     let post = format!(
@@ -117,8 +117,9 @@ fn who_has_no_certificate_that_counts_is_let_in_nowhere() {
     let rig = start(secure(&authority, ClientCertificates::Required));
     let own = authority.certify("plant");
     assert_eq!(ask(&rig, &trusting(&authority.file(), Some(&own)), &get("/healthz")).unwrap().status, 200);
-    let expired = authority.certify_as(&Wanted { name: "late", expired: true, ..Wanted::default() });
-    let by_itself = authority.certify_as(&Wanted { name: "self", by_itself: true, ..Wanted::default() });
+    let expired = authority.certify_as(&CertificateSpec { name: "late", expired: true, ..CertificateSpec::default() });
+    let by_itself =
+        authority.certify_as(&CertificateSpec { name: "self", by_itself: true, ..CertificateSpec::default() });
     for wrong in [None, Some(&expired), Some(&by_itself), Some(&stranger.certify("plant"))] {
         ask(&rig, &trusting(&authority.file(), wrong), &get("/healthz")).unwrap_err();
     }

@@ -1,11 +1,11 @@
 //! Sequences of structured events: taken apart when they arrive, put together when they leave.
 
 use super::header::read_through;
+use super::output_forms::{Source, encoding_for, source_for};
 use super::translate::{Marks, Untranslatable, write_as};
-use super::wants::{Source, encoding_for, source_for};
 use super::{FORM_STRUCTURED, encoding_of, is_loose, reader};
 use core::ops::Range;
-use engine::{Event, Form, Want};
+use engine::{Event, Form, OutputForm};
 use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
 use giop::typecode::Work;
 use std::sync::Arc;
@@ -156,14 +156,14 @@ pub(super) fn read_known(rest: &mut Reader<'_>, work: &mut Work) -> Result<Known
 /// They come from different suppliers and may be in different byte orders and code sets: the sequence has the first one's
 /// byte order, and is in UTF-8 if any of them is.
 #[must_use]
-pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
-    let mut tags = events.iter().filter_map(|event| chosen(event, want).map(|(_, tag)| tag));
+pub fn batch_encoding(events: &[Arc<Event>], output_form: OutputForm) -> Option<Encoding> {
+    let mut tags = events.iter().filter_map(|event| chosen(event, output_form).map(|(_, tag)| tag));
     let tag = tags.next()?;
     let first = encoding_of(tag);
     let is_utf8 =
         first.chars == CharSet::Utf8 || tags.any(|other| other != tag && encoding_of(other).chars == CharSet::Utf8);
     let chars = if is_utf8 { CharSet::Utf8 } else { CharSet::Latin1 };
-    Some(encoding_for(want, Encoding { chars, ..first }))
+    Some(encoding_for(output_form, Encoding { chars, ..first }))
 }
 
 /// Writes the body of `push_structured_events` with these events, for a consumer with this want, with a writer in the
@@ -175,13 +175,13 @@ pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
 /// None of the events can be put into what the consumer needs. What was written until then is left.
 pub fn write_batch(
     events: &[Arc<Event>],
-    (want, repeated): (Want, bool),
+    (output_form, repeated): (OutputForm, bool),
     left_out: &mut Vec<u32>,
     out: &mut Writer<'_>,
 ) -> Result<u32, Untranslatable> {
     let sources = events.iter().map(|event| {
-        let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
-        let marks = Marks { repeated: repeated && want.marks_repeats(), ..Marks::default() };
+        let (bytes, tag) = chosen(event, output_form).ok_or(Untranslatable::Already)?;
+        let marks = Marks { repeated: repeated && output_form.marks_repeats(), ..Marks::default() };
         Ok((FORM_STRUCTURED, bytes, tag, marks))
     });
     write_events(sources, left_out, out)
@@ -234,14 +234,14 @@ pub(super) fn write_event(event: ToWrite<'_>, out: &mut Writer<'_>) -> Result<()
         out.raw(source.rest());
         return Ok(());
     }
-    let wanted = (FORM_STRUCTURED, &mut marks);
-    let written = aligned.map_err(Untranslatable::Bytes).and_then(|()| write_as(form, source, wanted, out));
+    let required_form = (FORM_STRUCTURED, &mut marks);
+    let written = aligned.map_err(Untranslatable::Bytes).and_then(|()| write_as(form, source, required_form, out));
     written.inspect_err(|_| out.truncate(begin))
 }
 
 /// The structured event to send: as it arrived or translated. Nothing where translating it failed.
-fn chosen(event: &Event, want: Want) -> Option<(&[u8], u64)> {
-    match source_for(event, want)? {
+fn chosen(event: &Event, output_form: OutputForm) -> Option<(&[u8], u64)> {
+    match source_for(event, output_form)? {
         Source::Native => Some((&event.bytes, event.tag)),
         Source::Alternate(at) => event.alternates.get(at).map(|alternate| (alternate.bytes.as_slice(), alternate.tag)),
     }

@@ -4,7 +4,7 @@ use super::batch::{Batch, Known, read_known, write_event, write_events};
 use super::translate::{Marks, Untranslatable, write_as};
 use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, reader};
 use core::num::NonZeroU64;
-use engine::{Event, Form, Want};
+use engine::{Event, Form, OutputForm};
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version, Writer};
 use giop::recode::skip_any;
 use giop::typecode::{Kind, Work};
@@ -34,7 +34,7 @@ impl Pulled {
 
 /// Writes the result of an operation that pulled `events`: the first of them, or all for [`Pulled::Batch`]. `tried` says
 /// that the operation was a `try_…`; without events it found none. `left_out` are the places of the events of a batch that had to be left
-/// out because they cannot be put into what the writer's encoding allows, rising. `want` says how the others are marked.
+/// out because they cannot be put into what the writer's encoding allows, rising. `output_form` says how the others are marked.
 ///
 /// # Errors
 ///
@@ -43,15 +43,15 @@ pub fn write_pulled(
     events: &[Arc<Event>],
     pulled: Pulled,
     tried: bool,
-    want: Want,
+    output_form: OutputForm,
     left_out: &mut Vec<u32>,
     out: &mut Writer<'_>,
 ) -> Result<(), Untranslatable> {
     left_out.clear();
     let begin = out.position();
     let mut sources = events.iter().map(|event| {
-        let (form, bytes, tag) = pulled_source(event, want);
-        (form, bytes, tag, Marks::of(tag, want, (event.number().map(NonZeroU64::get), None)))
+        let (form, bytes, tag) = pulled_source(event, output_form);
+        (form, bytes, tag, Marks::of(tag, output_form, (event.number().map(NonZeroU64::get), None)))
     });
     let Some(first) = sources.next() else {
         write_nothing(pulled, tried, out);
@@ -75,12 +75,12 @@ pub fn write_pulled(
 
 /// Bytes of an event that are written for consumers that pull, and their form: those that arrived or, if another door's form is unknown
 /// here, the structured event into which that door has put it.
-fn pulled_source(event: &Event, want: Want) -> (Form, &[u8], u64) {
+fn pulled_source(event: &Event, output_form: OutputForm) -> (Form, &[u8], u64) {
     let arrived = (event.form, event.bytes.as_slice(), event.tag);
     if event.form == FORM_ANY || event.form == FORM_STRUCTURED {
         return arrived;
     }
-    event.alternates.find(want).map_or(arrived, |alternate| (FORM_STRUCTURED, &*alternate.bytes, alternate.tag))
+    event.alternates.find(output_form).map_or(arrived, |alternate| (FORM_STRUCTURED, &*alternate.bytes, alternate.tag))
 }
 
 /// Writes one event as an Any or as a structured event, as the argument of a remote filter is.

@@ -11,11 +11,11 @@ mod specification;
 use super::types::structured_event_type;
 use super::{
     ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, Header as EventHeader, Translated, Untranslatable, encoding_of, fits,
-    is_loose, name_in_utf8, phase_of, read_any, read_structured, reader, tag_at, tag_of, translate, version_of,
-    want_for, work_for,
+    is_loose, name_in_utf8, output_form_for, phase_of, read_any, read_structured, reader, tag_at, tag_of, translate,
+    version_of, work_for,
 };
 use crate::tests::dialogue::client;
-use engine::{Event, Form, Want};
+use engine::{Event, Form, OutputForm};
 use giop::cdr::{CharSet, Encoding, Endian, ReadErrorKind, Reader, Version, Writer};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{Ior, Profile};
@@ -59,32 +59,32 @@ impl Sample {
         event
     }
 
-    fn translated(&self, want: Want) -> Self {
-        self.try_translated(want).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    fn translated(&self, output_form: OutputForm) -> Self {
+        self.try_translated(output_form).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     /// Whether the code set that a consumer takes has each character of it.
-    fn is_sayable(&self, want: Want) -> bool {
-        match self.try_translated(want) {
+    fn is_sayable(&self, output_form: OutputForm) -> bool {
+        match self.try_translated(output_form) {
             Err(Untranslatable::Bytes(error)) if matches!(error.kind, ReadErrorKind::Lacking(_)) => false,
             translated => translated.map(|_| true).unwrap_or_else(|error| panic!("{}: {error}", self.name)),
         }
     }
 
-    fn try_translated(&self, want: Want) -> Result<Self, Untranslatable> {
+    fn try_translated(&self, output_form: OutputForm) -> Result<Self, Untranslatable> {
         let mut bytes = vec![0xaa; 3];
-        let translated = translate(self.form, self.tag, &self.bytes, (want, 0), &mut bytes)?;
+        let translated = translate(self.form, self.tag, &self.bytes, (output_form, 0), &mut bytes)?;
         Ok(match translated {
             Translated::AlreadyFits => {
-                assert!(fits(self.form, self.tag, want));
+                assert!(fits(self.form, self.tag, output_form));
                 assert_eq!(bytes, [0xaa; 3]);
                 self.clone()
             }
             Translated::Written { tag, .. } => {
-                assert!(!fits(self.form, self.tag, want), "{}", self.name);
-                let form = form_of(want);
-                assert!(fits(form, tag, want), "{}: what was made to fit fits", self.name);
-                assert_eq!((phase_of(tag), encoding_of(tag).version), (0, version_of(want)));
+                assert!(!fits(self.form, self.tag, output_form), "{}", self.name);
+                let form = form_of(output_form);
+                assert!(fits(form, tag, output_form), "{}: what was made to fit fits", self.name);
+                assert_eq!((phase_of(tag), encoding_of(tag).version), (0, version_of(output_form)));
                 let bytes = bytes.split_off(3);
                 let same = Self { name: self.name.clone(), form, tag, bytes };
                 same.check();
@@ -116,10 +116,16 @@ impl Sample {
     }
 }
 
-fn form_of(Want(want): Want) -> Form {
-    if fits(FORM_ANY, tag_of(encoding(Endian::Big, version_of(Want(want)), CharSet::Latin1), 0), Want(want))
-        || fits(FORM_ANY, tag_of(encoding(Endian::Big, version_of(Want(want)), CharSet::Utf8), 0), Want(want))
-    {
+fn form_of(OutputForm(output_form): OutputForm) -> Form {
+    if fits(
+        FORM_ANY,
+        tag_of(encoding(Endian::Big, version_of(OutputForm(output_form)), CharSet::Latin1), 0),
+        OutputForm(output_form),
+    ) || fits(
+        FORM_ANY,
+        tag_of(encoding(Endian::Big, version_of(OutputForm(output_form)), CharSet::Utf8), 0),
+        OutputForm(output_form),
+    ) {
         FORM_ANY
     } else {
         FORM_STRUCTURED
@@ -131,11 +137,11 @@ fn encoding(endian: Endian, version: Version, chars: CharSet) -> Encoding {
 }
 
 /// What a consumer wants that takes this version and these code sets.
-fn want(form: Form, version: Version, chars: &[CharSet]) -> Want {
-    want_of(form, false, version, chars)
+fn output_form(form: Form, version: Version, chars: &[CharSet]) -> OutputForm {
+    output_form_of(form, false, version, chars)
 }
 
-fn want_of(form: Form, batches: bool, version: Version, chars: &[CharSet]) -> Want {
+fn output_form_of(form: Form, batches: bool, version: Version, chars: &[CharSet]) -> OutputForm {
     let mut consumer = client("c");
     let Some(Profile::Iiop(profile)) = consumer.profiles.first_mut() else { panic!() };
     profile.version = version;
@@ -147,20 +153,20 @@ fn want_of(form: Form, batches: bool, version: Version, chars: &[CharSet]) -> Wa
         wchar_conversions: vec![],
     };
     profile.components = vec![info.to_component()];
-    want_for(form, batches, &consumer).unwrap()
+    output_form_for(form, batches, &consumer).unwrap()
 }
 
 /// Every want that there is.
-fn wants() -> Vec<Want> {
-    let mut wants = Vec::new();
+fn output_forms() -> Vec<OutputForm> {
+    let mut output_forms = Vec::new();
     for form in [FORM_ANY, FORM_STRUCTURED] {
         for version in VERSIONS {
             for chars in [&[CharSet::Latin1][..], &[CharSet::Utf8], &CHARS] {
-                wants.push(want(form, version, chars));
+                output_forms.push(output_form(form, version, chars));
             }
         }
     }
-    wants
+    output_forms
 }
 
 /// The events that real ORBs pushed, as far as they came in one message.
@@ -290,15 +296,15 @@ fn every_event_reaches_every_consumer_and_comes_back_the_same() {
         sample.check();
         let value = sample.value();
         let Encoding { version, chars, .. } = encoding_of(sample.tag);
-        for wanted in wants() {
-            let home = want(sample.form, version, &[chars]);
+        for required_form in output_forms() {
+            let home = output_form(sample.form, version, &[chars]);
             // What ISO 8859-1 lacks, or a char of UTF-8, is not sent as something else.
-            if !sample.is_sayable(wanted) || !sample.translated(wanted).is_sayable(home) {
+            if !sample.is_sayable(required_form) || !sample.translated(required_form).is_sayable(home) {
                 unsayable += 1;
                 continue;
             }
-            let back = sample.translated(wanted).translated(home);
-            assert_eq!(back.value(), value, "{} by way of {wanted:?}", sample.name);
+            let back = sample.translated(required_form).translated(home);
+            assert_eq!(back.value(), value, "{} by way of {required_form:?}", sample.name);
         }
     }
     assert!(unsayable > 0, "some have characters that ISO 8859-1 lacks");
@@ -312,16 +318,16 @@ fn what_fits_is_left_alone() {
             for sample in samples() {
                 let Encoding { version: from, chars: own, .. } = encoding_of(sample.tag);
                 let same_layout = (from < Version::V1_2) == early;
-                let wanted = want(FORM_STRUCTURED, version, &[chars]);
+                let required_form = output_form(FORM_STRUCTURED, version, &[chars]);
                 let understood = if version == Version::V1_0 { CharSet::Latin1 } else { chars };
                 assert_eq!(
-                    fits(FORM_STRUCTURED, sample.tag, wanted),
+                    fits(FORM_STRUCTURED, sample.tag, required_form),
                     same_layout && own == understood,
                     "{}",
                     sample.name
                 );
-                assert!(!fits(FORM_ANY, sample.tag, wanted));
-                let either = want(FORM_STRUCTURED, version, &CHARS);
+                assert!(!fits(FORM_ANY, sample.tag, required_form));
+                let either = output_form(FORM_STRUCTURED, version, &CHARS);
                 if version > Version::V1_0 {
                     assert_eq!(fits(FORM_STRUCTURED, sample.tag, either), same_layout, "{}", sample.name);
                 }
@@ -329,7 +335,7 @@ fn what_fits_is_left_alone() {
         }
     }
     let odd = tag_of(encoding(Endian::Big, Version::V1_2, CharSet::Latin1), 4);
-    assert!(!fits(FORM_ANY, odd, want(FORM_ANY, Version::V1_2, &CHARS)), "a 1.2 body begins at a multiple of 8");
+    assert!(!fits(FORM_ANY, odd, output_form(FORM_ANY, Version::V1_2, &CHARS)), "a 1.2 body begins at a multiple of 8");
 }
 
 #[test]
@@ -342,7 +348,7 @@ fn an_any_becomes_a_structured_event_around_it() {
                 let mut w = Writer::with_phase(&mut bytes, phase, encoding);
                 AnyValue::from(1.5_f64).write(&mut w).unwrap();
                 let event = Sample { name: String::new(), form: FORM_ANY, tag: tag_of(encoding, phase), bytes };
-                let there = event.translated(want(FORM_STRUCTURED, Version::V1_2, &CHARS));
+                let there = event.translated(output_form(FORM_STRUCTURED, Version::V1_2, &CHARS));
                 let header = read_structured(reader(&there.bytes, there.tag), &mut Work::default()).unwrap();
                 let behind_type = header.behind_type;
                 assert_eq!(header, EventHeader { type_name: ANY_TYPE_NAME, behind_type, ..EventHeader::default() });
@@ -358,7 +364,7 @@ fn an_any_becomes_a_structured_event_around_it() {
 #[test]
 fn a_structured_event_becomes_an_any_of_its_whole_type() {
     for sample in samples() {
-        let there = sample.translated(want(FORM_ANY, Version::V1_2, &CHARS));
+        let there = sample.translated(output_form(FORM_ANY, Version::V1_2, &CHARS));
         let Value::Any(any) = there.value() else { panic!() };
         assert_eq!(any.value, sample.value(), "{}", sample.name);
         assert!(any.type_code.equal(&structured_event_type()));
@@ -379,8 +385,8 @@ fn the_type_of_a_structured_event_is_what_omniorb_takes_it_for() {
 #[test]
 fn a_structured_event_in_an_any_comes_out_again() {
     let sample = sample(Endian::Little, Version::V1_2, CharSet::Utf8, 0);
-    let any = sample.translated(want(FORM_ANY, Version::V1_2, &CHARS));
-    let back = any.translated(want(FORM_STRUCTURED, Version::V1_2, &CHARS));
+    let any = sample.translated(output_form(FORM_ANY, Version::V1_2, &CHARS));
+    let back = any.translated(output_form(FORM_STRUCTURED, Version::V1_2, &CHARS));
     assert_eq!(back.bytes, sample.bytes);
     assert_eq!(back.tag, sample.tag);
 }
@@ -404,7 +410,7 @@ fn a_structured_event_of_the_type_any_keeps_what_else_it_has() {
         }
         AnyValue::from("inside").write(&mut w).unwrap();
         let event = Sample { name: String::new(), form: FORM_STRUCTURED, tag: tag_of(encoding, 0), bytes };
-        let there = event.translated(want(FORM_ANY, Version::V1_2, &CHARS));
+        let there = event.translated(output_form(FORM_ANY, Version::V1_2, &CHARS));
         let Value::Any(any) = there.value() else { panic!() };
         assert_eq!(any.value == Value::String("inside".into()), unwrapped);
         assert_eq!(any.value == event.value(), !unwrapped);
@@ -421,7 +427,7 @@ fn a_type_that_only_has_the_name_of_a_structured_event_is_an_any_like_any_other(
     let encoding = Encoding::new(Endian::Big);
     value.write(&mut Writer::new(&mut bytes, encoding)).unwrap();
     let event = Sample { name: String::new(), form: FORM_ANY, tag: tag_of(encoding, 0), bytes };
-    let there = event.translated(want(FORM_STRUCTURED, Version::V1_2, &CHARS));
+    let there = event.translated(output_form(FORM_STRUCTURED, Version::V1_2, &CHARS));
     let header = read_structured(reader(&there.bytes, there.tag), &mut Work::default()).unwrap();
     assert_eq!(header.type_name, ANY_TYPE_NAME);
 }
@@ -440,16 +446,16 @@ fn what_cannot_be_translated_leaves_no_trace() {
     for _ in 0..3 {
         w.u32(0);
     }
-    let latin1 = want(FORM_STRUCTURED, Version::V1_2, &[CharSet::Latin1]);
+    let latin1 = output_form(FORM_STRUCTURED, Version::V1_2, &[CharSet::Latin1]);
     let failed = translate(FORM_STRUCTURED, tag_of(encoding, 0), &bytes, (latin1, 0), &mut out);
     assert!(matches!(failed, Err(Untranslatable::Bytes(_))), "{failed:?}");
     let unknown = translate(Form(9), tag_of(encoding, 0), &bytes, (latin1, 0), &mut out);
     assert_eq!(unknown, Err(Untranslatable::Form(Form(9))));
     let sample = sample(Endian::Little, Version::V1_1, CharSet::Latin1, 4);
     for length in 0..sample.bytes.len() {
-        for wanted in wants() {
-            if !fits(sample.form, sample.tag, wanted) {
-                translate(sample.form, sample.tag, &sample.bytes[..length], (wanted, 0), &mut out).unwrap_err();
+        for required_form in output_forms() {
+            if !fits(sample.form, sample.tag, required_form) {
+                translate(sample.form, sample.tag, &sample.bytes[..length], (required_form, 0), &mut out).unwrap_err();
             }
         }
     }
@@ -460,7 +466,7 @@ fn what_cannot_be_translated_leaves_no_trace() {
 fn random_bytes_never_harm_the_event_path() {
     let seed = 0x00ff_1ce5;
     let mut random = fastrand::Rng::with_seed(seed);
-    let (samples, wants) = (samples(), wants());
+    let (samples, output_forms) = (samples(), output_forms());
     let mut out = Vec::new();
     for round in 0..30_000 {
         let sample = &samples[random.usize(0..samples.len())];
@@ -474,7 +480,7 @@ fn random_bytes_never_harm_the_event_path() {
         let _ = read_structured(reader(&bytes, sample.tag), &mut Work::default());
         let _ = read_any(reader(&bytes, sample.tag), &mut Work::default());
         out.clear();
-        let _ = translate(form, sample.tag, &bytes, (wants[random.usize(0..wants.len())], 0), &mut out);
+        let _ = translate(form, sample.tag, &bytes, (output_forms[random.usize(0..output_forms.len())], 0), &mut out);
         assert!(out.len() < 1 << 20, "seed {seed:#x}, round {round}");
     }
 }
@@ -485,7 +491,7 @@ fn a_consumer_says_in_its_reference_what_it_takes() {
         let mut consumer = client("c");
         let Some(Profile::Iiop(profile)) = consumer.profiles.first_mut() else { panic!() };
         (profile.version, profile.components) = (version, components);
-        want_for(FORM_ANY, false, &consumer).unwrap()
+        output_form_for(FORM_ANY, false, &consumer).unwrap()
     };
     let tag = |version, chars| tag_of(encoding(Endian::Little, version, chars), 0);
     for version in VERSIONS {
@@ -497,13 +503,13 @@ fn a_consumer_says_in_its_reference_what_it_takes() {
     let ours = bare(Version::V1_2, vec![CodeSetInfo::campanile().to_component()]);
     assert!(CHARS.iter().all(|chars| fits(FORM_ANY, tag(Version::V1_2, *chars), ours)));
     // What a UTF-8 only consumer gets from an ISO 8859-1 supplier is in UTF-8.
-    let there = sample(Endian::Big, Version::V1_2, CharSet::Latin1, 0).translated(want(
+    let there = sample(Endian::Big, Version::V1_2, CharSet::Latin1, 0).translated(output_form(
         FORM_STRUCTURED,
         Version::V1_2,
         &[CharSet::Utf8],
     ));
     assert_eq!(encoding_of(there.tag).chars, CharSet::Utf8);
-    assert!(want_for(FORM_ANY, false, &Ior::nil()).is_err());
+    assert!(output_form_for(FORM_ANY, false, &Ior::nil()).is_err());
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Events put into another form, version, code set or alignment.
 
-use super::wants::{encoding_for, fits, form_of};
+use super::output_forms::{encoding_for, fits, form_of};
 use super::{
     ANY_TYPE_NAME, EVENT_NUMBER, EVENT_TIME, FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, PROPERTY_BYTES_MIN,
     is_loose, is_repeated, reader, skip_properties, tag_at, types, work_for,
 };
-use engine::{Form, NumberForm, NumberPlace, Want};
+use engine::{Form, NumberForm, NumberPlace, OutputForm};
 use giop::cdr::{Endian, ReadError, Reader, Writer};
 use giop::recode::{copy_any, copy_string, skip_any, skip_type_code};
 use giop::typecode::{Kind, Work};
@@ -68,17 +68,17 @@ pub fn translate(
     form: Form,
     tag: u64,
     bytes: &[u8],
-    (want, came): (Want, u64),
+    (output_form, came): (OutputForm, u64),
     out: &mut Vec<u8>,
 ) -> Result<Translated, Untranslatable> {
-    if fits(form, tag, want) {
+    if fits(form, tag, output_form) {
         return Ok(Translated::AlreadyFits);
     }
     let source = reader(bytes, tag);
-    let encoding = encoding_for(want, source.encoding());
+    let encoding = encoding_for(output_form, source.encoding());
     let mut writer = Writer::new(out, encoding);
-    let mut marks = Marks::of(tag, want, (Some(0), Some(came)));
-    write_as(form, source, (form_of(want), &mut marks), &mut writer)?;
+    let mut marks = Marks::of(tag, output_form, (Some(0), Some(came)));
+    write_as(form, source, (form_of(output_form), &mut marks), &mut writer)?;
     let number_at = marks.number_at.and_then(|at| {
         let form = match encoding.endian {
             Endian::Big => NumberForm::BigEndian,
@@ -100,12 +100,12 @@ pub fn translate(
 pub(super) fn write_as(
     form: Form,
     source: Reader<'_>,
-    (wanted, marks): (Form, &mut Marks),
+    (required_form, marks): (Form, &mut Marks),
     out: &mut Writer<'_>,
 ) -> Result<(), Untranslatable> {
     let begin = out.position();
     let mut work = work_for(source.remaining());
-    let done = match (form, wanted) {
+    let done = match (form, required_form) {
         (FORM_ANY, FORM_ANY) => copy_any(&mut source.clone(), out, &mut work),
         (FORM_STRUCTURED, FORM_STRUCTURED) => copy_structured(&mut source.clone(), marks, out, &mut work),
         (FORM_STRUCTURED, FORM_ANY) => structured_to_any(source, marks, out, &mut work),
@@ -203,7 +203,7 @@ fn any_to_structured(
     if says_structured_event(source.clone()) {
         // Not every type of that name is that type; what cannot be read as one is an Any like any other.
         let begin = out.position();
-        if copy_held(source.clone(), marks, out, work).is_ok() {
+        if copy_contained(source.clone(), marks, out, work).is_ok() {
             return Ok(());
         }
         out.truncate(begin);
@@ -225,7 +225,12 @@ pub(super) fn says_structured_event(mut any: Reader<'_>) -> bool {
 }
 
 /// Copies the structured event out of an Any that holds one.
-fn copy_held(mut any: Reader<'_>, marks: &mut Marks, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+fn copy_contained(
+    mut any: Reader<'_>,
+    marks: &mut Marks,
+    out: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
     skip_type_code(&mut any, work)?;
     copy_structured(&mut any, marks, out, work)?;
     any.finish("CosNotification::StructuredEvent")
@@ -305,11 +310,11 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Those of an event with this tag for consumers with a want, which get its number if it is known, and when it came.
-    pub(super) fn of(tag: u64, want: Want, (number, time): (Option<u64>, Option<u64>)) -> Self {
+    pub(super) fn of(tag: u64, output_form: OutputForm, (number, time): (Option<u64>, Option<u64>)) -> Self {
         Self {
-            repeated: is_repeated(tag) && want.marks_repeats(),
-            time: time.filter(|_| want.marks_numbers()),
-            number: number.filter(|_| want.marks_numbers()),
+            repeated: is_repeated(tag) && output_form.marks_repeats(),
+            time: time.filter(|_| output_form.marks_numbers()),
+            number: number.filter(|_| output_form.marks_numbers()),
             number_at: None,
         }
     }

@@ -3,8 +3,8 @@
 //! A filter may be one of this service's, evaluated where the events are, or any other server's, which is then asked by
 //! calls ([`engine::FilterRef`]).
 
-use crate::door::{Door, PeerAddress, weights};
 use crate::exceptions::{Raised, UserException};
+use crate::protocol::{PeerAddress, Protocol, weights};
 use crate::references::log_name;
 use crate::table::{AdminKey, Level, Target};
 use crate::wire::{read_id, read_reference, write_id, write_ids};
@@ -22,7 +22,7 @@ pub(super) fn target_of(on: Target) -> Result<FilterTarget, Raised> {
 }
 
 pub(super) fn add_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -30,16 +30,16 @@ pub(super) fn add_filter(
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of add_filter")?;
     let profile = reference.iiop().ok_or_else(Raised::bad_param)?;
-    let id = match door.own(&reference) {
-        Some(Target::Filter(filter)) => door.give_place(target_of(on)?, FilterRef::Local(filter))?,
+    let id = match protocol.own(&reference) {
+        Some(Target::Filter(filter)) => protocol.give_place(target_of(on)?, FilterRef::Local(filter))?,
         // Of this service, but nothing that could be asked.
         Some(_) => return Err(Raised::bad_param()),
-        None if door.references().is_here(profile) => return Err(Raised::bad_param()),
+        None if protocol.references().is_here(profile) => return Err(Raised::bad_param()),
         None => {
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
-            let address = PeerAddress { ior: reference, by: door.principal(), name, operation: "match" };
-            door.attach_remote_filter(target_of(on)?, address)?
+            let address = PeerAddress { ior: reference, by: protocol.principal(), name, operation: "match" };
+            protocol.attach_remote_filter(target_of(on)?, address)?
         }
     };
     write_id(id, reply);
@@ -47,7 +47,7 @@ pub(super) fn add_filter(
 }
 
 pub(super) fn remove_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     _: &mut Writer<'_>,
@@ -55,59 +55,60 @@ pub(super) fn remove_filter(
     let id = read_id(&mut args)?;
     args.finish("the arguments of remove_filter")?;
     let (target, id) = (target_of(on)?, id.ok_or(UserException::FilterNotFound)?);
-    let removed = door.change_thing(target.into(), 0, |door| Ok(door.hierarchy.remove_filter(target, id)?))?;
+    let removed =
+        protocol.change_thing(target.into(), 0, |protocol| Ok(protocol.hierarchy.remove_filter(target, id)?))?;
     if let FilterRef::Remote(peer) = removed {
-        if let Some(peers) = door.filters.remote.get_mut(&target) {
-            peers.retain(|kept| *kept != peer);
+        if let Some(peers) = protocol.filters.remote.get_mut(&target) {
+            peers.retain(|stored| *stored != peer);
         }
-        door.drop_peer(peer);
+        protocol.drop_peer(peer);
     }
     Ok(())
 }
 
 pub(super) fn get_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_filter")?;
-    let filters = door.hierarchy.filters(target_of(on)?)?;
+    let filters = protocol.hierarchy.filters(target_of(on)?)?;
     let found = filters.iter().find(|(known, _)| Some(*known) == id).map(|(_, filter)| *filter);
     let reference = match found.ok_or(UserException::FilterNotFound)? {
-        FilterRef::Local(filter) => door.reference(Target::Filter(filter))?,
-        FilterRef::Remote(peer) => door.peer(peer).ok_or_else(Raised::internal)?.ior.clone(),
+        FilterRef::Local(filter) => protocol.reference(Target::Filter(filter))?,
+        FilterRef::Remote(peer) => protocol.peer(peer).ok_or_else(Raised::internal)?.ior.clone(),
     };
     reference.write(reply);
     Ok(())
 }
 
 pub(super) fn get_all_filters(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_filters")?;
-    write_ids(door.hierarchy.filters(target_of(on)?)?.iter().map(|(id, _)| *id), reply);
+    write_ids(protocol.hierarchy.filters(target_of(on)?)?.iter().map(|(id, _)| *id), reply);
     Ok(())
 }
 
 pub(super) fn remove_all_filters(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of remove_all_filters")?;
     let target = target_of(on)?;
-    door.change_thing(target.into(), 0, |door| Ok(door.hierarchy.remove_all_filters(target)?))?;
-    door.forget_filters_of(target);
+    protocol.change_thing(target.into(), 0, |protocol| Ok(protocol.hierarchy.remove_all_filters(target)?))?;
+    protocol.forget_filters_of(target);
     Ok(())
 }
 
-impl Door {
+impl Protocol {
     /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names too;
     /// the number drawn at random in a filter's key says which service it belongs to.
     pub(super) fn own(&self, reference: &Ior) -> Option<Target> {
@@ -133,7 +134,9 @@ impl Door {
 
     /// Attaches a filter to an admin or a proxy.
     pub(super) fn give_place(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Raised> {
-        self.change_thing(target.into(), weights::PLACE, |door| Ok(door.hierarchy.add_filter(target, filter)?))
+        self.change_thing(target.into(), weights::PLACE, |protocol| {
+            Ok(protocol.hierarchy.add_filter(target, filter)?)
+        })
     }
 
     /// An admin or proxy is gone: forgets the filters of other servers that it had.

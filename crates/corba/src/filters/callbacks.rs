@@ -2,9 +2,9 @@
 
 use super::store::{Constraints, Filter, Role};
 use super::topology::callback_to;
-use crate::door::{ClientAnswer, Door, Thing, code_set, difference, octets_of_reference, weights};
 use crate::exceptions::{Raised, UserException};
-use crate::remarks::remark;
+use crate::log_lines::log_line;
+use crate::protocol::{ClientAnswer, Protocol, Thing, code_set, difference, octets_of_reference, weights};
 use crate::table::Target;
 use crate::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{EventType, FilterId, HierarchyPart};
@@ -54,7 +54,7 @@ impl Callbacks {
 struct Callback {
     to: Ior,
     /// The event types that it knows of, with those of the call that is unanswered.
-    told: Arc<[EventType]>,
+    known: Arc<[EventType]>,
     /// What it knew before that call.
     before: Option<Arc<[EventType]>>,
     /// Whether it has the operation, as far as is known. One that says it has not is left in peace.
@@ -80,7 +80,7 @@ fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
     types.into_iter().collect()
 }
 
-impl Door {
+impl Protocol {
     /// Notifies a filter's callbacks if its event types are others now than they know.
     pub(super) fn tell_callbacks(&mut self, id: FilterId) {
         let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.filters.get_mut(id) else { return };
@@ -90,9 +90,9 @@ impl Door {
         let now = types_of(constraints);
         let mut calls = Vec::new();
         for (number, callback) in &mut callbacks.by_id {
-            if callback.hears && callback.before.is_none() && *callback.told != *now {
-                let body = difference(&callback.told, &now, code_set(&callback.to));
-                callback.before = Some(core::mem::replace(&mut callback.told, Arc::clone(&now)));
+            if callback.hears && callback.before.is_none() && *callback.known != *now {
+                let body = difference(&callback.known, &now, code_set(&callback.to));
+                callback.before = Some(core::mem::replace(&mut callback.known, Arc::clone(&now)));
                 calls.push((*number, callback.to.clone(), body));
             }
         }
@@ -109,62 +109,77 @@ impl Door {
         match answer {
             ClientAnswer::NotImplemented => callback.hears = false,
             ClientAnswer::Gone => {
-                remark!(Info, "callback {number} of filter {} does not exist any more", id.0);
+                log_line!(Info, "callback {number} of filter {} does not exist any more", id.0);
                 callbacks.remove(number);
-                self.settle(Thing::Filter(id), None);
+                self.adjust(Thing::Filter(id), None);
                 self.hierarchy.note_changed_part(HierarchyPart::Filter(id));
             }
             // The callback may have missed it: the next change includes it.
-            ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.told = before.unwrap_or_default(),
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.known = before.unwrap_or_default(),
             ClientAnswer::Returned(_) | ClientAnswer::Raised => self.tell_callbacks(id),
         }
     }
 }
 
-pub(super) fn attach(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn attach(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let callback = read_reference(&mut args)?;
     args.finish("the arguments of attach_callback")?;
     if callback.iiop().is_none() {
         return Err(Raised::bad_param());
     }
     let (thing, octets) = (Thing::Filter(on.filter()?), weights::CALLBACK + octets_of_reference(&callback));
-    let id = door.change_thing(thing, octets, |door| door.add_callback(on, callback))?;
+    let id = protocol.change_thing(thing, octets, |protocol| protocol.add_callback(on, callback))?;
     write_id(id, reply);
     Ok(())
 }
 
-pub(super) fn detach(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn detach(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of detach_callback")?;
-    let callbacks = door.callbacks(on)?;
+    let callbacks = protocol.callbacks(on)?;
     let gone = id.and_then(|id| callbacks.remove(id));
     gone.map(drop).ok_or(UserException::CallbackNotFound)?;
-    door.settle(Thing::Filter(on.filter()?), None);
-    door.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
+    protocol.adjust(Thing::Filter(on.filter()?), None);
+    protocol.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
     Ok(())
 }
 
-pub(super) fn list(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn list(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of get_callbacks")?;
-    write_ids(door.callbacks(on)?.by_id.keys().copied(), reply);
+    write_ids(protocol.callbacks(on)?.by_id.keys().copied(), reply);
     Ok(())
 }
 
-impl Door {
+impl Protocol {
     /// Adds a callback. It is not notified of what was before.
     fn add_callback(&mut self, on: Target, to: Ior) -> Result<u32, Raised> {
         let now = types_of(&self.filters.get(on.filter()?)?.constraints);
         let callbacks = self.callbacks(on)?;
         if callbacks.by_id.len() >= CALLBACKS_MAX {
-            remark!(Info, "a callback is refused: a filter has at most {CALLBACKS_MAX}");
+            log_line!(Info, "a callback is refused: a filter has at most {CALLBACKS_MAX}");
             return Err(Raised::limit());
         }
         // Those that know the same have one list.
-        let last = callbacks.by_id.values().next_back().map(|last| &last.told).filter(|told| **told == now);
-        let told = last.map_or(now, Arc::clone);
+        let last = callbacks.by_id.values().next_back().map(|last| &last.known).filter(|known| **known == now);
+        let known = last.map_or(now, Arc::clone);
         let id = callbacks.next;
         callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
-        callbacks.insert(id, Callback { to, told, before: None, hears: true });
+        callbacks.insert(id, Callback { to, known, before: None, hears: true });
         self.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
         Ok(id)
     }
@@ -186,7 +201,7 @@ impl Door {
         }
         let callbacks = self.callbacks(on)?;
         callbacks.next = callbacks.next.max(next);
-        self.settle(Thing::Filter(filter), None);
+        self.adjust(Thing::Filter(filter), None);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Constraints and values as clients send them, read and written.
 
 use crate::exceptions::Raised;
-use crate::remarks::remark;
+use crate::log_lines::log_line;
 use crate::wire::read_event_types;
 use engine::EventType;
 use giop::cdr::{Encoding, ReadError, Reader, Writer};
@@ -31,7 +31,7 @@ impl Expression {
         let before = args.remaining();
         let types = read_event_types(args)?;
         if before - args.remaining() > TYPE_BYTES_MAX {
-            remark!(
+            log_line!(
                 Info,
                 "a constraint is refused: its event types take {} bytes; the limit is {TYPE_BYTES_MAX}",
                 before - args.remaining()
@@ -78,7 +78,7 @@ impl MappedValue {
     pub(super) fn read(args: &mut Reader<'_>, work: &mut Work) -> Result<Self, Raised> {
         let any = AnyRef::read(args, work)?;
         if any.bytes().len() > VALUE_BYTES_MAX {
-            remark!(Info, "a value is refused: it takes {} bytes; the limit is {VALUE_BYTES_MAX}", any.bytes().len());
+            log_line!(Info, "a value is refused: it takes {} bytes; the limit is {VALUE_BYTES_MAX}", any.bytes().len());
             return Err(Raised::limit());
         }
         let reader = any.reader();
@@ -211,12 +211,12 @@ const REQUEST_BYTES_MAX: usize = 256 << 10;
 fn read_count(args: &mut Reader<'_>, bytes_each: usize, max: u32) -> Result<u32, Raised> {
     let count = args.seq_len(bytes_each)?;
     if count > max {
-        remark!(Info, "{count} constraints are refused; the limit is {max} in a filter");
+        log_line!(Info, "{count} constraints are refused; the limit is {max} in a filter");
         return Err(Raised::limit());
     }
     let octets = args.remaining();
     if count > 1 && octets > REQUEST_BYTES_MAX {
-        remark!(Info, "{octets} octets of constraints are refused; the limit is {REQUEST_BYTES_MAX} in a request");
+        log_line!(Info, "{octets} octets of constraints are refused; the limit is {REQUEST_BYTES_MAX} in a request");
         return Err(Raised::limit());
     }
     Ok(count)

@@ -3,8 +3,8 @@
 use super::callbacks::Callbacks;
 use super::expression::MappedValue;
 use super::store::{Mapping, Role};
-use crate::door::Door;
 use crate::exceptions::{Raised, UserException};
+use crate::protocol::Protocol;
 use crate::table::Target;
 use crate::wire::{read_id, read_reference, write_id};
 use engine::FilterId;
@@ -12,7 +12,7 @@ use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 
 pub(super) fn create_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -20,13 +20,13 @@ pub(super) fn create_filter(
     let grammar = args.text()?;
     args.finish("the arguments of create_filter")?;
     check_grammar(&grammar)?;
-    let id = door.create_filter(on.filter_factory()?, grammar, Role::Decides(Callbacks::default()))?;
-    door.reference(Target::Filter(id))?.write(reply);
+    let id = protocol.create_filter(on.filter_factory()?, grammar, Role::Decides(Callbacks::default()))?;
+    protocol.reference(Target::Filter(id))?.write(reply);
     Ok(())
 }
 
 pub(super) fn create_mapping_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -36,51 +36,51 @@ pub(super) fn create_mapping_filter(
     args.finish("the arguments of create_mapping_filter")?;
     check_grammar(&grammar)?;
     let mapping = Mapping { default, for_priority: false, for_lifetime: None };
-    let id = door.create_filter(on.filter_factory()?, grammar, Role::Maps(mapping))?;
-    door.reference(Target::MappingFilter(id))?.write(reply);
+    let id = protocol.create_filter(on.filter_factory()?, grammar, Role::Maps(mapping))?;
+    protocol.reference(Target::MappingFilter(id))?.write(reply);
     Ok(())
 }
 
 /// A filter that this channel's factory made, whichever kind it is; nothing for any other object.
-fn made_here(door: &Door, on: Target, reference: &Ior) -> Result<Option<FilterId>, Raised> {
+fn made_here(protocol: &Protocol, on: Target, reference: &Ior) -> Result<Option<FilterId>, Raised> {
     let channel = on.filter_factory()?;
-    let filter = match door.own(reference) {
+    let filter = match protocol.own(reference) {
         Some(Target::Filter(filter) | Target::MappingFilter(filter)) => Some(filter),
         _ => None,
     };
-    Ok(filter.filter(|filter| door.filters.channel(*filter) == Some(channel)))
+    Ok(filter.filter(|filter| protocol.filters.channel(*filter) == Some(channel)))
 }
 
 /// `CosNotifyFilterExt::FilterFactory::remove_filter`: the filter is destroyed.
 pub(super) fn remove_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of remove_filter")?;
-    let filter = made_here(door, on, &reference)?.ok_or(UserException::FilterNotFound)?;
-    door.destroy_filter(filter)
+    let filter = made_here(protocol, on, &reference)?.ok_or(UserException::FilterNotFound)?;
+    protocol.destroy_filter(filter)
 }
 
 /// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a filter that was made elsewhere.
 pub(super) fn get_filterid(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of get_filterid")?;
-    write_id(made_here(door, on, &reference)?.ok_or_else(Raised::bad_param)?.0, reply);
+    write_id(made_here(protocol, on, &reference)?.ok_or_else(Raised::bad_param)?.0, reply);
     Ok(())
 }
 
 /// `CosNotifyFilterExt::FilterFactory::get_filter`: nil where there is none of that number, since the IDL has no exception for it, or
 /// `INTERNAL`, as TAO has it.
 pub(super) fn get_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -89,10 +89,10 @@ pub(super) fn get_filter(
     args.finish("the arguments of get_filter")?;
     let channel = on.filter_factory()?;
     let is_its =
-        |filter: &FilterId| door.filters.channel(*filter) == Some(channel) && !door.filters.is_mapping(*filter);
+        |filter: &FilterId| protocol.filters.channel(*filter) == Some(channel) && !protocol.filters.is_mapping(*filter);
     match id.map(FilterId).filter(is_its) {
-        Some(filter) => door.reference(Target::Filter(filter))?.write(reply),
-        None if door.compatibility().unknown_filter_internal => return Err(Raised::internal()),
+        Some(filter) => protocol.reference(Target::Filter(filter))?.write(reply),
+        None if protocol.compatibility().unknown_filter_internal => return Err(Raised::internal()),
         None => Ior::nil().write(reply),
     }
     Ok(())

@@ -2,80 +2,90 @@
 
 use super::expression::{read_expressions, read_ids, read_infos};
 use super::store::Installed;
-use crate::door::Door;
 use crate::exceptions::Raised;
+use crate::protocol::Protocol;
 use crate::table::Target;
 use giop::cdr::{Reader, Writer};
 use std::sync::Arc;
 
 /// `constraint_grammar`, of filters of either kind.
-pub(super) fn grammar(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn grammar(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of constraint_grammar")?;
-    reply.string(&door.filters.get(on.filter()?)?.grammar);
+    reply.string(&protocol.filters.get(on.filter()?)?.grammar);
     Ok(())
 }
 
 pub(super) fn add_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let new = read_expressions(&mut args, door.filter_limits(filter)?.constraints_per_filter_max)?;
+    let new = read_expressions(&mut args, protocol.filter_limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_constraints")?;
-    write_infos(&door.add_constraints(filter, new)?, reply);
+    write_infos(&protocol.add_constraints(filter, new)?, reply);
     Ok(())
 }
 
 pub(super) fn modify_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let max = door.filter_limits(filter)?.constraints_per_filter_max;
+    let max = protocol.filter_limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
     let modified = read_infos(&mut args, max)?;
     args.finish("the arguments of modify_constraints")?;
-    door.modify_constraints(filter, &deleted, modified)
+    protocol.modify_constraints(filter, &deleted, modified)
 }
 
 pub(super) fn get_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let ids = read_ids(&mut args, door.filter_limits(filter)?.constraints_per_filter_max)?;
+    let ids = read_ids(&mut args, protocol.filter_limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_constraints")?;
-    write_infos(&door.some_constraints(filter, &ids)?, reply);
+    write_infos(&protocol.some_constraints(filter, &ids)?, reply);
     Ok(())
 }
 
 pub(super) fn get_all_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_constraints")?;
-    write_infos(&door.all_constraints(on.filter()?)?, reply);
+    write_infos(&protocol.all_constraints(on.filter()?)?, reply);
     Ok(())
 }
 
 /// `remove_all_constraints` and `remove_all_mapping_constraints`.
-pub(super) fn remove_all(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn remove_all(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of an operation that removes all constraints")?;
-    door.remove_all_constraints(on.filter()?)
+    protocol.remove_all_constraints(on.filter()?)
 }
 
 /// `destroy`, of filters of either kind.
-pub(super) fn destroy(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    door.destroy_filter(on.filter()?)
+    protocol.destroy_filter(on.filter()?)
 }
 
 /// Writes a `ConstraintInfoSeq`.

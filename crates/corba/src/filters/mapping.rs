@@ -7,8 +7,8 @@
 use super::admin::target_of;
 use super::expression::{read_ids, read_mapping_infos, read_pairs};
 use super::store::{Installed, Role};
-use crate::door::Door;
 use crate::exceptions::Raised;
+use crate::protocol::Protocol;
 use crate::table::Target;
 use crate::wire::read_reference;
 use engine::Mapping;
@@ -16,68 +16,73 @@ use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use std::sync::Arc;
 
-pub(super) fn value_type(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn value_type(
+    protocol: &mut Protocol,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of value_type")?;
-    door.mapping(on)?.default.type_code().write(reply);
+    protocol.mapping(on)?.default.type_code().write(reply);
     Ok(())
 }
 
 pub(super) fn default_value(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of default_value")?;
-    Ok(door.mapping(on)?.default.write(reply)?)
+    Ok(protocol.mapping(on)?.default.write(reply)?)
 }
 
 pub(super) fn add_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let new = read_pairs(&mut args, door.filter_limits(filter)?.constraints_per_filter_max)?;
+    let new = read_pairs(&mut args, protocol.filter_limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_mapping_constraints")?;
-    write_infos(&door.add_constraints(filter, new)?, reply)
+    write_infos(&protocol.add_constraints(filter, new)?, reply)
 }
 
 pub(super) fn modify_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let max = door.filter_limits(filter)?.constraints_per_filter_max;
+    let max = protocol.filter_limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
     let modified = read_mapping_infos(&mut args, max)?;
     args.finish("the arguments of modify_mapping_constraints")?;
-    door.modify_constraints(filter, &deleted, modified)
+    protocol.modify_constraints(filter, &deleted, modified)
 }
 
 pub(super) fn get_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let ids = read_ids(&mut args, door.filter_limits(filter)?.constraints_per_filter_max)?;
+    let ids = read_ids(&mut args, protocol.filter_limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_mapping_constraints")?;
-    write_infos(&door.some_constraints(filter, &ids)?, reply)
+    write_infos(&protocol.some_constraints(filter, &ids)?, reply)
 }
 
 pub(super) fn get_all_constraints(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_mapping_constraints")?;
-    write_infos(&door.all_constraints(on.filter()?)?, reply)
+    write_infos(&protocol.all_constraints(on.filter()?)?, reply)
 }
 
 /// Writes a `MappingConstraintInfoSeq`.
@@ -92,47 +97,53 @@ fn write_infos(constraints: &[Arc<Installed>], out: &mut Writer<'_>) -> Result<(
 }
 
 pub(crate) fn priority_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    get(door, on, Mapping::Priority, args, reply)
+    get(protocol, on, Mapping::Priority, args, reply)
 }
 
 pub(crate) fn lifetime_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    get(door, on, Mapping::Lifetime, args, reply)
+    get(protocol, on, Mapping::Lifetime, args, reply)
 }
 
 pub(crate) fn set_priority_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    set(door, on, Mapping::Priority, args)
+    set(protocol, on, Mapping::Priority, args)
 }
 
 pub(crate) fn set_lifetime_filter(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     args: Reader<'_>,
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    set(door, on, Mapping::Lifetime, args)
+    set(protocol, on, Mapping::Lifetime, args)
 }
 
-fn get(door: &mut Door, on: Target, mapping: Mapping, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get(
+    protocol: &mut Protocol,
+    on: Target,
+    mapping: Mapping,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that is a mapping filter")?;
-    let filter = match door.hierarchy.mapping(target_of(on)?, mapping)? {
+    let filter = match protocol.hierarchy.mapping(target_of(on)?, mapping)? {
         Some(id) => {
-            let id = door.filters.lifetimes.get(&id).copied().unwrap_or(id);
-            door.reference(Target::MappingFilter(id))?
+            let id = protocol.filters.lifetimes.get(&id).copied().unwrap_or(id);
+            protocol.reference(Target::MappingFilter(id))?
         }
         None => Ior::nil(),
     };
@@ -142,22 +153,22 @@ fn get(door: &mut Door, on: Target, mapping: Mapping, args: Reader<'_>, reply: &
 
 /// A filter of this service, or nil for none. Mapping filters of other servers are not asked: the priority and lifetime of
 /// an event have to be known before it is put anywhere.
-fn set(door: &mut Door, on: Target, mapping: Mapping, mut args: Reader<'_>) -> Result<(), Raised> {
+fn set(protocol: &mut Protocol, on: Target, mapping: Mapping, mut args: Reader<'_>) -> Result<(), Raised> {
     let filter = read_reference(&mut args)?;
     args.finish("the value of an attribute that is a mapping filter")?;
     let id = if filter.is_nil() {
         None
     } else {
-        let Some(Target::MappingFilter(id)) = door.own(&filter) else { return Err(Raised::bad_param()) };
+        let Some(Target::MappingFilter(id)) = protocol.own(&filter) else { return Err(Raised::bad_param()) };
         Some(match mapping {
-            Mapping::Priority => door.mapping_of_priority(id)?,
-            Mapping::Lifetime => door.mapping_of_lifetime(id)?,
+            Mapping::Priority => protocol.mapping_of_priority(id)?,
+            Mapping::Lifetime => protocol.mapping_of_lifetime(id)?,
         })
     };
-    Ok(door.hierarchy.set_mapping(target_of(on)?, mapping, id)?)
+    Ok(protocol.hierarchy.set_mapping(target_of(on)?, mapping, id)?)
 }
 
-impl Door {
+impl Protocol {
     pub(super) fn mapping(&self, on: Target) -> Result<&super::store::Mapping, Raised> {
         match &self.filters.get(on.filter()?)?.role {
             Role::Maps(mapping) => Ok(mapping),

@@ -5,13 +5,13 @@
 
 use super::expression::MappedValue;
 use super::store::{Filter, Installed};
-use crate::door::Door;
 use crate::event::{
     ANY_TYPE_NAME, TYPED_TYPE_NAME, fields_of_any, fields_of_properties, fields_of_structured, name_in_utf8,
     read_through, skip_properties, work_for,
 };
 use crate::exceptions::{Raised, UserException};
-use crate::remarks::remark;
+use crate::log_lines::log_line;
+use crate::protocol::Protocol;
 use crate::table::Target;
 use engine::EventType;
 use filter::{FailureKind, Fields, Steps, Verdict};
@@ -27,7 +27,7 @@ const OCTETS_IN_STEP: usize = 16;
 const TIME_1970: u64 = 0x01B2_1DD2_1381_4000;
 
 pub(super) fn match_any(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -35,12 +35,12 @@ pub(super) fn match_any(
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
-    let steps = door.steps(on)?;
-    answer(door.ask_of_any(on, event, steps)?, reply)
+    let steps = protocol.steps(on)?;
+    answer(protocol.ask_of_any(on, event, steps)?, reply)
 }
 
 pub(super) fn match_structured(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -48,12 +48,12 @@ pub(super) fn match_structured(
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
-    let steps = door.steps(on)?;
-    answer(door.ask_of_structured(on, event_type, event, steps)?, reply)
+    let steps = protocol.steps(on)?;
+    answer(protocol.ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
 pub(super) fn match_typed(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -61,12 +61,12 @@ pub(super) fn match_typed(
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
-    answer(door.ask_of_typed(on, event)?, reply)
+    answer(protocol.ask_of_typed(on, event)?, reply)
 }
 
 /// `TimeoutFilter::match_with_timeout`.
 pub(super) fn match_with_timeout(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -75,13 +75,13 @@ pub(super) fn match_with_timeout(
     read_any_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
     args.finish("the arguments of match_with_timeout")?;
-    let steps = door.steps_until(on, timeout)?;
-    answer(door.ask_of_any(on, event, steps)?, reply)
+    let steps = protocol.steps_until(on, timeout)?;
+    answer(protocol.ask_of_any(on, event, steps)?, reply)
 }
 
 /// `TimeoutFilter::match_structured_with_timeout`.
 pub(super) fn match_structured_with_timeout(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -90,21 +90,26 @@ pub(super) fn match_structured_with_timeout(
     let event_type = read_structured_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
     args.finish("the arguments of match_structured_with_timeout")?;
-    let steps = door.steps_until(on, timeout)?;
-    answer(door.ask_of_structured(on, event_type, event, steps)?, reply)
+    let steps = protocol.steps_until(on, timeout)?;
+    answer(protocol.ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
-pub(super) fn map_any(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn map_any(
+    protocol: &mut Protocol,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
-    let steps = door.steps(on)?;
-    let matched = door.ask_of_any(on, event, steps)?;
-    answer_value(matched, &door.mapping(on)?.default, reply)
+    let steps = protocol.steps(on)?;
+    let matched = protocol.ask_of_any(on, event, steps)?;
+    answer_value(matched, &protocol.mapping(on)?.default, reply)
 }
 
 pub(super) fn map_structured(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -112,13 +117,13 @@ pub(super) fn map_structured(
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
-    let steps = door.steps(on)?;
-    let matched = door.ask_of_structured(on, event_type, event, steps)?;
-    answer_value(matched, &door.mapping(on)?.default, reply)
+    let steps = protocol.steps(on)?;
+    let matched = protocol.ask_of_structured(on, event_type, event, steps)?;
+    answer_value(matched, &protocol.mapping(on)?.default, reply)
 }
 
 pub(super) fn map_typed(
-    door: &mut Door,
+    protocol: &mut Protocol,
     on: Target,
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
@@ -126,8 +131,8 @@ pub(super) fn map_typed(
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
-    let matched = door.ask_of_typed(on, event)?;
-    answer_value(matched, &door.mapping(on)?.default, reply)
+    let matched = protocol.ask_of_typed(on, event)?;
+    answer_value(matched, &protocol.mapping(on)?.default, reply)
 }
 
 fn answer(matched: Option<Arc<Installed>>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -186,7 +191,7 @@ fn read_utc(args: &mut Reader<'_>) -> Result<u64, ReadError> {
 
 // ---- evaluation ----
 
-impl Door {
+impl Protocol {
     /// What the evaluation of one event may cost.
     fn steps(&self, on: Target) -> Result<Steps, Raised> {
         Ok(Steps::new(self.filter_limits(on.filter()?)?.filter_steps_max))
@@ -244,7 +249,7 @@ impl Door {
             Outcome::Decided => Ok(matched),
             Outcome::WrongType => Err(UserException::UnsupportedFilterableData.into()),
             Outcome::Cut => {
-                remark!(Info, "an evaluation was cut when its time or its steps were over");
+                log_line!(Info, "an evaluation was cut when its time or its steps were over");
                 self.note_cut();
                 Ok(None)
             }

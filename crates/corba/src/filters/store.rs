@@ -2,9 +2,9 @@
 
 use super::callbacks::Callbacks;
 use super::expression::{Expression, MappedValue, New};
-use crate::door::{Door, Thing, weights};
 use crate::exceptions::{Raised, UserException};
-use crate::remarks::remark;
+use crate::log_lines::log_line;
+use crate::protocol::{Protocol, Thing, weights};
 use engine::{
     ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, HierarchyPart, Peer, Refusal,
 };
@@ -36,7 +36,7 @@ impl Filters {
         let bytes = self.bytes.entry(channel).or_default();
         let after = bytes.saturating_sub(before) + now;
         if now > before && after > CHANNEL_BYTES_MAX {
-            remark!(
+            log_line!(
                 Info,
                 "constraints are refused: those of channel {} would take {after} bytes; the limit is {CHANNEL_BYTES_MAX}",
                 channel.0
@@ -228,7 +228,7 @@ struct Checked {
     value: Option<MappedValue>,
 }
 
-impl Door {
+impl Protocol {
     /// Makes a filter of either kind.
     pub(super) fn create_filter(
         &mut self,
@@ -244,7 +244,7 @@ impl Door {
             return Err(refused);
         }
         self.filters.objects.insert(id, filter);
-        self.settle(Thing::Filter(id), claim);
+        self.adjust(Thing::Filter(id), claim);
         self.note_owner(Thing::Filter(id));
         self.made.note(Thing::Filter(id));
         Ok(id)
@@ -348,7 +348,8 @@ impl Door {
         let now = constraints.bytes;
         self.filters.weigh(channel, before, now)?;
         let octets = weights::CONSTRAINT_OCTET * now.saturating_sub(before) as u64;
-        if let Err(refused) = self.change_thing(Thing::Filter(id), octets, |door| door.install(id, constraints)) {
+        if let Err(refused) = self.change_thing(Thing::Filter(id), octets, |protocol| protocol.install(id, constraints))
+        {
             // Nothing was changed, so it is as it was.
             self.filters.weigh(channel, now, before)?;
             return Err(refused);
@@ -440,14 +441,14 @@ fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raise
     let program = match Constraint::parse(&expression.text, &language) {
         Ok(program) => Arc::new(program),
         Err(error) => {
-            remark!(Info, "the constraint {} is refused: {error}", shown(&expression.text));
+            log_line!(Info, "the constraint {} is refused: {error}", shown(&expression.text));
             return Err(UserException::InvalidConstraint(expression).into());
         }
     };
     if let Some(value) = &value
         && !is_acceptable(value, role)
     {
-        remark!(
+        log_line!(
             Info,
             "a value of the constraint {} is refused: it is not of its filter's type or range",
             shown(&expression.text)

@@ -3,9 +3,9 @@
 use super::callbacks::Callbacks;
 use super::expression::{Expression, MappedValue, New};
 use super::store::{Constraints, Filter, Filters, Installed, Mapping, Role};
-use crate::door::convert::{event_types_from, event_types_to};
-use crate::door::{Door, Thing};
 use crate::exceptions::Raised;
+use crate::protocol::convert::{event_types_from, event_types_to};
+use crate::protocol::{Protocol, Thing};
 use engine::{ChannelId, FilterId, Numbered};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::ior::Ior;
@@ -76,7 +76,7 @@ impl Filter {
     }
 }
 
-impl Door {
+impl Protocol {
     /// The filters of each channel.
     pub(crate) fn exported_filters(&self) -> BTreeMap<ChannelId, Vec<t::Filter>> {
         let mut by_channel: BTreeMap<ChannelId, Vec<t::Filter>> = BTreeMap::new();
@@ -93,7 +93,7 @@ impl Door {
     }
 
     fn exported(&self, id: FilterId, filter: &Filter) -> t::Filter {
-        t::Filter { owner: self.owner_kept(Thing::Filter(id)), ..filter.exported(id) }
+        t::Filter { owner: self.stored_owner(Thing::Filter(id)), ..filter.exported(id) }
     }
 
     /// A filter that clients know, and its channel.

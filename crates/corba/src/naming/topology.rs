@@ -3,9 +3,9 @@
 use super::name::NameComponent;
 use super::tree::{Binding, Place, ROOT, Tree};
 use super::{CHANNELS_KIND, Naming, octets_of_binding};
-use crate::door::convert::{reference_from, reference_to};
-use crate::door::weights;
 use crate::exceptions::Raised;
+use crate::protocol::convert::{reference_from, reference_to};
+use crate::protocol::weights;
 use crate::references::References;
 use accounts::{Account, Resource};
 use giop::ior::Ior;
@@ -72,9 +72,9 @@ impl Naming {
             Place::Context(id) => (t::Part::Context(id), self.tree.has_context(id).then(|| b"{}".to_vec())),
             Place::Name(context, name) => {
                 let bound = self.tree.bound(context, &name);
-                let kept = bound.map(|bound| t::written(&binding_to(references, &name, bound)));
+                let stored = bound.map(|bound| t::written(&binding_to(references, &name, bound)));
                 let NameComponent { id: name, kind } = name;
-                (t::Part::Binding { context, name, kind }, kept)
+                (t::Part::Binding { context, name, kind }, stored)
             }
         })
     }
@@ -83,7 +83,7 @@ impl Naming {
     pub(crate) fn charge_all_to(&mut self, account: &Arc<Account>) {
         self.tree.charge(|bound| {
             let octets = bound.map_or(weights::CONTEXT, |(name, binding)| octets_of_binding(name, binding.reference()));
-            Some(account.charge_anyway(Resource::KeptBytes, octets))
+            Some(account.charge_anyway(Resource::RetainedBytes, octets))
         });
     }
 

@@ -1,7 +1,7 @@
 //! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit; and lanes.
 
 use super::pools::lanes_value;
-use super::property::{DEAD_LETTER_CHANNEL, Domain, Place, Property, PropertyValue, Wanted, Wire};
+use super::property::{DEAD_LETTER_CHANNEL, Domain, Place, Property, PropertyValue, RequestedProperties, Wire};
 use super::tables::{ADMIN, QOS};
 use crate::table::Level;
 use core::fmt;
@@ -36,8 +36,11 @@ impl fmt::Display for Declared {
 }
 
 /// Adds properties to what is wanted of a channel, or says what is wrong with the first that cannot be had.
-pub(crate) fn declare(wanted: Wanted, properties: &[(String, Declared)]) -> Result<Wanted, String> {
-    declare_for(wanted, Place::Channel, properties)
+pub(crate) fn declare(
+    requested: RequestedProperties,
+    properties: &[(String, Declared)],
+) -> Result<RequestedProperties, String> {
+    declare_for(requested, Place::Channel, properties)
 }
 
 /// The channels that such properties name for dead letters.
@@ -49,11 +52,19 @@ pub fn dead_letter_channels(properties: &[(String, Declared)]) -> impl Iterator<
 }
 
 /// The same of what has properties at whichever level.
-pub(crate) fn declare_at(wanted: Wanted, level: Level, properties: &[(String, Declared)]) -> Result<Wanted, String> {
-    declare_for(wanted, super::place(level), properties)
+pub(crate) fn declare_at(
+    requested: RequestedProperties,
+    level: Level,
+    properties: &[(String, Declared)],
+) -> Result<RequestedProperties, String> {
+    declare_for(requested, super::place(level), properties)
 }
 
-fn declare_for(mut wanted: Wanted, place: Place, properties: &[(String, Declared)]) -> Result<Wanted, String> {
+fn declare_for(
+    mut requested: RequestedProperties,
+    place: Place,
+    properties: &[(String, Declared)],
+) -> Result<RequestedProperties, String> {
     for (name, declared) in properties {
         let known = QOS.iter().chain(ADMIN).find(|property| property.name == name);
         let property = known.ok_or_else(|| format!("there is no property {name}"))?;
@@ -63,15 +74,15 @@ fn declare_for(mut wanted: Wanted, place: Place, properties: &[(String, Declared
                 _ => format!("{name} is no property of this object"),
             });
         }
-        property.set(&mut wanted, &value(property, declared)).map_err(|_| {
-            let (low, high) = property.range(wanted.most);
+        property.set(&mut requested, &value(property, declared)).map_err(|_| {
+            let (low, high) = property.range(requested.most);
             format!("{declared} is no value of {name}: {}", range(&low, &high))
         })?;
     }
-    if let (Some(discipline), Some(pool)) = (wanted.discipline, &mut wanted.pool) {
+    if let (Some(discipline), Some(pool)) = (requested.discipline, &mut requested.pool) {
         pool.spec.discipline = discipline;
     }
-    Ok(wanted)
+    Ok(requested)
 }
 
 fn value(property: &Property, declared: &Declared) -> Value {

@@ -87,7 +87,7 @@ impl Pool {
                 discipline: Discipline::default(),
                 queue_events_max,
             };
-            Self { kind, spec }.told()
+            Self { kind, spec }.reported()
         };
         let threads = u16::try_from(threads).unwrap_or(u16::MAX);
         let low = with(PriorityModel::ClientPropagated, 0, 1, 1);
@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// The property's value.
-    pub(super) fn told(&self) -> PropertyValue {
+    pub(super) fn reported(&self) -> PropertyValue {
         let PoolSpec { model, server_priority, lanes, discipline: _, queue_events_max } = &self.spec;
         let mut members = vec![
             ("priority_model", model_type(), model_value(*model)),

@@ -144,7 +144,7 @@ pub(crate) struct Property {
     /// Which values it takes.
     pub(super) domain: Domain,
     /// Puts a value that the domain accepted where the engine finds it.
-    pub(super) set: fn(&mut Wanted, Accepted),
+    pub(super) set: fn(&mut RequestedProperties, Accepted),
     /// The value in effect; `None` where nothing is set and the default is no value of the property.
     pub(super) get: fn(&Effective) -> Option<PropertyValue>,
 }
@@ -187,7 +187,7 @@ pub(crate) struct Most {
 
 /// What a set of properties asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedProperties {
     /// Whether properties that are unknown are stored, and of no effect.
     pub(crate) takes_unknown: bool,
     /// Whether what only a store could do is taken for a property that is unknown, where there is none.
@@ -371,13 +371,13 @@ impl Property {
     }
 
     /// Puts a value into what is wanted, or says what is wrong with it.
-    pub(crate) fn set(&self, wanted: &mut Wanted, value: &Value) -> Result<(), ErrorCode> {
+    pub(crate) fn set(&self, requested: &mut RequestedProperties, value: &Value) -> Result<(), ErrorCode> {
         let accepted = self.domain.accept(value)?;
         let number = u64::try_from(accepted.integer()).ok();
-        if self.most(wanted.most).is_some_and(|most| number > Some(most)) {
+        if self.most(requested.most).is_some_and(|most| number > Some(most)) {
             return Err(ErrorCode::UnsupportedValue);
         }
-        (self.set)(wanted, accepted);
+        (self.set)(requested, accepted);
         Ok(())
     }
 

@@ -51,7 +51,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// The text that names a place.
-pub(crate) fn told(start: StartFrom) -> String {
+pub(crate) fn reported(start: StartFrom) -> String {
     match start {
         StartFrom::New => "new".into(),
         StartFrom::First => "first".into(),
@@ -91,10 +91,10 @@ mod tests {
             "last-of-each-type",
             "last-of-each:$antenna",
         ] {
-            assert_eq!(parse(text).map(told).as_deref(), Some(text));
+            assert_eq!(parse(text).map(reported).as_deref(), Some(text));
         }
         assert_eq!(parse("last-of-each:antenna"), parse("last-of-each:$antenna"));
-        assert_eq!(parse("since:60s").map(told).as_deref(), Some("since:1m"));
+        assert_eq!(parse("since:60s").map(reported).as_deref(), Some("since:1m"));
     }
 
     #[test]

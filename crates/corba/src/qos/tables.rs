@@ -1,10 +1,22 @@
 //! The properties that there are: the OMG's and this service's own, each with its places, values, and what it sets.
+//!
+//! # Adding a property
+//!
+//! A row here makes it settable over CORBA, in declared channels and over HTTP. Found by the compiler or a test: its field in the engine's
+//! settings and in `crates/topology`, without which it does not outlive a restart (a new field of `Limits` there has `#[serde(default)]`);
+//! the row in `docs/conformance.md`; the number of rows. Found by neither:
+//! - its range in `SettingsPatch::check` or `ChannelLimits::check`, and its part of a lane in `Quota` (the engine's `lane/channel.rs`);
+//! - a value of a new kind in `property.rs`, what clients of other protocols have instead of the default in `door/guests.rs`, and a default
+//!   of the process in `without_defaults` and `with_defaults` (`door/topology/convert.rs`);
+//! - the model and the random choices of `crates/sim`, the console's `PROPERTIES` (`pages/dialogs.js`), `crates/cli/src/show.rs`,
+//!   `docs/qos.md`, and the walks of foreign clients (`interop/tests/interop`);
+//! - where an event's header may have it: `event/header.rs`, the engine's `Event` with `Lane::begin_handover`, and the store's `Record`.
 
 use super::pools::{Pool, PoolKind};
 use super::property::{
     ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, CONSTRAINT_LENGTH, DEAD_LETTER_CHANNEL, Domain,
     EVENT_RELIABILITY, Effective, FILTER_STEPS, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, HOLD_GRANTED,
-    OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue, START_FROM, Wanted, Wire,
+    OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue, RequestedProperties, START_FROM, Wire,
 };
 use super::real_time::Profile;
 use super::start_from;
@@ -70,7 +82,7 @@ fn chosen_reliability(value: &Accepted) -> Option<Reliability> {
     Some(if value.integer() == PERSISTENT { Reliability::Persistent } else { Reliability::BestEffort })
 }
 
-fn told_reliability(reliability: Reliability) -> Option<PropertyValue> {
+fn reported_reliability(reliability: Reliability) -> Option<PropertyValue> {
     Some(Wire::Short.value(match reliability {
         Reliability::BestEffort => BEST_EFFORT,
         Reliability::Persistent => PERSISTENT,
@@ -99,36 +111,36 @@ const fn time_up_to(high: i64) -> Domain {
     Domain::Integer { wire: Wire::ULongLong, supported: (0, high), legal: (0, i64::MAX) }
 }
 
-fn told_maximum(maximum: Option<NonZeroU32>) -> Option<PropertyValue> {
-    told_count(maximum.map_or(0, NonZeroU32::get))
+fn reported_maximum(maximum: Option<NonZeroU32>) -> Option<PropertyValue> {
+    reported_count(maximum.map_or(0, NonZeroU32::get))
 }
 
-fn told_count(count: u32) -> Option<PropertyValue> {
+fn reported_count(count: u32) -> Option<PropertyValue> {
     Some(PropertyValue::Long(i32::try_from(count).unwrap_or(i32::MAX)))
 }
 
-fn told_time(duration: Duration) -> Option<PropertyValue> {
+fn reported_time(duration: Duration) -> Option<PropertyValue> {
     Some(PropertyValue::ULongLong(u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)))
 }
 
-fn told_nothing(_: &Effective) -> Option<PropertyValue> {
+fn not_reported(_: &Effective) -> Option<PropertyValue> {
     None
 }
 
-fn told_pool(effective: &Effective, kind: PoolKind) -> Option<PropertyValue> {
-    effective.pool.as_ref().filter(|pool| pool.kind == kind).map(Pool::told)
+fn reported_pool(effective: &Effective, kind: PoolKind) -> Option<PropertyValue> {
+    effective.pool.as_ref().filter(|pool| pool.kind == kind).map(Pool::reported)
 }
 
-fn set_pool(wanted: &mut Wanted, value: Accepted) {
+fn set_pool(requested: &mut RequestedProperties, value: Accepted) {
     if let Accepted::Pool(mut pool) = value {
         // It is not said by the value, so it stays.
-        pool.spec.discipline = wanted.pool.as_ref().map_or(pool.spec.discipline, |former| former.spec.discipline);
-        wanted.pool = Some(pool);
+        pool.spec.discipline = requested.pool.as_ref().map_or(pool.spec.discipline, |former| former.spec.discipline);
+        requested.pool = Some(pool);
     }
 }
 
 /// For a property of which only what happens anyway can be asked for.
-fn nothing_to_do(_: &mut Wanted, _: Accepted) {}
+fn nothing_to_do(_: &mut RequestedProperties, _: Accepted) {}
 
 /// The QoS properties (`CosNotification`, OMG Notification Service 1.1, 2.5), then this service's own.
 pub(crate) static QOS: &[Property] = &[
@@ -136,38 +148,40 @@ pub(crate) static QOS: &[Property] = &[
         name: EVENT_RELIABILITY,
         places: EVERYWHERE_AND_EVENT,
         domain: reliability(),
-        set: |wanted, value| wanted.patch.event_reliability = chosen_reliability(&value),
-        get: |effective| told_reliability(effective.supplier.event_reliability),
+        set: |requested, value| requested.patch.event_reliability = chosen_reliability(&value),
+        get: |effective| reported_reliability(effective.supplier.event_reliability),
     },
     Property {
         name: CONNECTION_RELIABILITY,
         places: EVERYWHERE,
         domain: reliability(),
-        set: |wanted, value| wanted.patch.connection_reliability = chosen_reliability(&value),
-        get: |effective| told_reliability(effective.settings.connection_reliability),
+        set: |requested, value| requested.patch.connection_reliability = chosen_reliability(&value),
+        get: |effective| reported_reliability(effective.settings.connection_reliability),
     },
     Property {
         name: "Priority",
         places: EVERYWHERE_AND_EVENT,
         domain: short((-HIGHEST_PRIORITY, HIGHEST_PRIORITY), (-HIGHEST_PRIORITY, HIGHEST_PRIORITY)),
-        set: |wanted, value| wanted.patch.priority = i16::try_from(value.integer()).ok(),
+        set: |requested, value| requested.patch.priority = i16::try_from(value.integer()).ok(),
         get: |effective| Some(PropertyValue::Short(effective.supplier.priority)),
     },
-    Property { name: "StartTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: told_nothing },
-    Property { name: "StopTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: told_nothing },
+    Property { name: "StartTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: not_reported },
+    Property { name: "StopTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: not_reported },
     Property {
         name: "Timeout",
         places: EVERYWHERE_AND_EVENT,
         domain: time_up_to(CENTURY),
-        set: |wanted, value| wanted.patch.timeout = Some(Some(value.duration()).filter(|timeout| !timeout.is_zero())),
-        get: |effective| told_time(effective.settings.timeout.unwrap_or_default()),
+        set: |requested, value| {
+            requested.patch.timeout = Some(Some(value.duration()).filter(|timeout| !timeout.is_zero()))
+        },
+        get: |effective| reported_time(effective.settings.timeout.unwrap_or_default()),
     },
     Property {
         name: "OrderPolicy",
         places: EVERYWHERE,
         domain: short((ANY_ORDER, DEADLINE_ORDER), (ANY_ORDER, DEADLINE_ORDER)),
-        set: |wanted, value| {
-            wanted.patch.order_policy = Some(match value.integer() {
+        set: |requested, value| {
+            requested.patch.order_policy = Some(match value.integer() {
                 ANY_ORDER => OrderPolicy::Any,
                 PRIORITY_ORDER => OrderPolicy::Priority,
                 DEADLINE_ORDER => OrderPolicy::Deadline,
@@ -187,8 +201,8 @@ pub(crate) static QOS: &[Property] = &[
         name: "DiscardPolicy",
         places: EVERYWHERE,
         domain: short((ANY_ORDER, LIFO_ORDER), (ANY_ORDER, LIFO_ORDER)),
-        set: |wanted, value| {
-            wanted.patch.discard_policy = Some(match value.integer() {
+        set: |requested, value| {
+            requested.patch.discard_policy = Some(match value.integer() {
                 FIFO_ORDER => DiscardPolicy::Fifo,
                 PRIORITY_ORDER => DiscardPolicy::Priority,
                 DEADLINE_ORDER => DiscardPolicy::Deadline,
@@ -210,44 +224,44 @@ pub(crate) static QOS: &[Property] = &[
         name: "StartTimeSupported",
         places: EVERYWHERE,
         domain: Domain::Boolean,
-        set: |wanted, value| wanted.patch.start_time_supported = Some(value.boolean()),
+        set: |requested, value| requested.patch.start_time_supported = Some(value.boolean()),
         get: |effective| Some(PropertyValue::Boolean(effective.settings.start_time_supported)),
     },
     Property {
         name: "StopTimeSupported",
         places: EVERYWHERE,
         domain: Domain::Boolean,
-        set: |wanted, value| wanted.patch.stop_time_supported = Some(value.boolean()),
+        set: |requested, value| requested.patch.stop_time_supported = Some(value.boolean()),
         get: |effective| Some(PropertyValue::Boolean(effective.settings.stop_time_supported)),
     },
     Property {
         name: "MaxEventsPerConsumer",
         places: OUTBOX,
         domain: maximum(),
-        set: |wanted, value| wanted.patch.max_events_per_consumer = Some(value.maximum()),
-        get: |effective| told_maximum(effective.settings.max_events_per_consumer),
+        set: |requested, value| requested.patch.max_events_per_consumer = Some(value.maximum()),
+        get: |effective| reported_maximum(effective.settings.max_events_per_consumer),
     },
     Property {
         name: "MaximumBatchSize",
         places: EVERYWHERE,
         domain: long_up_to(1, BATCH_MAX),
-        set: |wanted, value| wanted.patch.batch_size_max = value.maximum(),
-        get: |effective| told_maximum(Some(effective.settings.batch_size_max)),
+        set: |requested, value| requested.patch.batch_size_max = value.maximum(),
+        get: |effective| reported_maximum(Some(effective.settings.batch_size_max)),
     },
     Property {
         name: "PacingInterval",
         places: EVERYWHERE,
         domain: time_up_to(HOUR),
-        set: |wanted, value| wanted.patch.pacing_interval = Some(value.duration()),
-        get: |effective| told_time(effective.settings.pacing_interval),
+        set: |requested, value| requested.patch.pacing_interval = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.pacing_interval),
     },
     Property {
         name: "FullOutbox",
         places: OUTBOX,
         domain: Domain::Choice(FULL_OUTBOX_NAMES),
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Accepted::Choice(index) = value {
-                wanted.patch.full_outbox = FULL_OUTBOX.get(index).map(|(_, choice)| *choice);
+                requested.patch.full_outbox = FULL_OUTBOX.get(index).map(|(_, choice)| *choice);
             }
         },
         get: |effective| {
@@ -260,20 +274,20 @@ pub(crate) static QOS: &[Property] = &[
         places: EVERYWHERE,
         domain: Domain::Pool(PoolKind::Pool),
         set: set_pool,
-        get: |effective| told_pool(effective, PoolKind::Pool),
+        get: |effective| reported_pool(effective, PoolKind::Pool),
     },
     Property {
         name: "ThreadPoolLanes",
         places: EVERYWHERE,
         domain: Domain::Pool(PoolKind::Lanes),
         set: set_pool,
-        get: |effective| told_pool(effective, PoolKind::Lanes),
+        get: |effective| reported_pool(effective, PoolKind::Lanes),
     },
     Property {
         name: "Discipline",
         places: EVERYWHERE,
         domain: Domain::Choice(topics::DISCIPLINE_NAMES),
-        set: |wanted, value| wanted.discipline = topics::discipline(value.integer()),
+        set: |requested, value| requested.discipline = topics::discipline(value.integer()),
         get: |effective| {
             let name = topics::discipline_name(effective.pool.as_ref()?.spec.discipline)?;
             Some(PropertyValue::Text(name.to_owned()))
@@ -287,34 +301,34 @@ pub(crate) static QOS: &[Property] = &[
             supported: (1, TopicSettings::SHARE_MAX as i64),
             legal: (1, TopicSettings::SHARE_MAX as i64),
         },
-        set: |wanted, value| wanted.topics.rest.share = value.count(),
+        set: |requested, value| requested.topics.rest.share = value.count(),
         get: |effective| Some(PropertyValue::ULong(effective.topics.rest.share)),
     },
     Property {
         name: "Deadline",
         places: CHANNEL,
-        // Further bounded by the share: `topics::objections`.
+        // Further bounded by the share: `topics::validation_errors`.
         domain: time(0, 1_000 * MILLISECOND),
-        set: |wanted, value| wanted.topics.rest.deadline = topics::deadline_of(value.duration()),
-        get: |effective| told_time(effective.topics.rest.deadline.unwrap_or_default()),
+        set: |requested, value| requested.topics.rest.deadline = topics::deadline_of(value.duration()),
+        get: |effective| reported_time(effective.topics.rest.deadline.unwrap_or_default()),
     },
     Property {
         name: "Topics",
         places: CHANNEL,
         domain: Domain::Topics,
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Accepted::Topics(by_type) = value {
-                wanted.topics.by_type = by_type;
+                requested.topics.by_type = by_type;
             }
         },
-        get: |effective| Some(topics::told(&effective.topics.by_type)),
+        get: |effective| Some(topics::reported(&effective.topics.by_type)),
     },
     Property {
         name: "Profile",
         places: CHANNEL,
         domain: Domain::Choice(Profile::NAMES),
-        set: |wanted, value| {
-            wanted.profile = if value.integer() == 0 { Profile::Standard } else { Profile::RealTime };
+        set: |requested, value| {
+            requested.profile = if value.integer() == 0 { Profile::Standard } else { Profile::RealTime };
         },
         get: |effective| Some(PropertyValue::Text(effective.profile.name().to_owned())),
     },
@@ -326,30 +340,30 @@ pub(crate) static QOS: &[Property] = &[
             supported: (1, OutboxSettings::PUSH_WINDOW_MAX as i64),
             legal: (1, OutboxSettings::PUSH_WINDOW_MAX as i64),
         },
-        set: |wanted, value| wanted.patch.push_window = u16::try_from(value.integer()).ok(),
+        set: |requested, value| requested.patch.push_window = u16::try_from(value.integer()).ok(),
         get: |effective| Some(PropertyValue::UShort(effective.settings.push_window)),
     },
     Property {
         name: "PushOneWay",
         places: OUTBOX,
         domain: Domain::Boolean,
-        set: |wanted, value| wanted.patch.one_way = Some(value.boolean()),
+        set: |requested, value| requested.patch.one_way = Some(value.boolean()),
         get: |effective| Some(PropertyValue::Boolean(effective.settings.one_way)),
     },
     Property {
         name: "MarkRepeats",
         places: OUTBOX,
         domain: Domain::Boolean,
-        set: |wanted, value| wanted.patch.mark_repeats = Some(value.boolean()),
+        set: |requested, value| requested.patch.mark_repeats = Some(value.boolean()),
         get: |effective| Some(PropertyValue::Boolean(effective.settings.mark_repeats)),
     },
     Property {
         name: "MemoryBudget",
         places: CHANNEL,
         domain: Domain::Memory { low: 64 << 10, high: 1 << 40 },
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Ok(bytes) = u64::try_from(value.integer()) {
-                wanted.limits.memory_budget_bytes = bytes;
+                requested.limits.memory_budget_bytes = bytes;
             }
         },
         get: |effective| Some(PropertyValue::ULongLong(effective.limits.memory_budget_bytes)),
@@ -358,9 +372,9 @@ pub(crate) static QOS: &[Property] = &[
         name: OVERFLOW_BUDGET,
         places: CHANNEL,
         domain: Domain::Integer { wire: Wire::ULongLong, supported: (0, OVERFLOW_MAX), legal: (0, OVERFLOW_MAX) },
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Ok(bytes) = u64::try_from(value.integer()) {
-                wanted.limits.overflow_budget_bytes = bytes;
+                requested.limits.overflow_budget_bytes = bytes;
             }
         },
         get: |effective| Some(PropertyValue::ULongLong(effective.limits.overflow_budget_bytes)),
@@ -369,9 +383,9 @@ pub(crate) static QOS: &[Property] = &[
         name: HISTORY_EVENTS,
         places: CHANNEL,
         domain: Domain::Integer { wire: Wire::ULongLong, supported: (0, i64::MAX), legal: (0, i64::MAX) },
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Ok(events) = u64::try_from(value.integer()) {
-                wanted.limits.history.events = events;
+                requested.limits.history.events = events;
             }
         },
         get: |effective| Some(PropertyValue::ULongLong(effective.limits.history.events)),
@@ -380,16 +394,16 @@ pub(crate) static QOS: &[Property] = &[
         name: HISTORY_AGE,
         places: CHANNEL,
         domain: time(0, CENTURY),
-        set: |wanted, value| wanted.limits.history.age = value.duration(),
-        get: |effective| told_time(effective.limits.history.age),
+        set: |requested, value| requested.limits.history.age = value.duration(),
+        get: |effective| reported_time(effective.limits.history.age),
     },
     Property {
         name: HISTORY_BYTES,
         places: CHANNEL,
         domain: Domain::Integer { wire: Wire::ULongLong, supported: (0, OVERFLOW_MAX), legal: (0, OVERFLOW_MAX) },
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Ok(bytes) = u64::try_from(value.integer()) {
-                wanted.limits.history.bytes = bytes;
+                requested.limits.history.bytes = bytes;
             }
         },
         get: |effective| Some(PropertyValue::ULongLong(effective.limits.history.bytes)),
@@ -398,49 +412,49 @@ pub(crate) static QOS: &[Property] = &[
         name: START_FROM,
         places: OUTBOX,
         domain: Domain::Start,
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Accepted::Start(start) = value {
-                wanted.patch.start_from = Some(start);
+                requested.patch.start_from = Some(start);
             }
         },
-        get: |effective| effective.settings.start_from.map(|start| PropertyValue::Text(start_from::told(start))),
+        get: |effective| effective.settings.start_from.map(|start| PropertyValue::Text(start_from::reported(start))),
     },
     Property {
         name: "PullInterval",
         places: SUPPLIERS,
         // `SupplierSettings::PULL_INTERVAL_MIN` and `PULL_INTERVAL_MAX`.
         domain: time(MILLISECOND, HOUR),
-        set: |wanted, value| wanted.patch.pull_interval = Some(value.duration()),
-        get: |effective| told_time(effective.supplier.pull_interval),
+        set: |requested, value| requested.patch.pull_interval = Some(value.duration()),
+        get: |effective| reported_time(effective.supplier.pull_interval),
     },
     Property {
         name: "ReplyTimeout",
         places: EVERYWHERE,
         domain: time(0, HOUR),
-        set: |wanted, value| wanted.patch.reply_timeout = Some(value.duration()),
-        get: |effective| told_time(effective.settings.reply_timeout),
+        set: |requested, value| requested.patch.reply_timeout = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.reply_timeout),
     },
     Property {
         name: "ConnectionExpiry",
         places: EVERYWHERE,
         domain: time(0, YEAR),
-        set: |wanted, value| wanted.patch.connection_expiry = Some(value.duration()),
-        get: |effective| told_time(effective.settings.connection_expiry),
+        set: |requested, value| requested.patch.connection_expiry = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.connection_expiry),
     },
     Property {
         name: "LatencyBound",
         places: OUTBOX,
         domain: time(0, HOUR),
-        set: |wanted, value| wanted.patch.latency_bound = Some(value.duration()),
-        get: |effective| told_time(effective.settings.latency_bound),
+        set: |requested, value| requested.patch.latency_bound = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.latency_bound),
     },
     Property {
         name: ACKNOWLEDGE_AFTER,
         places: SUPPLIERS,
         domain: Domain::Choice(ACKNOWLEDGE_AFTER_NAMES),
-        set: |wanted, value| {
+        set: |requested, value| {
             if let Accepted::Choice(index) = value {
-                wanted.patch.acknowledge_after = ACKNOWLEDGE.get(index).copied();
+                requested.patch.acknowledge_after = ACKNOWLEDGE.get(index).copied();
             }
         },
         get: |effective| {
@@ -453,35 +467,35 @@ pub(crate) static QOS: &[Property] = &[
         name: "AcknowledgeWithin",
         places: SUPPLIERS,
         domain: time(MILLISECOND, HOUR),
-        set: |wanted, value| wanted.patch.acknowledge_within = Some(value.duration()),
-        get: |effective| told_time(effective.supplier.acknowledge_within),
+        set: |requested, value| requested.patch.acknowledge_within = Some(value.duration()),
+        get: |effective| reported_time(effective.supplier.acknowledge_within),
     },
     Property {
         name: "ConnectTimeout",
         places: EVERYWHERE,
         domain: time(MILLISECOND, HOUR),
-        set: |wanted, value| wanted.patch.connect_timeout = Some(value.duration()),
-        get: |effective| told_time(effective.settings.connect_timeout),
+        set: |requested, value| requested.patch.connect_timeout = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.connect_timeout),
     },
     Property {
         name: "FilterTimeout",
         places: EVERYWHERE,
         domain: time(MILLISECOND, HOUR),
-        set: |wanted, value| wanted.patch.filter_timeout = Some(value.duration()),
-        get: |effective| told_time(effective.settings.filter_timeout),
+        set: |requested, value| requested.patch.filter_timeout = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.filter_timeout),
     },
     Property {
         name: "GiveUpAfter",
         places: EVERYWHERE,
         domain: time(0, WEEK),
-        set: |wanted, value| wanted.patch.give_up_after = Some(value.duration()),
-        get: |effective| told_time(effective.settings.give_up_after),
+        set: |requested, value| requested.patch.give_up_after = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.give_up_after),
     },
     Property {
         name: "DeliveryAttempts",
         places: OUTBOX,
         domain: long(0, ATTEMPTS_MAX),
-        set: |wanted, value| wanted.patch.delivery_attempts = u32::try_from(value.integer()).ok(),
+        set: |requested, value| requested.patch.delivery_attempts = u32::try_from(value.integer()).ok(),
         get: |effective| {
             Some(PropertyValue::Long(i32::try_from(effective.settings.delivery_attempts).unwrap_or(i32::MAX)))
         },
@@ -490,36 +504,36 @@ pub(crate) static QOS: &[Property] = &[
         name: "HoldTimeout",
         places: OUTBOX,
         domain: time(0, WEEK),
-        set: |wanted, value| wanted.patch.hold_timeout = Some(value.duration()),
-        get: |effective| told_time(effective.settings.held_at_most()),
+        set: |requested, value| requested.patch.hold_timeout = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.max_blocked_time()),
     },
     Property {
         name: HOLD_GRANTED,
         places: OUTBOX,
         domain: Domain::Boolean,
-        set: |wanted, value| wanted.patch.hold_granted = Some(value.boolean()),
+        set: |requested, value| requested.patch.hold_granted = Some(value.boolean()),
         get: |effective| Some(PropertyValue::Boolean(effective.settings.hold_granted)),
     },
     Property {
         name: "BlockingPolicy",
         places: OUTBOX,
         domain: time(0, WEEK),
-        set: |wanted, value| wanted.patch.blocking = Some(value.duration()),
-        get: |effective| told_time(effective.settings.blocking),
+        set: |requested, value| requested.patch.blocking = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.blocking),
     },
     Property {
         name: "ProbeInterval",
         places: EVERYWHERE,
         domain: time(0, WEEK),
-        set: |wanted, value| wanted.patch.probe_interval = Some(value.duration()),
-        get: |effective| told_time(effective.settings.probe_interval),
+        set: |requested, value| requested.patch.probe_interval = Some(value.duration()),
+        get: |effective| reported_time(effective.settings.probe_interval),
     },
     Property {
         name: "SupplierLinger",
         places: SUPPLIERS,
         domain: time(0, YEAR),
-        set: |wanted, value| wanted.patch.supplier_linger = Some(value.duration()),
-        get: |effective| told_time(effective.supplier.supplier_linger),
+        set: |requested, value| requested.patch.supplier_linger = Some(value.duration()),
+        get: |effective| reported_time(effective.supplier.supplier_linger),
     },
 ];
 
@@ -530,35 +544,35 @@ pub(crate) static ADMIN: &[Property] = &[
         name: "MaxQueueLength",
         places: CHANNEL,
         domain: maximum(),
-        set: |wanted, value| wanted.limits.max_queue_length = value.maximum(),
-        get: |effective| told_maximum(effective.limits.max_queue_length),
+        set: |requested, value| requested.limits.max_queue_length = value.maximum(),
+        get: |effective| reported_maximum(effective.limits.max_queue_length),
     },
     Property {
         name: "MaxConsumers",
         places: CHANNEL,
         domain: maximum(),
-        set: |wanted, value| wanted.limits.max_consumers = value.maximum(),
-        get: |effective| told_maximum(effective.limits.max_consumers),
+        set: |requested, value| requested.limits.max_consumers = value.maximum(),
+        get: |effective| reported_maximum(effective.limits.max_consumers),
     },
     Property {
         name: "MaxSuppliers",
         places: CHANNEL,
         domain: maximum(),
-        set: |wanted, value| wanted.limits.max_suppliers = value.maximum(),
-        get: |effective| told_maximum(effective.limits.max_suppliers),
+        set: |requested, value| requested.limits.max_suppliers = value.maximum(),
+        get: |effective| reported_maximum(effective.limits.max_suppliers),
     },
     Property {
         name: "RejectNewEvents",
         places: CHANNEL,
         domain: Domain::Boolean,
-        set: |wanted, value| wanted.limits.reject_new_events = value.boolean(),
+        set: |requested, value| requested.limits.reject_new_events = value.boolean(),
         get: |effective| Some(PropertyValue::Boolean(effective.limits.reject_new_events)),
     },
     Property {
         name: DEAD_LETTER_CHANNEL,
         places: CHANNEL,
         domain: long(-1, i32::MAX as i64),
-        set: |wanted, value| wanted.limits.dead_letters = u32::try_from(value.integer()).ok().map(ChannelId),
+        set: |requested, value| requested.limits.dead_letters = u32::try_from(value.integer()).ok().map(ChannelId),
         get: |effective| {
             let ChannelId(id) = effective.limits.dead_letters?;
             i32::try_from(id).ok().map(PropertyValue::Long)
@@ -568,36 +582,36 @@ pub(crate) static ADMIN: &[Property] = &[
         name: CONSTRAINT_LENGTH,
         places: CHANNEL,
         domain: long(1, 1 << 20),
-        set: |wanted, value| wanted.limits.constraint_bytes_max = value.count(),
-        get: |effective| told_count(effective.limits.constraint_bytes_max),
+        set: |requested, value| requested.limits.constraint_bytes_max = value.count(),
+        get: |effective| reported_count(effective.limits.constraint_bytes_max),
     },
     Property {
         name: "MaxConstraintNodes",
         places: CHANNEL,
         domain: long(1, 1 << 20),
-        set: |wanted, value| wanted.limits.constraint_nodes_max = value.count(),
-        get: |effective| told_count(effective.limits.constraint_nodes_max),
+        set: |requested, value| requested.limits.constraint_nodes_max = value.count(),
+        get: |effective| reported_count(effective.limits.constraint_nodes_max),
     },
     Property {
         name: "MaxConstraintsPerFilter",
         places: CHANNEL,
         domain: long(1, 1 << 20),
-        set: |wanted, value| wanted.limits.constraints_per_filter_max = value.count(),
-        get: |effective| told_count(effective.limits.constraints_per_filter_max),
+        set: |requested, value| requested.limits.constraints_per_filter_max = value.count(),
+        get: |effective| reported_count(effective.limits.constraints_per_filter_max),
     },
     Property {
         name: "MaxFiltersPerObject",
         places: CHANNEL,
         domain: long(1, 1 << 20),
-        set: |wanted, value| wanted.limits.filters_per_object_max = value.count(),
-        get: |effective| told_count(effective.limits.filters_per_object_max),
+        set: |requested, value| requested.limits.filters_per_object_max = value.count(),
+        get: |effective| reported_count(effective.limits.filters_per_object_max),
     },
     Property {
         name: FILTER_STEPS,
         places: CHANNEL,
         // The configuration says how many of these are to be had.
         domain: long(1, 100_000_000),
-        set: |wanted, value| wanted.limits.filter_steps_max = value.count(),
-        get: |effective| told_count(effective.limits.filter_steps_max),
+        set: |requested, value| requested.limits.filter_steps_max = value.count(),
+        get: |effective| reported_count(effective.limits.filter_steps_max),
     },
 ];

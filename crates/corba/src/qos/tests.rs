@@ -56,7 +56,7 @@ impl Scene {
         Self::with(crate::tests::dialogue::settings(1))
     }
 
-    fn with(settings: crate::DoorSettings) -> Self {
+    fn with(settings: crate::ProtocolSettings) -> Self {
         let mut d = Dialogue::with(STYLES[5], settings);
         let channel = d.bootstrap("DefaultEventChannel");
         let consumers = d.object(&channel, "for_consumers");
@@ -87,14 +87,14 @@ impl Scene {
     fn settings(&mut self) -> OutboxSettings {
         let key = crate::tests::dialogue::key_of(&self.to_consumer);
         let crate::keys::ObjectKey::Proxy { channel, proxy, .. } = key else { panic!() };
-        self.d.door.hierarchy().effective(ProxyKey { channel, proxy }).unwrap()
+        self.d.protocol.hierarchy().effective(ProxyKey { channel, proxy }).unwrap()
     }
 
     /// What a proxy says of itself.
     fn patch(&mut self, proxy: &Ior) -> SettingsPatch {
         let key = crate::tests::dialogue::key_of(proxy);
         let crate::keys::ObjectKey::Proxy { channel, proxy, .. } = key else { panic!() };
-        *self.d.door.hierarchy().proxy(ProxyKey { channel, proxy }).unwrap().patch
+        *self.d.protocol.hierarchy().proxy(ProxyKey { channel, proxy }).unwrap().patch
     }
 }
 
@@ -166,17 +166,17 @@ fn every_property_reaches_the_engine() {
     assert!(settings.start_time_supported && settings.stop_time_supported);
     assert_eq!((settings.batch_size_max.get(), settings.pacing_interval), (12, Duration::from_millis(200)));
     assert_eq!((settings.filter_timeout, settings.probe_interval), (Duration::from_millis(400), Duration::ZERO));
-    let patch = *scene.d.door.hierarchy().channels().next().unwrap().patch();
+    let patch = *scene.d.protocol.hierarchy().channels().next().unwrap().patch();
     let times = (patch.pull_interval, patch.supplier_linger);
     assert_eq!((patch.priority, times), (Some(-7), (Some(Duration::from_millis(300)), Some(Duration::from_secs(600)))));
     let bounds = (settings.discard_policy, settings.max_events_per_consumer);
     assert_eq!(bounds, (DiscardPolicy::Lifo, NonZeroU32::new(10_000)));
     assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
     assert_eq!((settings.push_window, settings.one_way, settings.mark_repeats), (16, true, true));
-    let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after, settings.held_at_most()];
+    let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after, settings.max_blocked_time()];
     let expected = [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO, Duration::from_secs(5)];
     assert_eq!(times, expected);
-    assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().limits().memory_budget_bytes, 1_000_000);
+    assert_eq!(scene.d.protocol.hierarchy().channels().next().unwrap().limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
     assert_eq!(qos.len(), 41);
@@ -273,9 +273,9 @@ fn entries_without_name_and_value_are_passed_over_wherever_properties_are_taken(
     }
 }
 
-fn taking_unknown() -> crate::DoorSettings {
+fn taking_unknown() -> crate::ProtocolSettings {
     let compatibility = crate::Compatibility { ignore_unknown_properties: true, ..crate::Compatibility::default() };
-    crate::DoorSettings { compatibility, ..crate::tests::dialogue::settings(1) }
+    crate::ProtocolSettings { compatibility, ..crate::tests::dialogue::settings(1) }
 }
 
 /// TAO stores what it does not know, and tells it; its clients set properties of their own at every level, and some ask for them.
@@ -288,8 +288,8 @@ fn what_is_unknown_is_stored_and_told_where_it_is_taken() {
         [(scene.channel.clone(), "channel"), (scene.consumers.clone(), "admin"), (scene.to_consumer.clone(), "proxy")]
     {
         scene.set(&object, &[mine(text), ("PushWindow", 4_u16.into())]);
-        let told = scene.qos(&object);
-        assert_eq!((&told["Mine"], &told["PushWindow"]), (&Value::String(text.into()), &Value::UShort(4)));
+        let reported = scene.qos(&object);
+        assert_eq!((&reported["Mine"], &reported["PushWindow"]), (&Value::String(text.into()), &Value::UShort(4)));
         scene.d.call(&object, "validate_qos", |w| write(&[mine("x")], w)).unwrap();
         assert_eq!(scene.qos(&object)["Mine"], Value::String(text.into()), "it was only asked about");
     }
@@ -298,8 +298,8 @@ fn what_is_unknown_is_stored_and_told_where_it_is_taken() {
     // Of one name the last counts, of any type; what is set beside stays.
     scene.set(&channel, &[("Other", true.into())]);
     scene.set(&channel, &[("Mine", 7_i32.into())]);
-    let told = scene.qos(&channel);
-    assert_eq!((&told["Mine"], &told["Other"]), (&Value::Long(7), &Value::Bool(true)));
+    let reported = scene.qos(&channel);
+    assert_eq!((&reported["Mine"], &reported["Other"]), (&Value::Long(7), &Value::Bool(true)));
     // Administrative ones are by themselves.
     scene.d.call(&channel, "set_admin", |w| write(&[("Theirs", 8_i32.into())], w)).unwrap();
     let admin = scene.d.get(&channel, "get_admin").read(read);
@@ -314,18 +314,18 @@ fn what_is_unknown_is_stored_and_told_where_it_is_taken() {
     let made = made.unwrap().read(|r| (Ior::read(r).unwrap(), r.i32().unwrap())).0;
     assert_eq!(scene.qos(&made)["Mine"], Value::String("new".into()));
     // It outlives the process; proxies do only where they are said to.
-    let parts = |door: &crate::Door| {
-        let image = door.image();
+    let parts = |protocol: &crate::Protocol| {
+        let image = protocol.image();
         let with_it = |part: &&Vec<u8>| part.windows(6).any(|octets| octets == b"\"Mine\"");
         (image.values().filter(with_it).count(), image)
     };
-    let (count, image) = parts(&scene.d.door);
+    let (count, image) = parts(&scene.d.protocol);
     assert_eq!(count, 3);
-    let mut restored = crate::Door::new(taking_unknown());
+    let mut restored = crate::Protocol::new(taking_unknown());
     restored.restore_image(&image, somebody(), |_| {}).unwrap();
     assert_eq!(restored.image(), image);
     scene.d.call(&made, "destroy", |_| {}).unwrap();
-    assert_eq!(parts(&scene.d.door).0, 2);
+    assert_eq!(parts(&scene.d.protocol).0, 2);
 }
 
 #[test]
@@ -621,7 +621,7 @@ fn a_client_gets_no_more_filter_steps_than_the_configuration_grants() {
     let errors = scene.errors(&channel, &[("FilterSteps", 2_000_000_i32.into())]);
     assert_eq!(errors.first().map(|(code, ..)| *code), Some(UNSUPPORTED_VALUE));
     // A filter that a client asks itself is bound by the same number, whatever time the client gives it.
-    assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().limits().filter_steps_max, 1_000_000);
+    assert_eq!(scene.d.protocol.hierarchy().channels().next().unwrap().limits().filter_steps_max, 1_000_000);
 }
 
 #[test]
@@ -646,7 +646,7 @@ fn administrative_properties_are_set_whole_or_not_at_all() {
     assert_eq!(admin["MaxConsumers"], Value::Long(3));
     assert_eq!(admin["MaxSuppliers"], Value::Long(4));
     assert_eq!(admin["RejectNewEvents"], Value::Bool(true));
-    let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
+    let limits = *scene.d.protocol.hierarchy().channels().next().unwrap().limits();
     let ChannelLimits { constraint_bytes_max, constraint_nodes_max, constraints_per_filter_max, .. } = limits;
     assert_eq!((constraint_bytes_max, constraint_nodes_max, constraints_per_filter_max), (100, 101, 102));
     assert_eq!((limits.filters_per_object_max, limits.filter_steps_max), (103, 104));
@@ -708,7 +708,7 @@ fn a_value_too_intricate_to_read_is_refused() {
     w.u32(0);
     let call =
         crate::ObjectRequest { key, operation: "set_qos", args: Reader::new(&args, encoding), principal: somebody() };
-    let refused = scene.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap_err();
+    let refused = scene.d.protocol.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap_err();
     let crate::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::Marshal);
 }
@@ -786,7 +786,7 @@ fn a_proxy_cannot_grant_itself_what_its_channel_and_its_admin_can() {
 #[test]
 fn a_memory_budget_is_refused_that_is_more_than_all_channels_may_take() {
     let settings = crate::tests::dialogue::settings(1);
-    let mut scene = Scene::with(crate::DoorSettings { memory_bytes_max: 1 << 30, ..settings });
+    let mut scene = Scene::with(crate::ProtocolSettings { memory_bytes_max: 1 << 30, ..settings });
     let channel = scene.channel.clone();
     let range = (Value::ULongLong(64 << 10), Value::ULongLong(1 << 30));
     let errors = scene.errors(&channel, &[("MemoryBudget", (1_u64 << 40).into())]);

@@ -2,7 +2,7 @@
 //! (`docs/idl/Campanile.idl`); and `Discipline`, by which a pool's lanes choose among them.
 
 use super::PropertyError;
-use super::property::{ErrorCode, PropertyValue, Wanted, integer};
+use super::property::{ErrorCode, PropertyValue, RequestedProperties, integer};
 use engine::{Discipline, EventType, TopicSettings, Topics};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
@@ -74,7 +74,7 @@ pub(super) fn deadline_of(time: Duration) -> Option<Duration> {
 }
 
 /// The value of `Topics`.
-pub(super) fn told(by_type: &[(EventType, TopicSettings)]) -> PropertyValue {
+pub(super) fn reported(by_type: &[(EventType, TopicSettings)]) -> PropertyValue {
     let time_type = TypeCode::alias("IDL:omg.org/TimeBase/TimeT:1.0", "TimeT", TypeCode::primitive(Kind::ULongLong));
     let texts = [("domain_name", TypeCode::primitive(Kind::String)), ("type_name", TypeCode::primitive(Kind::String))];
     let members = [
@@ -125,22 +125,23 @@ pub(super) fn range() -> (PropertyValue, PropertyValue) {
         execution_time: TopicSettings::EXECUTION_TIME_MAX,
         criticality: i16::MAX,
     };
-    (told(&[(any(), low)]), told(&[(any(), high)]))
+    (reported(&[(any(), low)]), reported(&[(any(), high)]))
 }
 
 /// What speaks against values of which each alone is good.
-pub(crate) fn objections(wanted: &Wanted) -> Vec<PropertyError> {
-    let mut objections = Vec::new();
-    let rest = &wanted.topics.rest;
+pub(crate) fn validation_errors(requested: &RequestedProperties) -> Vec<PropertyError> {
+    let mut validation_errors = Vec::new();
+    let rest = &requested.topics.rest;
     if rest.check().is_err() {
         let most = Duration::from_nanos(1_000_000_000 / u64::from(rest.share.max(1)));
-        let told = |time: Duration| PropertyValue::ULongLong(u64::try_from(time.as_nanos() / 100).unwrap_or(u64::MAX));
-        let range = (told(Duration::ZERO), told(most));
-        objections.push(PropertyError::new(ErrorCode::UnavailableValue, "Deadline", Some(range)));
+        let reported =
+            |time: Duration| PropertyValue::ULongLong(u64::try_from(time.as_nanos() / 100).unwrap_or(u64::MAX));
+        let range = (reported(Duration::ZERO), reported(most));
+        validation_errors.push(PropertyError::new(ErrorCode::UnavailableValue, "Deadline", Some(range)));
     }
-    if wanted.discipline.is_some() && wanted.pool.is_none() {
+    if requested.discipline.is_some() && requested.pool.is_none() {
         // It is a pool's.
-        objections.push(PropertyError::new(ErrorCode::UnavailableProperty, "Discipline", None));
+        validation_errors.push(PropertyError::new(ErrorCode::UnavailableProperty, "Discipline", None));
     }
-    objections
+    validation_errors
 }

@@ -82,14 +82,14 @@ impl Unknown {
     }
 
     /// Their names and values; without those that the client's encoding cannot express, such as texts that its code set does not have.
-    pub(super) fn told(&self, table: Table, encoding: Encoding) -> Vec<(&str, AnyValue)> {
+    pub(super) fn reported(&self, table: Table, encoding: Encoding) -> Vec<(&str, AnyValue)> {
         let of_table = self.0.iter().filter(|property| property.table == table);
-        let told = of_table.filter_map(|UnknownProperty { name, value, .. }| {
+        let reported = of_table.filter_map(|UnknownProperty { name, value, .. }| {
             let value = AnyValue::read(&mut Reader::new(value, ENCODING), &mut Work::default()).ok()?;
             value.write(&mut Writer::new(&mut Vec::new(), encoding)).ok()?;
             Some((name.as_str(), value))
         });
-        told.collect()
+        reported.collect()
     }
 
     /// As they are kept.
@@ -103,9 +103,9 @@ impl Unknown {
     }
 
     /// As they were kept; without what is none.
-    pub(crate) fn restored(kept: &[t::UnknownProperty]) -> Self {
+    pub(crate) fn restored(stored: &[t::UnknownProperty]) -> Self {
         let mut unknown = Self::default();
-        for t::UnknownProperty { name, is_administrative, value } in kept {
+        for t::UnknownProperty { name, is_administrative, value } in stored {
             let octets = value.as_bytes().as_chunks::<2>().0.iter();
             let octets = octets.map(|pair| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok());
             let Some(value) = octets.collect::<Option<Vec<u8>>>() else { continue };

@@ -2,7 +2,7 @@
 
 use super::dialogue::{Dialogue, Expect, STYLES, client, settings, somebody, write_types};
 use super::proxies::{every_proxy, new_channel};
-use crate::{ClientAnswer, DoorSettings, Effect, Question};
+use crate::{ClientAnswer, ClientCall, Effect, ProtocolSettings};
 use engine::HierarchyLimits;
 use giop::cdr::{Encoding, Endian, Reader};
 use giop::ior::Ior;
@@ -24,8 +24,8 @@ fn types(types: &[(&str, &str)]) -> Types {
 
 /// A call of a client that waits for an answer.
 #[derive(Debug)]
-struct Told {
-    question: Question,
+struct Notified {
+    client_call: ClientCall,
     whom: String,
     operation: &'static str,
     added: Types,
@@ -47,7 +47,7 @@ impl Scene {
     /// One that changes and tells lists of event types as TAO does.
     fn as_tao() -> Self {
         let hierarchy = HierarchyLimits { tao_event_types: true, ..HierarchyLimits::default() };
-        Self::with(Dialogue::with(STYLES[5], DoorSettings { hierarchy, ..settings(1) }))
+        Self::with(Dialogue::with(STYLES[5], ProtocolSettings { hierarchy, ..settings(1) }))
     }
 
     fn with(mut d: Dialogue) -> Self {
@@ -80,20 +80,20 @@ impl Scene {
     }
 
     /// Says that a proxy or admin is for these types only.
-    fn only(&mut self, object: &Ior, operation: &str, wanted: &[(&str, &str)]) {
-        self.change(object, operation, wanted, &[("*", "*")]);
+    fn only(&mut self, object: &Ior, operation: &str, requested: &[(&str, &str)]) {
+        self.change(object, operation, requested, &[("*", "*")]);
     }
 
     /// Ends the batch, and gives what clients are notified of after it.
-    fn told(&mut self) -> Vec<Told> {
-        self.d.door.publish();
+    fn notified(&mut self) -> Vec<Notified> {
+        self.d.protocol.publish();
         let effects = self.d.effects().into_iter().filter_map(|effect| match effect {
-            Effect::Ask { question, to, operation, body, .. } if operation != "_non_existent" => {
+            Effect::Ask { client_call, to, operation, body, .. } if operation != "_non_existent" => {
                 let whom = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
                 let mut r = Reader::new(&body, Encoding::new(Endian::NATIVE));
                 let (added, removed) = (read_types(&mut r), read_types(&mut r));
                 r.finish("a change").unwrap();
-                Some(Told { question, whom, operation, added, removed })
+                Some(Notified { client_call, whom, operation, added, removed })
             }
             _ => None,
         });
@@ -102,11 +102,14 @@ impl Scene {
 
     /// The same, with each client answering at once; without the questions.
     fn heard(&mut self) -> Vec<(String, &'static str, Types, Types)> {
-        let told = self.told();
-        for told in &told {
-            self.d.door.handle_answer(told.question, ClientAnswer::Returned(None));
+        let notified = self.notified();
+        for notified in &notified {
+            self.d.protocol.handle_answer(notified.client_call, ClientAnswer::Returned(None));
         }
-        told.into_iter().map(|told| (told.whom, told.operation, told.added, told.removed)).collect()
+        notified
+            .into_iter()
+            .map(|notified| (notified.whom, notified.operation, notified.added, notified.removed))
+            .collect()
     }
 
     fn obtain(&mut self, proxy: &Ior, operation: &str, mode: u32) -> Types {
@@ -152,20 +155,20 @@ fn a_side_learns_what_the_other_offers_and_wants_and_that_nobody_is_left() {
     // The consumer did not say what it wants, so it wants everything, as the supplier takes for granted; and the supplier
     // did not say what it offers.
     assert_eq!(scene.heard(), []);
-    let wanted = types(&[("ALMA", "Temperature"), ("ALMA", "Wind")]);
+    let requested = types(&[("ALMA", "Temperature"), ("ALMA", "Wind")]);
     scene.only(&consumer, "subscription_change", &[("ALMA", "Temperature"), ("ALMA", "Wind")]);
-    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", wanted.clone(), vec![])]);
+    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", requested.clone(), vec![])]);
     // From here on it knows what is wanted.
     let other = scene.consumer("other");
-    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", all(), wanted.clone())]);
+    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", all(), requested.clone())]);
     scene.d.get(&other, "disconnect_structured_push_supplier");
-    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", wanted.clone(), all())]);
+    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", requested.clone(), all())]);
     scene.only(&supplier, "offer_change", &[("ALMA", "Wind")]);
     scene.change(&supplier, "offer_change", &[("ALMA", "Rain")], &[("ALMA", "Wind")]);
     let offered = types(&[("ALMA", "Rain")]);
     assert_eq!(scene.heard(), [("consumer".to_owned(), "offer_change", offered, vec![])], "once for a batch");
     scene.d.get(&consumer, "disconnect_structured_push_supplier");
-    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", vec![], wanted)]);
+    assert_eq!(scene.heard(), [("supplier".to_owned(), "subscription_change", vec![], requested)]);
     assert_eq!(scene.heard(), []);
 }
 
@@ -176,9 +179,9 @@ fn only_what_all_clients_of_a_side_say_together_counts() {
     let (one, other) = (scene.consumer("one"), scene.consumer("other"));
     scene.only(&one, "subscription_change", &[("A", "x"), ("A", "y")]);
     scene.only(&other, "subscription_change", &[("A", "y"), ("B", "z")]);
-    let told = scene.heard();
+    let notified = scene.heard();
     assert_eq!(
-        told[0],
+        notified[0],
         ("supplier".into(), "subscription_change", types(&[("A", "x"), ("A", "y"), ("B", "z")]), vec![])
     );
     // What another consumer still wants is still wanted.
@@ -193,9 +196,9 @@ fn only_what_all_clients_of_a_side_say_together_counts() {
     );
     // A consumer that wants everything makes the others' wishes immaterial.
     scene.consumer("greedy");
-    let told = scene.heard();
+    let notified = scene.heard();
     assert_eq!(
-        told,
+        notified,
         [("supplier".into(), "subscription_change", types(&[("*", "*")]), types(&[("A", "x"), ("A", "y")]))]
     );
 }
@@ -277,9 +280,9 @@ fn what_changes_between_asking_and_connecting_is_told() {
         assert_eq!(scene.obtain(&proxy, "obtain_offered_types", mode), types(&now));
         scene.change(&supplier, "offer_change", &[("d", "B")], &[("d", "A")]);
         scene.d.give(&proxy, "connect_structured_push_consumer", &client("consumer")).unwrap();
-        let told: Vec<_> = scene.heard().into_iter().filter(|told| told.0 == "consumer").collect();
+        let notified: Vec<_> = scene.heard().into_iter().filter(|notified| notified.0 == "consumer").collect();
         let expected = ("consumer".into(), "offer_change", types(&[("d", "B")]), types(&[("d", "A")]));
-        assert_eq!(told, [expected], "{mode}");
+        assert_eq!(notified, [expected], "{mode}");
     }
 }
 
@@ -342,8 +345,8 @@ fn a_supplier_that_may_know_what_was_wanted_is_told_that_everything_is() {
     scene.supplier("supplier");
     assert_eq!(scene.heard(), []);
     scene.consumer("greedy");
-    let told = ("supplier".to_owned(), "subscription_change", types(&[("*", "*")]), types(&[("d", "A")]));
-    assert_eq!(scene.heard(), [told]);
+    let notified = ("supplier".to_owned(), "subscription_change", types(&[("*", "*")]), types(&[("d", "A")]));
+    assert_eq!(scene.heard(), [notified]);
 }
 
 #[test]
@@ -353,22 +356,27 @@ fn the_four_modes_decide_what_is_told_now_and_later() {
     let supplier = scene.supplier("supplier");
     scene.only(&supplier, "offer_change", &[("A", "a")]);
     let offered = |scene: &mut Scene, mode| scene.obtain(&consumer, "obtain_offered_types", mode);
-    let told = |scene: &mut Scene| -> Vec<_> {
-        scene.heard().into_iter().filter(|told| told.0 == "consumer").map(|told| (told.2, told.3)).collect()
+    let notified = |scene: &mut Scene| -> Vec<_> {
+        scene
+            .heard()
+            .into_iter()
+            .filter(|notified| notified.0 == "consumer")
+            .map(|notified| (notified.2, notified.3))
+            .collect()
     };
     assert_eq!(offered(&mut scene, ALL_NOW_UPDATES_OFF), types(&[("A", "a")]));
     scene.change(&supplier, "offer_change", &[("B", "b")], &[]);
-    assert_eq!(told(&mut scene), []);
+    assert_eq!(notified(&mut scene), []);
     assert_eq!(offered(&mut scene, NONE_NOW_UPDATES_OFF), []);
     // Updates begin from what is offered now.
     assert_eq!(offered(&mut scene, NONE_NOW_UPDATES_ON), []);
-    assert_eq!(told(&mut scene), []);
+    assert_eq!(notified(&mut scene), []);
     scene.change(&supplier, "offer_change", &[("C", "c")], &[("A", "a")]);
-    assert_eq!(told(&mut scene), [(types(&[("C", "c")]), types(&[("A", "a")]))]);
+    assert_eq!(notified(&mut scene), [(types(&[("C", "c")]), types(&[("A", "a")]))]);
     // What is obtained is known, even if it changed in this very batch.
     scene.change(&supplier, "offer_change", &[("D", "d")], &[]);
     assert_eq!(offered(&mut scene, ALL_NOW_UPDATES_ON), types(&[("B", "b"), ("C", "c"), ("D", "d")]));
-    assert_eq!(told(&mut scene), []);
+    assert_eq!(notified(&mut scene), []);
 }
 
 #[test]
@@ -384,9 +392,10 @@ fn a_client_that_takes_no_changes_is_left_in_peace() {
     let old = Ior { type_id: "IDL:omg.org/CosEventComm/PushConsumer:1.0".into(), ..client("old") };
     scene.d.give(&any, "connect_any_push_consumer", &old).unwrap();
     scene.only(&supplier, "offer_change", &[("B", "b")]);
-    let told: Vec<Told> = scene.told().into_iter().filter(|told| told.operation == "offer_change").collect();
-    assert_eq!(told.iter().map(|told| told.whom.as_str()).collect::<Vec<_>>(), ["deaf"]);
-    scene.d.door.handle_answer(told[0].question, ClientAnswer::NotImplemented);
+    let notified: Vec<Notified> =
+        scene.notified().into_iter().filter(|notified| notified.operation == "offer_change").collect();
+    assert_eq!(notified.iter().map(|notified| notified.whom.as_str()).collect::<Vec<_>>(), ["deaf"]);
+    scene.d.protocol.handle_answer(notified[0].client_call, ClientAnswer::NotImplemented);
     scene.only(&supplier, "offer_change", &[("A", "a")]);
     assert_eq!(scene.heard(), []);
 }
@@ -397,32 +406,32 @@ fn a_slow_client_has_one_call_and_is_told_the_rest_together() {
     let consumer = scene.consumer("slow");
     let supplier = scene.supplier("supplier");
     scene.only(&supplier, "offer_change", &[("A", "a")]);
-    let mut first = scene.told();
+    let mut first = scene.notified();
     let call = first.pop().unwrap();
     assert_eq!((call.whom.as_str(), call.added), ("slow", types(&[("A", "a")])));
     for name in ["b", "c", "d"] {
         scene.change(&supplier, "offer_change", &[("A", name)], &[]);
-        assert!(scene.told().is_empty(), "one call at a time");
+        assert!(scene.notified().is_empty(), "one call at a time");
     }
-    scene.d.door.handle_answer(call.question, ClientAnswer::Returned(None));
+    scene.d.protocol.handle_answer(call.client_call, ClientAnswer::Returned(None));
     let rest = scene.heard();
     assert_eq!(rest, [("slow".into(), "offer_change", types(&[("A", "b"), ("A", "c"), ("A", "d")]), vec![])]);
     // For a client that could not be reached the next change includes what it missed.
     scene.change(&supplier, "offer_change", &[("A", "e")], &[]);
-    let call = scene.told().pop().unwrap();
-    scene.d.door.handle_answer(call.question, ClientAnswer::Unreachable);
-    assert!(scene.told().is_empty(), "not again and again");
+    let call = scene.notified().pop().unwrap();
+    scene.d.protocol.handle_answer(call.client_call, ClientAnswer::Unreachable);
+    assert!(scene.notified().is_empty(), "not again and again");
     scene.change(&supplier, "offer_change", &[], &[("A", "a")]);
     assert_eq!(scene.heard(), [("slow".into(), "offer_change", types(&[("A", "e")]), types(&[("A", "a")]))]);
     // An exception means that the call arrived.
     scene.change(&supplier, "offer_change", &[("A", "f")], &[]);
-    let call = scene.told().pop().unwrap();
-    scene.d.door.handle_answer(call.question, ClientAnswer::Raised);
-    assert!(scene.told().is_empty());
+    let call = scene.notified().pop().unwrap();
+    scene.d.protocol.handle_answer(call.client_call, ClientAnswer::Raised);
+    assert!(scene.notified().is_empty());
     // One that is gone is found out by this, too.
     scene.change(&supplier, "offer_change", &[("A", "g")], &[]);
-    let call = scene.told().pop().unwrap();
-    scene.d.door.handle_answer(call.question, ClientAnswer::Gone);
+    let call = scene.notified().pop().unwrap();
+    scene.d.protocol.handle_answer(call.client_call, ClientAnswer::Gone);
     scene.d.call(&consumer, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
 }
 
@@ -434,16 +443,16 @@ fn a_great_many_clients_are_told_a_part_at_a_time() {
     }
     let supplier = scene.supplier("supplier");
     scene.only(&supplier, "offer_change", &[("A", "a")]);
-    let mut told = scene.told();
+    let mut notified = scene.notified();
     let mut names: Vec<String> = Vec::new();
     let mut rounds = 0;
-    while !told.is_empty() {
-        assert!(told.len() <= 256);
-        for call in told {
+    while !notified.is_empty() {
+        assert!(notified.len() <= 256);
+        for call in notified {
             names.push(call.whom);
-            scene.d.door.handle_answer(call.question, ClientAnswer::TimedOut);
+            scene.d.protocol.handle_answer(call.client_call, ClientAnswer::TimedOut);
         }
-        told = scene.told();
+        notified = scene.notified();
         rounds += 1;
     }
     names.sort();
@@ -463,16 +472,16 @@ fn a_great_many_clients_that_hear_nothing_are_looked_at_a_part_at_a_time() {
     while !scene.heard().is_empty() {}
     let consumer = scene.consumer("consumer");
     scene.heard();
-    assert!(!scene.d.door.has_more_to_tell());
+    assert!(!scene.d.protocol.has_more_to_tell());
     scene.change(&consumer, "subscription_change", &[("d", "A")], &[]);
     let mut rounds = 0;
     loop {
         assert_eq!(scene.heard(), []);
         rounds += 1;
-        if !scene.d.door.has_more_to_tell() {
+        if !scene.d.protocol.has_more_to_tell() {
             break;
         }
-        assert_eq!(scene.d.door.poll_timeout(), Some(engine::Time::default()), "it goes on at once");
+        assert_eq!(scene.d.protocol.poll_timeout(), Some(engine::Time::default()), "it goes on at once");
     }
     assert_eq!(rounds, 3);
 }
@@ -502,7 +511,7 @@ fn offer_many(scene: &mut Scene, supplier: &Ior, offered: &[(&str, &str)]) {
     let key = &supplier.iiop().unwrap().key;
     let call = crate::ObjectRequest { key, operation: "offer_change", args, principal: somebody() };
     let mut reply = Vec::new();
-    scene.d.door.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
+    scene.d.protocol.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
 }
 
 /// Of 4,096 types of a thousand octets each, every client with a call unanswered has a list of four megabytes.
@@ -526,14 +535,14 @@ fn what_is_destroyed_while_it_is_being_told_is_forgotten() {
     scene.consumer("consumer");
     let supplier = scene.supplier("supplier");
     scene.only(&supplier, "offer_change", &[("A", "a")]);
-    let told = scene.told();
-    assert_eq!(told.len(), 1);
+    let notified = scene.notified();
+    assert_eq!(notified.len(), 1);
     let channel = scene.channel.clone();
     scene.d.get(&channel, "destroy");
-    for call in told {
-        scene.d.door.handle_answer(call.question, ClientAnswer::Returned(None));
+    for call in notified {
+        scene.d.protocol.handle_answer(call.client_call, ClientAnswer::Returned(None));
     }
-    assert!(scene.told().is_empty());
+    assert!(scene.notified().is_empty());
 }
 
 /// TAO's own test of updates (`tests/Notify/Basic/Updates.cpp`), in both directions: a consumer that has types adds `*`, and its suppliers
@@ -549,7 +558,7 @@ fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
         ("supplier", &consumer, &supplier, "subscription_change", "obtain_subscription_types"),
         ("consumer", &supplier, &consumer, "offer_change", "obtain_offered_types"),
     ] {
-        let mut told = |added: &[&'static str], removed: &[&'static str]| {
+        let mut notified = |added: &[&'static str], removed: &[&'static str]| {
             scene.change(speaker, change, &colours(added), &colours(removed));
             let heard = scene.heard();
             let known = scene.obtain(hearer, obtain, ALL_NOW_UPDATES_ON);
@@ -558,19 +567,19 @@ fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
         let news = |added: &[&'static str], removed: &[&'static str]| {
             vec![(whom.to_owned(), change, types(&colours(added)), types(&colours(removed)))]
         };
-        let (heard, known) = told(&["RED", "GREEN", "BLUE"], &["ORANGE", "PINK"]);
+        let (heard, known) = notified(&["RED", "GREEN", "BLUE"], &["ORANGE", "PINK"]);
         assert_eq!((heard, known.len()), (news(&["BLUE", "GREEN", "RED"], &[]), 3));
-        let (heard, known) = told(&["PURPLE", "GREEN", "BLUE"], &[]);
+        let (heard, known) = notified(&["PURPLE", "GREEN", "BLUE"], &[]);
         assert_eq!((heard, known.len()), (news(&["PURPLE"], &[]), 4));
         let all = ["BLUE", "GREEN", "PURPLE", "RED"];
-        assert_eq!(told(&["*"], &[]), (news(&[], &all), vec![]));
+        assert_eq!(notified(&["*"], &[]), (news(&[], &all), vec![]));
         // Once more it is no news, and a type behind it is.
-        assert_eq!(told(&["*"], &[]), (vec![], vec![]));
-        assert_eq!(told(&["RED"], &[]), (news(&["RED"], &[]), vec!["RED".to_owned()]));
+        assert_eq!(notified(&["*"], &[]), (vec![], vec![]));
+        assert_eq!(notified(&["RED"], &[]), (news(&["RED"], &[]), vec!["RED".to_owned()]));
         // Where it is added and removed nothing happens; removed, it takes all.
-        assert_eq!(told(&["*"], &["*"]).0, []);
-        assert_eq!(told(&["BLUE"], &["*"]).0, news(&["BLUE"], &["RED"]));
-        assert_eq!(told(&["*"], &[]).0, news(&[], &["BLUE"]));
+        assert_eq!(notified(&["*"], &["*"]).0, []);
+        assert_eq!(notified(&["BLUE"], &["*"]).0, news(&["BLUE"], &["RED"]));
+        assert_eq!(notified(&["*"], &[]).0, news(&[], &["BLUE"]));
     }
 }
 
@@ -578,7 +587,7 @@ fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
 /// of what came later.
 #[test]
 fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
-    for (mode, is_told) in [
+    for (mode, is_notified) in [
         (None, true),
         (Some(ALL_NOW_UPDATES_ON), true),
         (Some(NONE_NOW_UPDATES_ON), true),
@@ -595,10 +604,10 @@ fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
         scene.d.give(&proxy, "connect_structured_push_supplier", &client("supplier")).unwrap();
         // As it was spelt, and what is within another as well.
         let news = ("supplier".to_owned(), "subscription_change", types(&[("d", "%ALL"), ("d", "A")]), vec![]);
-        assert_eq!(scene.heard(), if is_told { vec![news] } else { vec![] }, "{mode:?}");
+        assert_eq!(scene.heard(), if is_notified { vec![news] } else { vec![] }, "{mode:?}");
         scene.d.get(&consumer, "disconnect_structured_push_supplier");
         let gone = ("supplier".to_owned(), "subscription_change", vec![], types(&[("d", "%ALL"), ("d", "A")]));
-        assert_eq!(scene.heard(), if is_told { vec![gone] } else { vec![] }, "{mode:?}");
+        assert_eq!(scene.heard(), if is_notified { vec![gone] } else { vec![] }, "{mode:?}");
     }
 }
 
@@ -611,16 +620,16 @@ fn as_tao_has_it_a_client_that_has_named_types_is_told_what_these_leave() {
     let supplier = scene.supplier("supplier");
     scene.change(&supplier, "offer_change", &[("d", "A"), ("d", "B")], &[]);
     assert_eq!(scene.heard().len(), 1);
-    let mut told = |added: &[(&str, &str)], removed: &[(&str, &str)]| {
+    let mut notified = |added: &[(&str, &str)], removed: &[(&str, &str)]| {
         scene.change(&consumer, "subscription_change", added, removed);
-        scene.heard().into_iter().map(|told| (told.2, told.3)).collect::<Vec<_>>()
+        scene.heard().into_iter().map(|notified| (notified.2, notified.3)).collect::<Vec<_>>()
     };
-    assert_eq!(told(&[("d", "A")], &[]), [], "it offers that");
-    assert_eq!(told(&[("d", "C")], &[]), [(types(&[("d", "C")]), vec![])]);
-    assert_eq!(told(&[], &[("d", "C")]), [], "it does not offer that");
-    assert_eq!(told(&[], &[("d", "A")]), [(vec![], types(&[("d", "A")]))]);
-    assert_eq!(told(&[("d", "B"), ("d", "D")], &[]), [(types(&[("d", "D")]), vec![])]);
-    assert_eq!(told(&[("*", "*")], &[]), [(vec![], types(&[("d", "B")]))]);
+    assert_eq!(notified(&[("d", "A")], &[]), [], "it offers that");
+    assert_eq!(notified(&[("d", "C")], &[]), [(types(&[("d", "C")]), vec![])]);
+    assert_eq!(notified(&[], &[("d", "C")]), [], "it does not offer that");
+    assert_eq!(notified(&[], &[("d", "A")]), [(vec![], types(&[("d", "A")]))]);
+    assert_eq!(notified(&[("d", "B"), ("d", "D")], &[]), [(types(&[("d", "D")]), vec![])]);
+    assert_eq!(notified(&[("*", "*")], &[]), [(vec![], types(&[("d", "B")]))]);
 }
 
 /// A proxy of TAO's has its admin's types and its own, and no filter changes what its client is notified of.

@@ -7,7 +7,7 @@
 use super::dialogue::{Dialogue, Expect, STYLES, Thrown, client, key_of, somebody_else};
 use super::topology::with_store;
 use crate::keys::ObjectKey;
-use crate::{Declared, Door};
+use crate::{Declared, Protocol};
 use access::{RuleText, Rules};
 use accounts::{Accounts, Ceilings};
 use engine::ChannelId;
@@ -25,8 +25,9 @@ fn begin() -> Dialogue {
 fn restarted(d: &mut Dialogue, declared: &[&str]) -> Dialogue {
     d.effects();
     let mut after = Dialogue::with(STYLES[5], with_store(7));
-    let declare = |door: &mut Door| declared.iter().for_each(|name| _ = door.declare_channel(name, &[]).unwrap());
-    assert_eq!(after.door.restore_image(&d.door.image(), &somebody_else(), declare), Ok(true));
+    let declare =
+        |protocol: &mut Protocol| declared.iter().for_each(|name| _ = protocol.declare_channel(name, &[]).unwrap());
+    assert_eq!(after.protocol.restore_image(&d.protocol.image(), &somebody_else(), declare), Ok(true));
     after
 }
 
@@ -93,7 +94,7 @@ fn number(d: &mut Dialogue, channel: &Ior) -> ChannelId {
 }
 
 fn exported(d: &Dialogue, id: ChannelId) -> Channel {
-    d.door.topology().channels.into_iter().find(|channel| channel.id == id.0).unwrap()
+    d.protocol.topology().channels.into_iter().find(|channel| channel.id == id.0).unwrap()
 }
 
 /// Whichever way leads to the channel `Weather`, it leads to this one, and no other is made.
@@ -111,28 +112,28 @@ fn assert_is_weather(d: &mut Dialogue, channel: ChannelId) {
     assert_eq!(number(d, &by_key), channel, "by corbaloc");
     let made = create_object(d, "Weather");
     assert_eq!(number(d, &made), channel, "as omniEvents has it");
-    assert_eq!(d.door.channel_called("Weather"), Some(channel), "as a join of DDS and statistics ask");
-    assert_eq!(d.door.channel_called(&channel.0.to_string()), Some(channel));
-    let outside = d.door.reference_of_channel("Weather").unwrap();
+    assert_eq!(d.protocol.channel_called("Weather"), Some(channel), "as a join of DDS and statistics ask");
+    assert_eq!(d.protocol.channel_called(&channel.0.to_string()), Some(channel));
+    let outside = d.protocol.reference_of_channel("Weather").unwrap();
     assert_eq!(number(d, &outside), channel, "what is bound in an outside naming service");
     create_named(d, "Weather").map(drop).raises("NameAlreadyUsed");
     let of_that_name = |channel: &&Channel| channel.name.as_deref() == Some("Weather");
-    assert_eq!(d.door.topology().channels.iter().filter(of_that_name).count(), 1);
+    assert_eq!(d.protocol.topology().channels.iter().filter(of_that_name).count(), 1);
 }
 
 #[test]
 fn a_declared_channel_is_found_by_whoever_asks_for_its_name_and_a_second_one_is_refused() {
     let mut d = begin();
-    let declared = d.door.declare_channel("Weather", &[]).unwrap();
+    let declared = d.protocol.declare_channel("Weather", &[]).unwrap();
     assert_is_weather(&mut d, declared);
     let in_root = resolve(&mut d, ("Weather", "")).unwrap();
     assert_eq!(number(&mut d, &in_root), declared);
-    assert_eq!(d.door.channel_name(declared), Some("Weather"));
+    assert_eq!(d.protocol.channel_name(declared), Some("Weather"));
     let mut after = restarted(&mut d, &["Weather"]);
     assert_is_weather(&mut after, declared);
-    let refused = after.door.declare_channel("", &[]).unwrap_err();
+    let refused = after.protocol.declare_channel("", &[]).unwrap_err();
     assert!(refused.contains("1 to 1024 octets"), "{refused}");
-    assert!(after.door.declare_channel(&"x".repeat(1025), &[]).is_err());
+    assert!(after.protocol.declare_channel(&"x".repeat(1025), &[]).is_err());
 }
 
 #[test]
@@ -144,12 +145,12 @@ fn a_channel_that_a_client_has_made_is_the_one_that_is_declared_under_its_name_l
         let properties = [("MaxConsumers".to_owned(), Declared::Number(3))];
         let mut after = if is_restarted { restarted(&mut d, &["Weather"]) } else { d };
         // As when the configuration is read again.
-        assert_eq!(after.door.declare_channel("Weather", &properties), Ok(made));
+        assert_eq!(after.protocol.declare_channel("Weather", &properties), Ok(made));
         assert_is_weather(&mut after, made);
         let in_root = resolve(&mut after, ("Weather", "")).unwrap();
         assert_eq!(number(&mut after, &in_root), made);
         assert_eq!(exported(&after, made).limits.max_consumers, Some(3));
-        assert_eq!(after.door.topology().channels.len(), 2, "beside the default channel");
+        assert_eq!(after.protocol.topology().channels.len(), 2, "beside the default channel");
     }
 }
 
@@ -160,7 +161,7 @@ fn a_channel_without_a_name_that_is_bound_under_one_gets_it_when_it_is_declared(
         let mut d = begin();
         let (reference, made) = create(&mut d);
         bind(&mut d, "bind", place, &reference);
-        assert_eq!((d.door.channel_name(made), d.door.channel_called("Weather")), (None, None), "{place:?}");
+        assert_eq!((d.protocol.channel_name(made), d.protocol.channel_called("Weather")), (None, None), "{place:?}");
         let mut after = restarted(&mut d, &["Weather"]);
         assert_is_weather(&mut after, made);
     }
@@ -199,7 +200,7 @@ fn of_two_channels_of_one_name_in_an_old_store_the_declared_one_has_it_and_the_o
     after.quick(&reference, "destroy", |_| {}).unwrap();
     let mut after = restarted(&mut after, &["Weather"]);
     assert_is_weather(&mut after, declared);
-    assert_eq!(after.door.topology().channels.len(), 2);
+    assert_eq!(after.protocol.topology().channels.len(), 2);
 }
 
 /// Or its clients would lose what waits for them, since no rule named their channel any more.
@@ -224,15 +225,15 @@ fn be_subscriber_to_weather(d: &mut Dialogue) {
         allow: true,
         ..RuleText::default()
     };
-    d.door.set_access(Some(Rules::parse(&[rule]).unwrap().unwrap()), &accounts);
+    d.protocol.set_access(Some(Rules::parse(&[rule]).unwrap().unwrap()), &accounts);
     d.principal = accounts.account_of("10.0.0.1".parse().unwrap());
 }
 
 #[test]
 fn whoever_may_not_know_of_a_channel_is_not_given_it_by_its_name() {
     let mut d = begin();
-    d.door.declare_channel("Weather", &[]).unwrap();
-    d.door.declare_channel("Office", &[]).unwrap();
+    d.protocol.declare_channel("Weather", &[]).unwrap();
+    d.protocol.declare_channel("Office", &[]).unwrap();
     be_subscriber_to_weather(&mut d);
     resolve(&mut d, OF_EVENTS).unwrap();
     resolve(&mut d, ("Office@DEFAULTDOMAIN", "channels")).map(drop).raises("NotFound");
@@ -241,12 +242,12 @@ fn whoever_may_not_know_of_a_channel_is_not_given_it_by_its_name() {
 #[test]
 fn a_name_is_free_everywhere_when_its_channel_is_gone() {
     let mut d = begin();
-    let declared = d.door.declare_channel("Weather", &[]).unwrap();
+    let declared = d.protocol.declare_channel("Weather", &[]).unwrap();
     let reference = resolve(&mut d, ("Weather", "")).unwrap();
     bind(&mut d, "bind", OF_EVENTS, &reference);
     d.quick(&reference, "destroy", |_| {}).unwrap();
-    assert_eq!(d.door.channel_called("Weather"), None);
-    assert_eq!(d.door.reference_of_channel("Weather"), None);
+    assert_eq!(d.protocol.channel_called("Weather"), None);
+    assert_eq!(d.protocol.reference_of_channel("Weather"), None);
     resolve(&mut d, ("Weather", "channels")).map(drop).raises("NotFound");
     let (_, made) = create_named(&mut d, "Weather").unwrap();
     assert_ne!(made, declared);
@@ -262,7 +263,7 @@ fn a_name_is_free_everywhere_when_its_channel_is_gone() {
 #[test]
 fn what_clients_bind_counts_until_the_configuration_says_otherwise() {
     let mut d = begin();
-    let declared = d.door.declare_channel("Weather", &[]).unwrap();
+    let declared = d.protocol.declare_channel("Weather", &[]).unwrap();
     let elsewhere = client("a channel of another service");
     bind(&mut d, "bind", ("Weather@OTHER", "channels"), &elsewhere);
     assert_eq!(resolve(&mut d, ("Weather@OTHER", "channels")).unwrap(), elsewhere);
@@ -274,7 +275,7 @@ fn what_clients_bind_counts_until_the_configuration_says_otherwise() {
     // A declared channel is not taken for another one, neither when the configuration is read again nor at a start.
     for is_restarted in [false, true] {
         let mut after = if is_restarted { restarted(&mut d, &["Weather"]) } else { restarted(&mut d, &[]) };
-        assert_eq!(after.door.declare_channel("Weather", &[]), Ok(declared));
+        assert_eq!(after.protocol.declare_channel("Weather", &[]), Ok(declared));
         assert_is_weather(&mut after, declared);
         let in_root = resolve(&mut after, ("Weather", "")).unwrap();
         assert_eq!(number(&mut after, &in_root), declared);
@@ -291,8 +292,8 @@ fn what_clients_bind_counts_until_the_configuration_says_otherwise() {
 #[test]
 fn only_names_of_channels_stand_for_channels() {
     let mut d = begin();
-    let declared = d.door.declare_channel("a@b", &[]).unwrap();
-    d.door.declare_channel("a", &[]).unwrap();
+    let declared = d.protocol.declare_channel("a@b", &[]).unwrap();
+    d.protocol.declare_channel("a", &[]).unwrap();
     let found = resolve(&mut d, ("a@b@DEFAULTDOMAIN", "channels")).unwrap();
     assert_eq!(number(&mut d, &found), declared);
     for name in [("a@b", "other"), ("c", "channels"), ("c@a", "channels"), ("a@b@c@DEFAULTDOMAIN", "channels")] {

@@ -22,7 +22,7 @@ struct Scene {
 
 impl Scene {
     fn new(octets: u64) -> Self {
-        Self::with(Ceilings::new(75).with(Resource::KeptBytes, octets, 0))
+        Self::with(Ceilings::new(75).with(Resource::RetainedBytes, octets, 0))
     }
 
     fn with(ceilings: Ceilings) -> Self {
@@ -36,12 +36,12 @@ impl Scene {
         self.accounts.account_of(IpAddr::from([192, 0, 2, last]))
     }
 
-    fn kept(&self) -> u64 {
-        self.accounts.used(Resource::KeptBytes)
+    fn retained(&self) -> u64 {
+        self.accounts.used(Resource::RetainedBytes)
     }
 
     fn refused(&mut self) -> Vec<Refused> {
-        std::iter::from_fn(|| self.d.door.poll_refused()).collect()
+        std::iter::from_fn(|| self.d.protocol.poll_refused()).collect()
     }
 
     fn channel(&mut self) -> Ior {
@@ -104,7 +104,7 @@ fn write_long_types(first: usize, count: usize, w: &mut Writer<'_>) {
 #[test]
 fn names_with_large_references_end_at_the_share_of_their_client() {
     let mut scene = Scene::new(MIB);
-    let before = scene.kept();
+    let before = scene.retained();
     let mut bound = 0;
     let thrown = loop {
         match scene.bind(&format!("n{bound}"), &large(60_000)) {
@@ -124,7 +124,7 @@ fn names_with_large_references_end_at_the_share_of_their_client() {
         let name = format!("n{number}");
         scene.d.quick(&naming, "unbind", |w| write_name(&name, w)).unwrap();
     }
-    let (one, rebound) = (scene.kept(), large(10));
+    let (one, rebound) = (scene.retained(), large(10));
     scene
         .d
         .quick(&naming, "rebind", |w| {
@@ -132,9 +132,9 @@ fn names_with_large_references_end_at_the_share_of_their_client() {
             rebound.write(w);
         })
         .unwrap();
-    assert!(scene.kept() < one / 10);
+    assert!(scene.retained() < one / 10);
     scene.d.quick(&naming, "unbind", |w| write_name("other", w)).unwrap();
-    assert_eq!(scene.kept(), before);
+    assert_eq!(scene.retained(), before);
 }
 
 /// 2,000 proxies with 1,000 long event types each took 1.9 GB.
@@ -169,7 +169,7 @@ fn long_lists_of_event_types_end_at_the_share_of_their_client() {
 fn constraints_end_at_the_share_of_their_client() {
     let mut scene = Scene::new(4 * MIB);
     let channel = scene.channel();
-    let before = scene.kept();
+    let before = scene.retained();
     let filter = scene.filter(&channel);
     let text = format!("$x == '{}'", "c".repeat(10_000));
     let mut installed = 0;
@@ -187,9 +187,9 @@ fn constraints_end_at_the_share_of_their_client() {
     assert_eq!(thrown.name(), "NO_RESOURCES");
     assert!((5..100).contains(&installed), "{installed}");
     scene.d.get(&filter, "remove_all_constraints");
-    assert!(scene.kept() < before + 10_000);
+    assert!(scene.retained() < before + 10_000);
     scene.d.get(&filter, "destroy");
-    assert_eq!(scene.kept(), before);
+    assert_eq!(scene.retained(), before);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn proxies_and_channels_end_at_the_share_of_their_client() {
 #[test]
 fn without_shares_channels_proxies_threads_and_memory_end_at_their_limits() {
     let ceilings = Ceilings::new(100).with(Resource::Proxies, 3, 0).with(Resource::Channels, 2, 0);
-    let mut scene = Scene::with(ceilings.with(Resource::Threads, 4, 0).with(Resource::KeptBytes, MIB, 0));
+    let mut scene = Scene::with(ceilings.with(Resource::Threads, 4, 0).with(Resource::RetainedBytes, MIB, 0));
     let (channel, factory) = (scene.channel(), scene.d.bootstrap("NotificationService"));
     scene.try_channel(&factory).unwrap();
     let refused = |scene: &mut Scene, what: Result<Ior, Thrown>, resource| {
@@ -246,14 +246,14 @@ fn without_shares_channels_proxies_threads_and_memory_end_at_their_limits() {
         bound.err()
     });
     let more = refusal.map_or(Ok(factory), Err);
-    refused(&mut scene, more, Resource::KeptBytes);
+    refused(&mut scene, more, Resource::RetainedBytes);
 }
 
 /// Everything that can be kept, made and then let go of by destroying the channel, each thing, or its name.
 #[test]
 fn what_was_charged_is_given_back_when_everything_is_gone() {
     let mut scene = Scene::new(64 * MIB);
-    let nothing = scene.kept();
+    let nothing = scene.retained();
     let channel = scene.channel();
     let admin = scene.d.made(&channel, "new_for_consumers", 0).0;
     for object in [admin.clone(), scene.d.object(&channel, "_get_default_consumer_admin")] {
@@ -273,22 +273,22 @@ fn what_was_charged_is_given_back_when_everything_is_gone() {
         scene.d.give(object, "add_filter", &client("remote")).unwrap();
     }
     let callback = scene.d.give(&filter, "attach_callback", &client("callback")).unwrap().read(|r| r.u32().unwrap());
-    let all = scene.kept();
+    let all = scene.retained();
     // One by one, then all that is left with the channel.
     scene.d.call(&filter, "detach_callback", |w| w.u32(callback)).unwrap();
     scene.d.get(&proxies[0], "remove_all_filters");
     scene.d.get(&proxies[0], "disconnect_structured_push_supplier");
     scene.d.get(&admin, "destroy");
-    assert!(scene.kept() < all);
+    assert!(scene.retained() < all);
     scene.d.get(&channel, "destroy");
-    assert_eq!(scene.kept(), nothing);
+    assert_eq!(scene.retained(), nothing);
     let naming = scene.d.bootstrap("NameService");
     let context = scene.d.call(&naming, "bind_new_context", |w| write_name("context", w)).unwrap();
     let context = context.read(|r| Ior::read(r).unwrap());
-    assert!(scene.kept() > nothing);
+    assert!(scene.retained() > nothing);
     scene.d.get(&context, "destroy");
     scene.d.call(&naming, "unbind", |w| write_name("context", w)).unwrap();
-    assert_eq!(scene.kept(), nothing);
+    assert_eq!(scene.retained(), nothing);
     for resource in [Resource::Proxies, Resource::Channels] {
         assert_eq!(scene.accounts.used(resource), 0, "{}", resource.name());
     }
@@ -301,24 +301,24 @@ fn a_thing_is_charged_to_whoever_made_it_heavier_last() {
     let channel = scene.channel();
     let proxy = scene.proxy(&channel).unwrap();
     let (first, second) = (scene.d.principal.clone(), scene.from(2));
-    let before = first.used(Resource::KeptBytes);
+    let before = first.used(Resource::RetainedBytes);
     scene.d.principal = Arc::clone(&second);
     let change = |w: &mut Writer<'_>| {
         write_types(&[("a", "b"), ("c", "d")], w);
         w.u32(0);
     };
     scene.d.call(&proxy, "subscription_change", change).unwrap();
-    assert!(first.used(Resource::KeptBytes) < before);
-    assert!(second.used(Resource::KeptBytes) > 0);
+    assert!(first.used(Resource::RetainedBytes) < before);
+    assert!(second.used(Resource::RetainedBytes) > 0);
     // Making it lighter does not change its owner.
     scene.d.principal = Arc::clone(&first);
     let change = |w: &mut Writer<'_>| {
         w.u32(0);
         write_types(&[("a", "b"), ("c", "d")], w);
     };
-    let of_second = second.used(Resource::KeptBytes);
+    let of_second = second.used(Resource::RetainedBytes);
     scene.d.call(&proxy, "subscription_change", change).unwrap();
-    assert!((1..of_second).contains(&second.used(Resource::KeptBytes)));
+    assert!((1..of_second).contains(&second.used(Resource::RetainedBytes)));
 }
 
 /// A pool's threads are a share of all pools' threads, and given back with what had it.
@@ -355,16 +355,16 @@ fn reconnection_callbacks_of_one_address_have_a_share_and_those_that_cannot_be_r
     scene.d.principal = other;
     register(&mut scene, "other").unwrap();
     scene.d.principal = first;
-    let asked: Vec<_> = std::iter::from_fn(|| scene.d.door.poll_effect())
+    let asked: Vec<_> = std::iter::from_fn(|| scene.d.protocol.poll_effect())
         .filter_map(|effect| match effect {
-            Effect::Ask { question, operation: "_non_existent", .. } => Some(question),
+            Effect::Ask { client_call, operation: "_non_existent", .. } => Some(client_call),
             _ => None,
         })
         .collect();
     assert_eq!(asked.len() as u64, granted);
     let mut answers = [ClientAnswer::Gone, ClientAnswer::Unreachable].into_iter();
-    for question in asked {
-        scene.d.door.handle_answer(question, answers.next().unwrap_or(ClientAnswer::Returned(Some(false))));
+    for client_call in asked {
+        scene.d.protocol.handle_answer(client_call, answers.next().unwrap_or(ClientAnswer::Returned(Some(false))));
     }
     // In the place of the one that is gone, and of the one that cannot be reached.
     register(&mut scene, "in its place").unwrap();

@@ -4,7 +4,7 @@ use crate::exceptions::Exception;
 use crate::keys::ObjectKey;
 use crate::naming::NamingLimits;
 use crate::table;
-use crate::{Compatibility, Door, DoorSettings, Effect, ObjectRequest};
+use crate::{Compatibility, Effect, ObjectRequest, Protocol, ProtocolSettings};
 use accounts::{Account, Accounts, Ceilings};
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -34,8 +34,8 @@ pub(crate) const STYLES: [Style; 6] = [
     Style { version: Version::V1_2, endian: Endian::Little },
 ];
 
-pub(crate) fn settings(nonce_seed: u64) -> DoorSettings {
-    DoorSettings {
+pub(crate) fn settings(nonce_seed: u64) -> ProtocolSettings {
+    ProtocolSettings {
         host: "192.0.2.7".into(),
         port: 2809,
         secure: None,
@@ -64,7 +64,7 @@ pub(crate) fn somebody_else() -> Arc<Account> {
 }
 
 pub(crate) struct Dialogue {
-    pub(crate) door: Door,
+    pub(crate) protocol: Protocol,
     /// Account of the client that asks.
     pub(crate) principal: Arc<Account>,
     pub(crate) style: Style,
@@ -129,9 +129,9 @@ impl Dialogue {
         Self::with(style, settings(1))
     }
 
-    pub(crate) fn with(style: Style, settings: DoorSettings) -> Self {
+    pub(crate) fn with(style: Style, settings: ProtocolSettings) -> Self {
         let principal = Arc::clone(somebody());
-        Self { door: Door::new(settings), principal, style, called: BTreeSet::new(), raised: BTreeSet::new() }
+        Self { protocol: Protocol::new(settings), principal, style, called: BTreeSet::new(), raised: BTreeSet::new() }
     }
 
     /// The reference that a `corbaloc` URL with this key means.
@@ -193,7 +193,7 @@ impl Dialogue {
         self.raised.insert(id.clone());
         if parsed.status == ReplyStatus::SystemException {
             let exception = SystemException::read(&mut reader).unwrap();
-            let is_meant = operation == "get_filter" && self.door.compatibility().unknown_filter_internal;
+            let is_meant = operation == "get_filter" && self.protocol.compatibility().unknown_filter_internal;
             assert!(is_meant || exception.kind != Kind::Internal, "{operation}");
             assert_ne!(exception.kind, Kind::Unknown, "{operation}");
             reader.clone().finish("system exception").unwrap();
@@ -271,11 +271,11 @@ impl Dialogue {
 
     /// All that follows from what was called so far.
     pub(crate) fn effects(&mut self) -> Vec<Effect> {
-        std::iter::from_fn(|| self.door.poll_effect()).collect()
+        std::iter::from_fn(|| self.protocol.poll_effect()).collect()
     }
 
     /// Calls that notified clients so far: object key, operation.
-    pub(crate) fn told(&mut self) -> Vec<(String, &'static str)> {
+    pub(crate) fn notified(&mut self) -> Vec<(String, &'static str)> {
         let calls = self.effects().into_iter().filter_map(|effect| match effect {
             Effect::Call { to, operation, body, .. } => {
                 assert!(body.is_empty());
@@ -292,7 +292,7 @@ impl Dialogue {
         let head = ReplyHead { version, endian, request_id: 5, status: ReplyStatus::NoException, contexts: &[] };
         let mut reply = Vec::new();
         let mut open = begin_reply(&mut reply, &head);
-        let outcome = self.door.handle(call, &mut open.body(&mut reply, CharSet::Latin1));
+        let outcome = self.protocol.handle(call, &mut open.body(&mut reply, CharSet::Latin1));
         if let Err(exception) = outcome {
             let status = match exception {
                 Exception::System(_) => ReplyStatus::SystemException,
@@ -326,13 +326,13 @@ impl Dialogue {
     }
 
     fn note(&mut self, key: &[u8], operation: &str) {
-        if let Some(servant) = servant_of(&self.door, key) {
+        if let Some(servant) = servant_of(&self.protocol, key) {
             self.called.insert((table::type_id(servant), operation.to_owned()));
         }
     }
 
     fn try_damaged(&mut self, key: &[u8], operation: &str, args: &Reader<'_>) {
-        let Some(servant) = servant_of(&self.door, key) else { return };
+        let Some(servant) = servant_of(&self.protocol, key) else { return };
         if table::find(servant, operation).is_none() {
             return;
         }
@@ -346,7 +346,7 @@ impl Dialogue {
             let mut out = Vec::new();
             let mut reply = Writer::new(&mut out, args.encoding());
             let principal = &self.principal;
-            let outcome = self.door.handle(&ObjectRequest { key, operation, args, principal }, &mut reply);
+            let outcome = self.protocol.handle(&ObjectRequest { key, operation, args, principal }, &mut reply);
             let Err(Exception::System(exception)) = outcome else {
                 panic!("{operation} took {} of {} octets: {outcome:?}", damaged.len(), bytes.len());
             };
@@ -360,8 +360,8 @@ fn body(reader: &Reader<'_>) -> Body {
 }
 
 /// The servant behind a key.
-pub(crate) fn servant_of(door: &Door, key: &[u8]) -> Option<table::Servant> {
-    door.servant(door.target(key)?).ok()
+pub(crate) fn servant_of(protocol: &Protocol, key: &[u8]) -> Option<table::Servant> {
+    protocol.servant(protocol.target(key)?).ok()
 }
 
 /// A client's own object.

@@ -149,7 +149,7 @@ fn answered(
     arguments(&mut Writer::new(&mut args, encoding));
     let key = &object.iiop().unwrap().key;
     let call = ObjectRequest { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
-    let outcome = d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding));
+    let outcome = d.protocol.handle(&call, &mut Writer::new(&mut Vec::new(), encoding));
     if let Err(Exception::User { id, .. }) = &outcome {
         d.raised.insert((*id).into());
     }
@@ -441,11 +441,11 @@ pub(super) fn fields(d: &mut Dialogue) {
     d.call(&filter, "match_typed", event(3)).raises("UnsupportedFilterableData");
 
     let now = 0x01F1_64F5_4A00_0000;
-    d.door.handle_utc(now);
+    d.protocol.handle_utc(now);
     let filter = made_filter(d, &factory);
     add(d, &filter, &[(&[], &format!("$curtime == {now}"))]).unwrap();
     assert!(matched(d.call(&filter, "match", |w| write_short(1, w))));
-    d.door.handle_utc(now + 1);
+    d.protocol.handle_utc(now + 1);
     assert!(!matched(d.call(&filter, "match", |w| write_short(1, w))));
 }
 
@@ -473,7 +473,7 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     let factory = factory(d);
     let filter = made_filter(d, &factory);
     add(d, &filter, &[(&[], "TRUE")]).unwrap();
-    d.door.handle_utc(NOW);
+    d.protocol.handle_utc(NOW);
     let mut asked = |timeout: u64| {
         let structured = matched(d.call(&filter, "match_structured_with_timeout", |w| {
             write_empty_event(w);
@@ -492,7 +492,7 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     assert!(!asked(0), "nothing can be decided in no time");
     assert!(!asked(NOW), "nor in time that is over");
     assert!(!asked(NOW - 1));
-    assert!(d.door.take_filter_cuts() >= 6 && d.door.take_filter_cuts() == 0);
+    assert!(d.protocol.take_filter_cuts() >= 6 && d.protocol.take_filter_cuts() == 0);
     assert!(
         d.call(&filter, "_is_a", |w| w.string("IDL:Campanile/TimeoutFilter:1.0")).unwrap().read(|r| r.bool().unwrap())
     );
@@ -536,7 +536,7 @@ pub(super) fn callbacks(d: &mut Dialogue) {
     // A slow callback gets in one call what changes meanwhile, and the others are notified at once.
     d.give(&filter, "attach_callback", &client("slow")).unwrap();
     add(d, &filter, &[(&[("a", "x")], "TRUE")]).unwrap();
-    let [Effect::Ask { question, .. }] = d.effects()[..] else { panic!() };
+    let [Effect::Ask { client_call, .. }] = d.effects()[..] else { panic!() };
     d.give(&filter, "attach_callback", &client("quick")).unwrap();
     add(d, &filter, &[(&[("b", "y")], "TRUE")]).unwrap();
     assert_eq!(changes(d, fine), [("quick", "b/y", "")]);
@@ -544,7 +544,7 @@ pub(super) fn callbacks(d: &mut Dialogue) {
     assert_eq!(changes(d, fine), [("quick", "", "a/x")]);
     add(d, &filter, &[(&[("c", "z")], "TRUE")]).unwrap();
     assert_eq!(changes(d, fine), [("quick", "c/z", "")]);
-    d.door.handle_answer(question, fine);
+    d.protocol.handle_answer(client_call, fine);
     assert_eq!(changes(d, fine), [("slow", "b/y c/z", "a/x")]);
     d.get(&filter, "remove_all_constraints");
     assert_eq!(changes(d, ClientAnswer::Gone).len(), 2);
@@ -558,13 +558,13 @@ fn changes(d: &mut Dialogue, answer: ClientAnswer) -> Vec<(&'static str, &'stati
         types.collect::<Vec<_>>().join(" ")
     };
     let calls = d.effects().into_iter().map(|effect| {
-        let Effect::Ask { question, to, operation: "subscription_change", body, .. } = effect else {
+        let Effect::Ask { client_call, to, operation: "subscription_change", body, .. } = effect else {
             panic!("{effect:?}")
         };
         let mut r = Reader::new(&body, Encoding::new(Endian::NATIVE));
         let (added, removed) = (list(&mut r), list(&mut r));
         r.finish("subscription_change").unwrap();
-        d.door.handle_answer(question, answer);
+        d.protocol.handle_answer(client_call, answer);
         let key = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
         (&*key.leak(), &*added.leak(), &*removed.leak())
     });
@@ -620,7 +620,7 @@ pub(super) fn attachments(d: &mut Dialogue) {
         assert!(d.ids(object, "get_all_filters").is_empty());
         d.give(object, "add_filter", &second).raises("BAD_PARAM");
     }
-    assert_eq!(d.door.publish().unwrap().directory.peers.len(), 0, "and the peers of what is removed are gone");
+    assert_eq!(d.protocol.publish().unwrap().directory.peers.len(), 0, "and the peers of what is removed are gone");
 }
 
 pub(super) fn mapping_attachments(d: &mut Dialogue) {
@@ -677,7 +677,7 @@ pub(super) fn limits(d: &mut Dialogue) {
         filters_max: 4,
         ..ChannelLimits::default()
     };
-    let mut d = Dialogue::with(d.style, crate::DoorSettings { limits, ..settings(1) });
+    let mut d = Dialogue::with(d.style, crate::ProtocolSettings { limits, ..settings(1) });
     let d = &mut d;
     let channel = new_channel(d).0;
     let factory = d.object(&channel, "_get_default_filter_factory");
@@ -697,7 +697,7 @@ pub(super) fn limits(d: &mut Dialogue) {
     d.give(&admin, "add_filter", &client("theirs")).unwrap();
     d.give(&admin, "add_filter", &filter).raises("IMP_LIMIT");
     d.give(&admin, "add_filter", &client("theirs")).raises("IMP_LIMIT");
-    assert_eq!(d.door.publish().unwrap().directory.peers.len(), 1, "nothing is kept of what was refused");
+    assert_eq!(d.protocol.publish().unwrap().directory.peers.len(), 1, "nothing is kept of what was refused");
 
     let mapping = made_mapping(d, &factory, |w| write_time(1, w));
     made_filter(d, &factory);
@@ -717,24 +717,24 @@ fn a_filter_of_another_server_is_published_while_someone_has_it() {
     for (key, object) in theirs {
         d.give(object, "add_filter", &client(key)).unwrap();
     }
-    let published = d.door.publish().unwrap();
+    let published = d.protocol.publish().unwrap();
     let mut names: Vec<_> = published.directory.peers.iter().map(|(_, address)| address.name.clone()).collect();
     names.sort();
     assert_eq!(names, ["client.example:4711 on the admin", "client.example:4711 on the proxy"]);
     let ObjectKey::Proxy { channel: id, proxy: number, .. } = key_of(&proxy) else { panic!() };
     let target = FilterTarget::Proxy(engine::ProxyKey { channel: id, proxy: number });
-    let [(_, FilterRef::Remote(peer))] = d.door.hierarchy().filters(target).unwrap() else { panic!() };
+    let [(_, FilterRef::Remote(peer))] = d.protocol.hierarchy().filters(target).unwrap() else { panic!() };
     assert_eq!(published.directory.peers.get(*peer).unwrap().ior, client("on the proxy"));
 
     d.get(&admin, "destroy");
-    assert!(d.door.publish().unwrap().directory.peers.is_empty());
+    assert!(d.protocol.publish().unwrap().directory.peers.is_empty());
     assert_eq!(d.effects().iter().filter(|effect| matches!(effect, Effect::ReleasePeer(_))).count(), 2);
 
     let admin = d.object(&channel, "for_suppliers");
     d.give(&admin, "add_filter", &client("again")).unwrap();
-    assert_eq!(d.door.publish().unwrap().directory.peers.len(), 1);
+    assert_eq!(d.protocol.publish().unwrap().directory.peers.len(), 1);
     d.get(&channel, "destroy");
-    assert!(d.door.publish().unwrap().directory.peers.is_empty());
+    assert!(d.protocol.publish().unwrap().directory.peers.is_empty());
 }
 
 #[test]

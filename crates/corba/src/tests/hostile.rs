@@ -57,7 +57,7 @@ fn random_arguments_never_harm_anything() {
                 assert!(reply.len() >= 12, "seed {seed:#x}, {style:?}, round {round}, step {step}");
             }
             d.effects();
-            d.door.publish();
+            d.protocol.publish();
         }
     }
 }
@@ -73,7 +73,7 @@ fn random_and_mutated_keys_reach_nothing() {
         let at = random.usize(0..key.len());
         key[at] = key[at].wrapping_add(random.u8(1..));
         // Another object's number beside its own nonce reached that object, while all objects of a channel had the same nonce.
-        let reaches = !keys.contains(&key) && d.door.locate(&key);
+        let reaches = !keys.contains(&key) && d.protocol.locate(&key);
         assert!(!reaches, "seed {seed:#x}, round {round}: {}", key.escape_ascii());
     }
 }
@@ -113,7 +113,7 @@ fn a_great_many_event_types_or_properties_are_refused() {
         }
         let key = &object.iiop().unwrap().key;
         let call = ObjectRequest { key, operation, args: Reader::new(&args, encoding), principal: somebody() };
-        let refused = d.door.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
+        let refused = d.protocol.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
         let crate::Exception::System(refused) = refused else { panic!("{refused:?}") };
         assert_eq!(refused.kind, giop::exception::Kind::ImpLimit, "{operation}");
     }
@@ -149,7 +149,7 @@ fn destroying_one_thing_while_another_is_used_ends_in_exceptions_only() {
             }
             if random.bool() {
                 now = now + Duration::from_secs(random.u64(0..30));
-                d.door.handle_time(now);
+                d.protocol.handle_time(now);
             }
             if random.u8(..) < 30 {
                 answer_some(&mut d, &mut random);
@@ -200,17 +200,17 @@ fn answer_some(d: &mut Dialogue, random: &mut fastrand::Rng) {
         ClientAnswer::TimedOut,
     ];
     for effect in d.effects() {
-        if let Effect::Ask { question, .. } = effect
+        if let Effect::Ask { client_call, .. } = effect
             && random.u8(..) < 200
         {
-            d.door.handle_answer(question, answers[random.usize(0..answers.len())]);
+            d.protocol.handle_answer(client_call, answers[random.usize(0..answers.len())]);
         }
     }
 }
 
 /// Whatever is published names only consumers of which the address is published too, if they are to be called.
 fn check_published(d: &mut Dialogue, seed: u64) {
-    let Some(published) = d.door.publish() else { return };
+    let Some(published) = d.protocol.publish() else { return };
     for channel in published.routing.channels() {
         for consumer in channel.consumers() {
             let is_known = consumer.peer.is_some_and(|peer| published.directory.peers.get(peer).is_some());

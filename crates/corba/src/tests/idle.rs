@@ -4,7 +4,7 @@ use super::dialogue::{Dialogue, STYLES, client, key_of, settings};
 use super::proxies::new_channel;
 use super::topology::with_store;
 use crate::keys::ObjectKey;
-use crate::{ClientAnswer, DoorSettings, Effect, ObjectRequest};
+use crate::{ClientAnswer, Effect, ObjectRequest, ProtocolSettings};
 use accounts::{Account, Accounts, Ceilings, Charge, Resource};
 use engine::{Lane, NoFields, ProxyKey, Time};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
@@ -27,7 +27,7 @@ impl Scene {
         Self::of(settings(1))
     }
 
-    fn of(settings: DoorSettings) -> Self {
+    fn of(settings: ProtocolSettings) -> Self {
         let mut d = Dialogue::with(STYLES[5], settings);
         let channel = new_channel(&mut d);
         Self { d, channel, lane: Lane::new(Time(0)), now: Time(0) }
@@ -42,37 +42,37 @@ impl Scene {
         reference.write(&mut Writer::new(&mut bytes, encoding));
         let (key, operation) = (&proxy.iiop().unwrap().key[..], "connect_structured_push_supplier");
         let call = ObjectRequest { key, operation, args: Reader::new(&bytes, encoding), principal: who };
-        self.d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap();
+        self.d.protocol.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)).unwrap();
         proxy
     }
 
     fn push(&mut self, proxy: &Ior) {
-        if let Some(published) = self.d.door.publish() {
+        if let Some(published) = self.d.protocol.publish() {
             self.lane.handle_snapshot(published.routing, self.now);
         }
-        let draft = self.lane.begin_event();
-        self.lane.handle_event(proxy_key(proxy), draft, &NoFields, self.now);
+        let pending_event = self.lane.begin_event();
+        self.lane.handle_event(proxy_key(proxy), pending_event, &NoFields, self.now);
     }
 
     /// Lets time pass, and gives the proxies that are gone then with their suppliers' addresses.
     fn after(&mut self, seconds: u64) -> Vec<(ProxyKey, Option<IpAddr>, u64)> {
         self.now = self.now + Duration::from_secs(seconds);
-        self.d.door.handle_time(self.now);
-        assert!(self.d.door.poll_timeout().is_none_or(|due| due > self.now), "the next look lies ahead");
-        let let_go = self.d.effects().into_iter().filter_map(|effect| match effect {
-            Effect::LetGo { proxy, address, idle, .. } => Some((proxy, address, idle.as_secs())),
-            Effect::Ask { question, .. } => {
-                self.d.door.handle_answer(question, ClientAnswer::Unreachable);
+        self.d.protocol.handle_time(self.now);
+        assert!(self.d.protocol.poll_timeout().is_none_or(|due| due > self.now), "the next look lies ahead");
+        let disconnect_idle_client = self.d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::IdleDisconnected { proxy, address, idle, .. } => Some((proxy, address, idle.as_secs())),
+            Effect::Ask { client_call, .. } => {
+                self.d.protocol.handle_answer(client_call, ClientAnswer::Unreachable);
                 None
             }
             _ => None,
         });
-        let_go.collect()
+        disconnect_idle_client.collect()
     }
 
     /// Events and seconds since the last, of all suppliers.
-    fn standing(&self) -> Vec<(u64, u64)> {
-        let suppliers = self.d.door.suppliers(None);
+    fn status(&self) -> Vec<(u64, u64)> {
+        let suppliers = self.d.protocol.suppliers(None);
         suppliers.map(|supplier| (supplier.events, supplier.idle.as_secs())).collect()
     }
 }
@@ -108,8 +108,8 @@ fn a_supplier_that_is_not_heard_of_is_let_go_when_its_connection_is_closed_too()
     scene.push(&proxy);
     assert_eq!(scene.after(99), []);
     assert_eq!(scene.after(101), [(proxy_key(&proxy), Some(who.ip()), 200)]);
-    assert_eq!(scene.standing(), []);
-    assert_eq!(scene.d.door.poll_timeout(), None);
+    assert_eq!(scene.status(), []);
+    assert_eq!(scene.d.protocol.poll_timeout(), None);
 }
 
 #[test]
@@ -134,13 +134,13 @@ fn one_that_can_be_asked_is_left_to_its_probes() {
     let reached = scene.supplier(&who, &client("reached"));
     drop(connection);
     scene.now = scene.now + Duration::from_secs(60);
-    scene.d.door.handle_time(scene.now);
+    scene.d.protocol.handle_time(scene.now);
     for effect in scene.d.effects() {
-        let Effect::Ask { question, .. } = effect else { continue };
-        scene.d.door.handle_answer(question, ClientAnswer::Returned(Some(false)));
+        let Effect::Ask { client_call, .. } = effect else { continue };
+        scene.d.protocol.handle_answer(client_call, ClientAnswer::Returned(Some(false)));
     }
     assert_eq!(scene.after(59), []);
-    assert_eq!(scene.standing().len(), 1);
+    assert_eq!(scene.status().len(), 1);
     // One behind a wall that was never reached is as good as one without a reference.
     scene.d.get(&reached, "disconnect_structured_push_consumer");
     scene.supplier(&who, &client("behind a wall"));
@@ -159,7 +159,7 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     assert_eq!(scene.after(1 << 20), []);
     let mut after =
         Scene { d: Dialogue::with(STYLES[5], with_store(2)), lane: Lane::new(Time(0)), now: Time(0), channel };
-    after.d.door.restore(&scene.d.door.topology()).unwrap();
+    after.d.protocol.restore(&scene.d.protocol.topology()).unwrap();
     assert_eq!(after.after(1 << 20), []);
     let channel = after.channel.clone();
     after.d.set_qos(&channel, "ConnectionExpiry", 100 * SECOND);
@@ -183,21 +183,22 @@ fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_h
     let mut settings = with_store(2);
     settings.delivery.connection_expiry = Some(days);
     let mut after = Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
-    after.d.door.restore(&scene.d.door.topology()).unwrap();
+    after.d.protocol.restore(&scene.d.protocol.topology()).unwrap();
     let channel = after.channel.clone();
     let new = pulls(&mut after, &channel);
-    let expiry =
-        |scene: &Scene, proxy: &Ior| scene.d.door.hierarchy().effective(proxy_key(proxy)).unwrap().connection_expiry;
+    let expiry = |scene: &Scene, proxy: &Ior| {
+        scene.d.protocol.hierarchy().effective(proxy_key(proxy)).unwrap().connection_expiry
+    };
     assert_eq!((expiry(&after, &old), expiry(&after, &new)), (Duration::ZERO, days));
     assert_eq!(after.after(3 * 24 * 3600 - 10), []);
     assert_eq!(after.after(20).len(), 1);
 
     // A restart later each still has its own.
-    let topology = after.d.door.topology();
+    let topology = after.d.protocol.topology();
     let mut settings = with_store(3);
     settings.delivery.connection_expiry = Some(days * 2);
     let mut later = Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
-    later.d.door.restore(&topology).unwrap();
+    later.d.protocol.restore(&topology).unwrap();
     assert_eq!(expiry(&later, &old), Duration::ZERO);
 }
 
@@ -219,26 +220,26 @@ fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {
         // It was reached, and is not any more.
         let unreachable = scene.supplier(&who, &client("gone"));
         scene.after(1_000);
-        let (channel, topology) = (scene.channel.clone(), scene.d.door.topology());
+        let (channel, topology) = (scene.channel.clone(), scene.d.protocol.topology());
         let mut after =
             Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
-        after.d.door.restore(&topology).unwrap();
+        after.d.protocol.restore(&topology).unwrap();
         assert_eq!(after.after(60), []);
         after.push(&goes_on);
         assert_eq!(after.after(39), []);
         // From which address it was connected is not known any more.
-        let let_go = after.after(1);
+        let disconnect_idle_client = after.after(1);
         assert_eq!(
-            let_go.iter().map(|(proxy, _, idle)| (*proxy, *idle)).collect::<Vec<_>>(),
+            disconnect_idle_client.iter().map(|(proxy, _, idle)| (*proxy, *idle)).collect::<Vec<_>>(),
             [(proxy_key(&gone), 100), (proxy_key(&unreachable), 100)]
         );
         assert_eq!(after.after(59), []);
-        let let_go = after.after(1);
+        let disconnect_idle_client = after.after(1);
         assert_eq!(
-            let_go.iter().map(|(proxy, _, idle)| (*proxy, *idle)).collect::<Vec<_>>(),
+            disconnect_idle_client.iter().map(|(proxy, _, idle)| (*proxy, *idle)).collect::<Vec<_>>(),
             [(proxy_key(&goes_on), 100)]
         );
-        assert_eq!(after.standing(), []);
+        assert_eq!(after.status(), []);
     }
 }
 
@@ -250,14 +251,14 @@ fn an_operator_sees_who_is_idle_since_when_and_disconnects_one_or_all_of_them() 
     scene.after(10);
     (0..4).for_each(|_| scene.push(&proxies[1]));
     scene.after(5);
-    assert_eq!(scene.standing(), [(0, 15), (4, 5), (0, 15)]);
-    let first = scene.d.door.suppliers(None).next().unwrap();
+    assert_eq!(scene.status(), [(0, 15), (4, 5), (0, 15)]);
+    let first = scene.d.protocol.suppliers(None).next().unwrap();
     assert_eq!((first.address, first.is_open, first.is_probed, first.is_pulled), (Some(who.ip()), true, false, false));
-    let behind = scene.d.door.suppliers(Some(proxy_key(&proxies[1])));
+    let behind = scene.d.protocol.suppliers(Some(proxy_key(&proxies[1])));
     assert_eq!(behind.map(|supplier| supplier.key).collect::<Vec<_>>(), [proxy_key(&proxies[2])]);
-    let named = scene.d.door.dismiss(proxy_key(&proxies[0])).unwrap();
+    let named = scene.d.protocol.dismiss(proxy_key(&proxies[0])).unwrap();
     assert!(named.starts_with("supplier proxy "), "{named}");
-    assert_eq!(scene.d.door.dismiss(proxy_key(&proxies[0])), None, "it is gone");
-    assert_eq!(scene.d.door.disconnect_idle(Duration::from_secs(10)), 1);
-    assert_eq!(scene.standing(), [(4, 5)]);
+    assert_eq!(scene.d.protocol.dismiss(proxy_key(&proxies[0])), None, "it is gone");
+    assert_eq!(scene.d.protocol.disconnect_idle(Duration::from_secs(10)), 1);
+    assert_eq!(scene.status(), [(4, 5)]);
 }

@@ -1,7 +1,7 @@
 //! TAO's monitor and control object.
 
 use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, settings};
-use crate::{ChannelFigures, Compatibility, DoorSettings, Effect};
+use crate::{ChannelFigures, Compatibility, Effect, ProtocolSettings};
 use engine::{ChannelId, ProxyId, ProxyKey};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
@@ -30,9 +30,9 @@ fn read_value(r: &mut Reader<'_>) -> (String, Value) {
             assert_eq!(r.u32().unwrap(), 1, "the last value, with its time");
             r.u64().unwrap();
             let last = r.f64().unwrap();
-            let (count, told) = (r.u32().unwrap(), [0; 5].map(|_| r.f64().unwrap()));
-            assert_eq!(told[4].to_bits(), last.to_bits());
-            Value::Numeric(count, told)
+            let (count, reported) = (r.u32().unwrap(), [0; 5].map(|_| r.f64().unwrap()));
+            assert_eq!(reported[4].to_bits(), last.to_bits());
+            Value::Numeric(count, reported)
         }
         _ => Value::Text(read_names(r)),
     };
@@ -42,9 +42,9 @@ fn read_value(r: &mut Reader<'_>) -> (String, Value) {
 fn statistic(d: &mut Dialogue, name: &str) -> Result<Value, Thrown> {
     let monitor = d.bootstrap("TAO_MonitorAndControl");
     // Once only: each time it is asked for counts.
-    let told = d.quick(&monitor, "get_statistic", |w| w.string(name))?.read(read_value);
-    assert_eq!(told.0, name);
-    Ok(told.1)
+    let reported = d.quick(&monitor, "get_statistic", |w| w.string(name))?.read(read_value);
+    assert_eq!(reported.0, name);
+    Ok(reported.1)
 }
 
 fn last(d: &mut Dialogue, name: &str) -> f64 {
@@ -154,7 +154,7 @@ fn lanes(d: &mut Dialogue, path: &str) {
         } else {
             w.string(name)
         }
-        d.door.monitored_channels(&key, operation, Reader::new(&body, encoding))
+        d.protocol.monitored_channels(&key, operation, Reader::new(&body, encoding))
     };
     let channel = ChannelId(1);
     assert_eq!(asks(d, "get_statistic", &size, false), Some(vec![channel]));
@@ -171,30 +171,30 @@ fn lanes(d: &mut Dialogue, path: &str) {
         overflows: 5,
     };
     // 13 July 2017, 02:40:00 UTC.
-    d.door.handle_utc(0x01B2_1DD2_1381_4000 + 1_499_913_600 * 10_000_000);
-    let told = |d: &mut Dialogue, bytes: u64, statistic_name: &str| {
-        d.door.handle_figures([(channel, figures(bytes))]);
+    d.protocol.handle_utc(0x01B2_1DD2_1381_4000 + 1_499_913_600 * 10_000_000);
+    let reported = |d: &mut Dialogue, bytes: u64, statistic_name: &str| {
+        d.protocol.handle_figures([(channel, figures(bytes))]);
         statistic(d, &format!("{path}{statistic_name}")).unwrap()
     };
-    assert!(matches!(told(d, 0, "QueueElementCount"), Value::Numeric(1, [.., last]) if last == 7.0));
-    assert!(matches!(told(d, 0, "QueueOverflows"), Value::Numeric(1, [.., last]) if last == 5.0));
-    assert!(matches!(told(d, 0, "OldestEvent"), Value::Numeric(1, [.., last]) if last == 1_499_913_597.0));
+    assert!(matches!(reported(d, 0, "QueueElementCount"), Value::Numeric(1, [.., last]) if last == 7.0));
+    assert!(matches!(reported(d, 0, "QueueOverflows"), Value::Numeric(1, [.., last]) if last == 5.0));
+    assert!(matches!(reported(d, 0, "OldestEvent"), Value::Numeric(1, [.., last]) if last == 1_499_913_597.0));
     let slowest = [path.to_owned() + "two", path.to_owned() + "one"];
-    assert_eq!(told(d, 0, "SlowestConsumers"), Value::Text(slowest.to_vec()));
-    assert_eq!(told(d, 10, "QueueSize"), Value::Numeric(1, [10.0, 100.0, 10.0, 10.0, 10.0]));
-    assert_eq!(told(d, 30, "QueueSize"), Value::Numeric(2, [20.0, 1000.0, 10.0, 30.0, 30.0]));
-    assert_eq!(told(d, 20, "QueueSize"), Value::Numeric(3, [20.0, 1400.0, 10.0, 30.0, 20.0]));
+    assert_eq!(reported(d, 0, "SlowestConsumers"), Value::Text(slowest.to_vec()));
+    assert_eq!(reported(d, 10, "QueueSize"), Value::Numeric(1, [10.0, 100.0, 10.0, 10.0, 10.0]));
+    assert_eq!(reported(d, 30, "QueueSize"), Value::Numeric(2, [20.0, 1000.0, 10.0, 30.0, 30.0]));
+    assert_eq!(reported(d, 20, "QueueSize"), Value::Numeric(3, [20.0, 1400.0, 10.0, 30.0, 20.0]));
     let all = |d: &mut Dialogue, operation: &str| {
-        d.door.handle_figures([(channel, figures(4))]);
-        let told = d.quick(&monitor, operation, |w| write_names(&[&size], w)).unwrap();
-        told.read(|r| (r.u32().unwrap(), read_value(r)))
+        d.protocol.handle_figures([(channel, figures(4))]);
+        let reported = d.quick(&monitor, operation, |w| write_names(&[&size], w)).unwrap();
+        reported.read(|r| (r.u32().unwrap(), read_value(r)))
     };
     let (one, (name, value)) = all(d, "get_and_clear_statistics");
     assert_eq!((one, name), (1, size.clone()));
     assert_eq!(value, Value::Numeric(4, [16.0, 1416.0, 4.0, 30.0, 4.0]));
     assert_eq!(all(d, "get_statistics").1.1, Value::Numeric(1, [4.0, 16.0, 4.0, 4.0, 4.0]));
     d.call(&monitor, "clear_statistics", |w| write_names(&[&size], w)).unwrap();
-    assert_eq!(told(d, 9, "QueueSize"), Value::Numeric(1, [9.0, 81.0, 9.0, 9.0, 9.0]));
+    assert_eq!(reported(d, 9, "QueueSize"), Value::Numeric(1, [9.0, 81.0, 9.0, 9.0, 9.0]));
     assert_eq!(last(d, &size), 0.0, "what was handed in was for one request");
 }
 
@@ -218,7 +218,7 @@ pub(super) fn refusals(d: &mut Dialogue) {
 fn controlled() -> Dialogue {
     let compatibility =
         Compatibility { monitor_control: true, factory_name: "Logging".into(), ..Compatibility::default() };
-    Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) })
+    Dialogue::with(STYLES[5], ProtocolSettings { compatibility, ..settings(1) })
 }
 
 #[test]
@@ -239,9 +239,9 @@ fn who_may_control_removes_clients_admins_and_channels() {
     d.effects();
     ask(&mut d, "remove_consumer", "Logging/C/1/one").unwrap();
     let effects = d.effects();
-    let is_told =
+    let is_notification =
         |effect: &&Effect| matches!(effect, Effect::Call { operation: "disconnect_structured_push_consumer", .. });
-    assert_eq!(effects.iter().filter(is_told).count(), 1, "{effects:?}");
+    assert_eq!(effects.iter().filter(is_notification).count(), 1, "{effects:?}");
     let is_logged = |effect: &&Effect| matches!(effect, Effect::Dismissed { name, .. } if name.contains("\"one\""));
     assert_eq!(effects.iter().filter(is_logged).count(), 1, "{effects:?}");
     ask(&mut d, "remove_supplier", "Logging/C/1/0").unwrap();
@@ -259,8 +259,8 @@ fn who_may_control_removes_clients_admins_and_channels() {
 #[test]
 fn a_factory_of_another_name_is_found_by_it() {
     let mut d = controlled();
-    d.door.bind_own_names();
-    let factory = d.door.factory_reference();
+    d.protocol.bind_own_names();
+    let factory = d.protocol.factory_reference();
     for key in ["Logging", FACTORY, "NotificationService"] {
         let found = d.bootstrap(key);
         assert_eq!(
@@ -282,7 +282,7 @@ fn what_old_servers_do_is_done_where_it_is_asked_for_and_not_otherwise() {
             default_admins_or: is_on,
             ..Compatibility::default()
         };
-        let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+        let mut d = Dialogue::with(STYLES[5], ProtocolSettings { compatibility, ..settings(1) });
         let unknown = |w: &mut Writer<'_>| {
             w.u32(2);
             for (name, value) in [("MaxConsumers", 1), ("SomethingOfTheirs", 2)] {
@@ -324,7 +324,7 @@ fn what_old_servers_do_is_done_where_it_is_asked_for_and_not_otherwise() {
 fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
     for is_on in [false, true] {
         let compatibility = Compatibility { persistent_without_store: is_on, ..Compatibility::default() };
-        let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+        let mut d = Dialogue::with(STYLES[5], ProtocolSettings { compatibility, ..settings(1) });
         let persistent = |value: i16| {
             move |w: &mut Writer<'_>| {
                 w.u32(2);
@@ -345,7 +345,7 @@ fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
             continue;
         }
         let channel = Ior::read(&mut made.unwrap().reader()).unwrap();
-        let told = |d: &mut Dialogue| {
+        let reported = |d: &mut Dialogue| {
             let properties = d.get(&channel, "get_qos").read(|r| {
                 let read = |r: &mut Reader<'_>| (r.text().unwrap(), AnyValue::read(r, &mut Work::default()).unwrap());
                 (0..r.u32().unwrap()).map(|_| read(r)).collect::<Vec<_>>()
@@ -357,12 +357,12 @@ fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
         let both = |value: i16| {
             ["ConnectionReliability", "EventReliability"].map(|name| (name.to_owned(), AnyValue::from(value))).to_vec()
         };
-        assert_eq!(told(&mut d), both(1), "once each");
+        assert_eq!(reported(&mut d), both(1), "once each");
         d.call(&channel, "set_qos", persistent(0)).unwrap();
-        assert_eq!(told(&mut d), both(0));
+        assert_eq!(reported(&mut d), both(0));
         d.call(&channel, "set_qos", persistent(1)).unwrap();
         d.call(&channel, "set_qos", persistent(7)).raises("UnsupportedQoS");
-        assert_eq!(told(&mut d), both(1));
+        assert_eq!(reported(&mut d), both(1));
     }
 }
 
@@ -370,7 +370,7 @@ fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
 #[test]
 fn that_there_is_no_store_is_said_once_with_what_it_is_about_and_counted_from_then_on() {
     let compatibility = Compatibility { persistent_without_store: true, ..Compatibility::default() };
-    let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+    let mut d = Dialogue::with(STYLES[5], ProtocolSettings { compatibility, ..settings(1) });
     let reliability = |value: i16| {
         move |w: &mut Writer<'_>| {
             w.u32(1);
@@ -425,7 +425,7 @@ fn that_there_is_no_store_is_said_once_with_what_it_is_about_and_counted_from_th
 fn a_filter_of_another_factory_is_internal_where_that_is_asked_for() {
     for is_on in [false, true] {
         let compatibility = Compatibility { unknown_filter_internal: is_on, ..Compatibility::default() };
-        let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+        let mut d = Dialogue::with(STYLES[5], ProtocolSettings { compatibility, ..settings(1) });
         let channel = d.bootstrap("DefaultEventChannel");
         let factory = d.object(&channel, "_get_default_filter_factory");
         if is_on {

@@ -3,7 +3,7 @@
 
 use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, settings};
 use super::objects::new_channel;
-use crate::{ClientAnswer, Effect, Question};
+use crate::{ClientAnswer, ClientCall, Effect};
 use engine::Time;
 use giop::ior::Ior;
 use giop::typecode::Work;
@@ -46,7 +46,7 @@ pub(super) fn types(d: &mut Dialogue) {
     let factory = d.bootstrap("NotifyEventChannelFactory");
     let (channel, _) = new_channel(d);
     let default = d.bootstrap("DefaultEventChannel");
-    let mut objects = vec![(d.door.factory_reference(), "EventChannelFactory")];
+    let mut objects = vec![(d.protocol.factory_reference(), "EventChannelFactory")];
     for channel in [channel, default] {
         objects.push((d.object(&channel, "_get_default_consumer_admin"), "ConsumerAdmin"));
         objects.push((d.object(&channel, "_get_default_supplier_admin"), "SupplierAdmin"));
@@ -114,7 +114,7 @@ pub(super) fn registry(d: &mut Dialogue) {
     assert_eq!(register(d, &client("other")).unwrap(), 1);
     assert_eq!(register(d, &client("one")).unwrap(), 0, "it is registered already");
     register(d, &Ior::nil()).raises("BAD_PARAM");
-    let own = d.door.factory_reference();
+    let own = d.protocol.factory_reference();
     register(d, &own).raises("BAD_PARAM");
     let factory = d.bootstrap("NotifyEventChannelFactory");
     for id in [0, 0, 99, -1] {
@@ -228,11 +228,11 @@ fn a_criterion_of_another_type_is_invalid_and_named() {
             })
         };
         for wrong in [AnyValue::from("7"), AnyValue::from(-1_i32), AnyValue::from(1_u64 << 32)] {
-            let told = make(&wrong).raises("InvalidCriteria").read(|r| {
+            let notified = make(&wrong).raises("InvalidCriteria").read(|r| {
                 let (count, name) = (r.u32().unwrap(), r.text().unwrap());
                 (count, name, AnyValue::read(r, &mut Work::default()).unwrap())
             });
-            assert_eq!(told, (1, name.to_owned(), wrong));
+            assert_eq!(notified, (1, name.to_owned(), wrong));
         }
         let made = Ior::read(&mut make(&AnyValue::from(7_u32)).unwrap().reader()).unwrap();
         d.get(&made, "destroy");
@@ -242,7 +242,7 @@ fn a_criterion_of_another_type_is_invalid_and_named() {
 /// Two doors: one that was used, and one that begins with what it kept.
 fn restarted(before: &Dialogue, nonce_seed: u64) -> Dialogue {
     let mut after = Dialogue::with(STYLES[5], settings(nonce_seed));
-    after.door.restore(&before.door.topology()).unwrap();
+    after.protocol.restore(&before.protocol.topology()).unwrap();
     after.effects();
     after
 }
@@ -282,8 +282,8 @@ fn a_client_that_asks_for_its_name_after_a_restart_is_not_there_twice() {
     // Its reference is another one than before.
     connect(&mut after, &anew, "after").unwrap();
     after.call(&former, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-    assert_eq!(after.door.topology().channels[0].proxies.len(), 1);
-    assert_eq!(after.told(), [], "nobody is told that it is disconnected");
+    assert_eq!(after.protocol.topology().channels[0].proxies.len(), 1);
+    assert_eq!(after.notified(), [], "nobody is told that it is disconnected");
 }
 
 /// At a channel that was full it could not be made anew: the proxy that had its name was counted, too.
@@ -309,21 +309,21 @@ fn a_client_that_asks_for_its_name_after_a_restart_has_its_place_where_there_is_
 }
 
 /// What callbacks are asked, by their objects' keys.
-fn asked(d: &mut Dialogue) -> Vec<(String, Question)> {
-    let factory = d.door.factory_reference();
-    let asked = d.effects().into_iter().filter_map(|effect| match effect {
-        Effect::Ask { question, to, operation: "reconnect", body, .. } => {
+fn called(d: &mut Dialogue) -> Vec<(String, ClientCall)> {
+    let factory = d.protocol.factory_reference();
+    let called = d.effects().into_iter().filter_map(|effect| match effect {
+        Effect::Ask { client_call, to, operation: "reconnect", body, .. } => {
             let encoding = giop::cdr::Encoding::new(giop::cdr::Endian::NATIVE);
             assert_eq!(Ior::read(&mut giop::cdr::Reader::new(&body, encoding)).unwrap(), factory);
-            Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), question))
+            Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), client_call))
         }
         _ => None,
     });
-    asked.collect()
+    called.collect()
 }
 
 fn registered(d: &Dialogue) -> Vec<u32> {
-    d.door.topology().registrations.iter().map(|callback| callback.id).collect()
+    d.protocol.topology().registrations.iter().map(|callback| callback.id).collect()
 }
 
 #[test]
@@ -332,20 +332,20 @@ fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
     for who in ["fine", "raises", "gone", "away", "mute", "unregistered"] {
         register(&mut d, &client(who)).unwrap();
     }
-    d.door.handle_time(Time::default() + Duration::from_secs(1));
-    assert_eq!(asked(&mut d), [], "there was no restart");
+    d.protocol.handle_time(Time::default() + Duration::from_secs(1));
+    assert_eq!(called(&mut d), [], "there was no restart");
     let factory = d.bootstrap("NotifyEventChannelFactory");
     d.call(&factory, "unregister_callback", |w| w.i32(5)).unwrap();
 
     let mut after = restarted(&d, 9);
     let mut now = Time::default() + Duration::from_secs(10);
-    after.door.handle_time(now);
-    let first = asked(&mut after);
+    after.protocol.handle_time(now);
+    let first = called(&mut after);
     assert_eq!(
         first.iter().map(|(who, _)| who.as_str()).collect::<Vec<_>>(),
         ["fine", "raises", "gone", "away", "mute"]
     );
-    for (who, question) in first {
+    for (who, client_call) in first {
         let answer = match who.as_str() {
             "fine" => ClientAnswer::Returned(None),
             "raises" => ClientAnswer::Raised,
@@ -353,21 +353,21 @@ fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
             "away" => ClientAnswer::Unreachable,
             _ => ClientAnswer::TimedOut,
         };
-        after.door.handle_answer(question, answer);
+        after.protocol.handle_answer(client_call, answer);
     }
     // One that raises an exception is not taken for dead.
     assert_eq!(registered(&after), [0, 1, 3, 4]);
     let mut pauses = Vec::new();
     let begun = now;
     while registered(&after).contains(&3) {
-        let due = after.door.poll_timeout().unwrap();
+        let due = after.protocol.poll_timeout().unwrap();
         pauses.push(due.since(now).as_secs());
         now = due;
-        after.door.handle_time(now);
-        for (who, question) in asked(&mut after) {
+        after.protocol.handle_time(now);
+        for (who, client_call) in called(&mut after) {
             let answer = if who == "away" { ClientAnswer::Unreachable } else { ClientAnswer::Returned(None) };
             assert!(who == "away" || who == "mute", "{who} was told");
-            after.door.handle_answer(question, answer);
+            after.protocol.handle_answer(client_call, answer);
         }
         assert!(pauses.len() < 1_000, "{pauses:?}");
     }
@@ -386,16 +386,16 @@ fn callbacks_are_told_a_few_at_a_time_and_are_not_more_than_so_many() {
     }
     d.quick(&factory, "register_callback", |w| client("one more").write(w)).raises("IMP_LIMIT");
     let mut after = restarted(&d, 9);
-    after.door.handle_time(Time::default());
-    let (mut told, mut waiting) = (BTreeSet::new(), asked(&mut after));
+    after.protocol.handle_time(Time::default());
+    let (mut notified, mut waiting) = (BTreeSet::new(), called(&mut after));
     assert_eq!(waiting.len(), 64);
-    while let Some((who, question)) = waiting.pop() {
-        assert!(told.insert(who));
-        after.door.handle_answer(question, ClientAnswer::Returned(None));
-        waiting.extend(asked(&mut after));
+    while let Some((who, client_call)) = waiting.pop() {
+        assert!(notified.insert(who));
+        after.protocol.handle_answer(client_call, ClientAnswer::Returned(None));
+        waiting.extend(called(&mut after));
         assert!(waiting.len() <= 64);
     }
-    assert_eq!(told.len(), 4_096);
+    assert_eq!(notified.len(), 4_096);
 }
 
 /// What programs that ended in the meantime had registered filled the registry for good.
@@ -407,24 +407,24 @@ fn a_callback_that_is_gone_or_cannot_be_reached_gives_way_where_there_is_no_room
     for number in 0..4_096 {
         register(&mut d, &number.to_string()).unwrap();
     }
-    let mut asked = BTreeSet::new();
+    let mut called = BTreeSet::new();
     // Some are asked each time, until all have been.
     for round in 1..=64 {
         register(&mut d, "one more").raises("IMP_LIMIT");
         for effect in d.effects() {
-            let Effect::Ask { question, to, operation: "_non_existent", .. } = effect else { continue };
-            asked.insert(to.iiop().unwrap().key.clone());
-            d.door.handle_answer(question, ClientAnswer::Returned(Some(false)));
+            let Effect::Ask { client_call, to, operation: "_non_existent", .. } = effect else { continue };
+            called.insert(to.iiop().unwrap().key.clone());
+            d.protocol.handle_answer(client_call, ClientAnswer::Returned(Some(false)));
         }
-        assert_eq!(asked.len(), 64 * round);
+        assert_eq!(called.len(), 64 * round);
     }
     for (answer, number) in
         [(ClientAnswer::Gone, 4_096), (ClientAnswer::Returned(Some(true)), 4_097), (ClientAnswer::Unreachable, 4_098)]
     {
         register(&mut d, &number.to_string()).raises("IMP_LIMIT");
         for (at, effect) in d.effects().into_iter().enumerate() {
-            let Effect::Ask { question, .. } = effect else { continue };
-            d.door.handle_answer(question, if at == 5 { answer } else { ClientAnswer::Raised });
+            let Effect::Ask { client_call, .. } = effect else { continue };
+            d.protocol.handle_answer(client_call, if at == 5 { answer } else { ClientAnswer::Raised });
         }
         let made = register(&mut d, &number.to_string()).unwrap().read(|r| r.i32().unwrap());
         assert_eq!((made, registered(&d).len()), (number, 4_096));
@@ -438,10 +438,10 @@ fn how_long_a_callback_could_not_be_reached_outlives_the_process() {
     register(&mut d, &client("away")).unwrap();
     let fails = |d: &mut Dialogue, hours: u64| {
         let end = Time::default() + Duration::from_secs(hours * 3_600);
-        while let Some(now) = d.door.poll_timeout().filter(|due| *due <= end) {
-            d.door.handle_time(now);
-            for (_, question) in asked(d) {
-                d.door.handle_answer(question, ClientAnswer::Unreachable);
+        while let Some(now) = d.protocol.poll_timeout().filter(|due| *due <= end) {
+            d.protocol.handle_time(now);
+            for (_, client_call) in called(d) {
+                d.protocol.handle_answer(client_call, ClientAnswer::Unreachable);
             }
         }
     };
@@ -455,9 +455,9 @@ fn how_long_a_callback_could_not_be_reached_outlives_the_process() {
     assert_eq!(registered(&twice), Vec::<u32>::new());
     // Of one that answers in between it begins anew.
     let mut other = restarted(&once, 10);
-    other.door.handle_time(Time::default());
-    for (_, question) in asked(&mut other) {
-        other.door.handle_answer(question, ClientAnswer::Returned(None));
+    other.protocol.handle_time(Time::default());
+    for (_, client_call) in called(&mut other) {
+        other.protocol.handle_answer(client_call, ClientAnswer::Returned(None));
     }
-    assert_eq!(other.door.topology().registrations[0].unreachable_s, 0);
+    assert_eq!(other.protocol.topology().registrations[0].unreachable_s, 0);
 }

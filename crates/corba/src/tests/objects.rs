@@ -194,7 +194,7 @@ fn factory(d: &mut Dialogue) {
     assert_eq!(d.ids(&factory, "get_all_channels"), [0, 2]);
     let (third, id) = new_channel(d);
     assert_eq!(id, 3, "ids are not used again");
-    assert_eq!(d.object(&third, "_get_MyFactory"), d.door.factory_reference());
+    assert_eq!(d.object(&third, "_get_MyFactory"), d.protocol.factory_reference());
 }
 
 fn channel(d: &mut Dialogue) {
@@ -337,10 +337,10 @@ fn useless_consumers(d: &mut Dialogue) {
         args: giop::cdr::Reader::new(&args, encoding),
         principal: somebody(),
     };
-    let refused = d.door.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
+    let refused = d.protocol.handle(&call, &mut giop::cdr::Writer::new(&mut Vec::new(), encoding)).unwrap_err();
     let crate::Exception::System(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.kind, giop::exception::Kind::ImpLimit);
-    assert!(!d.door.publish().unwrap().routing.channels().iter().any(|channel| channel.connected_consumers() > 0));
+    assert!(!d.protocol.publish().unwrap().routing.channels().iter().any(|channel| channel.connected_consumers() > 0));
 }
 
 fn subscriptions(d: &mut Dialogue) {
@@ -455,7 +455,7 @@ fn object_operations(d: &mut Dialogue) {
     objects.push(d.object(&suppliers, "obtain_push_consumer"));
     objects.push(d.object(&suppliers, "obtain_pull_consumer"));
     for object in &objects {
-        let servant = super::dialogue::servant_of(&d.door, &object.iiop().unwrap().key).unwrap();
+        let servant = super::dialogue::servant_of(&d.protocol, &object.iiop().unwrap().key).unwrap();
         let own: BTreeSet<&str> = servant.iter().map(|i| i.id).chain(["IDL:omg.org/CORBA/Object:1.0"]).collect();
         for (_, id) in conformance::interfaces() {
             let is_a = d.call(object, "_is_a", |w| w.string(id)).unwrap().read(|r| r.bool().unwrap());
@@ -474,9 +474,9 @@ fn object_operations(d: &mut Dialogue) {
         for unknown in ["", "get_QoS", "nonsense", "_get_", "destroy_all"] {
             d.call(object, unknown, |_| {}).raises("BAD_OPERATION");
         }
-        assert!(d.door.locate(&object.iiop().unwrap().key));
+        assert!(d.protocol.locate(&object.iiop().unwrap().key));
     }
-    assert!(!d.door.locate(b"nobody"));
+    assert!(!d.protocol.locate(b"nobody"));
     let nobody = d.bootstrap("nobody");
     d.call(&nobody, "_is_a", |w| w.string("IDL:x:1.0")).raises("OBJECT_NOT_EXIST");
 }
@@ -510,11 +510,11 @@ fn subscriptions_reach_the_routing() {
         write_types(&[("*", "*")], w);
     })
     .unwrap();
-    let published = d.door.publish().unwrap();
+    let published = d.protocol.publish().unwrap();
     let key = published.directory.proxy(&key_of(&proxy)).unwrap();
     assert_eq!(published.routing.channel(key.channel).unwrap().consumers().next().unwrap().key, key);
-    let types = d.door.hierarchy().subscribed_types(key.channel).unwrap();
+    let types = d.protocol.hierarchy().subscribed_types(key.channel).unwrap();
     assert!(types.iter().any(|kind| kind.matches(b"ALMA", b"Temperature")));
     assert!(!types.iter().any(|kind| kind.matches(b"ALMA", b"Pressure")));
-    assert!(d.door.publish().is_none(), "nothing has changed since");
+    assert!(d.protocol.publish().is_none(), "nothing has changed since");
 }

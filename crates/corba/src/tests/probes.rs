@@ -4,7 +4,7 @@ use super::dialogue::{Dialogue, Expect, STYLES, client, settings};
 use super::idle::proxy_key;
 use super::proxies::new_channel;
 use super::topology::with_store;
-use crate::{ClientAnswer, DoorSettings, Effect, Question};
+use crate::{ClientAnswer, ClientCall, Effect, ProtocolSettings};
 use accounts::{Accounts, Ceilings, Charge, Resource};
 use engine::{Activity, ProxyKey, Time};
 use giop::ior::Ior;
@@ -25,7 +25,7 @@ impl Scene {
         Self::of(settings(1))
     }
 
-    fn of(settings: DoorSettings) -> Self {
+    fn of(settings: ProtocolSettings) -> Self {
         let mut d = Dialogue::with(STYLES[5], settings);
         let channel = new_channel(&mut d);
         Self { d, channel, now: Time(0) }
@@ -60,7 +60,7 @@ impl Scene {
 
     /// Where lanes note the calls of the client that has just connected to this proxy.
     fn activity(&mut self, proxy: &Ior) -> Activity {
-        let routing = self.d.door.publish().unwrap().routing;
+        let routing = self.d.protocol.publish().unwrap().routing;
         let key = proxy_key(proxy);
         let of_supplier = routing.supplier(key).map(|route| route.activity.clone());
         of_supplier.or_else(|| routing.channel(key.channel)?.consumer(key.proxy)?.activity.clone()).unwrap()
@@ -78,8 +78,8 @@ impl Scene {
     fn unreached_for(&mut self, seconds: u64) -> usize {
         let mut dead = 0;
         for _ in 0..seconds.div_ceil(60) {
-            for (_, question) in self.after(60) {
-                self.answer(question, ClientAnswer::Unreachable);
+            for (_, client_call) in self.after(60) {
+                self.answer(client_call, ClientAnswer::Unreachable);
             }
             dead += self.reaped().len();
         }
@@ -87,25 +87,25 @@ impl Scene {
     }
 
     /// Lets time pass, and gives the clients that are asked then.
-    fn after(&mut self, seconds: u64) -> Vec<(String, Question)> {
+    fn after(&mut self, seconds: u64) -> Vec<(String, ClientCall)> {
         self.now = self.now + Duration::from_secs(seconds);
-        self.d.door.handle_time(self.now);
-        self.asked()
+        self.d.protocol.handle_time(self.now);
+        self.probed()
     }
 
-    fn asked(&mut self) -> Vec<(String, Question)> {
-        let asked = self.d.effects().into_iter().filter_map(|effect| match effect {
-            Effect::Ask { question, to, operation: "_non_existent", body, .. } => {
+    fn probed(&mut self) -> Vec<(String, ClientCall)> {
+        let probed = self.d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Ask { client_call, to, operation: "_non_existent", body, .. } => {
                 assert!(body.is_empty());
-                Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), question))
+                Some((String::from_utf8(to.iiop().unwrap().key.clone()).unwrap(), client_call))
             }
             _ => None,
         });
-        asked.collect()
+        probed.collect()
     }
 
-    fn answer(&mut self, question: Question, answer: ClientAnswer) {
-        self.d.door.handle_answer(question, answer);
+    fn answer(&mut self, client_call: ClientCall, answer: ClientAnswer) {
+        self.d.protocol.handle_answer(client_call, answer);
     }
 
     /// Clients that were found dead, and for how long each could not be reached.
@@ -123,12 +123,12 @@ impl Scene {
     }
 
     fn next(&self) -> Option<u64> {
-        self.d.door.poll_timeout().map(|due| due.since(Time(0)).as_secs())
+        self.d.protocol.poll_timeout().map(|due| due.since(Time(0)).as_secs())
     }
 }
 
-fn names(asked: &[(String, Question)]) -> Vec<&str> {
-    asked.iter().map(|(name, _)| name.as_str()).collect()
+fn names(probed: &[(String, ClientCall)]) -> Vec<&str> {
+    probed.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 /// After its program had been killed, a consumer with a persistent connection was kept for ever with its backlog, and nothing said so.
@@ -141,8 +141,8 @@ fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when
     let key = proxy_key(&proxy);
     let mut announced = Vec::new();
     for _ in 0..4 {
-        for (_, question) in scene.after(60) {
-            scene.answer(question, ClientAnswer::Unreachable);
+        for (_, client_call) in scene.after(60) {
+            scene.answer(client_call, ClientAnswer::Unreachable);
         }
         announced.extend(scene.d.effects().into_iter().filter_map(|effect| match effect {
             Effect::Unreachable { proxy, name, unreachable_for, left } => Some((proxy, name, unreachable_for, left)),
@@ -153,20 +153,20 @@ fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when
     let [(of, name, unreachable_for, left)] = announced.as_slice() else { panic!("{announced:?}") };
     assert_eq!((*of, *unreachable_for, *left), (key, seconds(60), Some(seconds(540))));
     assert!(name.contains("killed"), "{name}");
-    assert_eq!(scene.d.door.unreachable_clients(), 1);
-    assert_eq!(scene.d.door.unreachable_for(key), Some(seconds(180)));
+    assert_eq!(scene.d.protocol.unreachable_clients(), 1);
+    assert_eq!(scene.d.protocol.unreachable_for(key), Some(seconds(180)));
 
-    for (_, question) in scene.after(60) {
-        scene.answer(question, ClientAnswer::Returned(Some(false)));
+    for (_, client_call) in scene.after(60) {
+        scene.answer(client_call, ClientAnswer::Returned(Some(false)));
     }
     let reached = scene.d.effects().into_iter().filter(|effect| matches!(effect, Effect::Reached { .. })).count();
-    assert_eq!((reached, scene.d.door.unreachable_clients(), scene.d.door.unreachable_for(key)), (1, 0, None));
+    assert_eq!((reached, scene.d.protocol.unreachable_clients(), scene.d.protocol.unreachable_for(key)), (1, 0, None));
 
     // One that goes while it is announced is not counted any more.
     assert_eq!(scene.unreached_for(300), 0);
-    assert_eq!(scene.d.door.unreachable_clients(), 1);
+    assert_eq!(scene.d.protocol.unreachable_clients(), 1);
     assert_eq!(scene.unreached_for(600), 1);
-    assert_eq!(scene.d.door.unreachable_clients(), 0);
+    assert_eq!(scene.d.protocol.unreachable_clients(), 0);
 }
 
 /// With a store connections are persistent by default: then the client has days, and nothing said that it was using them up.
@@ -179,8 +179,8 @@ fn a_persistent_consumer_out_of_reach_is_announced_with_what_is_left_of_its_expi
     let proxy = scene.consumer("killed");
     let (mut announced, mut reaped) = (Vec::new(), Vec::new());
     for minute in 1..=12 {
-        for (_, question) in scene.after(60) {
-            scene.answer(question, ClientAnswer::Unreachable);
+        for (_, client_call) in scene.after(60) {
+            scene.answer(client_call, ClientAnswer::Unreachable);
         }
         for effect in scene.d.effects() {
             match effect {
@@ -189,8 +189,8 @@ fn a_persistent_consumer_out_of_reach_is_announced_with_what_is_left_of_its_expi
                 _ => {}
             }
         }
-        let is_kept = !announced.is_empty() && reaped.is_empty();
-        assert_eq!(scene.d.door.unreachable_clients(), usize::from(is_kept), "{minute}");
+        let never_given_up = !announced.is_empty() && reaped.is_empty();
+        assert_eq!(scene.d.protocol.unreachable_clients(), usize::from(never_given_up), "{minute}");
     }
     let seconds = Duration::from_secs;
     assert_eq!(announced, [(2, Some(seconds(540)))]);
@@ -206,7 +206,7 @@ fn a_client_that_calls_is_not_announced_to_be_out_of_reach() {
     let _connection = scene.on_a_connection();
     scene.supplier(&client("behind a wall"));
     assert_eq!(scene.unreached_for(600), 0);
-    assert_eq!(scene.d.door.unreachable_clients(), 0);
+    assert_eq!(scene.d.protocol.unreachable_clients(), 0);
 }
 
 #[test]
@@ -219,13 +219,13 @@ fn every_client_with_a_reference_is_asked_at_its_interval() {
     scene.supplier(&Ior::nil());
     assert_eq!(scene.next(), Some(60));
     assert_eq!(names(&scene.after(49)), Vec::<&str>::new());
-    let asked = scene.after(1);
-    assert_eq!(names(&asked), ["consumer"]);
+    let probed = scene.after(1);
+    assert_eq!(names(&probed), ["consumer"]);
     // One question at a time.
     assert_eq!(scene.next(), Some(70));
     assert_eq!(names(&scene.after(10)), ["supplier"]);
     assert_eq!(scene.next(), None);
-    scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
+    scene.answer(probed[0].1, ClientAnswer::Returned(Some(false)));
     assert_eq!(scene.next(), Some(120));
     assert!(scene.reaped().is_empty());
 }
@@ -245,9 +245,9 @@ fn an_interval_of_zero_asks_never_and_a_new_one_counts_at_once() {
     scene.d.set_qos(&admin, "ProbeInterval", 7 * SECOND);
     assert_eq!(scene.next(), Some(1_007));
     scene.d.set_qos(&admin, "ProbeInterval", 1);
-    let asked = scene.after(1);
-    assert_eq!(names(&asked), ["other"]);
-    scene.answer(asked[0].1, ClientAnswer::Raised);
+    let probed = scene.after(1);
+    assert_eq!(names(&probed), ["other"]);
+    scene.answer(probed[0].1, ClientAnswer::Raised);
     assert!(scene.after(0).is_empty(), "never more often than every 100 ms");
 }
 
@@ -256,14 +256,14 @@ fn whoever_says_that_it_does_not_exist_is_gone_at_once() {
     for dead in [ClientAnswer::Returned(Some(true)), ClientAnswer::Gone] {
         let mut scene = Scene::new();
         let (consumer, supplier) = (scene.consumer("consumer"), scene.supplier(&client("supplier")));
-        for (name, question) in scene.after(60) {
-            scene.answer(question, dead);
+        for (name, client_call) in scene.after(60) {
+            scene.answer(client_call, dead);
             let reaped = scene.reaped();
             assert_eq!(reaped.len(), 1);
             assert_eq!((reaped[0].1.as_str(), reaped[0].2), (format!("client.example:4711 {name}").as_str(), None));
         }
         assert!(!scene.is_there(&consumer) && !scene.is_there(&supplier));
-        assert!(scene.d.door.publish().unwrap().directory.peers.is_empty());
+        assert!(scene.d.protocol.publish().unwrap().directory.peers.is_empty());
         assert_eq!(scene.next(), None);
     }
 }
@@ -280,8 +280,8 @@ fn any_other_answer_is_life() {
         ClientAnswer::TimedOut,
     ];
     for answer in alive.iter().cycle().take(50) {
-        let asked = scene.after(60);
-        scene.answer(asked[0].1, *answer);
+        let probed = scene.after(60);
+        scene.answer(probed[0].1, *answer);
     }
     assert!(scene.reaped().is_empty() && scene.is_there(&proxy));
 }
@@ -292,9 +292,9 @@ fn a_client_that_cannot_be_reached_for_long_enough_is_given_up() {
     let proxy = scene.consumer("consumer");
     scene.d.set_qos(&proxy, "GiveUpAfter", 90 * SECOND);
     let miss = |scene: &mut Scene, seconds: u64, answer: ClientAnswer| {
-        let asked = scene.after(seconds);
-        assert_eq!(asked.len(), 1, "{:?}", scene.now);
-        scene.answer(asked[0].1, answer);
+        let probed = scene.after(seconds);
+        assert_eq!(probed.len(), 1, "{:?}", scene.now);
+        scene.answer(probed[0].1, answer);
         scene.is_there(&proxy)
     };
     assert!(miss(&mut scene, 60, ClientAnswer::Unreachable));
@@ -315,24 +315,24 @@ fn a_client_that_need_not_be_reachable_is_given_up_only_if_it_once_was() {
     let mut scene = Scene::new();
     let proxy = scene.supplier(&client("supplier"));
     for _ in 0..100 {
-        let asked = scene.after(60);
-        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+        let probed = scene.after(60);
+        scene.answer(probed[0].1, ClientAnswer::Unreachable);
     }
     assert!(scene.is_there(&proxy));
-    let asked = scene.after(60);
-    scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
+    let probed = scene.after(60);
+    scene.answer(probed[0].1, ClientAnswer::Returned(Some(false)));
     for _ in 0..2 {
         assert!(scene.is_there(&proxy));
-        let asked = scene.after(60);
-        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+        let probed = scene.after(60);
+        scene.answer(probed[0].1, ClientAnswer::Unreachable);
     }
     assert!(!scene.is_there(&proxy));
     // Zero is for ever.
     let (channel, patient) = (scene.channel.clone(), scene.consumer("patient"));
     scene.d.set_qos(&channel, "GiveUpAfter", 0);
     for _ in 0..100 {
-        let asked = scene.after(60);
-        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+        let probed = scene.after(60);
+        scene.answer(probed[0].1, ClientAnswer::Unreachable);
     }
     assert!(scene.is_there(&patient));
 }
@@ -372,7 +372,7 @@ fn a_pull_consumer_without_a_reference_is_found_dead_by_its_silence() {
     let activity = scene.activity(&proxy);
     let after = |scene: &mut Scene, seconds: u64| {
         scene.after(seconds);
-        assert!(scene.d.door.poll_timeout().is_none_or(|due| due > scene.now), "the next look lies ahead");
+        assert!(scene.d.protocol.poll_timeout().is_none_or(|due| due > scene.now), "the next look lies ahead");
         scene.is_there(&proxy)
     };
     // Its `GiveUpAfter` is a minute; its connection is open, whatever it does.
@@ -421,8 +421,8 @@ fn a_supplier_that_cannot_be_reached_any_more_lives_while_it_pushes() {
     let mut scene = Scene::new();
     let proxy = scene.supplier(&client("supplier"));
     let activity = scene.activity(&proxy);
-    let asked = scene.after(60);
-    scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
+    let probed = scene.after(60);
+    scene.answer(probed[0].1, ClientAnswer::Returned(Some(false)));
     scene.d.set_qos(&proxy, "GiveUpAfter", 90 * SECOND);
     for _ in 0..100 {
         activity.note(scene.now);
@@ -437,14 +437,14 @@ fn only_so_many_are_asked_at_once() {
     for number in 0..150 {
         scene.consumer(&format!("consumer {number}"));
     }
-    let mut asked = scene.after(60);
-    assert_eq!(asked.len(), 64);
+    let mut probed = scene.after(60);
+    assert_eq!(probed.len(), 64);
     assert_eq!(scene.next(), None, "the next answer is waited for");
     let mut total = 0;
-    while let Some((_, question)) = asked.pop() {
+    while let Some((_, client_call)) = probed.pop() {
         total += 1;
-        scene.answer(question, ClientAnswer::Returned(Some(false)));
-        asked.extend(scene.asked());
+        scene.answer(client_call, ClientAnswer::Returned(Some(false)));
+        probed.extend(scene.probed());
     }
     assert_eq!(total, 150);
     assert_eq!(scene.next(), Some(120));
@@ -454,13 +454,13 @@ fn only_so_many_are_asked_at_once() {
 fn whoever_leaves_while_being_asked_leaves_room_for_another() {
     let mut scene = Scene::new();
     let proxies: Vec<Ior> = (0..100).map(|number| scene.consumer(&format!("consumer {number}"))).collect();
-    let asked = scene.after(60);
+    let probed = scene.after(60);
     for proxy in &proxies[..64] {
         scene.d.get(proxy, "disconnect_structured_push_supplier");
     }
     assert_eq!(scene.after(0).len(), 36);
-    for (_, question) in asked {
-        scene.answer(question, ClientAnswer::Gone);
+    for (_, client_call) in probed {
+        scene.answer(client_call, ClientAnswer::Gone);
     }
     assert!(scene.reaped().is_empty());
     let channel = scene.channel.clone();
@@ -500,8 +500,8 @@ struct Modelled {
     /// It gave no reference, and cannot be asked.
     is_nameless: bool,
     /// Its `GiveUpAfter` is 0.
-    is_kept: bool,
-    asked: Option<Time>,
+    never_given_up: bool,
+    probed: Option<Time>,
     /// Where its calls are noted.
     activity: Option<Activity>,
     /// The connection on which it connected, while it is open.
@@ -544,7 +544,7 @@ struct Model {
     random: fastrand::Rng,
     clients: BTreeMap<String, Modelled>,
     /// What is under way: when it ends, and how.
-    answers: Vec<(Time, Question, ClientAnswer)>,
+    answers: Vec<(Time, ClientCall, ClientAnswer)>,
     joined: u32,
 }
 
@@ -579,8 +579,8 @@ impl Model {
             interval,
             role,
             is_nameless,
-            is_kept: seconds == 0,
-            asked: None,
+            never_given_up: seconds == 0,
+            probed: None,
             activity,
             connection: Some(connection),
             may_be_gone: false,
@@ -606,7 +606,7 @@ impl Model {
             w.u32(0);
         };
         let _ = self.scene.d.call(&supplier, "offer_change", offer);
-        self.scene.d.door.publish();
+        self.scene.d.protocol.publish();
         self.drain(now);
     }
 
@@ -620,15 +620,15 @@ impl Model {
                     "{name} lives, and was removed"
                 );
             }
-            if let Effect::LetGo { proxy, .. } = &effect {
+            if let Effect::IdleDisconnected { proxy, .. } = &effect {
                 let gone = self.clients.iter().find(|(_, client)| proxy_key(&client.proxy) == *proxy);
                 assert!(gone.is_some_and(|(_, client)| client.may_be_gone), "{proxy} lives, and was removed");
             }
-            let Effect::Ask { question, to, operation, .. } = effect else { continue };
+            let Effect::Ask { client_call, to, operation, .. } = effect else { continue };
             let name = String::from_utf8(to.iiop().unwrap().key.clone()).unwrap();
             let Some(client) = self.clients.get_mut(&name) else { continue };
             if operation == "_non_existent"
-                && let Some(before) = client.asked.replace(now)
+                && let Some(before) = client.probed.replace(now)
             {
                 assert!(now.since(before) >= client.interval, "{name} is asked after {:?}", now.since(before));
             }
@@ -639,18 +639,18 @@ impl Model {
                 Peer::Moved => (1, ClientAnswer::Raised),
                 Peer::Alive => (1, ClientAnswer::Returned(Some(false))),
             };
-            self.answers.push((now + Duration::from_millis(after), question, answer));
+            self.answers.push((now + Duration::from_millis(after), client_call, answer));
         }
     }
 
     /// Lets the door do what is due, and checks that it finishes: that what it waits for next lies ahead.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         let now = self.scene.now;
         let mut steps = 0;
         loop {
-            self.scene.d.door.handle_time(now);
+            self.scene.d.protocol.handle_time(now);
             self.drain(now);
-            if self.scene.d.door.poll_timeout().is_none_or(|due| due > now) {
+            if self.scene.d.protocol.poll_timeout().is_none_or(|due| due > now) {
                 return;
             }
             steps += 1;
@@ -660,18 +660,18 @@ impl Model {
 
     /// Goes to the next time at which anything happens.
     fn step(&mut self) {
-        self.settle();
+        self.run_until_idle();
         let answered = self.answers.iter().map(|(at, ..)| *at).min();
         let chance = self.scene.now + Duration::from_millis(self.random.u64(1..500));
-        let next = answered.into_iter().chain(self.scene.d.door.poll_timeout()).chain([chance]).min();
+        let next = answered.into_iter().chain(self.scene.d.protocol.poll_timeout()).chain([chance]).min();
         self.scene.now = self.scene.now.max(next.unwrap_or(chance));
         let now = self.scene.now;
         self.clients.values_mut().for_each(|client| client.call(now));
-        self.scene.d.door.handle_time(now);
+        self.scene.d.protocol.handle_time(now);
         self.drain(now);
         let due: Vec<_> = self.answers.extract_if(.., |(at, ..)| *at <= now).collect();
-        for (_, question, answer) in due {
-            self.scene.answer(question, answer);
+        for (_, client_call, answer) in due {
+            self.scene.answer(client_call, answer);
             self.drain(now);
         }
     }
@@ -719,10 +719,10 @@ fn administration_comes_to_rest_whatever_its_clients_do() {
             while model.scene.now < end {
                 model.step();
             }
-            let door = &mut model.scene.d;
+            let protocol = &mut model.scene.d;
             for (name, client) in &model.clients {
-                let is_there = door.call(&client.proxy, "_non_existent", |_| {}).is_ok();
-                let has_to_go = !client.is_kept && (all || client.role != Role::Supplier);
+                let is_there = protocol.call(&client.proxy, "_non_existent", |_| {}).is_ok();
+                let has_to_go = !client.never_given_up && (all || client.role != Role::Supplier);
                 assert!(!has_to_go || !is_there, "{name} is dead and still there");
             }
         }
@@ -735,25 +735,25 @@ fn a_supplier_that_was_never_reached_is_asked_at_its_interval() {
     let mut scene = Scene::new();
     let proxy = scene.supplier(&client("supplier"));
     for probes in 1..=100 {
-        let asked = scene.after(60);
-        assert_eq!(asked.len(), 1);
-        scene.answer(asked[0].1, ClientAnswer::Unreachable);
+        let probed = scene.after(60);
+        assert_eq!(probed.len(), 1);
+        scene.answer(probed[0].1, ClientAnswer::Unreachable);
         assert_eq!(scene.next(), Some(60 * (probes + 1)));
     }
     // A notice to it is not answered either: a subscription changes.
     scene.consumer("consumer");
     let subscribed = scene.consumer("subscribed");
-    scene.d.door.publish();
+    scene.d.protocol.publish();
     let subscribe = |w: &mut giop::cdr::Writer<'_>| {
         super::dialogue::write_types(&[("*", "now")], w);
         super::dialogue::write_types(&[("*", "*")], w);
     };
     scene.d.call(&subscribed, "subscription_change", subscribe).unwrap();
-    scene.d.door.publish();
+    scene.d.protocol.publish();
     for _ in 0..10 {
         let now = scene.now + Duration::from_secs(60);
         scene.after(60);
-        assert!(scene.d.door.poll_timeout().is_none_or(|due| due > now), "its next probe lies ahead");
+        assert!(scene.d.protocol.poll_timeout().is_none_or(|due| due > now), "its next probe lies ahead");
     }
     assert!(scene.is_there(&proxy));
 }

@@ -153,7 +153,7 @@ pub(super) fn connections(d: &mut Dialogue) {
                 d.call(&proxy, call, |w| write_event_call(call, w)).raises("TRANSIENT");
             }
             if sort.is_called() {
-                let published = d.door.publish().unwrap();
+                let published = d.protocol.publish().unwrap();
                 assert_eq!(published.directory.peers.len(), 1);
                 let (_, address) = published.directory.peers.iter().next().unwrap();
                 assert_eq!((&address.ior, address.operation), (&client("client"), sort.operation()));
@@ -165,9 +165,9 @@ pub(super) fn connections(d: &mut Dialogue) {
                 d.call(&proxy, gone, |w| write_event_call(gone, w)).raises("OBJECT_NOT_EXIST");
             }
             d.call(&proxy, &sort.disconnect(sort.proxy()), |_| {}).raises("OBJECT_NOT_EXIST");
-            assert_eq!(d.told(), [], "a client that disconnects knows it");
+            assert_eq!(d.notified(), [], "a client that disconnects knows it");
             // A client that was never published and is gone again is nothing new.
-            let published = d.door.publish();
+            let published = d.protocol.publish();
             assert!(published.map_or(!sort.is_called(), |published| published.directory.peers.is_empty()), "{sort:?}");
         }
     }
@@ -200,7 +200,7 @@ pub(super) fn wrong_references(d: &mut Dialogue) {
     let channel = new_channel(d);
     let own = [channel.clone(), d.bootstrap("NotificationService"), d.object(&channel, "for_consumers")].map(|own| {
         // As they are given out: with the host and port of this service.
-        let mut reference = d.door.factory_reference();
+        let mut reference = d.protocol.factory_reference();
         if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {
             profile.key.clone_from(&own.iiop().unwrap().key);
         }
@@ -359,8 +359,8 @@ fn destroying_tells_every_kind_of_client_by_its_own_operation() {
         }
     }
     d.get(&channel, "destroy");
-    let told: Vec<(String, String)> =
-        d.told().into_iter().map(|(name, operation)| (name, operation.to_owned())).collect();
-    assert_eq!(told, expected);
-    assert!(d.door.publish().unwrap().directory.peers.is_empty());
+    let notified: Vec<(String, String)> =
+        d.notified().into_iter().map(|(name, operation)| (name, operation.to_owned())).collect();
+    assert_eq!(notified, expected);
+    assert!(d.protocol.publish().unwrap().directory.peers.is_empty());
 }

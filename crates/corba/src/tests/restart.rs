@@ -1,7 +1,7 @@
 //! What a reference is worth after a restart.
 
 use super::dialogue::{Dialogue, Expect, STYLES, key_of, settings};
-use crate::Door;
+use crate::Protocol;
 use crate::naming::WELL_KNOWN;
 use giop::ior::Ior;
 
@@ -14,7 +14,7 @@ fn lasting(d: &mut Dialogue) -> Vec<Ior> {
     let naming = d.bootstrap("NameService");
     let factory = d.bootstrap("NotificationService");
     let channel = d.look_up(&factory, "get_event_channel", 0).unwrap();
-    let mut references = vec![d.door.factory_reference(), channel.clone()];
+    let mut references = vec![d.protocol.factory_reference(), channel.clone()];
     references.push(d.object(&channel, "for_consumers"));
     references.push(d.object(&channel, "for_suppliers"));
     for (id, kind, _) in WELL_KNOWN {
@@ -63,7 +63,7 @@ fn the_same_object_has_the_same_reference_after_a_restart() {
     for reference in &references {
         assert!(!after.get(reference, "_non_existent").read(|r| r.bool().unwrap()));
     }
-    assert_eq!(references[0].to_string(), Door::new(settings(3)).factory_reference().to_string());
+    assert_eq!(references[0].to_string(), Protocol::new(settings(3)).factory_reference().to_string());
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_reference_to_what_is_gone_never_reaches_what_took_its_number() {
         assert_ne!(key_of(stale), key_of(fresh));
         assert!(!before.get(stale, "_non_existent").read(|r| r.bool().unwrap()));
         after.call(stale, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-        assert!(!after.door.locate(&stale.iiop().unwrap().key));
+        assert!(!after.protocol.locate(&stale.iiop().unwrap().key));
     }
 }
 
@@ -89,10 +89,10 @@ fn two_doors_built_the_same_give_the_same_references_throughout() {
 fn the_event_path_knows_stale_keys_too() {
     let (mut before, mut after) = (dialogue(1), dialogue(2));
     let (stale, fresh) = (passing(&mut before), passing(&mut after));
-    let published = after.door.publish().unwrap();
+    let published = after.protocol.publish().unwrap();
     for (stale, fresh) in stale.iter().zip(&fresh).filter(|(stale, _)| stale.type_id.contains("ProxyPush")) {
         assert!(published.directory.proxy(&key_of(fresh)).is_some());
         assert_eq!(published.directory.proxy(&key_of(stale)), None);
     }
-    assert_eq!(published.directory.proxy(&key_of(&before.door.factory_reference())), None);
+    assert_eq!(published.directory.proxy(&key_of(&before.protocol.factory_reference())), None);
 }

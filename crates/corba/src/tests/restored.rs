@@ -4,7 +4,7 @@ use super::dialogue::{Dialogue, STYLES, Thrown, client, somebody_else};
 use super::proxies::new_channel;
 use super::topology::with_store;
 use crate::keys::ObjectKey;
-use crate::{Declared, Door, DoorSettings};
+use crate::{Declared, Protocol, ProtocolSettings};
 use accounts::{Accounts, Ceilings, Resource};
 use client::notify::ThreadPool;
 use engine::{ChannelId, ChannelLimits, HierarchyLimits, LaneChange, SettingsPatch};
@@ -24,10 +24,10 @@ fn proxy_of(d: &mut Dialogue, channel: &Ior, admin: &str, obtain: &str) -> Ior {
 }
 
 /// A service that begins anew with what another one has, and with what is configured.
-fn restarted(d: &mut Dialogue, settings: DoorSettings, configure: impl FnOnce(&mut Door)) -> Dialogue {
+fn restarted(d: &mut Dialogue, settings: ProtocolSettings, configure: impl FnOnce(&mut Protocol)) -> Dialogue {
     d.effects();
     let mut after = Dialogue::with(STYLES[5], settings);
-    assert_eq!(after.door.restore_image(&d.door.image(), &somebody_else(), configure), Ok(true));
+    assert_eq!(after.protocol.restore_image(&d.protocol.image(), &somebody_else(), configure), Ok(true));
     after
 }
 
@@ -57,7 +57,7 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
     })
     .unwrap();
     // As such a store has it: numbers, and nothing of former ones.
-    let mut topology = d.door.topology();
+    let mut topology = d.protocol.topology();
     for channel in &mut topology.channels {
         (channel.nonce, channel.objects_nonce) = if channel.id == 0 { (0, 0xaa) } else { (0xbb, 0xbb) };
     }
@@ -66,8 +66,9 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
     let text = |image: &topology::Image| {
         image.values().map(|value| String::from_utf8(value.clone()).unwrap()).collect::<String>()
     };
-    for kept in [r#""nonce":0,"objects_nonce":170,"#, r#""nonce":187,"objects_nonce":187,"#, r#""naming_nonce":204"#] {
-        assert!(text(&image).contains(kept), "{kept}");
+    for stored in [r#""nonce":0,"objects_nonce":170,"#, r#""nonce":187,"objects_nonce":187,"#, r#""naming_nonce":204"#]
+    {
+        assert!(text(&image).contains(stored), "{stored}");
     }
     assert!(!text(&image).contains("former"));
     let former = [
@@ -85,12 +86,12 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
     let (mut image, mut later) = (image, Vec::<Vec<u8>>::new());
     for start in 2..5 {
         let mut after = Dialogue::with(STYLES[5], with_store(start));
-        assert_eq!(after.door.restore_image(&image, &somebody_else(), |_| {}), Ok(true));
+        assert_eq!(after.protocol.restore_image(&image, &somebody_else(), |_| {}), Ok(true));
         for key in former {
-            assert!(after.door.locate(key.as_bytes()), "{key} after start {start}");
+            assert!(after.protocol.locate(key.as_bytes()), "{key} after start {start}");
         }
-        assert!(later.iter().all(|key| after.door.locate(key)), "start {start}");
-        let published = after.door.publish().unwrap();
+        assert!(later.iter().all(|key| after.protocol.locate(key)), "start {start}");
+        let published = after.protocol.publish().unwrap();
         let of_lanes = |key: &[u8]| published.directory.proxy(&ObjectKey::parse(key).unwrap());
         assert!(of_lanes(former[0].as_bytes()).is_some() && of_lanes(former[6].as_bytes()).is_some());
         // The next of each kind does not follow from those.
@@ -105,8 +106,10 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
             let nonce = if channel.0 == 0 { 0xaa } else { 0xbb };
             ObjectKey::Proxy { channel, nonce, proxy }
         });
-        assert!(guessed.clone().all(|key| !after.door.locate(&key.to_bytes()) && of_lanes(&key.to_bytes()).is_none()));
-        image = after.door.image();
+        assert!(
+            guessed.clone().all(|key| !after.protocol.locate(&key.to_bytes()) && of_lanes(&key.to_bytes()).is_none())
+        );
+        image = after.protocol.image();
         assert!(text(&image).contains("former"));
     }
     assert_eq!(later.len(), 6);
@@ -117,11 +120,11 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
 fn what_is_told_of_a_channel_has_no_number_from_which_keys_follow() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
     new_channel(&mut d);
-    for channel in d.door.topology().channels {
-        let told = d.door.channel_json(ChannelId(channel.id), None).unwrap();
+    for channel in d.protocol.topology().channels {
+        let reported = d.protocol.channel_json(ChannelId(channel.id), None).unwrap();
         let secrets = [channel.nonce, channel.objects_nonce].map(|nonce| format!("{nonce:032x}"));
-        assert!(secrets.iter().all(|secret| !told.contains(secret)), "{told}");
-        assert!(told.contains(r#""objects_nonce":0,"#), "{told}");
+        assert!(secrets.iter().all(|secret| !reported.contains(secret)), "{reported}");
+        assert!(reported.contains(r#""objects_nonce":0,"#), "{reported}");
     }
 }
 
@@ -135,7 +138,7 @@ fn a_declared_channel_is_there_again_whatever_clients_did_to_it() {
     };
     for harm in 0..4 {
         let mut d = Dialogue::with(STYLES[5], with_store(1));
-        let declared = d.door.declare_channel("Plant", &[]).unwrap();
+        let declared = d.protocol.declare_channel("Plant", &[]).unwrap();
         let (plant, naming) = (resolve(&mut d, "Plant").unwrap(), d.bootstrap("NameService"));
         match harm {
             0 => _ = d.quick(&plant, "destroy", |_| {}).unwrap(),
@@ -152,15 +155,16 @@ fn a_declared_channel_is_there_again_whatever_clients_did_to_it() {
                 d.quick(&naming, "bind_new_context", one).unwrap();
             }
         }
-        let mut after = restarted(&mut d, with_store(2), |door| {
+        let mut after = restarted(&mut d, with_store(2), |protocol| {
             // It has its name, whatever became of those in the naming service.
-            assert_eq!(door.declare_channel("Plant", &[]) == Ok(declared), harm != 0);
+            assert_eq!(protocol.declare_channel("Plant", &[]) == Ok(declared), harm != 0);
         });
         let plant = resolve(&mut after, "Plant").unwrap();
         after.call(&plant, "get_qos", |_| {}).unwrap();
-        let channels = |d: &Dialogue| d.door.topology().channels.len();
+        let channels = |d: &Dialogue| d.protocol.topology().channels.len();
         let before = channels(&after);
-        let again = restarted(&mut after, with_store(3), |door| _ = door.declare_channel("Plant", &[]).unwrap());
+        let again =
+            restarted(&mut after, with_store(3), |protocol| _ = protocol.declare_channel("Plant", &[]).unwrap());
         assert_eq!(channels(&again), before, "it is found by then");
     }
 }
@@ -171,7 +175,7 @@ fn what_every_service_has_is_there_again_after_a_restart() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
     let naming = d.bootstrap("NameService");
     let elsewhere = client("the factory of another service");
-    for (name, is_kept) in
+    for (name, is_stored) in
         [("NotifyEventChannelFactory", false), ("EventChannelFactory", false), ("NotificationService", true)]
     {
         let bound = |w: &mut Writer<'_>| {
@@ -180,7 +184,7 @@ fn what_every_service_has_is_there_again_after_a_restart() {
             w.string("");
         };
         d.quick(&naming, "unbind", bound).unwrap();
-        if is_kept {
+        if is_stored {
             d.quick(&naming, "bind", |w| {
                 bound(w);
                 elsewhere.write(w);
@@ -190,7 +194,7 @@ fn what_every_service_has_is_there_again_after_a_restart() {
     }
     let events = resolve(&mut d, "EventService").unwrap();
     d.quick(&events, "destroy", |_| {}).unwrap();
-    let mut after = restarted(&mut d, with_store(2), Door::bind_own_names);
+    let mut after = restarted(&mut d, with_store(2), Protocol::bind_own_names);
     for name in ["EventService", "NotifyEventChannelFactory", "EventChannelFactory", "ChannelFactory.ChannelFactory"] {
         let found = resolve(&mut after, name).unwrap();
         assert!(!after.get(&found, "_non_existent").read(|r| r.bool().unwrap()), "{name}");
@@ -221,7 +225,7 @@ fn what_has_a_filter_that_is_gone_is_restored_without_it() {
         let _ = d.quick(&proxy, place, |w| mapping.write(w));
     }
     d.quick(&proxy, "connect_structured_push_consumer", |w| client("consumer").write(w)).unwrap();
-    let mut topology = d.door.topology();
+    let mut topology = d.protocol.topology();
     let selection = |topology: &Topology| topology.channels.last().unwrap().proxies[0].selection.clone();
     assert_eq!(selection(&topology).attached.len(), 1);
     assert!(selection(&topology).priority_filter.is_some());
@@ -229,8 +233,8 @@ fn what_has_a_filter_that_is_gone_is_restored_without_it() {
     let gone = topology.channels[1].id;
     topology.channels.retain(|channel| channel.id != gone);
     let mut after = Dialogue::with(STYLES[5], with_store(2));
-    after.door.restore(&topology).unwrap();
-    let after = after.door.topology();
+    after.protocol.restore(&topology).unwrap();
+    let after = after.protocol.topology();
     let left = selection(&after);
     assert_eq!((left.attached.len(), left.priority_filter, left.lifetime_filter), (0, None, None));
     assert!(after.channels.last().unwrap().proxies[0].client.is_some());
@@ -249,9 +253,9 @@ fn threads_that_were_granted_stay_when_there_may_be_fewer() {
     })
     .unwrap();
     let few = HierarchyLimits { lane_threads_max: 2, ..HierarchyLimits::default() };
-    let after = restarted(&mut d, DoorSettings { hierarchy: few, ..with_store(2) }, |_| {});
-    assert_eq!(after.door.topology(), d.door.topology());
-    assert_eq!((after.door.hierarchy().lane_threads_left(), after.door.hierarchy().lane_threads_max()), (0, 2));
+    let after = restarted(&mut d, ProtocolSettings { hierarchy: few, ..with_store(2) }, |_| {});
+    assert_eq!(after.protocol.topology(), d.protocol.topology());
+    assert_eq!((after.protocol.hierarchy().lane_threads_left(), after.protocol.hierarchy().lane_threads_max()), (0, 2));
 }
 
 /// A channel that was granted constraints of 1 MiB before a restart could be given more of them although the service grants 64 KiB by now,
@@ -278,8 +282,8 @@ fn constraints_that_were_granted_stay_and_those_that_come_are_no_longer_than_the
     };
     add(&mut d, 100_000).unwrap();
     let short = HierarchyLimits { constraint_bytes_max: 65_536, ..HierarchyLimits::default() };
-    let mut after = restarted(&mut d, DoorSettings { hierarchy: short, ..with_store(2) }, |_| {});
-    let length = |d: &Dialogue| d.door.topology().channels[1].filters[0].constraints[0].expression.len();
+    let mut after = restarted(&mut d, ProtocolSettings { hierarchy: short, ..with_store(2) }, |_| {});
+    let length = |d: &Dialogue| d.protocol.topology().channels[1].filters[0].constraints[0].expression.len();
     assert_eq!((length(&d), length(&after)), (100_000, 100_000));
     assert!(add(&mut after, 65_537).is_err());
     add(&mut after, 65_536).unwrap();
@@ -291,30 +295,30 @@ fn constraints_that_were_granted_stay_and_those_that_come_are_no_longer_than_the
 fn a_declared_channel_gets_other_threads_at_a_start_though_it_has_persistent_clients() {
     let lanes = |threads| vec![("ThreadPoolLanes".to_owned(), Declared::Lanes(vec![(10, threads)]))];
     let mut d = Dialogue::with(STYLES[5], with_store(1));
-    let made = d.door.declare_channel("Plant", &lanes(1)).unwrap();
+    let made = d.protocol.declare_channel("Plant", &lanes(1)).unwrap();
     let plant = resolve(&mut d, "Plant").unwrap();
     for who in ["one", "other"] {
         let proxy = proxy_of(&mut d, &plant, "_get_default_consumer_admin", "obtain_notification_push_supplier");
         d.quick(&proxy, "connect_structured_push_consumer", |w| client(who).write(w)).unwrap();
     }
-    assert!(d.door.declare_channel("Plant", &lanes(2)).is_err(), "not while it is connected");
+    assert!(d.protocol.declare_channel("Plant", &lanes(2)).is_err(), "not while it is connected");
     let properties = [lanes(2), vec![("MaxConsumers".to_owned(), Declared::Number(1))]].concat();
     let few = HierarchyLimits { lane_threads_max: 2, ..HierarchyLimits::default() };
-    let mut after = restarted(&mut d, DoorSettings { hierarchy: few, ..with_store(2) }, |door| {
-        assert_eq!(door.declare_channel("Plant", &properties), Ok(made));
+    let mut after = restarted(&mut d, ProtocolSettings { hierarchy: few, ..with_store(2) }, |protocol| {
+        assert_eq!(protocol.declare_channel("Plant", &properties), Ok(made));
     });
-    let topology = after.door.topology();
+    let topology = after.protocol.topology();
     let channel = topology.channels.iter().find(|channel| channel.id == made.0).unwrap();
     assert_eq!(channel.settings.pool.as_ref().unwrap().lanes[0].threads, 2);
     assert_eq!(channel.limits.max_consumers, Some(1));
     assert!(channel.proxies.iter().all(|proxy| proxy.client.is_some()), "both stay, beyond the limit");
     // The one lane that there was before is not started.
-    after.door.publish().unwrap();
-    let mut told = Vec::new();
-    while let Some(change) = after.door.poll_lane() {
-        told.push(matches!(change, LaneChange::Started(info) if info.priority == 10));
+    after.protocol.publish().unwrap();
+    let mut reported = Vec::new();
+    while let Some(change) = after.protocol.poll_lane() {
+        reported.push(matches!(change, LaneChange::Started(info) if info.priority == 10));
     }
-    assert_eq!(told, [true, true]);
+    assert_eq!(reported, [true, true]);
 }
 
 /// What did not fit into a share was not charged at all, and granted once more.
@@ -327,7 +331,7 @@ fn what_is_restored_is_charged_beyond_the_share_of_whom_it_is_charged_to() {
     let ceilings = Ceilings::new(50).with(Resource::Channels, 3, 1);
     let account = Accounts::new(ceilings).account_of(IpAddr::from([0, 0, 0, 0]));
     let mut after = Dialogue::with(STYLES[5], with_store(2));
-    assert_eq!(after.door.restore_image(&d.door.image(), &account, |_| {}), Ok(true));
+    assert_eq!(after.protocol.restore_image(&d.protocol.image(), &account, |_| {}), Ok(true));
     assert_eq!(account.used(Resource::Channels), 5);
 }
 
@@ -339,7 +343,7 @@ fn what_a_channel_does_not_say_itself_is_what_is_configured_now() {
         let times = Some(Duration::from_secs(seconds));
         let delivery = SettingsPatch { give_up_after: times, probe_interval: times, ..settings.delivery };
         let (memory_budget_bytes, overflow_budget_bytes) = (megabytes << 20, megabytes << 24);
-        DoorSettings {
+        ProtocolSettings {
             delivery,
             limits: ChannelLimits { memory_budget_bytes, overflow_budget_bytes, ..settings.limits },
             ..settings
@@ -351,7 +355,7 @@ fn what_a_channel_does_not_say_itself_is_what_is_configured_now() {
     d.set_qos(&default, "MemoryBudget", 5 << 20);
     new_channel(&mut d);
     let after = restarted(&mut d, with(20, 2), |_| {});
-    let channels: Vec<_> = after.door.hierarchy().channels().collect();
+    let channels: Vec<_> = after.protocol.hierarchy().channels().collect();
     let seconds = |at: usize| {
         let patch = channels[at].patch();
         [patch.give_up_after, patch.probe_interval].map(|time| time.unwrap().as_secs())

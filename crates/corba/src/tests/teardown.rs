@@ -54,12 +54,12 @@ impl Scene {
         Self { d, channel, consumers, suppliers, proxies }
     }
 
-    fn told(&mut self) -> Vec<(String, &'static str)> {
-        self.d.told()
+    fn notified(&mut self) -> Vec<(String, &'static str)> {
+        self.d.notified()
     }
 
     fn proxy_key(&mut self, index: usize) -> ProxyKey {
-        let published = self.d.door.publish().expect("something changed");
+        let published = self.d.protocol.publish().expect("something changed");
         published.directory.proxy(&key_of(&self.proxies[index])).unwrap()
     }
 }
@@ -73,11 +73,11 @@ fn destroying_a_channel_tells_all_its_clients() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
     scene.d.get(&channel, "destroy");
-    assert_eq!(scene.told(), expected(&CLIENTS));
+    assert_eq!(scene.notified(), expected(&CLIENTS));
     for proxy in &scene.proxies {
         scene.d.call(proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
     }
-    assert!(scene.d.door.publish().unwrap().directory.peers.is_empty());
+    assert!(scene.d.protocol.publish().unwrap().directory.peers.is_empty());
 }
 
 /// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were notified later.
@@ -86,37 +86,37 @@ fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_a
     for (all_answer, admin) in [(true, false), (false, false), (true, true)] {
         let mut scene = Scene::new();
         let gone = if admin { scene.suppliers.clone() } else { scene.channel.clone() };
-        scene.d.door.handle_time(Time(7));
+        scene.d.protocol.handle_time(Time(7));
         scene.d.get(&gone, "destroy");
-        let farewell = scene.d.door.take_farewell().unwrap();
+        let delayed_reply = scene.d.protocol.take_delayed_reply().unwrap();
         let effects = scene.d.effects();
         let calls = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Call { farewell, .. } => farewell,
+            Effect::Call { delayed_reply, .. } => delayed_reply,
             _ => None,
         });
         let calls: Vec<_> = calls.collect();
-        assert_eq!(calls, vec![farewell; if admin { 3 } else { CLIENTS.len() }]);
-        for told in calls.iter().skip(usize::from(!all_answer)) {
-            assert_eq!(scene.d.door.poll_farewell(), None);
-            scene.d.door.handle_told(*told);
+        assert_eq!(calls, vec![delayed_reply; if admin { 3 } else { CLIENTS.len() }]);
+        for notified in calls.iter().skip(usize::from(!all_answer)) {
+            assert_eq!(scene.d.protocol.poll_delayed_reply(), None);
+            scene.d.protocol.handle_notified(*notified);
         }
         let second = Time(7) + Duration::from_secs(1);
         if !all_answer {
-            assert_eq!(scene.d.door.poll_farewell(), None);
-            assert!(scene.d.door.poll_timeout().unwrap() <= second);
-            scene.d.door.handle_time(second);
+            assert_eq!(scene.d.protocol.poll_delayed_reply(), None);
+            assert!(scene.d.protocol.poll_timeout().unwrap() <= second);
+            scene.d.protocol.handle_time(second);
         }
-        assert_eq!(scene.d.door.poll_farewell(), Some((farewell, all_answer)));
+        assert_eq!(scene.d.protocol.poll_delayed_reply(), Some((delayed_reply, all_answer)));
     }
     // Nothing to wait for: there is no client, or the client itself disconnects, or a lane gave it up before.
     let mut scene = Scene::new();
     let key = scene.proxy_key(1);
-    scene.d.door.handle_disconnected(key, DisconnectReason::OutboxFull);
+    scene.d.protocol.handle_disconnected(key, DisconnectReason::OutboxFull);
     scene.d.get(&scene.proxies[0].clone(), "disconnect_push_supplier");
-    assert_eq!(scene.d.door.take_farewell(), None);
+    assert_eq!(scene.d.protocol.take_delayed_reply(), None);
     let empty = scene.d.made(&scene.channel.clone(), "new_for_consumers", 0).0;
     scene.d.get(&empty, "destroy");
-    assert_eq!(scene.d.door.take_farewell(), None);
+    assert_eq!(scene.d.protocol.take_delayed_reply(), None);
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn destroying_an_admin_tells_its_clients_only() {
     let mut scene = Scene::new();
     let (consumers, suppliers) = (scene.consumers.clone(), scene.suppliers.clone());
     scene.d.get(&consumers, "destroy");
-    assert_eq!(scene.told(), expected(&CLIENTS[..3]));
+    assert_eq!(scene.notified(), expected(&CLIENTS[..3]));
     scene.d.get(&suppliers, "destroy");
-    assert_eq!(scene.told(), expected(&CLIENTS[3..]));
+    assert_eq!(scene.notified(), expected(&CLIENTS[3..]));
 }
 
 /// The client that disconnected a proxy was answered, and the object that had been connected to it never heard of it: a supervisor that
@@ -148,16 +148,16 @@ fn the_counterpart_of_a_proxy_that_is_disconnected_is_told_behind_the_reply_for_
                 d.give(&proxy, &sort.connect(), &given).unwrap();
                 let own = if sort.client == "supplier" { "consumer" } else { "supplier" };
                 d.get(&proxy, &sort.disconnect(own));
-                assert_eq!(d.door.take_farewell(), None, "nothing is waited for");
-                let told: Vec<Parting> = std::iter::from_fn(|| d.door.poll_parting()).collect();
-                let is_told = tells && (is_known || needs_one);
+                assert_eq!(d.protocol.take_delayed_reply(), None, "nothing is waited for");
+                let notified: Vec<Parting> = std::iter::from_fn(|| d.protocol.poll_parting()).collect();
+                let is_notified = tells && (is_known || needs_one);
                 let operation = sort.disconnect(sort.client);
-                let told: Vec<_> =
-                    told.iter().map(|Parting { to, operation, .. }| (to, (*operation).to_owned())).collect();
-                assert_eq!(told, if is_told { vec![(&counterpart, operation)] } else { vec![] }, "{sort:?}");
+                let notified: Vec<_> =
+                    notified.iter().map(|Parting { to, operation, .. }| (to, (*operation).to_owned())).collect();
+                assert_eq!(notified, if is_notified { vec![(&counterpart, operation)] } else { vec![] }, "{sort:?}");
                 assert!(!d.effects().iter().any(|effect| matches!(effect, Effect::Call { .. })), "{sort:?}");
                 d.call(&proxy, &sort.disconnect(own), |_| {}).raises("OBJECT_NOT_EXIST");
-                assert_eq!(d.door.poll_parting(), None);
+                assert_eq!(d.protocol.poll_parting(), None);
             }
         }
     }
@@ -178,13 +178,13 @@ fn a_client_that_disconnects_is_not_called_before_the_reply() {
         scene.d.get(proxy, operation);
         scene.d.call(proxy, operation, |_| {}).raises("OBJECT_NOT_EXIST");
     }
-    assert_eq!(scene.told(), []);
+    assert_eq!(scene.notified(), []);
 }
 
 #[test]
 fn every_consumer_that_goes_is_released() {
     let mut scene = Scene::new();
-    let before = scene.d.door.publish().unwrap();
+    let before = scene.d.protocol.publish().unwrap();
     let channel = scene.channel.clone();
     scene.d.get(&channel, "destroy");
     let mut released: Vec<_> = scene
@@ -208,24 +208,24 @@ fn a_consumer_given_up_is_told_and_its_proxy_is_gone() {
     let mut scene = Scene::new();
     let key = scene.proxy_key(1);
     let reason = DisconnectReason::GivenUp { failures: 9, failing_for: Duration::from_secs(60) };
-    scene.d.door.handle_disconnected(key, reason);
-    assert_eq!(scene.told(), expected(&CLIENTS[1..2]));
+    scene.d.protocol.handle_disconnected(key, reason);
+    assert_eq!(scene.notified(), expected(&CLIENTS[1..2]));
     let proxy = scene.proxies[1].clone();
     scene.d.call(&proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-    let published = scene.d.door.publish().unwrap();
+    let published = scene.d.protocol.publish().unwrap();
     assert_eq!(published.directory.peers.len(), 2);
     // The lane may say so again; there is nothing left to do.
-    scene.d.door.handle_disconnected(key, reason);
+    scene.d.protocol.handle_disconnected(key, reason);
     assert_eq!(scene.d.effects(), []);
-    assert!(scene.d.door.publish().is_none());
+    assert!(scene.d.protocol.publish().is_none());
 }
 
 #[test]
 fn a_consumer_that_says_it_is_gone_is_not_called_again() {
     let mut scene = Scene::new();
     let key = scene.proxy_key(0);
-    scene.d.door.handle_disconnected(key, DisconnectReason::Gone);
-    assert_eq!(scene.told(), []);
+    scene.d.protocol.handle_disconnected(key, DisconnectReason::Gone);
+    assert_eq!(scene.notified(), []);
     let proxy = scene.proxies[0].clone();
     scene.d.call(&proxy, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
 }
@@ -244,17 +244,17 @@ fn crowd(count: usize) -> (Dialogue, Ior, Ior, Vec<Ior>) {
         proxies.push(proxy);
     }
     assert_eq!(d.effects(), []);
-    settle(&mut d, Time(1));
+    run_to_completion(&mut d, Time(1));
     (d, channel, admin, proxies)
 }
 
 /// Lets administration go on until it has nothing left to do. Says how many pieces that took.
-fn settle(d: &mut Dialogue, now: Time) -> usize {
-    for pieces in 0.. {
-        d.door.handle_time(now);
-        d.door.publish();
-        if d.door.poll_timeout().is_none_or(|due| due > now) {
-            return pieces;
+fn run_to_completion(d: &mut Dialogue, now: Time) -> usize {
+    for batches in 0.. {
+        d.protocol.handle_time(now);
+        d.protocol.publish();
+        if d.protocol.poll_timeout().is_none_or(|due| due > now) {
+            return batches;
         }
     }
     unreachable!()
@@ -266,30 +266,34 @@ fn settle(d: &mut Dialogue, now: Time) -> usize {
 fn clients_of_what_is_destroyed_are_told_in_pieces_and_its_objects_are_gone_at_once() {
     for whole in [true, false] {
         let (mut d, channel, admin, proxies) = crowd(1_000);
-        d.door.handle_time(Time(1));
+        d.protocol.handle_time(Time(1));
         d.quick(if whole { &channel } else { &admin }, "destroy", |_| {}).unwrap();
-        let farewell = d.door.take_farewell().unwrap();
+        let delayed_reply = d.protocol.take_delayed_reply().unwrap();
         for gone in proxies.iter().chain([&admin]) {
             d.quick(gone, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
         }
-        let mut told = 0;
-        let mut pieces = 0;
-        while told < proxies.len() {
+        let mut notified = 0;
+        let mut batches = 0;
+        while notified < proxies.len() {
             let calls = d.effects().into_iter().filter(|effect| matches!(effect, Effect::Call { .. })).count();
             assert!(calls <= 256, "{calls} in one go");
-            assert_eq!(d.door.poll_farewell(), None);
-            (0..calls).for_each(|_| d.door.handle_told(farewell));
-            (told, pieces) = (told + calls, pieces + 1);
+            assert_eq!(d.protocol.poll_delayed_reply(), None);
+            (0..calls).for_each(|_| d.protocol.handle_notified(delayed_reply));
+            (notified, batches) = (notified + calls, batches + 1);
             // Others are served meanwhile.
             let factory = d.bootstrap("NotificationService");
             assert!(d.quick(&factory, "get_all_channels", |_| {}).is_ok());
-            d.door.handle_time(Time(1));
-            d.door.publish();
+            d.protocol.handle_time(Time(1));
+            d.protocol.publish();
         }
-        assert!(pieces >= 4);
-        settle(&mut d, Time(1));
-        assert_eq!(d.door.poll_farewell(), Some((farewell, true)), "when all is published and everybody told");
-        assert!(d.door.publish().is_none() && d.effects().iter().all(|left| !matches!(left, Effect::Call { .. })));
+        assert!(batches >= 4);
+        run_to_completion(&mut d, Time(1));
+        assert_eq!(
+            d.protocol.poll_delayed_reply(),
+            Some((delayed_reply, true)),
+            "when all is published and everybody told"
+        );
+        assert!(d.protocol.publish().is_none() && d.effects().iter().all(|left| !matches!(left, Effect::Call { .. })));
     }
 }
 
@@ -300,58 +304,58 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
     let (mut d, channel, _, proxies) = crowd(2_500);
     let set = |d: &mut Dialogue, name: &str, value: u64| {
         d.set_qos(&channel, name, value);
-        d.door.take_unpublished().unwrap()
+        d.protocol.take_unpublished().unwrap()
     };
     let changed = set(&mut d, "ProbeInterval", 70_000_000);
-    assert!(d.door.publish().is_none() && !d.door.is_published(&changed));
+    assert!(d.protocol.publish().is_none() && !d.protocol.is_published(&changed));
     // A proxy says at once what is in effect there.
     let qos = d.quick(&proxies[2_499], "get_qos", |_| {});
     assert!(qos.is_ok());
-    assert!(settle(&mut d, Time(1)) >= 8, "some at a time");
-    assert!(d.door.is_published(&changed));
+    assert!(run_to_completion(&mut d, Time(1)) >= 8, "some at a time");
+    assert!(d.protocol.is_published(&changed));
     let mut asked = 0;
     let due = Time(1) + Duration::from_secs(7);
     for _ in 0..100 {
-        d.door.handle_time(due);
+        d.protocol.handle_time(due);
         for effect in d.effects() {
-            let Effect::Ask { question, .. } = effect else { continue };
-            d.door.handle_answer(question, crate::ClientAnswer::Returned(Some(false)));
+            let Effect::Ask { client_call, .. } = effect else { continue };
+            d.protocol.handle_answer(client_call, crate::ClientAnswer::Returned(Some(false)));
             asked += 1;
         }
     }
     assert_eq!(asked, proxies.len());
     // Two in a row are as good as one, and a small change of another client is published with the next.
     let first = set(&mut d, "ProbeInterval", 80_000_000);
-    d.door.publish();
+    d.protocol.publish();
     let second = set(&mut d, "ProbeInterval", 90_000_000);
     d.quick(&proxies[0], "disconnect_structured_push_supplier", |_| {}).unwrap();
-    let third = d.door.take_unpublished().unwrap();
-    settle(&mut d, due);
-    assert!([&first, &second, &third].iter().all(|changed| d.door.is_published(changed)));
+    let third = d.protocol.take_unpublished().unwrap();
+    run_to_completion(&mut d, due);
+    assert!([&first, &second, &third].iter().all(|changed| d.protocol.is_published(changed)));
 }
 
 /// What is undone where the disk takes nothing: not what was there before, though no client had asked for it.
 #[test]
 fn what_a_request_has_made_is_destroyed_again_and_nothing_else() {
     let mut d = Dialogue::new(STYLES[5]);
-    d.door.declare_channel("Plant", &[]).unwrap();
+    d.protocol.declare_channel("Plant", &[]).unwrap();
     let factory = d.bootstrap("NotificationService");
     let channels = |d: &mut Dialogue| {
         let listed = d.call(&factory, "get_all_channels", |_| {}).unwrap();
         listed.read(|r| (0..r.u32().unwrap()).map(|_| r.i32().unwrap()).collect::<Vec<_>>())
     };
     let before = channels(&mut d);
-    assert_eq!((before.len(), d.door.take_made().is_nothing()), (2, true));
+    assert_eq!((before.len(), d.protocol.take_made().is_nothing()), (2, true));
     d.quick(&factory, "create_channel", |w| w.u64(0)).unwrap();
-    let made = d.door.take_made();
-    assert!(!made.is_nothing() && d.door.take_made().is_nothing());
+    let made = d.protocol.take_made();
+    assert!(!made.is_nothing() && d.protocol.take_made().is_nothing());
     assert_eq!(channels(&mut d).len(), 3);
-    d.door.unmake(made.clone());
+    d.protocol.unmake(made.clone());
     assert_eq!(channels(&mut d), before);
     // Once more makes no difference.
-    d.door.unmake(made);
+    d.protocol.unmake(made);
     assert_eq!(channels(&mut d), before);
     // One that was refused has made nothing.
     d.quick(&factory, "create_channel", |w| w.u32(0)).unwrap_err();
-    assert!(d.door.take_made().is_nothing());
+    assert!(d.protocol.take_made().is_nothing());
 }

@@ -2,7 +2,7 @@
 
 use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, somebody_else, write_types};
 use super::proxies::new_channel;
-use crate::{Declared, DoorSettings, Effect, NotRestored};
+use crate::{Declared, Effect, NotRestored, ProtocolSettings};
 use accounts::{Accounts, Ceilings, Resource};
 use client::notify::{ThreadPool, ThreadPoolLanes, Topic, Topics};
 use core::time::Duration;
@@ -34,9 +34,9 @@ struct World {
 }
 
 /// Of a service that has a store.
-pub(super) fn with_store(nonce_seed: u64) -> DoorSettings {
+pub(super) fn with_store(nonce_seed: u64) -> ProtocolSettings {
     let delivery = SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() };
-    DoorSettings { has_store: true, delivery, ..settings(nonce_seed) }
+    ProtocolSettings { has_store: true, delivery, ..settings(nonce_seed) }
 }
 
 impl World {
@@ -64,8 +64,8 @@ impl World {
             image: Image::new(),
             has_passing_clients: Self::has_passing_clients(seed),
         };
-        world.image = world.d.door.image();
-        world.d.door.note_changed_parts();
+        world.image = world.d.protocol.image();
+        world.d.protocol.note_changed_parts();
         world.new_admins();
         world.known_admins();
         world
@@ -242,10 +242,10 @@ impl World {
         self.set_value(&object, &[pool]);
         self.set_value(&object, &[("Discipline", discipline.into())]);
         // Lanes that are used no more end, and their numbers are used again.
-        if self.d.door.publish().is_some() {
-            while let Some(change) = self.d.door.poll_lane() {
+        if self.d.protocol.publish().is_some() {
+            while let Some(change) = self.d.protocol.poll_lane() {
                 if let LaneChange::Ended(lane) = change {
-                    self.d.door.lane_gone(lane);
+                    self.d.protocol.lane_gone(lane);
                 }
             }
         }
@@ -415,7 +415,7 @@ impl World {
 
     /// Keeps what has changed.
     fn keep(&mut self) {
-        while let Some((key, value)) = self.d.door.poll_changed_part() {
+        while let Some((key, value)) = self.d.protocol.poll_changed_part() {
             match value {
                 Some(value) => self.image.insert(key, value),
                 None => self.image.remove(&key),
@@ -490,18 +490,18 @@ fn what_was_there_is_there_again_under_the_same_references() {
         for step in 0..300 {
             world.step();
             if step % 20 == 0 {
-                let (found, kept) = (topology_of(&world.image), topology_of(&world.d.door.image()));
-                assert_eq!(topology::differences(&kept, &found), Vec::<String>::new());
+                let (found, stored) = (topology_of(&world.image), topology_of(&world.d.protocol.image()));
+                assert_eq!(topology::differences(&stored, &found), Vec::<String>::new());
             }
         }
-        let exported = world.d.door.topology();
-        let kept = topology_of(&world.image);
-        assert_eq!(kept, topology_of(&world.d.door.image()), "what was kept, change by change");
+        let exported = world.d.protocol.topology();
+        let stored = topology_of(&world.image);
+        assert_eq!(stored, topology_of(&world.d.protocol.image()), "what was kept, change by change");
         let proxies =
             |topology: &Topology| topology.channels.iter().map(|channel| channel.proxies.len()).sum::<usize>();
         match World::has_passing_clients(seed) {
-            true => passing += proxies(&exported) - proxies(&kept),
-            false => assert_eq!(kept, exported),
+            true => passing += proxies(&exported) - proxies(&stored),
+            false => assert_eq!(stored, exported),
         }
         let text = exported.to_json();
         let read = Topology::from_json(&text).unwrap();
@@ -510,9 +510,9 @@ fn what_was_there_is_there_again_under_the_same_references() {
         registrations += exported.registrations.len();
         // Another service, with other random numbers.
         let mut after = Dialogue::with(STYLES[5], with_store(1_000 + seed));
-        after.door.set_access(None, &Accounts::new(Ceilings::new(100)));
-        after.door.restore(&read).unwrap();
-        let again = after.door.topology();
+        after.protocol.set_access(None, &Accounts::new(Ceilings::new(100)));
+        after.protocol.restore(&read).unwrap();
+        let again = after.protocol.topology();
         assert_eq!(topology::differences(&exported, &again), Vec::<String>::new());
         assert_eq!(again.to_json(), text);
         for reference in world.references() {
@@ -522,7 +522,7 @@ fn what_was_there_is_there_again_under_the_same_references() {
         // What is kept is charged, as it was to its makers.
         let mut charged = Dialogue::with(STYLES[5], with_store(2_000 + seed));
         let account = somebody_else();
-        charged.door.restore_image(&world.image, &account, |_| {}).unwrap();
+        charged.protocol.restore_image(&world.image, &account, |_| {}).unwrap();
         let makers = Arc::clone(&world.d.principal);
         if !World::has_passing_clients(seed) {
             for resource in [Resource::Channels, Resource::Proxies, Resource::EventTypes, Resource::Threads] {
@@ -530,7 +530,7 @@ fn what_was_there_is_there_again_under_the_same_references() {
             }
             // But for what is there from the start, the default admins of each channel, and references of other servers' filters.
             let default_admins = 2 * (1 << 10) * exported.channels.len() as u64;
-            let [octets, of_makers] = [&account, &makers].map(|account| account.used(Resource::KeptBytes));
+            let [octets, of_makers] = [&account, &makers].map(|account| account.used(Resource::RetainedBytes));
             assert!(octets.abs_diff(of_makers) < (32 << 10) + default_admins, "{octets}, {of_makers}");
         }
         // What is made next has the number that it would have had, and not another one's.
@@ -539,8 +539,8 @@ fn what_was_there_is_there_again_under_the_same_references() {
             new_channel(d);
         }
         let ids = |topology: Topology| topology.channels.iter().map(|channel| channel.id).collect::<Vec<_>>();
-        assert_eq!(ids(world.d.door.topology()), ids(after.door.topology()));
-        assert_eq!(after.door.restore(&read), Err(NotRestored::InUse));
+        assert_eq!(ids(world.d.protocol.topology()), ids(after.protocol.topology()));
+        assert_eq!(after.protocol.restore(&read), Err(NotRestored::InUse));
     }
     assert!(registrations > 60, "{registrations}");
     assert!(passing > 50, "{passing} proxies do not outlive the process");
@@ -561,7 +561,7 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
         d.quick(&proxy, "connect_structured_push_consumer", |w| client(who).write(w)).unwrap();
     };
     let connected = |d: &Dialogue| -> Vec<u32> {
-        d.door.topology().channels[0].proxies.iter().filter(|proxy| proxy.client.is_some()).map(|p| p.id).collect()
+        d.protocol.topology().channels[0].proxies.iter().filter(|proxy| proxy.client.is_some()).map(|p| p.id).collect()
     };
     for who in ["one", "other", "one"] {
         connect(&mut d, who);
@@ -570,14 +570,14 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
     assert_eq!(connected(&d), [0, 1, 2]);
     d.effects();
     let mut after = Dialogue::with(STYLES[5], settings(7));
-    after.door.restore(&d.door.topology()).unwrap();
+    after.protocol.restore(&d.protocol.topology()).unwrap();
     assert_eq!(connected(&after), [0, 1, 2]);
     after.effects();
     connect(&mut after, "other");
     assert_eq!(connected(&after), [0, 2, 3]);
-    let is_told =
+    let is_notification =
         |effect: &Effect| matches!(effect, Effect::Call { operation, .. } if operation.contains("disconnect"));
-    assert!(!after.effects().iter().any(is_told), "it is not told that it is disconnected");
+    assert!(!after.effects().iter().any(is_notification), "it is not told that it is disconnected");
     connect(&mut after, "somebody else");
     connect(&mut after, "other");
     assert_eq!(connected(&after), [0, 2, 3, 4, 5]);
@@ -603,10 +603,10 @@ fn a_client_that_connects_once_more_long_after_a_restart_keeps_what_it_has() {
         };
         connect(&mut d);
         let mut after = Dialogue::with(STYLES[5], settings(7));
-        after.door.restore(&d.door.topology()).unwrap();
-        after.door.handle_time(Time::default() + Duration::from_secs(hours * 3_600));
+        after.protocol.restore(&d.protocol.topology()).unwrap();
+        after.protocol.handle_time(Time::default() + Duration::from_secs(hours * 3_600));
         connect(&mut after);
-        assert_eq!(after.door.topology().channels[0].proxies.len(), left);
+        assert_eq!(after.protocol.topology().channels[0].proxies.len(), left);
     }
 }
 
@@ -623,14 +623,14 @@ fn a_supplier_that_uses_its_proxy_after_a_restart_keeps_it() {
     };
     let first = connect(&mut d);
     let mut after = Dialogue::with(STYLES[5], settings(7));
-    after.door.restore(&d.door.topology()).unwrap();
+    after.protocol.restore(&d.protocol.topology()).unwrap();
     let (mut lane, now) = (Lane::new(Time(0)), Time(5_000_000_000));
-    lane.handle_snapshot(after.door.publish().unwrap().routing, now);
-    let draft = lane.begin_event();
-    lane.handle_event(super::idle::proxy_key(&first), draft, &NoFields, now);
-    after.door.handle_time(now);
+    lane.handle_snapshot(after.protocol.publish().unwrap().routing, now);
+    let pending_event = lane.begin_event();
+    lane.handle_event(super::idle::proxy_key(&first), pending_event, &NoFields, now);
+    after.protocol.handle_time(now);
     connect(&mut after);
-    assert_eq!(after.door.topology().channels[0].proxies.len(), 2);
+    assert_eq!(after.protocol.topology().channels[0].proxies.len(), 2);
 }
 
 /// One channel supplied another one that had lost its proxy when the service was killed: it would never have started again.
@@ -647,12 +647,12 @@ fn a_client_that_cannot_be_connected_again_keeps_nothing_else_away() {
     let supplier = proxy_of(&mut d, &from, "_get_default_consumer_admin", "obtain_notification_push_supplier");
     let consumer = proxy_of(&mut d, &to, "_get_default_supplier_admin", "obtain_notification_push_consumer");
     d.quick(&supplier, "connect_structured_push_consumer", |w| consumer.write(w)).unwrap();
-    let linked = d.door.topology();
+    let linked = d.protocol.topology();
     d.quick(&consumer, "disconnect_structured_push_consumer", |_| {}).unwrap();
-    for (topology, is_connected) in [(linked, true), (d.door.topology(), false)] {
+    for (topology, is_connected) in [(linked, true), (d.protocol.topology(), false)] {
         let mut after = Dialogue::with(STYLES[5], settings(3));
-        after.door.restore(&topology).unwrap();
-        assert_eq!(after.door.topology().channels[0].proxies[0].client.is_some(), is_connected);
+        after.protocol.restore(&topology).unwrap();
+        assert_eq!(after.protocol.topology().channels[0].proxies[0].client.is_some(), is_connected);
     }
 }
 
@@ -666,9 +666,9 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
         ("MaxConsumers".to_owned(), Declared::Number(3)),
         ("RejectNewEvents".to_owned(), Declared::Flag(true)),
     ];
-    let made = d.door.declare_channel("Plant", &properties).unwrap();
+    let made = d.protocol.declare_channel("Plant", &properties).unwrap();
     let of = |d: &Dialogue| {
-        let topology = d.door.topology();
+        let topology = d.protocol.topology();
         topology.channels.into_iter().find(|channel| channel.id == made.0).unwrap()
     };
     let channel = of(&d);
@@ -685,10 +685,10 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
     d.call(&found, "get_qos", |_| {}).unwrap();
     // A service that begins with what there was does not make another one, and sets it to what is declared now.
     let mut after = Dialogue::with(STYLES[5], settings(9));
-    after.door.restore(&d.door.topology()).unwrap();
+    after.protocol.restore(&d.protocol.topology()).unwrap();
     properties[2].1 = Declared::Number(4);
-    assert_eq!(after.door.declare_channel("Plant", &properties), Ok(made));
-    assert_eq!((of(&after).limits.max_consumers, after.door.topology().channels.len()), (Some(4), 2));
+    assert_eq!(after.protocol.declare_channel("Plant", &properties), Ok(made));
+    assert_eq!((of(&after).limits.max_consumers, after.protocol.topology().channels.len()), (Some(4), 2));
     for (name, value, why) in [
         ("FullOutbox", text("Never"), "one of Hold, Discard, Reject, Disconnect"),
         ("MaxConsumers", Declared::Number(-1), "from 0 to"),
@@ -699,8 +699,8 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
         ("ThreadPoolLanes", Declared::Lanes(vec![(-1, 1)]), "from 0 to 32767"),
         ("ThreadPoolLanes", Declared::Lanes(vec![(10, 65)]), "other properties"),
     ] {
-        let refused = d.door.declare_channel("Other", &[(name.to_owned(), value)]).unwrap_err();
+        let refused = d.protocol.declare_channel("Other", &[(name.to_owned(), value)]).unwrap_err();
         assert!(refused.contains(why), "{refused}");
     }
-    assert!(d.door.declare_channel("NotificationService", &[]).is_err(), "that name is the factory's");
+    assert!(d.protocol.declare_channel("NotificationService", &[]).is_err(), "that name is the factory's");
 }

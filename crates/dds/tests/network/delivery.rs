@@ -78,7 +78,7 @@ fn a_writer_that_outruns_its_reader_is_slowed_and_nothing_is_lost() {
 }
 
 /// A reader that has no room, and a writer that waits for it.
-fn held(test: u32, sides: &(Participant, Participant)) -> (Writer, Reader, u32) {
+fn blocked_pair(test: u32, sides: &(Participant, Participant)) -> (Writer, Reader, u32) {
     let name = named(&format!("held_{test}"));
     let (from, to) = (sides.0.topic(&name, &blob_type()).unwrap(), sides.1.topic(&name, &blob_type()).unwrap());
     let qos = Qos { blocking_max: Duration::from_millis(100), ..Qos::default() };
@@ -107,7 +107,7 @@ fn held(test: u32, sides: &(Participant, Participant)) -> (Writer, Reader, u32) 
 fn a_reader_without_room_can_go_and_its_writer_goes_on() {
     let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
     let sides = (side(11, 0, options.clone()), side(11, 1, options));
-    let (writer, reader, written) = held(11, &sides);
+    let (writer, reader, written) = blocked_pair(11, &sides);
     let (gone, is_gone) = mpsc::channel();
     thread::spawn(move || {
         drop(reader);
@@ -123,7 +123,7 @@ fn a_reader_without_room_can_go_and_its_writer_goes_on() {
 fn readers_without_room_can_go_one_after_the_other() {
     let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
     let sides = (side(13, 0, options.clone()), side(13, 1, options));
-    let (_writer, reader, _) = held(13, &sides);
+    let (_writer, reader, _) = blocked_pair(13, &sides);
     let empty = sides.1.topic(&named("empty"), &blob_type()).unwrap().reader(&Qos::default()).unwrap();
     let (gone, is_gone) = mpsc::channel();
     thread::spawn(move || {
@@ -141,7 +141,7 @@ fn readers_without_room_can_go_one_after_the_other() {
 fn a_reader_without_room_for_longer_than_a_lease_loses_nothing() {
     let options = Options { lease_ms: 400, writer_bytes_max: 16 << 10, ..Options::loopback() };
     let sides = (side(12, 0, options.clone()), side(12, 1, options));
-    let (writer, reader, written) = held(12, &sides);
+    let (writer, reader, written) = blocked_pair(12, &sides);
     // Each takes 100 ms.
     for _ in 0..20 {
         assert_eq!(writer.write(&blob(written, 8000)), Err(WriteError::Slowed));
@@ -328,7 +328,7 @@ fn behind_of(writer: &Writer) -> Vec<ReliableReader> {
 fn a_reader_without_room_is_named_let_go_and_matched_again() {
     let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
     let sides = (side(14, 0, options.clone()), side(14, 1, options.clone()));
-    let (writer, full, mut written) = held(14, &sides);
+    let (writer, full, mut written) = blocked_pair(14, &sides);
     let other = beside(14, options, &writer);
     let behind = behind_of(&writer);
     let [named] = behind.as_slice() else { panic!("{behind:?}") };

@@ -51,11 +51,11 @@ fn best_effort() -> Qos {
     Qos { reliable: false, ..Qos::default() }
 }
 
-fn until_taken(reader: &Reader, wanted: impl Fn(&[u8]) -> bool, mut send: impl FnMut()) {
+fn until_taken(reader: &Reader, is_expected: impl Fn(&[u8]) -> bool, mut send: impl FnMut()) {
     wait_until("the value", || {
         send();
         let mut found = false;
-        while reader.take(64, |sample| found |= wanted(sample.cdr)).unwrap() > 0 {}
+        while reader.take(64, |sample| found |= is_expected(sample.cdr)).unwrap() > 0 {}
         found
     });
 }

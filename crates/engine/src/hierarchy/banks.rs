@@ -12,7 +12,7 @@ use crate::table::{NO_TEXT, Section};
 /// How many constraints may come before they are put together with others.
 const NEW_MAX: usize = 64;
 /// The constraints that came since the large bank was made are at most one for so many that it has.
-const RECENT_SHARE: usize = 8;
+const RECENT_FRACTION: usize = 8;
 
 /// Constraints that are used with the same lists of event types, in at most three banks: each event is held against all of
 /// them, so that they should be few, and a bank is made anew as a whole, so that one constraint more should not make the
@@ -99,7 +99,7 @@ impl Group {
     /// Divides the places into parts: the large one, the recent one, the new one. Those that are as they were stay.
     fn divide(&mut self) {
         let all = self.places.len();
-        if all - self.large > NEW_MAX.max(self.large / RECENT_SHARE) {
+        if all - self.large > NEW_MAX.max(self.large / RECENT_FRACTION) {
             (self.large, self.recent) = (all, all);
         } else if all - self.recent > NEW_MAX {
             self.recent = all;
@@ -164,8 +164,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AdminId, ChannelId, ChannelLimits, FilterConstraint, FilterId, FilterRef, FilterTarget, Form, Hierarchy, Peer,
-        ProxyKey, ProxyKind, SettingsPatch, Side, Want,
+        AdminId, ChannelId, ChannelLimits, FilterConstraint, FilterId, FilterRef, FilterTarget, Form, Hierarchy,
+        OutputForm, Peer, ProxyKey, ProxyKind, SettingsPatch, Side,
     };
 
     struct Rig {
@@ -191,7 +191,7 @@ mod tests {
             let (admin, kind) = (AdminId::DEFAULT, ProxyKind::default());
             let proxy = self.hierarchy.create_proxy(self.channel, Side::Consumers, admin, Form(1), kind).unwrap();
             let key = ProxyKey { channel: self.channel, proxy };
-            self.hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+            self.hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
             self.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Local(filter)).unwrap();
             self.filters.push(filter);
         }

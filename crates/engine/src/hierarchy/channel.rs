@@ -9,9 +9,9 @@ use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Owner, Peer,
-    Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription, SupplierSettings,
-    Topics, Want,
+    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, OutputForm,
+    Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription,
+    SupplierSettings, Topics,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -70,7 +70,7 @@ pub struct Proxy {
     /// The connected client, where the door gave a handle.
     pub peer: Option<Peer>,
     /// What the connected consumer's door needs events translated to.
-    pub want: Want,
+    pub output_form: OutputForm,
     /// Whether the connected consumer is known to handle what it gets in the order in which it came.
     pub in_order: bool,
     /// Where in the channel's past the connected consumer began, if it asked for that.
@@ -433,7 +433,7 @@ impl Channel {
             form,
             kind,
             peer: None,
-            want: Want::default(),
+            output_form: OutputForm::default(),
             state: ProxyState::Unconnected,
             patch: Arc::clone(&self.unsaid),
             subscription: Subscription::default(),
@@ -477,7 +477,7 @@ impl Channel {
         leaving: u32,
         proxy: ProxyId,
         peer: Option<Peer>,
-        want: Want,
+        output_form: OutputForm,
         connection: u64,
     ) -> Result<(), Refusal> {
         let found = self.proxy(proxy)?;
@@ -487,17 +487,22 @@ impl Channel {
         let admin = (found.side, found.admin);
         self.check_connected(found.side, leaving)?;
         let found = self.proxy_mut(proxy)?;
-        (found.peer, found.want, found.connection) = (peer, want, connection);
+        (found.peer, found.output_form, found.connection) = (peer, output_form, connection);
         (found.state, found.start, found.permitted, found.owner) = (ProxyState::Active, None, None, None);
         self.count_consumer(proxy, true);
         self.count_connected(admin, true);
         Ok(())
     }
 
-    pub(super) fn reconnect(&mut self, proxy: ProxyId, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+    pub(super) fn reconnect(
+        &mut self,
+        proxy: ProxyId,
+        peer: Option<Peer>,
+        output_form: OutputForm,
+    ) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
-        (found.peer, found.want, found.in_order) = (peer, want, false);
+        (found.peer, found.output_form, found.in_order) = (peer, output_form, false);
         (found.state, found.permitted, found.owner) = (ProxyState::Active, None, None);
         Ok(())
     }
@@ -638,7 +643,7 @@ impl Channel {
 
     /// The routes as they are now: the same as before if nothing has changed that the event path must know, or not all of it
     /// is taken in after so many proxies have been looked at.
-    pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools, piece: usize) -> Arc<ChannelRoutes> {
+    pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools, chunk: usize) -> Arc<ChannelRoutes> {
         if let Some(routes) = self.routes.as_ref().filter(|_| !self.book.is_at_work() && self.changes.is_empty()) {
             return Arc::clone(routes);
         }
@@ -651,7 +656,7 @@ impl Channel {
             book.begin(Source { channel: self, compiler: &self.compiler, pools }, changes);
         }
         let source = Source { channel: self, compiler: &self.compiler, pools };
-        let is_done = book.go_on(source, if self.routes.is_some() { piece } else { usize::MAX });
+        let is_done = book.go_on(source, if self.routes.is_some() { chunk } else { usize::MAX });
         let last = self.routes.as_ref();
         let routes = last.filter(|_| !is_done).map_or_else(|| book.routes(source, last), Arc::clone);
         self.book = book;
@@ -663,8 +668,8 @@ impl Channel {
     }
 
     /// The channel is gone: lets go of a piece of its routes. Says whether there was one.
-    pub(super) fn let_go_of_routes(&mut self) -> bool {
+    pub(super) fn release_routes(&mut self) -> bool {
         self.routes = None;
-        self.book.let_go()
+        self.book.release()
     }
 }

@@ -480,7 +480,7 @@ fn check_constraints(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Form, Operator, ProxyKind, SettingsPatch, Want};
+    use crate::{Form, Operator, OutputForm, ProxyKind, SettingsPatch};
 
     fn hierarchy(limits: ChannelLimits) -> (Hierarchy, ChannelId) {
         let mut hierarchy = Hierarchy::default();
@@ -491,7 +491,7 @@ mod tests {
     fn proxy(hierarchy: &mut Hierarchy, channel: ChannelId, side: Side) -> ProxyKey {
         let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
         let key = ProxyKey { channel, proxy };
-        hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
         key
     }
 

@@ -73,7 +73,7 @@ impl Hierarchy {
             return Some(Removal::Admin { channel, side: admin.side, admin: admin.id });
         }
         // Snapshots share these, so that the last of them to go has little to let go of.
-        gone.let_go_of_routes().then_some(Removal::Routes)
+        gone.release_routes().then_some(Removal::Routes)
     }
 
     fn take_from_admin(&mut self, channel: ChannelId, gone: &mut Admin) -> Option<Removal> {

@@ -28,8 +28,8 @@ pub use parts::HierarchyPart;
 use core::ops::Bound;
 
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, Owner, Peer,
-    Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, OutputForm, Owner,
+    Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -79,8 +79,8 @@ impl Default for HierarchyLimits {
 }
 
 /// How many proxies' routes are made with one snapshot, and of each channel at least, where several have much to take in.
-const PIECE: usize = 1_024;
-const PIECE_MIN: usize = 16;
+const CHUNK: usize = 1_024;
+const CHUNK_MIN: usize = 16;
 
 /// A proxy that a command destroyed, so that the door can notify its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -365,8 +365,8 @@ impl Hierarchy {
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::AlreadyConnected`],
     /// [`Refusal::AdminLimit`].
-    pub fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
-        self.connect_in_place_of(0, key, peer, want)
+    pub fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, output_form: OutputForm) -> Result<(), Refusal> {
+        self.connect_in_place_of(0, key, peer, output_form)
     }
 
     /// The same, where as many connected proxies of the same channel and side as `leaving` are destroyed right after: they take up no place
@@ -380,10 +380,10 @@ impl Hierarchy {
         leaving: u32,
         key: ProxyKey,
         peer: Option<Peer>,
-        want: Want,
+        output_form: OutputForm,
     ) -> Result<(), Refusal> {
         let connection = self.next_connection;
-        self.changed_proxy(key)?.connect(leaving, key.proxy, peer, want, connection)?;
+        self.changed_proxy(key)?.connect(leaving, key.proxy, peer, output_form, connection)?;
         self.next_connection += 1;
         Ok(())
     }
@@ -394,8 +394,8 @@ impl Hierarchy {
     /// # Errors
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
-    pub fn reconnect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
-        self.changed_proxy(key)?.reconnect(key.proxy, peer, want)
+    pub fn reconnect(&mut self, key: ProxyKey, peer: Option<Peer>, output_form: OutputForm) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.reconnect(key.proxy, peer, output_form)
     }
 
     /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says. If it was connected before, by another
@@ -607,15 +607,15 @@ impl Hierarchy {
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         let Self { channels, changed, .. } = self;
         changed.retain(|channel| channels.get(channel).is_some_and(Channel::is_changed));
-        let piece = (PIECE / self.changed.len().max(1)).max(PIECE_MIN);
-        let is_last = self.changed().all(|channel| channel.work_left() <= piece);
-        let lanes = self.pools.settle(is_last);
+        let chunk = (CHUNK / self.changed.len().max(1)).max(CHUNK_MIN);
+        let is_last = self.changed().all(|channel| channel.work_left() <= chunk);
+        let lanes = self.pools.apply_changes(is_last);
         let lanes_changed = lanes != self.snapshot.lanes;
         let (filters, pools) = (&self.filters, &self.pools);
         let mut news: Vec<Arc<ChannelRoutes>> = Vec::new();
         self.changed.retain(|id| {
             let Some(channel) = self.channels.get_mut(id) else { return false };
-            let routes = channel.routes(filters, pools, piece);
+            let routes = channel.routes(filters, pools, chunk);
             if !self.snapshot.channel_routes(*id).is_some_and(|last| Arc::ptr_eq(last, &routes)) {
                 news.push(routes);
             }

@@ -52,7 +52,7 @@ impl Hierarchy {
         let channel = self.channel(channel)?;
         let consumers = connected(channel, Side::Consumers);
         let mut pairs_left = PAIRS_OF_ALL_MAX;
-        Ok(together(consumers.map(|proxy| self.wanted(channel, proxy, &mut pairs_left))))
+        Ok(together(consumers.map(|proxy| self.subscribed(channel, proxy, &mut pairs_left))))
     }
 
     /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without
@@ -95,7 +95,7 @@ impl Hierarchy {
         Ok(self.channel(channel)?.types_version(side))
     }
 
-    fn wanted<'a>(&self, channel: &'a Channel, proxy: &'a Proxy, pairs_left: &mut usize) -> Types<'a> {
+    fn subscribed<'a>(&self, channel: &'a Channel, proxy: &'a Proxy, pairs_left: &mut usize) -> Types<'a> {
         let Some(admin) = channel.admins.get(&(proxy.side, proxy.admin)) else { return Types::Everything };
         let counts = channel.filters_count(proxy);
         let mut group = |subscription, attached| group(subscription, attached, counts, &self.filters, pairs_left);
@@ -241,8 +241,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, Peer, ProxyKind, SettingsPatch,
-        SubscriptionTarget, Want,
+        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, OutputForm, Peer, ProxyKind,
+        SettingsPatch, SubscriptionTarget,
     };
 
     struct Rig {
@@ -269,7 +269,7 @@ mod tests {
             let (channel, kind) = (self.channel, ProxyKind::default());
             let proxy = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind).unwrap();
             let key = ProxyKey { channel, proxy };
-            self.hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+            self.hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
             if !types.is_empty() {
                 self.subscribe(SubscriptionTarget::Proxy(key), types);
             }
@@ -294,7 +294,7 @@ mod tests {
             self.hierarchy.offered_types(self.channel).unwrap()
         }
 
-        fn wanted(&self) -> Vec<EventType> {
+        fn subscribed(&self) -> Vec<EventType> {
             self.hierarchy.subscribed_types(self.channel).unwrap()
         }
     }
@@ -315,15 +315,15 @@ mod tests {
             rig.proxy(Side::Consumers, AdminId::DEFAULT, &types);
         };
         (0..16).for_each(|_| add(&mut rig, 1_024));
-        assert_eq!(rig.wanted().len(), TYPES_MAX);
+        assert_eq!(rig.subscribed().len(), TYPES_MAX);
         add(&mut rig, 1);
-        assert_eq!(rig.wanted(), [EventType::everything()]);
+        assert_eq!(rig.subscribed(), [EventType::everything()]);
     }
 
     #[test]
     fn whoever_says_nothing_announces_nothing_and_wants_everything() {
         let mut rig = Rig::new();
-        assert_eq!((rig.offered(), rig.wanted()), (types(&[]), types(&[])));
+        assert_eq!((rig.offered(), rig.subscribed()), (types(&[]), types(&[])));
         rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[]);
         assert_eq!(rig.offered(), types(&[]));
         rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("a", "x")]);
@@ -331,7 +331,7 @@ mod tests {
         rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[("*", "%ALL")]);
         assert_eq!(rig.offered(), types(&[("*", "*")]));
         rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
-        assert_eq!(rig.wanted(), types(&[("*", "*")]));
+        assert_eq!(rig.subscribed(), types(&[("*", "*")]));
     }
 
     #[test]
@@ -354,13 +354,13 @@ mod tests {
 
     #[test]
     fn what_a_consumer_wants_is_what_both_its_lists_let_pass_or_either() {
-        for (operator, wanted) in
+        for (operator, subscribed) in
             [(Operator::And, types(&[("a", "xy")])), (Operator::Or, types(&[("*", "x*"), ("a", "z")]))]
         {
             let mut rig = Rig::new();
             let admin = rig.admin(Side::Consumers, operator, &[("*", "x*")]);
             rig.proxy(Side::Consumers, admin, &[("a", "xy"), ("a", "z")]);
-            assert_eq!(rig.wanted(), wanted, "{operator:?}");
+            assert_eq!(rig.subscribed(), subscribed, "{operator:?}");
         }
     }
 
@@ -368,15 +368,15 @@ mod tests {
     fn what_a_consumer_wants_is_narrowed_by_the_types_of_its_filters() {
         let mut rig = Rig::new();
         let key = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
-        assert_eq!(rig.wanted(), types(&[("*", "*")]));
+        assert_eq!(rig.subscribed(), types(&[("*", "*")]));
         rig.filter(FilterTarget::Proxy(key), &[("a", "*"), ("b", "x")]);
-        assert_eq!(rig.wanted(), types(&[("a", "*"), ("b", "x")]));
+        assert_eq!(rig.subscribed(), types(&[("a", "*"), ("b", "x")]));
         rig.subscribe(SubscriptionTarget::Proxy(key), &[("*", "x")]);
-        assert_eq!(rig.wanted(), types(&[("a", "x"), ("b", "x")]));
+        assert_eq!(rig.subscribed(), types(&[("a", "x"), ("b", "x")]));
         rig.filter(FilterTarget::Proxy(key), &[]);
-        assert_eq!(rig.wanted(), types(&[("*", "x")]));
+        assert_eq!(rig.subscribed(), types(&[("*", "x")]));
         rig.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Remote(Peer(9))).unwrap();
-        assert_eq!(rig.wanted(), types(&[("*", "x")]), "nobody knows what a client's filter wants");
+        assert_eq!(rig.subscribed(), types(&[("*", "x")]), "nobody knows what a client's filter wants");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) struct Pools {
     ending: BTreeSet<LaneId>,
     changes: VecDeque<LaneChange>,
     /// Pools that came or that nothing refers to any more, since the last snapshot.
-    unsettled: bool,
+    has_changes: bool,
     main: Arc<[Place]>,
     main_only: Arc<[LaneUse]>,
     published: Arc<[LaneInfo]>,
@@ -51,7 +51,7 @@ impl Default for Pools {
             lanes: BTreeMap::new(),
             ending: BTreeSet::new(),
             changes: VecDeque::new(),
-            unsettled: false,
+            has_changes: false,
             main: Arc::new([Place::MAIN]),
             main_only: Arc::new([LaneUse {
                 lane: LaneId::MAIN,
@@ -83,7 +83,7 @@ impl Pools {
         }
         let sharings = sharings(&spec, &ids);
         self.pools.insert(id, Pool { spec, users: 0, lanes: ids, sharings });
-        self.unsettled = true;
+        self.has_changes = true;
         Ok(id)
     }
 
@@ -118,7 +118,7 @@ impl Pools {
         for places in &mut pool.sharings {
             *places = places.iter().map(replaced).collect();
         }
-        self.unsettled = true;
+        self.has_changes = true;
         true
     }
 
@@ -137,7 +137,7 @@ impl Pools {
         }
         if let Some(pool) = old.and_then(|pool| self.pools.get_mut(&pool)) {
             pool.users = pool.users.saturating_sub(1);
-            self.unsettled |= pool.users == 0;
+            self.has_changes |= pool.users == 0;
         }
     }
 
@@ -160,9 +160,9 @@ impl Pools {
 
     /// Ends the pools that nothing refers to, if nothing that was published before will be published once more. The lanes as they
     /// are then; the same ones as last time if none changed.
-    pub(super) fn settle(&mut self, may_end: bool) -> Arc<[LaneInfo]> {
-        if core::mem::take(&mut self.unsettled) {
-            self.unsettled = !may_end;
+    pub(super) fn apply_changes(&mut self, may_end: bool) -> Arc<[LaneInfo]> {
+        if core::mem::take(&mut self.has_changes) {
+            self.has_changes = !may_end;
             let Self { pools, lanes, ending, changes, .. } = self;
             pools.retain(|_, pool| {
                 let ends = pool.users == 0 && may_end;
@@ -190,7 +190,7 @@ impl Pools {
         let Some(pool) = pool.filter(|_| !is_on_main_lane) else {
             return (Arc::clone(&self.main), None);
         };
-        let places = pool.sharings.get(share_of(proxy.id, pool.sharings.len())).unwrap_or(&self.main);
+        let places = pool.sharings.get(bucket_of(proxy.id, pool.sharings.len())).unwrap_or(&self.main);
         (Arc::clone(places), Some((pool.spec.model, pool.spec.server_priority)))
     }
 }
@@ -202,7 +202,7 @@ fn pool_of(channel: &Channel, proxy: &Proxy) -> Option<PoolId> {
 }
 
 /// One of so many, by a proxy's id: mixed, because ids of one side or of one client often are all odd or all even.
-fn share_of(proxy: ProxyId, of: usize) -> usize {
+fn bucket_of(proxy: ProxyId, of: usize) -> usize {
     let mixed = u64::from(proxy.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     mixed as usize % of.max(1)
 }

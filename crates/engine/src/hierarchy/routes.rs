@@ -19,7 +19,7 @@ use crate::shared::{SharedMap, SharedSlots};
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
 use crate::{
     AdminId, ChannelRoutes, ConsumerRoute, DiscardPolicy, FullOutbox, Interest, LaneId, OrderPolicy, OutboxSettings,
-    Peer, ProxyId, ProxyKey, SettingsPatch, Side, Subscription, SupplierRoute, SupplierSettings, Want,
+    OutputForm, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Subscription, SupplierRoute, SupplierSettings,
 };
 
 /// What has changed since the routes were last made.
@@ -139,8 +139,8 @@ pub(super) struct Book {
     places: Places,
     suppliers: SharedMap<Arc<SupplierRoute>>,
     /// How many consumers want events translated to each, and the list of those.
-    wants: BTreeMap<Want, u32>,
-    wanted: Arc<[Want]>,
+    output_forms: BTreeMap<OutputForm, u32>,
+    requested: Arc<[OutputForm]>,
     /// How many consumers have what [`Traits`] and [`Filtering::any_mapping`] say of them together.
     rejects: u32,
     sorted: u32,
@@ -215,16 +215,16 @@ impl Book {
         for key in &changes.admins {
             changed |= self.refresh_admin(source, *key);
         }
-        self.settle_targets();
+        self.flush_targets();
         let Changes { all, admins, proxies, .. } = changes;
         let admins = if all { BTreeSet::new() } else { admins };
         self.work = Work { proxies, all, admins, last: None, changed, is_open: true };
     }
 
     /// Looks at so many proxies. Says whether everything is taken in.
-    pub(super) fn go_on(&mut self, source: Source<'_>, piece: usize) -> bool {
+    pub(super) fn go_on(&mut self, source: Source<'_>, chunk: usize) -> bool {
         let channel = source.channel;
-        for _ in 0..piece {
+        for _ in 0..chunk {
             let Some(proxy) = self.work.next(channel) else { break };
             self.work.changed |= match channel.proxy(proxy) {
                 Ok(found) if found.side == Side::Suppliers => self.set_supplier(source, found),
@@ -235,7 +235,7 @@ impl Book {
                 Err(_) => self.remove_supplier(proxy) | self.set_consumer(proxy, None),
             };
         }
-        self.settle_targets();
+        self.flush_targets();
         self.work.left(channel) == 0
     }
 
@@ -243,8 +243,8 @@ impl Book {
     pub(super) fn routes(&mut self, source: Source<'_>, last: Option<&Arc<ChannelRoutes>>) -> Arc<ChannelRoutes> {
         let Source { channel, compiler, pools } = source;
         let changed = core::mem::take(&mut self.work).changed;
-        if changed && !self.wants.keys().eq(self.wanted.iter()) {
-            self.wanted = self.wants.keys().copied().collect();
+        if changed && !self.output_forms.keys().eq(self.requested.iter()) {
+            self.requested = self.output_forms.keys().copied().collect();
         }
         let lanes = if pools.is_empty() {
             Arc::clone(pools.main_only())
@@ -274,7 +274,7 @@ impl Book {
             connected_suppliers,
             suppliers: self.suppliers.clone(),
             consumers: self.members.clone(),
-            wants: Arc::clone(&self.wanted),
+            output_forms: Arc::clone(&self.requested),
             filtering: Filtering {
                 table: Arc::clone(compiler.table()),
                 targets: self.targets.clone(),
@@ -291,8 +291,8 @@ impl Book {
     }
 
     /// Lets go of a piece of what there is. Says whether there was one.
-    pub(super) fn let_go(&mut self) -> bool {
-        self.members.let_go().or_else(|| self.suppliers.let_go()).is_some()
+    pub(super) fn release(&mut self) -> bool {
+        self.members.release().or_else(|| self.suppliers.release()).is_some()
     }
 
     // ---- admins ----
@@ -378,7 +378,7 @@ impl Book {
 
     /// Brings what was noted so into the lists. Very many may have the same filter: its list is made anew once for all that are looked at
     /// together.
-    fn settle_targets(&mut self) {
+    fn flush_targets(&mut self) {
         while let Some((slot, moved)) = self.moved.pop_first() {
             let kept = self.targets.get(slot).map_or(&[][..], Arc::as_ref).iter().copied();
             let kept = kept.filter(|target| !moved.contains_key(target));
@@ -463,10 +463,10 @@ impl Book {
         step(&mut self.sorted, sorts(&route.settings));
         step(&mut self.asking, route.has_remote_filters());
         step(&mut self.mapping, route.mappings.iter().any(Option::is_some));
-        let wanted = self.wants.entry(route.want).or_default();
-        step(wanted, true);
-        if *wanted == 0 {
-            self.wants.remove(&route.want);
+        let requested = self.output_forms.entry(route.output_form).or_default();
+        step(requested, true);
+        if *requested == 0 {
+            self.output_forms.remove(&route.output_form);
         }
     }
 
@@ -493,7 +493,10 @@ impl Book {
             start: proxy.start,
             resumes: proxy.resumes,
             form: proxy.form,
-            want: proxy.want.marking_repeats(settings.mark_repeats).marking_numbers(proxy.start.is_some()),
+            output_form: proxy
+                .output_form
+                .marking_repeats(settings.mark_repeats)
+                .marking_numbers(proxy.start.is_some()),
             settings,
             suspended: proxy.state == ProxyState::Suspended,
             interest: Interest {
@@ -570,9 +573,9 @@ fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<It
 }
 
 /// What waits to be handed over is dropped only where the consumers that it is for would have it dropped.
-fn lossless_unless_discarded(wanted: Option<FullOutbox>) -> Option<FullOutbox> {
-    match wanted {
-        None | Some(FullOutbox::Discard) => wanted,
+fn lossless_unless_discarded(requested: Option<FullOutbox>) -> Option<FullOutbox> {
+    match requested {
+        None | Some(FullOutbox::Discard) => requested,
         _ => Some(FullOutbox::Hold),
     }
 }
@@ -597,7 +600,7 @@ fn lanes<'a>(
         for place in route.places.iter() {
             let used = lanes.entry(place.lane).or_insert_with(|| unused(place.lane));
             used.full_outbox = match (used.full_outbox, settings.full_outbox) {
-                (_, wanted) if !used.has_consumers => lossless_unless_discarded(wanted),
+                (_, requested) if !used.has_consumers => lossless_unless_discarded(requested),
                 (Some(FullOutbox::Discard), Some(FullOutbox::Discard)) => Some(FullOutbox::Discard),
                 (None | Some(FullOutbox::Discard), None) | (None, Some(FullOutbox::Discard)) => None,
                 _ => Some(FullOutbox::Hold),

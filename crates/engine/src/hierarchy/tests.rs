@@ -52,7 +52,7 @@ fn what_is_not_there_is_refused_by_name() {
     assert_eq!(hierarchy.create_proxy(channel, side, admin, Form(1), ProxyKind::default()), Err(no_admin));
     assert_eq!(hierarchy.proxies(channel, side, admin).err(), Some(no_admin));
     let key = ProxyKey { channel, proxy: ProxyId(7) };
-    assert_eq!(hierarchy.connect(key, None, Want(0)), Err(Refusal::ProxyNotFound { proxy: key }));
+    assert_eq!(hierarchy.connect(key, None, OutputForm(0)), Err(Refusal::ProxyNotFound { proxy: key }));
     assert_eq!(hierarchy.destroy_proxy(key), Err(Refusal::ProxyNotFound { proxy: key }));
 }
 
@@ -65,14 +65,14 @@ fn a_connection_goes_through_its_states_and_no_others() {
     assert_eq!(hierarchy.suspend(key), not_connected);
     assert_eq!(hierarchy.resume(key), not_connected);
     assert_eq!(hierarchy.disconnect(key), Err(Refusal::NotConnected { proxy: key }));
-    hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
-    assert_eq!(hierarchy.connect(key, Some(Peer(2)), Want(0)), Err(Refusal::AlreadyConnected { proxy: key }));
+    hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
+    assert_eq!(hierarchy.connect(key, Some(Peer(2)), OutputForm(0)), Err(Refusal::AlreadyConnected { proxy: key }));
     assert_eq!(hierarchy.resume(key), Err(Refusal::AlreadyActive { proxy: key }));
     hierarchy.suspend(key).unwrap();
     assert_eq!(hierarchy.suspend(key), Err(Refusal::AlreadyInactive { proxy: key }));
     hierarchy.resume(key).unwrap();
     assert_eq!(hierarchy.disconnect(key), Ok(Some(Peer(1))));
-    hierarchy.connect(key, Some(Peer(2)), Want(0)).unwrap();
+    hierarchy.connect(key, Some(Peer(2)), OutputForm(0)).unwrap();
     assert_eq!(hierarchy.proxy(key).unwrap().peer, Some(Peer(2)));
 }
 
@@ -83,17 +83,17 @@ fn refuses_connections_beyond_the_channels_limits_and_says_the_limit() {
     let channel = hierarchy.create_channel(SettingsPatch::default(), limits).unwrap();
     let first = proxy(&mut hierarchy, channel, Side::Consumers);
     let second = proxy(&mut hierarchy, channel, Side::Consumers);
-    hierarchy.connect(first, Some(Peer(1)), Want(0)).unwrap();
+    hierarchy.connect(first, Some(Peer(1)), OutputForm(0)).unwrap();
     let refusal = Refusal::AdminLimit { side: Side::Consumers, limit: 1 };
-    assert_eq!(hierarchy.connect(second, Some(Peer(2)), Want(0)), Err(refusal));
+    assert_eq!(hierarchy.connect(second, Some(Peer(2)), OutputForm(0)), Err(refusal));
     assert_eq!(
         hierarchy.create_proxy(channel, Side::Consumers, AdminId(0), Form(1), ProxyKind::default()),
         Err(refusal)
     );
     let supplier = proxy(&mut hierarchy, channel, Side::Suppliers);
-    hierarchy.connect(supplier, None, Want(0)).unwrap();
+    hierarchy.connect(supplier, None, OutputForm(0)).unwrap();
     hierarchy.destroy_proxy(first).unwrap();
-    hierarchy.connect(second, Some(Peer(2)), Want(0)).unwrap();
+    hierarchy.connect(second, Some(Peer(2)), OutputForm(0)).unwrap();
     assert_eq!(hierarchy.channel(channel).unwrap().connected(Side::Consumers), 1);
 }
 
@@ -166,7 +166,7 @@ fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
     let other = proxy(&mut hierarchy, channel, Side::Consumers);
     assert!(matches!(hierarchy.note_in_order(key), Err(Refusal::NotConnected { .. })));
     for key in [key, other] {
-        hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
     }
     hierarchy.note_in_order(key).unwrap();
     // The settings that administration reports and those that the lanes get must be the same.
@@ -199,7 +199,7 @@ fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
     }
     hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
     hierarchy.disconnect(key).unwrap();
-    hierarchy.connect(key, Some(Peer(2)), Want(0)).unwrap();
+    hierarchy.connect(key, Some(Peer(2)), OutputForm(0)).unwrap();
     assert_eq!(windows(&mut hierarchy), [1, 1], "whoever connects next may be another");
 }
 
@@ -211,7 +211,7 @@ fn destroying_says_which_proxies_went() {
     let proxy_of_admin =
         hierarchy.create_proxy(channel, Side::Consumers, admin, Form(2), ProxyKind::default()).unwrap();
     let key = ProxyKey { channel, proxy: proxy_of_admin };
-    hierarchy.connect(key, Some(Peer(5)), Want(0)).unwrap();
+    hierarchy.connect(key, Some(Peer(5)), OutputForm(0)).unwrap();
     let other = proxy(&mut hierarchy, channel, Side::Consumers);
     hierarchy.destroy_admin(channel, Side::Consumers, admin).unwrap();
     let gone = Removed { key, side: Side::Consumers, admin, form: Form(2), peer: Some(Peer(5)) };
@@ -238,9 +238,9 @@ fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
         for number in 0..COUNT {
             let proxy = hierarchy.create_proxy(channel, side, admin, Form(1), ProxyKind::default()).unwrap();
             keys.push(ProxyKey { channel, proxy });
-            hierarchy.connect(keys[number as usize], Some(Peer(number.into())), Want(0)).unwrap();
+            hierarchy.connect(keys[number as usize], Some(Peer(number.into())), OutputForm(0)).unwrap();
         }
-        settled(&mut hierarchy);
+        apply_all(&mut hierarchy);
         if whole {
             hierarchy.destroy_channel(channel).unwrap();
         } else {
@@ -269,7 +269,7 @@ fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
         }
         let rest = taken_apart(&mut hierarchy);
         assert!(rest.len() < 256 && rest.last() == Some(&Removal::End(channel)));
-        settled(&mut hierarchy);
+        apply_all(&mut hierarchy);
         assert_eq!(routed(&mut hierarchy), 0);
     }
 }
@@ -282,12 +282,12 @@ fn a_change_that_concerns_very_many_is_taken_in_in_pieces_and_published_whole() 
     let (channel, other) = (channel(&mut hierarchy), channel(&mut hierarchy));
     let connected = |hierarchy: &mut Hierarchy, channel, peer| {
         let key = proxy(hierarchy, channel, Side::Consumers);
-        hierarchy.connect(key, Some(Peer(peer)), Want(0)).unwrap();
+        hierarchy.connect(key, Some(Peer(peer)), OutputForm(0)).unwrap();
         key
     };
     let first = connected(&mut hierarchy, channel, 0);
     (1..COUNT).for_each(|peer| _ = connected(&mut hierarchy, channel, peer));
-    settled(&mut hierarchy);
+    apply_all(&mut hierarchy);
     hierarchy.take_touched();
     let window = |snapshot: &Snapshot, channel| {
         let consumers = snapshot.channel(channel).unwrap().consumers();
@@ -319,7 +319,7 @@ fn a_change_that_concerns_very_many_is_taken_in_in_pieces_and_published_whole() 
     assert!(is_published(&hierarchy, &change) && !is_published(&hierarchy, &later) && hierarchy.has_work());
     assert_eq!(window(&hierarchy.snapshot(), channel), (7, 7, 3_000));
     drop(snapshot);
-    settled(&mut hierarchy);
+    apply_all(&mut hierarchy);
     assert_eq!(window(&hierarchy.snapshot(), channel), (8, 8, 2_999));
     assert!(is_published(&hierarchy, &later) && !hierarchy.has_work());
 }
@@ -328,7 +328,7 @@ fn taken_apart(hierarchy: &mut Hierarchy) -> Vec<Removal> {
     core::iter::from_fn(|| hierarchy.poll_removed()).collect()
 }
 
-fn settled(hierarchy: &mut Hierarchy) {
+fn apply_all(hierarchy: &mut Hierarchy) {
     hierarchy.snapshot();
     while hierarchy.has_work() {
         hierarchy.snapshot();
@@ -344,7 +344,7 @@ fn a_snapshot_is_the_same_until_something_changes_that_the_event_path_must_know(
     let key = proxy(&mut hierarchy, busy, Side::Consumers);
     hierarchy.create_admin(busy, Side::Consumers, Operator::Or).unwrap();
     assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()), "nobody is connected yet");
-    hierarchy.connect(key, Some(Peer(1)), Want(3)).unwrap();
+    hierarchy.connect(key, Some(Peer(1)), OutputForm(3)).unwrap();
     let after = hierarchy.snapshot();
     assert_eq!(after.version, before.version + 1);
     let part = |snapshot: &Snapshot, channel: ChannelId| {
@@ -361,20 +361,20 @@ fn a_snapshot_says_who_supplies_and_who_consumes() {
     hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
     let channel = channel(&mut hierarchy);
     let supplier = proxy(&mut hierarchy, channel, Side::Suppliers);
-    let consumers = [2, 1, 2].map(|want| {
+    let consumers = [2, 1, 2].map(|output_form| {
         let key = proxy(&mut hierarchy, channel, Side::Consumers);
-        hierarchy.connect(key, Some(Peer(u64::from(want))), Want(want)).unwrap();
+        hierarchy.connect(key, Some(Peer(u64::from(output_form))), OutputForm(output_form)).unwrap();
         key
     });
     let peerless = proxy(&mut hierarchy, channel, Side::Consumers);
-    hierarchy.connect(peerless, None, Want(0)).unwrap();
+    hierarchy.connect(peerless, None, OutputForm(0)).unwrap();
     hierarchy.suspend(consumers[1]).unwrap();
     let snapshot = hierarchy.snapshot();
     let route = snapshot.supplier(supplier).unwrap();
     assert_eq!((route.admin, route.form, route.state), (AdminId::DEFAULT, Form(1), ProxyState::Unconnected));
     assert_eq!(snapshot.supplier(consumers[0]), None);
     let routes = snapshot.channel(channel).unwrap();
-    assert_eq!(routes.wants(), [Want(1), Want(2)]);
+    assert_eq!(routes.output_forms(), [OutputForm(1), OutputForm(2)]);
     let keys: Vec<ProxyKey> = routes.consumers().map(|consumer| consumer.key).collect();
     assert_eq!(keys, consumers);
     assert!(routes.consumers().nth(1).unwrap().suspended);

@@ -13,8 +13,8 @@ use super::suppliers::{Supplier, say_all};
 use super::verdict::Verdict;
 use super::{Admission, Lane, Outbox};
 use crate::{
-    Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, Refusal, Reliability, SORTED_OVERHEAD_BYTES,
-    Ticket, Time,
+    Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, PendingEvent, ProxyKey, Refusal, Reliability,
+    SORTED_OVERHEAD_BYTES, Ticket, Time,
 };
 
 /// What an event takes that goes to those in [`Filters::chosen`](super::filtering::Filters::chosen).
@@ -24,7 +24,7 @@ struct Plan {
     /// How many bridges it takes.
     bridges: usize,
     /// Whether it is kept as the channel's past.
-    is_kept: bool,
+    is_stored: bool,
     weight: u64,
     charge: u64,
     /// Suppliers are to be held if there still is no room when the event is in.
@@ -34,12 +34,12 @@ struct Plan {
 impl Plan {
     /// How many hold the event.
     fn holders(&self, event: &Event) -> usize {
-        self.destinations + self.bridges + event.away().len() + usize::from(self.is_kept)
+        self.destinations + self.bridges + event.away().len() + usize::from(self.is_stored)
     }
 }
 
 /// The ticket of an event that is being held, and its place.
-pub(super) struct Held {
+pub(super) struct Withheld {
     at: u32,
     ticket: Ticket,
 }
@@ -54,22 +54,28 @@ impl Lane {
     /// Filtering takes at most the channel's `filter_steps_max` steps, and less if the event's `timeout` leaves less
     /// time; what is not evaluated by then does not match. An event that does not pass the filters on its supplier's side
     /// is accepted, has no destinations, and is counted.
-    pub fn handle_event<F: Forms>(&mut self, source: ProxyKey, draft: Draft, forms: &F, now: Time) -> Admission {
-        self.told(now);
+    pub fn handle_event<F: Forms>(
+        &mut self,
+        source: ProxyKey,
+        pending_event: PendingEvent,
+        forms: &F,
+        now: Time,
+    ) -> Admission {
+        self.advance_time(now);
         match self.locate(source) {
             Ok(supplier) => {
                 self.suppliers.note_event(source, now);
-                self.admit(&supplier, draft, forms)
+                self.admit(&supplier, pending_event, forms)
             }
-            Err(refusal) => self.refuse(draft, refusal),
+            Err(refusal) => self.refuse(pending_event, refusal),
         }
     }
 
     /// Makes an event ready to be kept and later [restored](Self::restore_event), should that be necessary: it says all that its supplier
     /// says for it. False if there is no such supplier.
-    pub fn complete_event(&mut self, source: ProxyKey, draft: &mut Draft) -> bool {
+    pub fn complete_event(&mut self, source: ProxyKey, pending_event: &mut PendingEvent) -> bool {
         let Ok(supplier) = self.locate(source) else { return false };
-        let event: &mut Event = draft;
+        let event: &mut Event = pending_event;
         event.source = source;
         say_all(&self.types, &supplier, event);
         true
@@ -93,44 +99,55 @@ impl Lane {
     /// was accepted when there was room, so it is neither refused nor held for want of that, and nothing is dropped for it: an outbox may
     /// have more than its bound then, and a channel more than its limits. It says [when it arrived](Event::arrived), and its lifetime
     /// counts from then; those that are restored one after the other keep that order.
-    pub fn restore_event<F: Forms>(&mut self, source: ProxyKey, mut draft: Draft, forms: &F, now: Time) -> Admission {
-        self.told(now);
+    pub fn restore_event<F: Forms>(
+        &mut self,
+        source: ProxyKey,
+        mut pending_event: PendingEvent,
+        forms: &F,
+        now: Time,
+    ) -> Admission {
+        self.advance_time(now);
         let found = self.places.slots.get(&source.channel).copied();
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
-            return self.refuse(draft, Refusal::ChannelNotFound { channel: source.channel });
+            return self.refuse(pending_event, Refusal::ChannelNotFound { channel: source.channel });
         };
         // What its supplier said for it then, it says yet, whatever its supplier says now.
-        let (priority, timeout) = draft.supplied();
+        let (priority, timeout) = pending_event.supplied();
         let lone = Supplier::of(source, channel, state);
         let supplier = Supplier { priority, timeout, ..self.locate(source).unwrap_or(lone) };
-        let event: &mut Event = &mut draft;
+        let event: &mut Event = &mut pending_event;
         event.restored = true;
         // Whatever clock said when they came.
         event.arrived = event.arrived.max(self.arrival.restored_until);
         self.arrival.restored_until = event.arrived.min(self.now);
         self.arrival.restoring = true;
-        let admission = self.admit(&supplier, draft, forms);
+        let admission = self.admit(&supplier, pending_event, forms);
         self.arrival.restoring = false;
         admission
     }
 
-    pub(super) fn admit<F: Forms>(&mut self, supplier: &Supplier, mut draft: Draft, forms: &F) -> Admission {
-        let known = self.know(supplier.channel, &draft);
-        let mut steps = self.step_budget(supplier, &draft);
-        if draft.only.is_some() {
-            return self.admit_for_some(supplier, known, draft, (forms, &mut steps));
+    pub(super) fn admit<F: Forms>(
+        &mut self,
+        supplier: &Supplier,
+        mut pending_event: PendingEvent,
+        forms: &F,
+    ) -> Admission {
+        let known = self.know(supplier.channel, &pending_event);
+        let mut steps = self.step_budget(supplier, &pending_event);
+        if pending_event.only.is_some() {
+            return self.admit_for_some(supplier, known, pending_event, (forms, &mut steps));
         }
         if !supplier.sifted {
             self.choose_all(supplier.channel, &known);
-            return self.admit_chosen(supplier, known, draft, (forms, &mut steps));
+            return self.admit_chosen(supplier, known, pending_event, (forms, &mut steps));
         }
         self.space.filters.begin();
-        let admission = match self.sift(supplier, &known, &mut draft, (forms, &mut steps)) {
-            Verdict::Passed => self.admit_chosen(supplier, known, draft, (forms, &mut steps)),
-            Verdict::Ask(questions) => Admission::Undecided(draft, questions),
+        let admission = match self.sift(supplier, &known, &mut pending_event, (forms, &mut steps)) {
+            Verdict::Passed => self.admit_chosen(supplier, known, pending_event, (forms, &mut steps)),
+            Verdict::Ask(filter_groups) => Admission::AwaitingFilter(pending_event, filter_groups),
             Verdict::Dropped => {
-                self.count_accepted(supplier, &draft);
-                self.abandon_event(draft);
+                self.count_accepted(supplier, &pending_event);
+                self.abandon_event(pending_event);
                 self.counters.events_filtered_in += 1;
                 Admission::Accepted { destinations: 0 }
             }
@@ -148,16 +165,16 @@ impl Lane {
         &mut self,
         supplier: &Supplier,
         known: Known,
-        mut draft: Draft,
+        mut pending_event: PendingEvent,
         by: (&F, &mut Steps),
     ) -> Admission {
         self.space.filters.begin();
         if supplier.parted {
-            self.map_lanes(supplier, &known, &draft, by.0);
+            self.map_lanes(supplier, &known, &pending_event, by.0);
         }
-        self.choose_some(supplier, &draft);
-        self.prepare_handover(supplier, &mut draft);
-        self.admit_chosen(supplier, known, draft, by)
+        self.choose_some(supplier, &pending_event);
+        self.prepare_handover(supplier, &mut pending_event);
+        self.admit_chosen(supplier, known, pending_event, by)
     }
 
     /// Chooses those that an event is for only, and the bridges that lead to the others of them.
@@ -189,28 +206,28 @@ impl Lane {
         &mut self,
         supplier: &Supplier,
         known: &Known,
-        draft: &mut Draft,
+        pending_event: &mut PendingEvent,
         (forms, steps): (&F, &mut Steps),
     ) -> Verdict {
         let channel = supplier.channel;
         if supplier.parted {
-            self.map_lanes(supplier, known, draft, forms);
+            self.map_lanes(supplier, known, pending_event, forms);
         }
-        if supplier.screened && !draft.approved {
-            match self.screen(supplier, known, draft, forms, steps) {
+        if supplier.screened && !pending_event.approved {
+            match self.screen(supplier, known, pending_event, forms, steps) {
                 Verdict::Passed => {}
                 other => return other,
             }
         }
         if self.is_conditional(channel, known) {
-            self.choose(channel, known, draft, forms, steps);
+            self.choose(channel, known, pending_event, forms, steps);
         } else {
             self.choose_all(channel, known);
         }
         if supplier.parted {
-            self.choose_here(supplier, draft);
-            self.find_bridges(supplier, known, draft);
-            self.prepare_handover(supplier, draft);
+            self.choose_here(supplier, pending_event);
+            self.find_bridges(supplier, known, pending_event);
+            self.prepare_handover(supplier, pending_event);
         }
         Verdict::Passed
     }
@@ -220,34 +237,34 @@ impl Lane {
         &mut self,
         supplier: &Supplier,
         known: Known,
-        mut draft: Draft,
+        mut pending_event: PendingEvent,
         by: (&F, &mut Steps),
     ) -> Admission {
         self.arrival.admitting = true;
         let state = self.channels.get(supplier.channel);
         let has_history = state.is_some_and(|state| state.history.is_some());
         if state.is_some_and(ChannelState::may_overflow) {
-            self.set_apart(supplier, &mut draft);
+            self.set_apart(supplier, &mut pending_event);
         }
-        let is_kept = has_history && self.begin_keeping(supplier, &mut draft);
-        let weight = draft.weight();
-        let mut plan = Plan { known, destinations: 0, bridges: 0, is_kept, weight, charge: 0, hold: None };
-        let admission = match self.plan(&mut plan, supplier, &draft) {
+        let is_stored = has_history && self.begin_storing(supplier, &mut pending_event);
+        let weight = pending_event.weight();
+        let mut plan = Plan { known, destinations: 0, bridges: 0, is_stored, weight, charge: 0, hold: None };
+        let admission = match self.plan(&mut plan, supplier, &pending_event) {
             Some(refusal) => {
                 if let Some(state) = self.channels.get_mut(supplier.channel).filter(|_| !supplier.handed_over) {
                     state.traffic.refused += 1;
                 }
-                self.refuse(draft, refusal)
+                self.refuse(pending_event, refusal)
             }
             None => {
-                self.count_accepted(supplier, &draft);
+                self.count_accepted(supplier, &pending_event);
                 if has_history {
-                    self.number_event(supplier.channel, &mut draft, is_kept);
+                    self.number_event(supplier.channel, &mut pending_event, is_stored);
                 }
-                if plan.holders(&draft) > 0 {
-                    return self.fan_out(&plan, supplier, draft, by);
+                if plan.holders(&pending_event) > 0 {
+                    return self.fan_out(&plan, supplier, pending_event, by);
                 }
-                self.abandon_event(draft);
+                self.abandon_event(pending_event);
                 self.counters.events_unwanted += u64::from(!supplier.handed_over);
                 Admission::Accepted { destinations: 0 }
             }
@@ -268,8 +285,8 @@ impl Lane {
         }
     }
 
-    fn refuse(&mut self, draft: Draft, refusal: Refusal) -> Admission {
-        self.abandon_event(draft);
+    fn refuse(&mut self, pending_event: PendingEvent, refusal: Refusal) -> Admission {
+        self.abandon_event(pending_event);
         self.counters.events_refused += 1;
         Admission::Refused(refusal)
     }
@@ -284,10 +301,10 @@ impl Lane {
     }
 
     /// Counts the destinations and makes room for them, or says why not.
-    fn plan(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Option<Refusal> {
-        self.count(plan, supplier, draft);
+    fn plan(&mut self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
+        self.count(plan, supplier, pending_event);
         let state = self.channels.get(supplier.channel)?;
-        if plan.holders(draft) == 0 {
+        if plan.holders(pending_event) == 0 {
             return None;
         }
         if self.arrival.restoring {
@@ -301,50 +318,52 @@ impl Lane {
         let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
         if supplier.rejected
             && !supplier.handed_over
-            && let Some(refusal) = self.find_rejecting(supplier.channel, draft)
+            && let Some(refusal) = self.find_rejecting(supplier.channel, pending_event)
         {
             return Some(refusal);
         }
-        if pressed { self.relieve(plan, supplier, draft) } else { None }
+        if pressed { self.relieve(plan, supplier, pending_event) } else { None }
     }
 
     /// Makes room for a plan, or says why not.
     #[cold]
-    fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Option<Refusal> {
+    fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         match self.make_room(supplier.channel, plan.charge) {
             Ok(hold) => plan.hold = hold,
             Err(refusal) => return Some(refusal),
         }
         // Consumers may have been disconnected to make room.
-        plan.known = self.know(supplier.channel, draft);
+        plan.known = self.know(supplier.channel, pending_event);
         let outboxes = &self.outboxes;
         let is_alive = |chosen: &Chosen| outboxes.get(chosen.slot).is_some_and(|outbox| !outbox.dead);
         self.space.filters.chosen.retain(is_alive);
-        self.count(plan, supplier, draft);
+        self.count(plan, supplier, pending_event);
         None
     }
 
     /// Counts a plan's destinations, and what the event is charged for them.
     #[inline]
-    fn count(&self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) {
+    fn count(&self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) {
         plan.destinations = self.space.filters.chosen.len();
         plan.bridges = if supplier.parted { self.space.bridged.len() } else { 0 };
-        let has_times = draft.timeout.or(supplier.timeout).is_some() || draft.start.is_some() || draft.stop.is_some();
+        let has_times = pending_event.timeout.or(supplier.timeout).is_some()
+            || pending_event.start.is_some()
+            || pending_event.stop.is_some();
         // What is handed over may come after events that arrived later.
         let is_sorted = supplier.sorted || has_times || supplier.handed_over;
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
-        plan.charge = plan.weight + holder * plan.holders(draft) as u64;
+        plan.charge = plan.weight + holder * plan.holders(pending_event) as u64;
     }
 
     /// What is known of the event's type, found out if need be.
-    pub(super) fn know(&mut self, channel: u32, draft: &Event) -> Known {
+    pub(super) fn know(&mut self, channel: u32, pending_event: &Event) -> Known {
         let Some(state) = self.channels.get_mut(channel) else { return Known::default() };
-        if let Some(known) = state.destinations.find(draft.event_type) {
+        if let Some(known) = state.destinations.find(pending_event.event_type) {
             return known;
         }
-        let (domain, name) = match self.types.names(draft.event_type) {
+        let (domain, name) = match self.types.names(pending_event.event_type) {
             Some(names) => names,
-            None => draft.names(),
+            None => pending_event.names(),
         };
         let (members, outboxes) = (&state.members, &self.outboxes);
         let is_alive = |member: u32| {
@@ -352,7 +371,7 @@ impl Lane {
             slot.and_then(|slot| outboxes.get(*slot)).is_some_and(|outbox| !outbox.dead)
         };
         let here = Here { lane: self.id, bridges: &state.bridges };
-        let sought = Sought { event_type: draft.event_type, domain, name, routes: &state.routes, here };
+        let sought = Sought { event_type: pending_event.event_type, domain, name, routes: &state.routes, here };
         let (known, way) = state.destinations.know(sought, is_alive);
         match way {
             Way::Amended(changes) => self.counters.route_amendments += changes,
@@ -363,8 +382,8 @@ impl Lane {
             // What a channel does not remember it has no use for, unless events of it wait.
             self.types.leave(core::mem::take(&mut state.types));
         }
-        if !matches!(way, Way::Amended(_)) && state.types.insert(draft.event_type) {
-            self.types.hold(draft.event_type);
+        if !matches!(way, Way::Amended(_)) && state.types.insert(pending_event.event_type) {
+            self.types.hold(pending_event.event_type);
         }
         known
     }
@@ -374,10 +393,10 @@ impl Lane {
     }
 
     /// How many steps filtering the event may take.
-    pub(super) fn step_budget(&self, supplier: &Supplier, draft: &Draft) -> Steps {
+    pub(super) fn step_budget(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Steps {
         // As everywhere, a time of 0 is none at all.
         let time_left =
-            draft.timeout.or(supplier.timeout).filter(|time| !time.is_zero() && !self.arrival.keeps_expired);
+            pending_event.timeout.or(supplier.timeout).filter(|time| !time.is_zero() && !self.arrival.keeps_expired);
         let Some(time) = time_left else { return Steps::new(supplier.steps_max) };
         let in_time = u32::try_from(time.as_nanos() / NANOS_PER_STEP).unwrap_or(u32::MAX);
         Steps::new(in_time.min(supplier.steps_max))
@@ -388,22 +407,29 @@ impl Lane {
         &mut self,
         supplier: &Supplier,
         known: &Known,
-        draft: &Draft,
+        pending_event: &PendingEvent,
         forms: &F,
         steps: &mut Steps,
     ) -> Verdict {
         let Some(state) = self.channels.get(supplier.channel) else { return Verdict::Passed };
         let route = state.routes.suppliers.get(supplier.source.proxy);
         let Some(groups) = route.and_then(|route| route.groups.as_deref()) else { return Verdict::Passed };
-        self.space.filters.screen((state, known), groups, &forms.fields(draft), steps)
+        self.space.filters.screen((state, known), groups, &forms.fields(pending_event), steps)
     }
 
     /// Lets filters choose the destinations, beside those that take every event of the type.
-    fn choose<F: Forms>(&mut self, channel: u32, known: &Known, draft: &Draft, forms: &F, steps: &mut Steps) {
+    fn choose<F: Forms>(
+        &mut self,
+        channel: u32,
+        known: &Known,
+        pending_event: &PendingEvent,
+        forms: &F,
+        steps: &mut Steps,
+    ) {
         let Some(state) = self.channels.get(channel) else { return };
         let outboxes = &self.outboxes;
         let is_alive = |slot: u32| outboxes.get(slot).is_some_and(|outbox| !outbox.dead);
-        self.space.filters.choose((state, known), is_alive, &forms.fields(draft), steps);
+        self.space.filters.choose((state, known), is_alive, &forms.fields(pending_event), steps);
     }
 
     /// Chooses all that take every event of the type.
@@ -416,10 +442,10 @@ impl Lane {
 
     /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an event that is refused
     /// to its supplier.
-    fn find_rejecting(&self, channel: u32, draft: &Draft) -> Option<Refusal> {
+    fn find_rejecting(&self, channel: u32, pending_event: &PendingEvent) -> Option<Refusal> {
         let state = self.channels.get(channel)?;
-        let lacks_room = !draft.away().is_empty() && !state.depot.has_room(draft.kept_bytes());
-        let away = draft.away().iter().filter_map(|away| self.outbox_of(channel, away.consumer));
+        let lacks_room = !pending_event.away().is_empty() && !state.depot.has_room(pending_event.stored_bytes());
+        let away = pending_event.away().iter().filter_map(|away| self.outbox_of(channel, away.consumer));
         let slots = self.space.filters.chosen.iter().map(|chosen| (chosen.slot, false));
         let slots = slots.chain(away.map(|slot| (slot, lacks_room)));
         let outboxes = slots.filter_map(|(slot, lacks_room)| Some((self.outboxes.get(slot)?, lacks_room)));
@@ -439,31 +465,31 @@ impl Lane {
         &mut self,
         plan: &Plan,
         supplier: &Supplier,
-        mut draft: Draft,
+        mut pending_event: PendingEvent,
         (forms, steps): (&F, &mut Steps),
     ) -> Admission {
         let channel = supplier.channel;
         // Of a channel that keeps its past, events have come in the order of their numbers.
-        let keeps_arrival = (supplier.handed_over && draft.number.is_none()) || self.arrival.restoring;
-        let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut draft, keeps_arrival);
-        self.news.settling.begin(&draft);
-        let tells_of_each = draft.watch.filter(|_| draft.watch_each);
-        let is_elsewhere = !draft.away().is_empty();
-        let at = self.events.insert(draft);
-        self.commons.memory.add(plan.charge);
+        let keeps_arrival = (supplier.handed_over && pending_event.number.is_none()) || self.arrival.restoring;
+        let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut pending_event, keeps_arrival);
+        self.news.completion.begin(&pending_event);
+        let tells_of_each = pending_event.watch.filter(|_| pending_event.watch_each);
+        let is_elsewhere = !pending_event.away().is_empty();
+        let at = self.events.insert(pending_event);
+        self.memory_pool.memory.add(plan.charge);
         if let Some(state) = self.channels.get_mut(channel) {
             state.all.add(plan.charge);
             if supplier.handed_over {
                 state.taken.add(plan.charge);
             }
-            if let Some(laggard) = &mut state.known_laggard {
-                laggard.rivals_weight = laggard.rivals_weight.saturating_add(plan.weight);
+            if let Some(slow_consumer) = &mut state.known_slow_consumer {
+                slow_consumer.rivals_weight = slow_consumer.rivals_weight.saturating_add(plan.weight);
             }
         }
         if self.channels.get(channel).is_some_and(|state| !state.charged.is_empty()) {
             self.charge_until_now(channel);
         }
-        let mut held: Option<Held> = None;
+        let mut withheld: Option<Withheld> = None;
         let mut destinations = 0;
         for index in 0..plan.destinations {
             let Some(chosen) = self.space.filters.chosen.get(index).copied() else { break };
@@ -471,30 +497,30 @@ impl Lane {
                 true => self.map(chosen, (supplier, &plan.known), &offer, (forms, steps)),
                 false => None,
             };
-            let is_in = self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut held);
+            let is_in = self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut withheld);
             destinations += u32::from(is_in);
             if let Some(watch) = tells_of_each.filter(|_| is_in) {
-                self.settle_begins(watch, chosen.slot);
+                self.complete_begins(watch, chosen.slot);
             }
         }
         if is_elsewhere {
-            destinations += self.keep_elsewhere(channel, offer.entry, &mut held);
+            destinations += self.keep_elsewhere(channel, offer.entry, &mut withheld);
         }
         if let Some(watch) = tells_of_each {
-            self.news.settling.note_begun(watch, plan.bridges);
+            self.news.completion.note_begun(watch, plan.bridges);
         }
         if plan.bridges > 0 {
-            self.fan_out_to_bridges(&offer, &mut held);
+            self.fan_out_to_bridges(&offer, &mut withheld);
         }
-        if plan.is_kept {
+        if plan.is_stored {
             self.keep_in_history(channel, at);
         }
         self.counters.queued += u64::from(destinations);
         self.disconnect_doomed();
         // Held here until now, so that it counts while the outboxes make place for it.
-        self.let_go(at);
+        self.release_holder(at);
         self.end_admission(channel);
-        self.hold_suppliers(supplier, plan.hold, held, destinations)
+        self.hold_suppliers(supplier, plan.hold, withheld, destinations)
     }
 
     /// Finishes an event that goes in.
@@ -502,12 +528,12 @@ impl Lane {
         &mut self,
         (weight, charge): (u64, u64),
         supplier: &Supplier,
-        draft: &mut Draft,
+        pending_event: &mut PendingEvent,
         keeps_arrival: bool,
     ) -> Offer {
         let (place, serial) = (self.events.next(), self.arrival.next_serial);
         self.arrival.next_serial += 1;
-        let event: &mut Event = draft;
+        let event: &mut Event = pending_event;
         event.source = supplier.source;
         // One that was handed over, or comes back, keeps the time of its arrival.
         event.arrived = if keeps_arrival { event.arrived.min(self.now) } else { self.now };
@@ -540,7 +566,7 @@ impl Lane {
         slot: u32,
         (mapped, ask): (Option<Entry>, Ask),
         offer: &Offer,
-        held: &mut Option<Held>,
+        withheld: &mut Option<Withheld>,
     ) -> bool {
         let Some(mut outbox) = self.outboxes.get_mut(slot) else { return false };
         let entry = mapped.unwrap_or_else(|| outbox.entry(offer, ask));
@@ -579,7 +605,7 @@ impl Lane {
         }
         if outbox.holds_one_more() && !self.arrival.restoring {
             self.space.holders.push(slot);
-            hold(&mut self.tickets, outbox, held);
+            hold(&mut self.tickets, outbox, withheld);
         }
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
@@ -625,7 +651,7 @@ impl Lane {
         &mut self,
         supplier: &Supplier,
         hold: Option<Hold>,
-        mut held: Option<Held>,
+        mut withheld: Option<Withheld>,
         destinations: u32,
     ) -> Admission {
         if self.arrival.restoring {
@@ -637,23 +663,23 @@ impl Lane {
         }
         let holds_one_more = |state: &&mut ChannelState| {
             let room = state.room(whose);
-            room.hold.is_some_and(|hold| (room.waiters.len() as u64) < state.held_yet(whose, hold.over))
+            room.hold.is_some_and(|hold| (room.waiters.len() as u64) < state.still_blocked(whose, hold.over))
         };
         if let Some(room) = self.channels.get_mut(channel).filter(holds_one_more).map(|state| state.room_mut(whose))
             && let Some(hold) = &mut room.hold
         {
-            let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, channel));
+            let ticket = withheld.get_or_insert_with(|| issue(&mut self.tickets, channel));
             self.tickets.wait(ticket.at, &mut room.waiters);
-            hold.held_events += 1;
+            hold.blocked_events += 1;
         }
-        let Some(Held { at, ticket }) = held else { return Admission::Accepted { destinations } };
-        self.counters.events_held += u64::from(!self.arrival.taking_over);
+        let Some(Withheld { at, ticket }) = withheld else { return Admission::Accepted { destinations } };
+        self.counters.events_withheld += u64::from(!self.arrival.taking_over);
         if let Some(state) = self.channels.get_mut(channel) {
-            state.held += 1;
+            state.withheld += 1;
         }
         self.wake(at);
         self.charge_holders(supplier);
-        Admission::Held(ticket)
+        Admission::Withheld(ticket)
     }
 }
 
@@ -663,13 +689,13 @@ pub(super) fn priority_of(value: i64) -> i16 {
 }
 
 /// One more event came in that its supplier is held for, because an outbox is full.
-pub(super) fn hold(tickets: &mut super::Tickets, outbox: &mut Outbox, held: &mut Option<Held>) {
-    let ticket = held.get_or_insert_with(|| issue(tickets, outbox.channel));
+pub(super) fn hold(tickets: &mut super::Tickets, outbox: &mut Outbox, withheld: &mut Option<Withheld>) {
+    let ticket = withheld.get_or_insert_with(|| issue(tickets, outbox.channel));
     tickets.wait(ticket.at, &mut outbox.hold.waiters);
-    outbox.hold.held_events += 1;
+    outbox.hold.blocked_events += 1;
 }
 
-fn issue(tickets: &mut super::Tickets, channel: u32) -> Held {
+fn issue(tickets: &mut super::Tickets, channel: u32) -> Withheld {
     let (at, ticket) = tickets.issue(channel);
-    Held { at, ticket }
+    Withheld { at, ticket }
 }

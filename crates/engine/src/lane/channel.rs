@@ -7,14 +7,14 @@ use core::cmp::Reverse;
 
 use hashbrown::HashSet;
 
-use super::commons::SharedRoom;
 use super::counters::{ChannelStats, Traffic};
 use super::destinations::Destinations;
 use super::history::History;
+use super::memory_pool::MemoryPool;
 use super::overflow::Depot;
 use super::queue::Entry;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, DiscardReason, HeldBy, LaneId, PoolId, ProxyId, Time, TypeId};
+use crate::{BlockedBy, ChannelId, ChannelRoutes, DiscardReason, LaneId, PoolId, ProxyId, Time, TypeId};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
@@ -30,7 +30,7 @@ pub(super) struct ChannelState {
     /// Its part of the channel's limits.
     pub(super) quota: Quota,
     /// What the events of all channels may take together.
-    shared: Option<Arc<SharedRoom>>,
+    shared: Option<Arc<MemoryPool>>,
     pub(super) destinations: Destinations,
     /// The event types of which events have come to it.
     pub(super) types: HashSet<TypeId>,
@@ -46,12 +46,12 @@ pub(super) struct ChannelState {
     /// Its past, if it keeps that and this is the lane which does.
     pub(super) history: Option<Box<History>>,
     /// Replies withheld for whatever reason.
-    pub(super) held: u64,
+    pub(super) withheld: u64,
     /// What its events came to here.
     pub(super) traffic: Traffic,
     /// Slots of outboxes that were found to be the laggard since the channel last had room.
-    pub(super) laggards: Vec<u32>,
-    pub(super) known_laggard: Option<Laggard>,
+    pub(super) slow_consumers: Vec<u32>,
+    pub(super) known_slow_consumer: Option<SlowConsumer>,
     /// It is among those that are looked at because others have to let go of memory.
     pub(super) is_listed_short: bool,
     /// Slots of outboxes that are [charged](super::hold_budget) for what they hold suppliers.
@@ -102,10 +102,10 @@ impl Quota {
 pub(super) struct Hold {
     pub(super) over: Over,
     /// The outbox with the largest backlog, if it is the reason.
-    pub(super) by: Option<(u32, HeldBy)>,
+    pub(super) by: Option<(u32, BlockedBy)>,
     /// Since when that is so of this outbox.
     pub(super) since: Time,
-    pub(super) held_events: u64,
+    pub(super) blocked_events: u64,
     /// When to look for the consumer that has taken nothing for too long; [`Entry::NEVER`] if not.
     pub(super) look_at: Time,
 }
@@ -116,14 +116,14 @@ impl Hold {
         self.by.is_some_and(|(by, _)| by == slot)
     }
 
-    pub(super) const fn new(over: Over, by: Option<(u32, HeldBy)>) -> Self {
-        Self { over, by, since: Time(0), held_events: 0, look_at: Entry::NEVER }
+    pub(super) const fn new(over: Over, by: Option<(u32, BlockedBy)>) -> Self {
+        Self { over, by, since: Time(0), blocked_events: 0, look_at: Entry::NEVER }
     }
 }
 
 /// The outbox with the largest backlog, as long as it is larger than `rivals_weight`, which no other exceeds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Laggard {
+pub(super) struct SlowConsumer {
     pub(super) slot: u32,
     pub(super) order: Reverse<ProxyId>,
     pub(super) rivals_weight: u64,
@@ -186,7 +186,7 @@ impl ChannelState {
     pub(super) fn new(
         routes: Arc<ChannelRoutes>,
         lane: LaneId,
-        (shared, elsewhere): (Option<Arc<SharedRoom>>, Option<Arc<SharedRoom>>),
+        (shared, elsewhere): (Option<Arc<MemoryPool>>, Option<Arc<MemoryPool>>),
     ) -> Self {
         Self {
             id: routes.id,
@@ -202,10 +202,10 @@ impl ChannelState {
             taken: Room::default(),
             depot: Depot::new(elsewhere),
             history: None,
-            held: 0,
+            withheld: 0,
             traffic: Traffic::default(),
-            laggards: Vec::new(),
-            known_laggard: None,
+            slow_consumers: Vec::new(),
+            known_slow_consumer: None,
             is_listed_short: false,
             charged: Vec::new(),
             pressed_since: None,
@@ -262,7 +262,7 @@ impl ChannelState {
 
     /// Of those that wait for room, how many do yet: as many as events are too many by. They go on one by one as events leave, at the pace
     /// at which these are taken.
-    pub(super) fn held_yet(&self, whose: Whose, over: Over) -> u64 {
+    pub(super) fn still_blocked(&self, whose: Whose, over: Over) -> u64 {
         let (room, budget) = (self.room(whose), self.quota.budget_bytes);
         let (mean, is_short) = (room.used_bytes / room.events.max(1), self.is_short_of_shared(whose));
         let by_memory = match over.memory {
@@ -290,7 +290,7 @@ impl ChannelState {
     pub(super) fn is_pressed(&self) -> bool {
         self.all.hold.is_some()
             || self.taken.hold.is_some()
-            || !self.laggards.is_empty()
+            || !self.slow_consumers.is_empty()
             || self.pressed_since.is_some()
     }
 
@@ -299,7 +299,7 @@ impl ChannelState {
             channel: self.id,
             events: self.all.events,
             memory_bytes: self.all.used_bytes,
-            held: self.held,
+            withheld: self.withheld,
             traffic: self.traffic,
         }
     }

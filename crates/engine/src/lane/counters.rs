@@ -90,7 +90,7 @@ pub struct Counters {
     /// Events taken, the held ones included.
     pub events_accepted: u64,
     /// Events taken, with the reply to their supplier withheld.
-    pub events_held: u64,
+    pub events_withheld: u64,
     /// Events refused.
     pub events_refused: u64,
     /// Events taken that no consumer wanted.
@@ -104,15 +104,15 @@ pub struct Counters {
     /// Events put back after a failure or for want of room, counted each time.
     pub put_back: u64,
     /// Events that were kept [elsewhere](crate::Overflow), and that came back, counted once for each consumer.
-    pub kept_elsewhere: u64,
-    /// See `kept_elsewhere`.
+    pub overflow_stored: u64,
+    /// See `overflow_stored`.
     pub brought_back: u64,
     /// Events that channels keep of their past, those that they should and do not because too many were on their way, and those that
     /// consumers got from there.
-    pub history_kept: u64,
-    /// See `history_kept`.
+    pub history_stored: u64,
+    /// See `history_stored`.
     pub history_missed: u64,
-    /// See `history_kept`.
+    /// See `history_stored`.
     pub history_recalled: u64,
     /// Failures: unreachable, timed out or refused.
     pub failures: u64,
@@ -153,9 +153,9 @@ pub struct Counters {
     /// its own budget.
     pub channels_short_elsewhere: u64,
     /// Events that waited for their turn behind or beside others.
-    pub turns_waited: u64,
+    pub events_queued: u64,
     /// The most events that have waited for their turn at once.
-    pub turns_waiting_max: u64,
+    pub events_queued_max: u64,
     /// Events handed over to other lanes, counted once for each lane. They are in none of the counts of deliveries.
     pub handed_over: u64,
     /// Events that a lane did not take because it had no such channel any more.
@@ -279,5 +279,5 @@ pub struct ChannelStats {
     /// What they are charged to the memory budget, in bytes.
     pub memory_bytes: u64,
     /// Suppliers' replies being withheld.
-    pub held: u64,
+    pub withheld: u64,
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::suppliers::Supplier;
 use super::{Admission, Lane, Notice};
-use crate::{ChannelId, DiscardReason, Draft, Event, Forms, ProxyId, ProxyKey, Refusal, Settlement, Time};
+use crate::{ChannelId, DiscardReason, Disposition, Event, Forms, PendingEvent, ProxyId, ProxyKey, Refusal, Time};
 
 /// An event that is undeliverable for a consumer, and goes to another channel instead.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Lane {
                 self.news.notices.push_back(Notice::EventUndeliverable { key: outbox.key, event_type, number });
             }
             self.note_dead_letter(slot);
-            self.finish(slot, 0, Settlement::Dropped(DiscardReason::Undeliverable));
+            self.finish(slot, 0, Disposition::Dropped(DiscardReason::Undeliverable));
         }
     }
 
@@ -86,16 +86,22 @@ impl Lane {
 
     /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier, so that no answer
     /// waits for a ticket.
-    pub fn handle_dead_letter<F: Forms>(&mut self, to: ChannelId, draft: Draft, forms: &F, now: Time) -> Admission {
-        self.told(now);
+    pub fn handle_dead_letter<F: Forms>(
+        &mut self,
+        to: ChannelId,
+        pending_event: PendingEvent,
+        forms: &F,
+        now: Time,
+    ) -> Admission {
+        self.advance_time(now);
         let found = self.places.slots.get(&to).copied();
         let Some((slot, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
-            self.abandon_event(draft);
+            self.abandon_event(pending_event);
             return Admission::Refused(Refusal::ChannelNotFound { channel: to });
         };
         let source = ProxyKey { channel: to, proxy: ProxyId(u32::MAX) };
         let supplier = Supplier::of(source, slot, state);
-        self.admit(&supplier, draft, forms)
+        self.admit(&supplier, pending_event, forms)
     }
 
     /// The event that was tried instead was rejected, which is no proof that the consumer takes events: what is set aside is tried again.

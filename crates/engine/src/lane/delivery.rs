@@ -9,11 +9,11 @@ use super::queue::Entry;
 use super::slab::Slab;
 use super::{Counters, Delivery, Lane, Outbox, Outcome};
 use crate::event::EventAt;
-use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Settlement, Time};
+use crate::{DiscardReason, DisconnectReason, Disposition, Event, Notice, OutboxId, ProxyKey, Refusal, Time};
 
 /// How many events one turn of the lane drops because they have expired, or lets be delivered because their time has
 /// come, for one outbox: more would keep every other one waiting.
-pub(super) const DUE_PER_TURN: u64 = 1_024;
+pub(super) const DUE_PER_ROUND: u64 = 1_024;
 
 /// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the same
 /// time would keep all others waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
@@ -26,14 +26,14 @@ impl Lane {
     /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events: one, or up to
     /// `batch_size_max` where the consumer takes sequences. Each of them is handed to [`release`](Self::release) in the end.
     pub fn poll_delivery(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Delivery> {
-        self.told(now);
+        self.advance_time(now);
         events.clear();
         while let Some(slot) = self.agenda.ready.pop_front() {
             let listed = self.outboxes.get_mut(slot).filter(|outbox| outbox.listed && outbox.bridge.is_none());
             let Some(mut outbox) = listed else { continue };
             outbox.listed = false;
             if outbox.waiting.is_special() {
-                self.catch_up_in_turn(slot);
+                self.catch_up_within_budget(slot);
                 let Some(again) = self.outboxes.get_mut(slot) else { continue };
                 outbox = again;
             }
@@ -65,7 +65,7 @@ impl Lane {
         events: &mut Vec<Arc<Event>>,
         now: Time,
     ) -> Result<Option<Delivery>, Refusal> {
-        self.told(now);
+        self.advance_time(now);
         events.clear();
         let slot = self.puller(consumer)?;
         self.catch_up(slot);
@@ -87,7 +87,7 @@ impl Lane {
     /// [`Refusal::NotConnected`] if no consumer that pulls is connected there, [`Refusal::TooManyWaiting`] if 4,096
     /// clients wait there already.
     pub fn await_events(&mut self, consumer: ProxyKey, max_events: u32, now: Time) -> Result<(), Refusal> {
-        self.told(now);
+        self.advance_time(now);
         let slot = self.puller(consumer)?;
         if !self.outboxes.get_mut(slot).is_some_and(|outbox| outbox.wait(max_events)) {
             return Err(Refusal::TooManyWaiting { proxy: consumer, limit: WAITING_PULLS_MAX });
@@ -139,7 +139,7 @@ impl Lane {
 
     /// Says what became of a delivery.
     pub fn handle_outcome(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, now: Time) {
-        self.told(now);
+        self.advance_time(now);
         let slot = outbox.slot;
         let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else {
             return;
@@ -150,9 +150,9 @@ impl Lane {
                 if outbox.blames() {
                     outbox.forget_blame(position, &self.events);
                 }
-                let events = self.finish(slot, position, Settlement::Delivered);
+                let events = self.finish(slot, position, Disposition::Delivered);
                 let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-                outbox.tally.delivered += events;
+                outbox.counters.delivered += events;
                 let counters = &mut self.counters;
                 *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
                 if outbox.trouble.failures > 0 || outbox.hold.waited_out.is_some() {
@@ -169,15 +169,15 @@ impl Lane {
             Outcome::Rejected => self.reject(slot, position),
             Outcome::Untranslatable => {
                 outbox.wait_again(position);
-                self.finish(slot, position, Settlement::Dropped(DiscardReason::Untranslatable));
+                self.finish(slot, position, Disposition::Dropped(DiscardReason::Untranslatable));
             }
             Outcome::FilterFailed => {
                 outbox.wait_again(position);
-                self.finish(slot, position, Settlement::Dropped(DiscardReason::FilterFailed));
+                self.finish(slot, position, Disposition::Dropped(DiscardReason::FilterFailed));
             }
             Outcome::Filtered => {
                 outbox.wait_again(position);
-                self.counters.events_filtered += self.finish(slot, position, Settlement::Unwanted);
+                self.counters.events_filtered += self.finish(slot, position, Disposition::Unwanted);
             }
             Outcome::NoRoom => {
                 self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
@@ -192,7 +192,7 @@ impl Lane {
         match self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {
             // It may not keep up any more, or something else may be the next.
             true => self.note_room(slot),
-            false => self.want_back(slot),
+            false => self.fetch_if_short(slot),
         }
         self.watch_aside(slot);
         if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.is_special()) {
@@ -207,14 +207,14 @@ impl Lane {
     /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which`
     /// are their places in it, rising.
     pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
-        self.told(now);
+        self.advance_time(now);
         let slot = outbox.slot;
         let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else {
             return;
         };
         outbox.leave_out(position, which, &self.events, &mut self.space.done);
         while let Some(event) = self.space.done.pop() {
-            self.conclude(slot, event, Settlement::Dropped(DiscardReason::Untranslatable));
+            self.conclude(slot, event, Disposition::Dropped(DiscardReason::Untranslatable));
         }
     }
 
@@ -247,12 +247,12 @@ impl Lane {
             let (event_type, number) = self.events.named(at);
             self.news.notices.push_back(Notice::EventRejected { key: outbox.key, event_type, number });
         }
-        self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
+        self.finish(slot, position, Disposition::Dropped(DiscardReason::Rejected));
     }
 
     /// The connection of an outbox takes deliveries again, after [`Outcome::NoRoom`].
     pub fn resume_outbox(&mut self, outbox: OutboxId, now: Time) {
-        self.told(now);
+        self.advance_time(now);
         let slot = outbox.slot;
         let Some(outbox) = live(&mut self.outboxes, &mut self.counters, outbox) else { return };
         outbox.trouble.blocked = None;
@@ -261,24 +261,24 @@ impl Lane {
 
     /// Lets go of an event that the lane handed out, as with a delivery. Until then it counts towards its channel's memory budget.
     pub fn release(&mut self, event: Arc<Event>) {
-        if let Some(event) = self.events.let_go_outside(event) {
+        if let Some(event) = self.events.release_outside(event) {
             self.retire(event);
         }
     }
 
     /// One less holds an event in the lane.
     #[inline]
-    pub(super) fn let_go(&mut self, event: EventAt) {
-        if let Some(event) = self.events.let_go(event) {
+    pub(super) fn release_holder(&mut self, event: EventAt) {
+        if let Some(event) = self.events.release_holder(event) {
             self.retire(event);
         }
     }
 
     /// The event has no holder any more.
     fn retire(&mut self, event: Arc<Event>) {
-        self.news.settling.end(&event);
+        self.news.completion.end(&event);
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
-        self.commons.memory.remove(charge);
+        self.memory_pool.memory.remove(charge);
         if let Some(state) = self.channels.get_mut(channel)
             && state.id == event.source.channel
         {
@@ -299,11 +299,11 @@ impl Lane {
     /// So many outboxes at most are looked at, however many have the same time: those that failed together are to be tried again together.
     /// Fewer are where many events of theirs have expired. The others stay due, and `next_timeout` says so.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.told(now);
-        self.let_go_leftovers();
-        self.look_at_shared_room();
+        self.advance_time(now);
+        self.release_orphaned();
+        self.check_memory_pool();
         let mut unfinished = core::mem::take(&mut self.space.unfinished);
-        let mut held_long = core::mem::take(&mut self.space.held_long);
+        let mut blocked_long = core::mem::take(&mut self.space.blocked_long);
         self.agenda.due_left = DUE_AT_ONCE;
         for _ in 0..OUTBOXES_PER_TIMEOUT {
             if self.agenda.due_left == 0 {
@@ -322,11 +322,11 @@ impl Lane {
             } else if outbox.aside_until().is_some_and(|time| time <= self.now) {
                 self.counters.put_back += outbox.end_aside(&self.events, self.now);
             }
-            self.catch_up_in_turn(slot);
+            self.catch_up_within_budget(slot);
             self.look_at_late(slot);
             self.list_if_ready(slot);
-            if self.is_held_long(slot) {
-                held_long.push(slot);
+            if self.is_blocked_long(slot) {
+                blocked_long.push(slot);
             } else {
                 self.watch_hold(slot);
             }
@@ -344,8 +344,8 @@ impl Lane {
             }
         }
         self.space.unfinished = unfinished;
-        self.end_long_holds(&mut held_long);
-        self.space.held_long = held_long;
+        self.end_long_holds(&mut blocked_long);
+        self.space.blocked_long = blocked_long;
     }
 
     /// Suppliers wait because a consumer's next event is late: looks whether it keeps up yet.
@@ -361,14 +361,14 @@ impl Lane {
 
     /// Drops what has expired of an outbox, as much as one turn allows, and lets events be delivered that have reached their start time.
     pub(super) fn catch_up(&mut self, slot: u32) {
-        self.catch_up_by(slot, DUE_PER_TURN);
+        self.catch_up_by(slot, DUE_PER_ROUND);
     }
 
     /// The same where many outboxes may be looked at one after the other: they have [`DUE_AT_ONCE`] together. What is left stays
     /// due, so that `handle_timeout` is called, and is not delivered before.
     #[inline]
-    pub(super) fn catch_up_in_turn(&mut self, slot: u32) {
-        let done = self.catch_up_by(slot, self.agenda.due_left.clamp(1, DUE_PER_TURN));
+    pub(super) fn catch_up_within_budget(&mut self, slot: u32) {
+        let done = self.catch_up_by(slot, self.agenda.due_left.clamp(1, DUE_PER_ROUND));
         self.agenda.due_left = self.agenda.due_left.saturating_sub(done);
     }
 
@@ -393,14 +393,14 @@ impl Lane {
         {
             dropped += 1;
             self.note_discard(slot, DiscardReason::Expired, event);
-            self.let_go(event);
+            self.release_holder(event);
         }
         if self.arrival.admitting {
             self.space.shortened.push(slot);
         } else {
             self.note_room(slot);
         }
-        self.want_back(slot);
+        self.fetch_if_short(slot);
         started + dropped
     }
 
@@ -415,7 +415,7 @@ impl Lane {
 
     /// Counts an event that is dropped for a consumer. The lane holds it yet.
     pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event: EventAt) {
-        self.settle(slot, event, Settlement::Dropped(reason));
+        self.complete(slot, event, Disposition::Dropped(reason));
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             if outbox.bridge.is_some() {
                 // It is dropped for no consumer in particular.
@@ -434,7 +434,7 @@ impl Lane {
     pub(super) fn count_discards(&mut self, slot: u32, reason: DiscardReason, events: u64) {
         self.counters.discards.add(reason, events);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        outbox.tally.discards.add(reason, events);
+        outbox.counters.discards.add(reason, events);
         if let Some(state) = self.channels.get_mut(outbox.channel) {
             state.traffic.discards.add(reason, events);
         }
@@ -455,11 +455,11 @@ impl Lane {
 
     /// Ends a delivery, in this way for all its events. Says how many there were.
     #[inline]
-    pub(super) fn finish(&mut self, slot: u32, position: usize, how: Settlement) -> u64 {
+    pub(super) fn finish(&mut self, slot: u32, position: usize, how: Disposition) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let count = outbox.end(position);
         if outbox.flight.split.left > 0 {
-            outbox.note_split(position, count as u64, how == Settlement::Delivered);
+            outbox.note_split(position, count as u64, how == Disposition::Delivered);
         }
         if position > 0 {
             outbox.take_unanswered(position, count, &self.events, &mut self.space.done);
@@ -478,16 +478,16 @@ impl Lane {
     }
 
     #[inline]
-    fn conclude(&mut self, slot: u32, event: EventAt, how: Settlement) {
+    fn conclude(&mut self, slot: u32, event: EventAt, how: Disposition) {
         match how {
-            Settlement::Dropped(reason) => self.note_discard(slot, reason, event),
-            Settlement::Delivered => {
+            Disposition::Dropped(reason) => self.note_discard(slot, reason, event),
+            Disposition::Delivered => {
                 self.note_delivered(slot, event);
-                self.settle(slot, event, how);
+                self.complete(slot, event, how);
             }
-            Settlement::Unwanted => self.settle(slot, event, how),
+            Disposition::Unwanted => self.complete(slot, event, how),
         }
-        self.let_go(event);
+        self.release_holder(event);
     }
 
     /// Counts an event that a consumer has got. The lane holds it yet.
@@ -496,12 +496,12 @@ impl Lane {
         let (Some(outbox), Some(event)) = (self.outboxes.get_mut(slot), self.events.get(event)) else { return };
         let Some(state) = self.channels.get_mut(outbox.channel).filter(|_| outbox.bridge.is_none()) else { return };
         let bytes = event.bytes.len() as u64;
-        outbox.tally.delivered_bytes += bytes;
+        outbox.counters.delivered_bytes += bytes;
         state.traffic.delivered += 1;
         state.traffic.delivered_bytes += bytes;
         if !event.restored && outbox.catch_up.is_none() {
             let took = self.now.since(event.arrived);
-            outbox.tally.latency.note(took);
+            outbox.counters.latency.note(took);
             state.traffic.latency.note(took);
         }
     }
@@ -538,7 +538,7 @@ impl Lane {
                 self.news.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
             }
         }
-        self.want_back(slot);
+        self.fetch_if_short(slot);
     }
 }
 
@@ -571,12 +571,12 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         outbox: outbox.id,
         key: outbox.key,
         peer: outbox.peer,
-        want: outbox.terms.want,
+        output_form: outbox.terms.output_form,
         serial: handed.serial,
         one_way: outbox.terms.settings.one_way && !handed.pulled,
         deadline: Some(handed.deadline).filter(|deadline| *deadline != Entry::NEVER),
         pulled: handed.pulled,
-        ask: handed.ask.questions(),
+        ask: handed.ask.filter_groups(),
         repeated: handed.ask.is_repeated(),
     }
 }

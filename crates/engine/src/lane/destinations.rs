@@ -576,10 +576,10 @@ fn group(has_list: bool, is_listed: impl FnOnce() -> bool, filters: Option<Group
         (None, false) if !has_list => Group::Absent,
         _ if has_list && !is_listed() => Group::No,
         (None, false) => Group::Yes,
-        (None, true) => Group::Asked,
+        (None, true) => Group::Remote,
         (Some(says), false) => says,
-        (Some(Group::Matched), true) => Group::MatchedOrAsked,
-        (Some(Group::No), true) => Group::Asked,
+        (Some(Group::Matched), true) => Group::MatchedOrRemote,
+        (Some(Group::No), true) => Group::Remote,
         (Some(says), true) => says,
     }
 }
@@ -618,8 +618,8 @@ fn place(at: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::{
-        AdminId, ChannelId, ChannelLimits, EventType, Form, Hierarchy, Peer, ProxyKey, ProxyKind, SettingsPatch, Side,
-        SubscriptionTarget, Want,
+        AdminId, ChannelId, ChannelLimits, EventType, Form, Hierarchy, OutputForm, Peer, ProxyKey, ProxyKind,
+        SettingsPatch, Side, SubscriptionTarget,
     };
     use alloc::sync::Arc;
 
@@ -637,7 +637,7 @@ mod tests {
             let (admin, kind) = (AdminId::DEFAULT, ProxyKind::default());
             let proxy = hierarchy.create_proxy(channel, Side::Consumers, admin, Form(1), kind).unwrap();
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+            hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
             let target = SubscriptionTarget::Proxy(key);
             hierarchy.subscribe(target, &[EventType::new("d", *name)], &[EventType::everything()]).unwrap();
         }

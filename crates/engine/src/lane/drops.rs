@@ -79,7 +79,7 @@ impl Drops {
             if is_routed(of.0) {
                 self.stay.push((of, events));
             } else {
-                types.let_go(of.1);
+                types.release(of.1);
             }
         }
         self.counts.extend(self.stay.drain(..));

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use crate::event::{EventAt, PLACE_BYTES};
-use crate::{Draft, Event, Time, TypeId};
+use crate::{Event, PendingEvent, Time, TypeId};
 
 /// A lane's events by place.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ impl Events {
     }
 
     /// Puts in a draft that is finished. One holds it then.
-    pub(super) fn insert(&mut self, draft: Draft) -> EventAt {
+    pub(super) fn insert(&mut self, pending_event: PendingEvent) -> EventAt {
         let at = self.next();
-        let content = Place { event: Some(draft.into_event()), holders: 1 };
+        let content = Place { event: Some(pending_event.into_event()), holders: 1 };
         match self.places.get_mut(at.0 as usize) {
             Some(place) => self.free = core::mem::replace(place, content).holders,
             None => self.places.push(content),
@@ -63,7 +63,7 @@ impl Events {
 
     /// An event's place in a line by arrival.
     #[inline]
-    pub(super) fn turn(&self, at: EventAt) -> (Time, u64) {
+    pub(super) fn arrival_order(&self, at: EventAt) -> (Time, u64) {
         self.get(at).map_or((Time(0), 0), |event| (event.arrived, event.serial))
     }
 
@@ -94,14 +94,14 @@ impl Events {
 
     /// One less holds it. Gives it back if it was the last and there is no holder outside either.
     #[inline]
-    pub(super) fn let_go(&mut self, at: EventAt) -> Option<Arc<Event>> {
+    pub(super) fn release_holder(&mut self, at: EventAt) -> Option<Arc<Event>> {
         let place = self.places.get_mut(at.0 as usize).filter(|place| place.event.is_some())?;
         place.holders = place.holders.saturating_sub(1);
         if place.holders == 0 { self.take(at) } else { None }
     }
 
     /// Lets go of an event outside. Gives it back if it has no holder any more.
-    pub(super) fn let_go_outside(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
+    pub(super) fn release_outside(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         let at = event.place;
         let place = self.places.get(at.0 as usize)?;
         if place.event.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &event)) {
@@ -127,9 +127,9 @@ mod tests {
     use super::*;
 
     fn event(events: &mut Events, serial: u64) -> EventAt {
-        let mut draft = Draft::default();
-        (draft.serial, draft.place) = (serial, events.next());
-        events.insert(draft)
+        let mut pending_event = PendingEvent::default();
+        (pending_event.serial, pending_event.place) = (serial, events.next());
+        events.insert(pending_event)
     }
 
     #[test]
@@ -137,18 +137,18 @@ mod tests {
         let mut events = Events::new();
         let at = event(&mut events, 7);
         events.hold(at);
-        assert!(events.let_go(at).is_none());
-        assert_eq!(events.let_go(at).map(|event| event.serial), Some(7));
+        assert!(events.release_holder(at).is_none());
+        assert_eq!(events.release_holder(at).map(|event| event.serial), Some(7));
         assert!(events.get(at).is_none());
-        assert!(events.let_go(at).is_none());
+        assert!(events.release_holder(at).is_none());
     }
 
     #[test]
     fn places_are_used_again() {
         let mut events = Events::new();
         let (one, other) = (event(&mut events, 1), event(&mut events, 2));
-        events.let_go(one);
-        events.let_go(other);
+        events.release_holder(one);
+        events.release_holder(other);
         assert_eq!([event(&mut events, 3), event(&mut events, 4)], [other, one]);
         assert_eq!(events.places.len(), 2);
     }
@@ -159,17 +159,17 @@ mod tests {
         let at = event(&mut events, 7);
         let outside = Arc::clone(events.get(at).unwrap());
         let twice = Arc::clone(&outside);
-        assert!(events.let_go(at).is_none());
-        assert!(events.let_go_outside(outside).is_none());
-        assert_eq!(events.let_go_outside(twice).map(|event| event.serial), Some(7));
+        assert!(events.release_holder(at).is_none());
+        assert!(events.release_outside(outside).is_none());
+        assert_eq!(events.release_outside(twice).map(|event| event.serial), Some(7));
     }
 
     #[test]
     fn an_event_of_somebody_else_changes_nothing() {
         let mut events = Events::new();
         let at = event(&mut events, 7);
-        assert!(events.let_go_outside(Arc::new(Event { place: at, ..Event::default() })).is_none());
-        assert!(events.let_go_outside(Arc::new(Event::default())).is_none());
-        assert_eq!(events.turn(at), (Time(0), 7));
+        assert!(events.release_outside(Arc::new(Event { place: at, ..Event::default() })).is_none());
+        assert!(events.release_outside(Arc::new(Event::default())).is_none());
+        assert_eq!(events.arrival_order(at), (Time(0), 7));
     }
 }

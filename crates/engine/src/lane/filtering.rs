@@ -226,7 +226,7 @@ impl Filters {
             let ask = match stance.verdict(own_match, admin_match) {
                 Verdict::Dropped => continue,
                 Verdict::Passed => Ask::NONE,
-                Verdict::Ask(questions) => Ask::of(questions),
+                Verdict::Ask(filter_groups) => Ask::of(filter_groups),
             };
             while let Some(member) = always.next_if(|before| *before < member) {
                 self.chosen.push(chosen(member, Ask::NONE));

@@ -5,19 +5,23 @@
 //!
 //! Which lane an event is for is found alike on the lane that hands over and on the one that takes over: each serves the consumers that
 //! have a place on it, and the former knows only which lanes may have such.
+//!
+//! A lane without room for events that it is handed has the lane they come from wait; what it has to hand over itself never has another
+//! lane wait: so lanes cannot wait for each other in a circle. `FullOutbox::Reject` works as `Hold` for events from another lane, whose
+//! suppliers have their answers by then. A channel's memory budget is divided evenly among its lanes.
 
 use alloc::sync::Arc;
 
 use filter::Steps;
 
-use super::admission::{Held, priority_of};
+use super::admission::{Withheld, priority_of};
 use super::channel::ChannelState;
 use super::destinations::Known;
 use super::outbox::{Blocked, Offer};
 use super::queue::{Ask, Entry};
 use super::suppliers::{Supplier, say_all};
 use super::{Admission, Lane, Outcome};
-use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, Settlement, Time};
+use crate::{DiscardReason, Disposition, Event, Forms, LaneId, OutboxId, PendingEvent, Place, Refusal, Time};
 
 /// An event to be handed over: the door posts it to the lane `to`, which makes its own of it with [`Lane::begin_handover`] and
 /// takes that in with [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
@@ -43,7 +47,7 @@ impl Lane {
     /// refused it; [`Outcome::NoRoom`] if its queue is full, until [`resume_outbox`](Self::resume_outbox). At most 64 events of a channel
     /// are under way to one lane. There is no time limit.
     pub fn poll_handover(&mut self, now: Time) -> Option<Handover> {
-        self.told(now);
+        self.advance_time(now);
         while let Some(slot) = self.agenda.ready_bridges.pop_front() {
             let listed = self.outboxes.get_mut(slot).filter(|outbox| outbox.listed && outbox.bridge.is_some());
             let Some(outbox) = listed else { continue };
@@ -63,13 +67,13 @@ impl Lane {
 
     /// Copies an event that another lane hands over: as a draft of this lane's own, with the translations that it has. The door may
     /// add those that are made where they are needed.
-    pub fn begin_handover(&mut self, event: &Event) -> Draft {
-        let mut draft = self.begin_event_for(event.bytes.len());
-        let copy = &mut *draft;
+    pub fn begin_handover(&mut self, event: &Event) -> PendingEvent {
+        let mut pending_event = self.begin_event_for(event.bytes.len());
+        let copy = &mut *pending_event;
         (copy.form, copy.tag) = (event.form, event.tag);
         copy.bytes.extend_from_slice(&event.bytes);
         for alternate in event.alternates.iter() {
-            let copy = copy.alternates.push(alternate.want);
+            let copy = copy.alternates.push(alternate.output_form);
             (copy.tag, copy.number_at) = (alternate.tag, alternate.number_at);
             copy.bytes.extend_from_slice(&alternate.bytes);
         }
@@ -81,30 +85,36 @@ impl Lane {
         copy.only.clone_from(&event.only);
         (copy.source, copy.keeps_names) = (event.source, event.keeps_names);
         let (domain, name) = event.names();
-        self.classify(&mut draft, domain, name);
-        draft
+        self.classify(&mut pending_event, domain, name);
+        pending_event
     }
 
-    /// Takes an event in that another lane hands over, as the `draft` that [`begin_handover`](Self::begin_handover) has made of it:
+    /// Takes an event in that another lane hands over, as the `pending_event` that [`begin_handover`](Self::begin_handover) has made of it:
     /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already,
     /// and it is not handed on.
     ///
-    /// [`Admission::Held`] says that there is no room for more, as for a supplier: the hand-over is concluded when
+    /// [`Admission::Withheld`] says that there is no room for more, as for a supplier: the hand-over is concluded when
     /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since
     /// its supplier has been answered; it is refused only if there is no such channel any more. One that was
     /// [restored](Self::restore_event) is not held either.
-    pub fn handle_handover<F: Forms>(&mut self, event: &Event, draft: Draft, forms: &F, now: Time) -> Admission {
-        self.told(now);
+    pub fn handle_handover<F: Forms>(
+        &mut self,
+        event: &Event,
+        pending_event: PendingEvent,
+        forms: &F,
+        now: Time,
+    ) -> Admission {
+        self.advance_time(now);
         let found = self.places.slots.get(&event.source.channel).copied();
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
             // The lane that it comes from reports what becomes of it.
-            self.pool.give_back(draft.into_event());
+            self.pool.give_back(pending_event.into_event());
             return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
         };
         let (priority, timeout) = event.supplied();
         let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
         (self.arrival.taking_over, self.arrival.restoring) = (true, event.restored);
-        let admission = self.admit(&supplier, draft, forms);
+        let admission = self.admit(&supplier, pending_event, forms);
         (self.arrival.taking_over, self.arrival.restoring) = (false, false);
         admission
     }
@@ -113,13 +123,20 @@ impl Lane {
 
     /// Asks the mapping filters that say which lane an event is for. With all the steps there may be, and before any
     /// other filter: every lane that the event meets must come to the same answer.
-    pub(super) fn map_lanes<F: Forms>(&mut self, supplier: &Supplier, known: &Known, draft: &Draft, forms: &F) {
+    pub(super) fn map_lanes<F: Forms>(
+        &mut self,
+        supplier: &Supplier,
+        known: &Known,
+        pending_event: &PendingEvent,
+        forms: &F,
+    ) {
         let Some(state) = self.channels.get(supplier.channel) else { return };
-        if state.destinations.mapped(known).is_empty() || draft.thread_priority.is_some() {
+        if state.destinations.mapped(known).is_empty() || pending_event.thread_priority.is_some() {
             return;
         }
         let mut steps = Steps::new(state.routes.limits.filter_steps_max);
-        let (of, says_itself, fields) = ((state, known), supplier.says_priority(draft), forms.fields(draft));
+        let (of, says_itself, fields) =
+            ((state, known), supplier.says_priority(pending_event), forms.fields(pending_event));
         for member in state.destinations.mapped(known) {
             let route = state.routes.consumers.get(*member);
             if let Some(filter) = route.and_then(|route| route.mappings[0]) {
@@ -148,25 +165,25 @@ impl Lane {
     }
 
     /// Leaves out the chosen consumers that the event reaches on another lane.
-    pub(super) fn choose_here(&mut self, supplier: &Supplier, draft: &Draft) {
+    pub(super) fn choose_here(&mut self, supplier: &Supplier, pending_event: &PendingEvent) {
         let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else { return };
         let mut list = core::mem::take(&mut self.space.filters.chosen);
-        list.retain(|chosen| self.lane_of(state, supplier, chosen.member, draft) == Some(self.id));
+        list.retain(|chosen| self.lane_of(state, supplier, chosen.member, pending_event) == Some(self.id));
         self.space.filters.chosen = list;
     }
 
     /// Finds the bridges that an event takes.
-    pub(super) fn find_bridges(&mut self, supplier: &Supplier, known: &Known, draft: &Draft) {
+    pub(super) fn find_bridges(&mut self, supplier: &Supplier, known: &Known, pending_event: &PendingEvent) {
         let mut bridged = core::mem::take(&mut self.space.bridged);
         bridged.clear();
         if let Some(state) = self.channels.get(supplier.channel).filter(|_| !supplier.handed_over) {
-            let priority = supplier.lane_priority(draft);
+            let priority = supplier.lane_priority(pending_event);
             for remote in state.destinations.remotes(known).iter().filter(|remote| remote.has(priority)) {
                 let slot = state.bridges.get(remote.bridge as usize).map(|bridge| bridge.slot);
                 bridged.extend(slot.filter(|slot| bridged.last() != Some(slot)));
             }
             for member in state.destinations.mapped(known) {
-                let lane = self.lane_of(state, supplier, *member, draft);
+                let lane = self.lane_of(state, supplier, *member, pending_event);
                 let bridge = state.bridges.iter().find(|bridge| Some(bridge.lane) == lane);
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
@@ -180,20 +197,20 @@ impl Lane {
     }
 
     /// Gives an event what other lanes must know of it beside what it has.
-    pub(super) fn prepare_handover(&mut self, supplier: &Supplier, draft: &mut Draft) {
+    pub(super) fn prepare_handover(&mut self, supplier: &Supplier, pending_event: &mut PendingEvent) {
         if self.space.bridged.is_empty() {
             return;
         }
-        say_all(&self.types, supplier, draft);
+        say_all(&self.types, supplier, pending_event);
     }
 
     /// Puts an event into the bridges that it takes. It is the other lane that looks whether it has expired, and what it
     /// is to each consumer.
-    pub(super) fn fan_out_to_bridges(&mut self, offer: &Offer, held: &mut Option<Held>) {
+    pub(super) fn fan_out_to_bridges(&mut self, offer: &Offer, withheld: &mut Option<Withheld>) {
         let bridged = core::mem::take(&mut self.space.bridged);
         for slot in &bridged {
             let entry = Entry { priority: 0, ..offer.entry };
-            self.put_into(*slot, (Some(entry), Ask::NONE), offer, held);
+            self.put_into(*slot, (Some(entry), Ask::NONE), offer, withheld);
         }
         self.space.bridged = bridged;
     }
@@ -204,7 +221,7 @@ impl Lane {
     pub(super) fn handle_not_handed(&mut self, slot: u32, position: usize, serial: u32, outcome: Outcome) {
         match outcome {
             Outcome::Rejected | Outcome::Gone | Outcome::Untranslatable | Outcome::Filtered | Outcome::FilterFailed => {
-                _ = self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
+                _ = self.finish(slot, position, Disposition::Dropped(DiscardReason::Rejected));
             }
             // Only the other lane decides when it goes on.
             _ => {

@@ -23,7 +23,7 @@ use super::queue::Ask;
 use super::suppliers::{Supplier, say_all};
 use super::{Lane, Notice};
 use crate::event::EventAt;
-use crate::{ChannelId, DiscardReason, Draft, Event, Forms, LaneId, OutboxId, ProxyKey, StartFrom, Time};
+use crate::{ChannelId, DiscardReason, Event, Forms, LaneId, OutboxId, PendingEvent, ProxyKey, StartFrom, Time};
 
 /// How many events may be on their way, and what part of the channel's memory they may take: a thread that is not run for 20 ms is not to
 /// have a channel miss any of the 200,000 that may come in a second.
@@ -92,9 +92,9 @@ impl Ahead {
     }
 }
 
-/// What a [recall](Overflow::Recall) came to, when all that was brought back has been handed in.
+/// What a [recall](Overflow::FetchHistory) came to, when all that was brought back has been handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recalled {
+pub struct FetchedHistory {
     /// The last event that their keeper has been given, if all up to it were looked at; nothing if there is more.
     pub through: Option<u64>,
     /// How many events cannot be read any more.
@@ -147,25 +147,25 @@ impl Lane {
 
     /// Whether an event that comes in is to be kept. It says all then that it has from its supplier.
     #[cold]
-    pub(super) fn begin_keeping(&self, supplier: &Supplier, draft: &mut Draft) -> bool {
+    pub(super) fn begin_storing(&self, supplier: &Supplier, pending_event: &mut PendingEvent) -> bool {
         let Some(state) = self.channels.get(supplier.channel) else { return false };
-        let Some(history) = state.history.as_deref().filter(|_| draft.only.is_none()) else { return false };
-        say_all(&self.types, supplier, draft);
+        let Some(history) = state.history.as_deref().filter(|_| pending_event.only.is_none()) else { return false };
+        say_all(&self.types, supplier, pending_event);
         history.has_room(state.quota.budget_bytes)
     }
 
     /// An event that comes in, and is not refused, gets its number; in all its translations that say it.
     #[cold]
-    pub(super) fn number_event(&mut self, channel: u32, draft: &mut Draft, is_kept: bool) {
+    pub(super) fn number_event(&mut self, channel: u32, pending_event: &mut PendingEvent, is_stored: bool) {
         let history = self.channels.get_mut(channel).and_then(|state| state.history.as_deref_mut());
-        let Some(history) = history.filter(|_| draft.only.is_none()) else { return };
+        let Some(history) = history.filter(|_| pending_event.only.is_none()) else { return };
         let number = history.next;
         history.next = number.saturating_add(1);
-        if !is_kept {
+        if !is_stored {
             history.missed = Some(number);
             self.counters.history_missed += 1;
         }
-        set_number(draft, number);
+        set_number(pending_event, number);
     }
 
     /// Has an event kept that is in.
@@ -176,7 +176,7 @@ impl Lane {
         let Some(number) = event.number else { return };
         history.under_way.push_back((number, at));
         history.under_way_bytes += event.charged_bytes;
-        self.counters.history_kept += 1;
+        self.counters.history_stored += 1;
         self.news
             .errands
             .push_back(Overflow::Remember { event: Arc::clone(event), limits: state.routes.limits.history });
@@ -184,7 +184,7 @@ impl Lane {
 
     /// An event is written that was [to be remembered](Overflow::Remember). They come in the order in which they went.
     pub fn note_remembered(&mut self, event: Arc<Event>, now: Time) {
-        self.told(now);
+        self.advance_time(now);
         let channel = self.channels.get_mut(event.channel_slot).filter(|state| state.id == event.source.channel);
         if let Some(history) = channel.and_then(|state| state.history.as_deref_mut()) {
             while let Some((number, _)) = history.under_way.front().copied()
@@ -204,7 +204,7 @@ impl Lane {
 
     /// A consumer has connected, and begins where it asked to.
     /// Where it `resumes`, it does so only if that is yet to come.
-    pub(super) fn begin_in_past(&mut self, slot: u32, start: StartFrom, resumes: bool) {
+    pub(super) fn begin_in_history(&mut self, slot: u32, start: StartFrom, resumes: bool) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let history = self.channels.get(outbox.channel).and_then(|state| state.history.as_deref());
         let Some(next) = history.map(|history| history.next.get()) else { return };
@@ -216,15 +216,15 @@ impl Lane {
         outbox.catch_up = Some(CatchUp { is_fetching: true, events: 0, ahead });
         match ahead {
             Some(ahead) => self.wait_ahead(slot, ahead),
-            None => self.recall_from(slot, start),
+            None => self.fetch_history_from(slot, start),
         }
     }
 
     /// Has the first piece brought back for a consumer.
-    fn recall_from(&mut self, slot: u32, start: StartFrom) {
+    fn fetch_history_from(&mut self, slot: u32, start: StartFrom) {
         let Some(outbox) = self.outboxes.get(slot) else { return };
         let (outbox, consumer) = (outbox.id, outbox.key);
-        self.news.errands.push_back(Overflow::Recall { outbox, consumer, start: Some(start), bytes: 0 });
+        self.news.errands.push_back(Overflow::FetchHistory { outbox, consumer, start: Some(start), bytes: 0 });
     }
 
     /// A consumer gets nothing before an event comes with which it begins.
@@ -251,7 +251,7 @@ impl Lane {
         let missed = history.and_then(|history| history.missed);
         if let Some(ahead) = ahead {
             // It is brought back with what follows.
-            self.recall_from(slot, ahead.start());
+            self.fetch_history_from(slot, ahead.start());
         }
         if missed.is_some() && missed == number {
             self.count_discards(slot, DiscardReason::OverflowLost, 1);
@@ -260,47 +260,47 @@ impl Lane {
 
     /// Has more brought back for a consumer that is in the past, up to so many bytes.
     #[cold]
-    pub(super) fn recall(&mut self, slot: u32, bytes: u32) {
+    pub(super) fn fetch_history(&mut self, slot: u32, bytes: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let (id, consumer) = (outbox.id, outbox.key);
         let Some(catch_up) = outbox.catch_up.as_mut().filter(|catch_up| !catch_up.is_fetching) else { return };
         catch_up.is_fetching = true;
-        self.news.errands.push_back(Overflow::Recall { outbox: id, consumer, start: None, bytes });
+        self.news.errands.push_back(Overflow::FetchHistory { outbox: id, consumer, start: None, bytes });
     }
 
     /// An event of the past comes back for a consumer: the next that there is. `source`, `number` and what the draft says are what it
     /// had: [when it arrived](Event::arrived), too, from when its lifetime counts.
-    pub fn recall_event<F: Forms>(
+    pub fn return_history_event<F: Forms>(
         &mut self,
         outbox: OutboxId,
         (source, number): (ProxyKey, u64),
-        mut draft: Draft,
+        mut pending_event: PendingEvent,
         forms: &F,
         now: Time,
     ) {
-        self.told(now);
+        self.advance_time(now);
         let found = self.outboxes.get_exact(outbox.slot, outbox.generation);
         let Some((channel, key)) =
             found.filter(|outbox| outbox.catch_up.is_some()).map(|found| (found.channel, found.key))
         else {
-            return self.pool.give_back(draft.into_event());
+            return self.pool.give_back(pending_event.into_event());
         };
         if let Some(number) = NonZeroU64::new(number) {
-            set_number(&mut draft, number);
+            set_number(&mut pending_event, number);
         }
-        let Some(chosen) = self.wanted_by(outbox.slot, (channel, key), &draft, forms) else {
-            return self.pool.give_back(draft.into_event());
+        let Some(chosen) = self.matched_by(outbox.slot, (channel, key), &pending_event, forms) else {
+            return self.pool.give_back(pending_event.into_event());
         };
         self.counters.history_recalled += 1;
         if let Some(catch_up) = self.outboxes.get_mut(outbox.slot).and_then(|outbox| outbox.catch_up.as_mut()) {
             catch_up.events += 1;
         }
-        self.put_back_in(chosen, source, draft, forms);
+        self.put_back_in(chosen, source, pending_event, forms);
     }
 
     /// All was handed in that was brought back with a piece.
-    pub fn end_recall<F: Forms>(&mut self, outbox: OutboxId, recalled: Recalled, forms: &F, now: Time) {
-        self.told(now);
+    pub fn end_history_fetch<F: Forms>(&mut self, outbox: OutboxId, fetched: FetchedHistory, forms: &F, now: Time) {
+        self.advance_time(now);
         let slot = outbox.slot;
         let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation) else { return };
         let Some(catch_up) = &mut outbox.catch_up else { return };
@@ -308,23 +308,23 @@ impl Lane {
             return;
         }
         let (channel, key) = (outbox.channel, outbox.key);
-        if let Some((utc, time)) = recalled.ahead {
+        if let Some((utc, time)) = fetched.ahead {
             return self.wait_ahead(slot, Ahead::Time(utc, time));
         }
-        if recalled.lost > 0 {
-            self.count_discards(slot, DiscardReason::OverflowLost, recalled.lost);
+        if fetched.lost > 0 {
+            self.count_discards(slot, DiscardReason::OverflowLost, fetched.lost);
         }
-        if let Some(first) = recalled.begins {
-            self.news.notices.push_back(Notice::BeginsInPast { key, first });
+        if let Some(first) = fetched.begins {
+            self.news.notices.push_back(Notice::BeginsInHistory { key, first });
         }
         self.note_room(slot);
         // Only now: it may follow, and want nothing more.
         if let Some(catch_up) = self.outboxes.get_mut(slot).and_then(|outbox| outbox.catch_up.as_mut()) {
             catch_up.is_fetching = false;
         }
-        match recalled.through {
+        match fetched.through {
             Some(through) if self.follow(slot, (channel, key), through, forms) => {}
-            _ => self.want_back(slot),
+            _ => self.fetch_if_short(slot),
         }
     }
 
@@ -353,19 +353,19 @@ impl Lane {
     /// As if it came back: a copy, since it comes later to this consumer than to others.
     fn follow_with<F: Forms>(&mut self, slot: u32, of: (u32, ProxyKey), at: EventAt, forms: &F) {
         let Some(event) = self.events.get(at).cloned() else { return };
-        if let Some(chosen) = self.wanted_by(slot, of, &event, forms) {
-            let mut draft = self.begin_handover(&event);
-            let copy: &mut Event = &mut draft;
+        if let Some(chosen) = self.matched_by(slot, of, &event, forms) {
+            let mut pending_event = self.begin_handover(&event);
+            let copy: &mut Event = &mut pending_event;
             (copy.watch, copy.watch_each, copy.number) = (None, false, event.number);
             (copy.supplied_priority, copy.supplied_timeout) = event.supplied();
             self.counters.history_recalled += 1;
-            self.put_back_in(chosen, event.source, draft, forms);
+            self.put_back_in(chosen, event.source, pending_event, forms);
         }
         self.release(event);
     }
 
     /// Whether a consumer wants an event that others had before, and what is to be asked about it.
-    fn wanted_by<F: Forms>(
+    fn matched_by<F: Forms>(
         &mut self,
         slot: u32,
         (channel, key): (u32, ProxyKey),
@@ -389,7 +389,7 @@ impl Lane {
     }
 
     /// A consumer that was in the past is gone, or its backlog is dropped.
-    pub(super) fn leave_past(&mut self, slot: u32) {
+    pub(super) fn leave_history(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.catch_up.take().is_some() {
             self.news.errands.push_back(Overflow::Forget { consumer: outbox.key });
@@ -398,8 +398,8 @@ impl Lane {
 }
 
 /// Says an event's number, in itself and in those of its translations that have a place for it.
-pub(super) fn set_number(draft: &mut Draft, number: NonZeroU64) {
-    let event: &mut Event = draft;
+pub(super) fn set_number(pending_event: &mut PendingEvent, number: NonZeroU64) {
+    let event: &mut Event = pending_event;
     event.number = Some(number);
     for alternate in event.alternates.iter_mut() {
         if let Some(place) = alternate.number_at {

@@ -102,8 +102,8 @@ impl Lane {
     pub(super) fn charge_holders(&mut self, supplier: &Supplier) {
         let (channel, whose) = (supplier.channel, supplier.whose());
         let mut holders = core::mem::take(&mut self.space.holders);
-        let laggard = self.channels.get(channel).and_then(|state| state.room(whose).hold?.by);
-        if let Some((slot, _)) = laggard.filter(|(slot, _)| !holders.contains(slot)) {
+        let slow_consumer = self.channels.get(channel).and_then(|state| state.room(whose).hold?.by);
+        if let Some((slot, _)) = slow_consumer.filter(|(slot, _)| !holders.contains(slot)) {
             holders.push(slot);
         }
         let least = self.least_backlogs(supplier);
@@ -210,9 +210,9 @@ impl Lane {
         };
         outbox.hold.is_spent = true;
         if outbox.hold.waited_out.is_none() {
-            outbox.hold.waited_out = Some(outbox.tally.discards.of(DiscardReason::WaitedOut));
-            let (key, held_for) = (outbox.key, outbox.terms.settings.hold_budget);
-            self.news.notices.push_back(Notice::HoldSpent { key, held_for });
+            outbox.hold.waited_out = Some(outbox.counters.discards.of(DiscardReason::WaitedOut));
+            let (key, blocked_for) = (outbox.key, outbox.terms.settings.hold_budget);
+            self.news.notices.push_back(Notice::HoldSpent { key, blocked_for });
         }
     }
 
@@ -227,9 +227,9 @@ impl Lane {
         if !outbox.budget_left(now).is_zero() {
             return;
         }
-        let held_for = outbox.terms.settings.hold_budget;
+        let blocked_for = outbox.terms.settings.hold_budget;
         if outbox.terms.settings.spent_disconnects {
-            return self.disconnect(slot, DisconnectReason::HoldSpent { held_for });
+            return self.disconnect(slot, DisconnectReason::HoldSpent { blocked_for });
         }
         self.note_spent(slot);
         self.go_on_without(slot);

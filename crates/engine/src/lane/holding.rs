@@ -19,8 +19,8 @@ impl Lane {
         let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return Entry::NEVER };
         let Some(state) = self.channels.get(outbox.channel) else { return Entry::NEVER };
         let holds = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
-        let as_laggard = holds.filter(|hold| hold.is_by(slot)).map(|hold| hold.look_at);
-        as_laggard.min().unwrap_or(Entry::NEVER).min(outbox.held_until_for_itself()).min(outbox.budget_due())
+        let as_slow_consumer = holds.filter(|hold| hold.is_by(slot)).map(|hold| hold.look_at);
+        as_slow_consumer.min().unwrap_or(Entry::NEVER).min(outbox.blocked_until_for_itself()).min(outbox.budget_due())
     }
 
     /// How an outbox is doing, and how long suppliers wait for its consumer.
@@ -28,10 +28,10 @@ impl Lane {
         let state = self.channels.get(outbox.channel);
         let of =
             |whose| state.and_then(|state| state.room(whose).hold).filter(|hold: &Hold| hold.is_by(outbox.id.slot));
-        let as_laggard = Whose::ALL.into_iter().filter_map(of).map(|hold| hold.since);
-        let since = as_laggard.chain(outbox.hold.holding.then_some(outbox.hold.holding_since)).min();
+        let as_slow_consumer = Whose::ALL.into_iter().filter_map(of).map(|hold| hold.since);
+        let since = as_slow_consumer.chain(outbox.hold.holding.then_some(outbox.hold.holding_since)).min();
         let takes = !outbox.suspended && outbox.can_take();
-        let until = |since| Some(outbox.held_until(since)).filter(|until| takes && *until != Entry::NEVER);
+        let until = |since| Some(outbox.blocked_until(since)).filter(|until| takes && *until != Entry::NEVER);
         outbox.stats(since.map(|since| Holding { since, until: until(since) }), &self.events)
     }
 
@@ -44,7 +44,7 @@ impl Lane {
     }
 
     /// Whether suppliers may have waited for long enough.
-    pub(super) fn is_held_long(&self, slot: u32) -> bool {
+    pub(super) fn is_blocked_long(&self, slot: u32) -> bool {
         self.hold_due(slot) <= self.now
     }
 
@@ -53,7 +53,7 @@ impl Lane {
         // Backlogs go by rising proxy, not in the order of their time limits.
         slots.sort_unstable_by_key(|slot| self.outboxes.get(*slot).map(|outbox| outbox.key));
         for slot in slots.drain(..) {
-            let is_over = |outbox: &&Outbox| outbox.held_until_for_itself() <= self.now;
+            let is_over = |outbox: &&Outbox| outbox.blocked_until_for_itself() <= self.now;
             if let Some(outbox) = self.outboxes.get(slot).filter(is_over) {
                 if outbox.blocks() && !outbox.hold.is_late { self.end_blocking(slot) } else { self.end_long_hold(slot) }
             }
@@ -88,18 +88,18 @@ impl Lane {
         let found = largest.map(|outbox| {
             let is_new = outbox.id.slot != by;
             let since = if is_new { outbox.waited_for_since(pressed, now) } else { hold.since };
-            let due = if outbox.hold.waited_out.is_some() { now } else { outbox.held_until(since) };
-            (outbox.id.slot, outbox.held_by(), since, due)
+            let due = if outbox.hold.waited_out.is_some() { now } else { outbox.blocked_until(since) };
+            (outbox.id.slot, outbox.blocked_by(), since, due)
         });
         if let Some(hold) = &mut self.channels.get_mut(channel)?.room_mut(whose).hold {
-            hold.by = found.map_or(hold.by, |(slot, held_by, ..)| Some((slot, held_by)));
+            hold.by = found.map_or(hold.by, |(slot, blocked_by, ..)| Some((slot, blocked_by)));
             hold.since = found.map_or(hold.since, |(_, _, since, _)| since);
             hold.look_at = found.map_or(Entry::NEVER, |(.., due)| due);
         }
-        let (largest, held_by, _, due) = found?;
+        let (largest, blocked_by, _, due) = found?;
         if largest != by {
             let channel_id = self.channels.get(channel)?.id;
-            self.news.notices.push_back(Notice::SuppliersHeld { channel: channel_id, by: Some(held_by) });
+            self.news.notices.push_back(Notice::SuppliersBlocked { channel: channel_id, by: Some(blocked_by) });
             self.end_charge(by);
             self.reconsider_hold(channel);
             self.channels.get(channel)?.room(whose).hold?;
@@ -125,11 +125,11 @@ impl Lane {
 
     /// Suppliers do not wait any more for a consumer that has taken nothing for too long, and stays: what is too much is dropped, now and
     /// whenever there is no room, until it takes something.
-    fn wait_out(&mut self, slot: u32, held_for: Duration) {
+    fn wait_out(&mut self, slot: u32, blocked_for: Duration) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.hold.waited_out.is_none() {
-            outbox.hold.waited_out = Some(outbox.tally.discards.of(DiscardReason::WaitedOut));
-            self.news.notices.push_back(Notice::WaitedOut { key: outbox.key, held_for });
+            outbox.hold.waited_out = Some(outbox.counters.discards.of(DiscardReason::WaitedOut));
+            self.news.notices.push_back(Notice::WaitedOut { key: outbox.key, blocked_for });
         }
         self.go_on_without(slot);
     }
@@ -151,7 +151,7 @@ impl Lane {
             && let Some(before) = outbox.hold.waited_out.take()
         {
             outbox.hold.is_spent = false;
-            let dropped = outbox.tally.discards.of(DiscardReason::WaitedOut) - before;
+            let dropped = outbox.counters.discards.of(DiscardReason::WaitedOut) - before;
             self.news.notices.push_back(Notice::WaitedForAgain { key: outbox.key, dropped });
         }
     }
@@ -175,7 +175,7 @@ impl Lane {
                 continue;
             }
             while let Some(over) = over(self).filter(|over| over.any()) {
-                if self.let_go_leftover_of(channel) {
+                if self.release_orphaned_of(channel) {
                     continue;
                 }
                 if self.outboxes.get(slot).is_none_or(|outbox| outbox.waiting.is_empty()) {
@@ -199,20 +199,20 @@ impl Lane {
     fn end_long_hold(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead) else { return };
         let Some(state) = self.channels.get_mut(outbox.channel) else { return };
-        let as_laggard = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
-        let as_laggard = as_laggard.filter(|hold| hold.is_by(slot)).map(|hold| hold.since);
-        let since = if outbox.hold.holding { Some(outbox.hold.holding_since) } else { as_laggard.min() };
-        let held_for = self.now.since(since.unwrap_or(self.now));
+        let as_slow_consumer = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
+        let as_slow_consumer = as_slow_consumer.filter(|hold| hold.is_by(slot)).map(|hold| hold.since);
+        let since = if outbox.hold.holding { Some(outbox.hold.holding_since) } else { as_slow_consumer.min() };
+        let blocked_for = self.now.since(since.unwrap_or(self.now));
         let suspended = outbox.suspended;
         if outbox.hold.waited_out.is_some() || (!suspended && outbox.can_take()) {
             return match outbox.hold.waited_out.is_some() || outbox.terms.settings.is_waited_out() {
-                true => self.wait_out(slot, held_for),
-                false => self.disconnect(slot, DisconnectReason::HeldSuppliers { held_for }),
+                true => self.wait_out(slot, blocked_for),
+                false => self.disconnect(slot, DisconnectReason::BlockedSuppliers { blocked_for }),
             };
         }
         outbox.trouble.silent_since = self.now;
-        self.news.notices.push_back(Notice::HoldGoesOn { key: outbox.key, held_for, suspended });
-        let due = outbox.held_until(self.now);
+        self.news.notices.push_back(Notice::HoldGoesOn { key: outbox.key, blocked_for, suspended });
+        let due = outbox.blocked_until(self.now);
         for whose in Whose::ALL {
             if let Some(hold) = state.room_mut(whose).hold.as_mut().filter(|hold| hold.is_by(slot)) {
                 hold.look_at = due;

@@ -2,13 +2,13 @@
 //!
 //! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's calls: `admission`
 //! (events in), `suppliers` (where they come from), `handover` (from lane to lane), `pressure` (what happens when a channel's limits are
-//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `leftovers` (backlogs of consumers that are
-//! gone), `drops` (what was dropped, by event type), `settling` (when an event is done with), `overflow` (backlogs that go on elsewhere),
+//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `orphaned_backlogs` (backlogs of consumers that are
+//! gone), `drops` (what was dropped, by event type), `completion` (when an event is done with), `overflow` (backlogs that go on elsewhere),
 //! `dead_letters` (events that a consumer never takes).
 
 mod admission;
 mod channel;
-mod commons;
+mod completion;
 mod counters;
 mod dead_letters;
 mod delivery;
@@ -21,21 +21,21 @@ mod history;
 mod hold_budget;
 mod holding;
 mod latency;
-mod leftovers;
+mod memory_pool;
 mod notice;
+mod orphaned_backlogs;
 mod outbox;
 mod overflow;
 mod placement;
 mod pressure;
 mod queue;
-mod settling;
 mod slab;
 mod sorted;
 mod suppliers;
 mod tickets;
 mod timers;
-mod turn_taking;
-mod turns;
+mod topic_queues;
+mod topic_scheduler;
 mod types;
 mod undelivered;
 mod verdict;
@@ -47,39 +47,39 @@ use core::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
-pub use commons::SharedRoom;
+pub use completion::{Completion, Disposition};
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats, Traffic};
 pub use dead_letters::DeadLetter;
 pub use drops::TypeDrops;
 pub use handover::Handover;
-pub use history::Recalled;
+pub use history::FetchedHistory;
 pub use latency::Latency;
-pub use notice::{DisconnectReason, HeldBy, Notice};
+pub use memory_pool::MemoryPool;
+pub use notice::{BlockedBy, DisconnectReason, Notice};
 pub use overflow::{Away, Overflow};
-pub use settling::{Settled, Settlement};
-pub use turn_taking::Turn;
+pub use topic_scheduler::ScheduledEvent;
 pub use undelivered::{Undelivered, WaitsFor};
 
 use crate::event::EventAt;
 use crate::{
-    ChannelId, Draft, Event, EventPool, LaneId, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time,
-    TypeId, Want,
+    ChannelId, Event, EventPool, LaneId, OutboxId, OutputForm, Peer, PendingEvent, ProxyKey, Refusal,
+    RemoteFilterGroups, Snapshot, Ticket, Time, TypeId,
 };
 use channel::ChannelState;
-use commons::Part;
+use completion::Completions;
 use drops::Drops;
 use events::Events;
 use filtering::Filters;
-use leftovers::Leftover;
+use memory_pool::Part;
+use orphaned_backlogs::OrphanedBacklog;
 use outbox::Outbox;
 use overflow::Errands;
 use pressure::{Backlogs, LOOK_AT_ROOM_EVERY};
-use settling::Settling;
 use slab::Slab;
 use suppliers::Suppliers;
 use tickets::Tickets;
 use timers::Timers;
-use turn_taking::TurnTaking;
+use topic_scheduler::TopicScheduler;
 use types::Types;
 
 /// What became of an event that was handed in.
@@ -92,13 +92,13 @@ pub enum Admission {
     },
     /// Taken, but there is no room for more: the supplier's reply must be withheld, and nothing more read from it,
     /// until [`Lane::poll_release`] gives this ticket.
-    Held(Ticket),
+    Withheld(Ticket),
     /// Not taken.
     Refused(Refusal),
     /// Not taken yet: filters that clients implement decide, on the supplier's side. They are to be asked: if they let
     /// the event pass, [`Event::approved`] is set and the draft handed in again; if not, it is
     /// [abandoned](Lane::abandon_event).
-    Undecided(Draft, Questions),
+    AwaitingFilter(PendingEvent, RemoteFilterGroups),
 }
 
 /// What to do next for one consumer: hand it the events that [`Lane::poll_delivery`] or [`Lane::pull`] gave with this.
@@ -112,7 +112,7 @@ pub struct Delivery {
     /// The client connected to it; a consumer that pulls may have given no handle.
     pub peer: Option<Peer>,
     /// What the consumer's door needs the events translated to.
-    pub want: Want,
+    pub output_form: OutputForm,
     /// The delivery's number in its outbox, for [`Lane::handle_outcome`]. A retry has a new one.
     pub serial: u32,
     /// Whether no answer is waited for.
@@ -122,7 +122,7 @@ pub struct Delivery {
     /// Whether a consumer asked for it: the answer to its [`Lane::pull`] or [`Lane::await_events`].
     pub pulled: bool,
     /// What is to be asked before the event may be handed to the consumer. Such an event comes alone.
-    pub ask: Option<Questions>,
+    pub ask: Option<RemoteFilterGroups>,
     /// Whether the consumer may have processed its events: they were in a batch that it rejected, or behind one.
     pub repeated: bool,
 }
@@ -166,14 +166,14 @@ pub enum Outcome {
 ///
 /// After any `handle_*` or other command, call [`poll_timed_out`](Self::poll_timed_out),
 /// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
-/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled), and if channels
+/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_completion`](Self::poll_completion), and if channels
 /// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if they [name another
 /// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then
 /// [`handle_timeout`](Self::handle_timeout) is to be called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may
 /// be acted on, and its outcome handed in, before the next one is asked for.
 ///
-/// Where [`takes_turns`](Self::takes_turns) says so, events go to [`queue_turn`](Self::queue_turn) first and are handed in
-/// as [`poll_turn`](Self::poll_turn) gives them back; the door looks out for further events between two turns, so that
+/// Where [`schedules_topics`](Self::schedules_topics) says so, events go to [`schedule_event`](Self::schedule_event) first and are handed in
+/// as [`poll_scheduled`](Self::poll_scheduled) gives them back; the door looks out for further events between two turns, so that
 /// one that has an earlier deadline is not kept waiting by many that came before it.
 ///
 /// # What it promises
@@ -200,12 +200,12 @@ pub struct Lane {
     suppliers: Suppliers,
     events: Events,
     arrival: Arrival,
-    turn_taking: TurnTaking,
+    topic_scheduler: TopicScheduler,
 
     channels: Slab<ChannelState>,
     outboxes: Slab<Outbox>,
     agenda: Agenda,
-    commons: Commons,
+    memory_pool: MemoryPoolParts,
 
     tickets: Tickets,
     news: News,
@@ -254,7 +254,7 @@ struct Agenda {
 
 /// The lane's parts of what the events of all channels may take together, of memory and elsewhere.
 #[derive(Debug, Default)]
-struct Commons {
+struct MemoryPoolParts {
     memory: Part,
     elsewhere: Part,
     /// Channels that have no room because of it, and when that was last looked at.
@@ -266,8 +266,8 @@ struct Commons {
 #[derive(Debug)]
 struct News {
     notices: VecDeque<Notice>,
-    leftovers: VecDeque<Leftover>,
-    settling: Settling,
+    orphaned_backlogs: VecDeque<OrphanedBacklog>,
+    completion: Completions,
     /// What is to be done with events that are kept elsewhere, where that is possible.
     errands: Errands,
     may_overflow: bool,
@@ -287,7 +287,7 @@ struct Space {
     doomed: Vec<u32>,
     shortened: Vec<u32>,
     unfinished: Vec<u32>,
-    held_long: Vec<u32>,
+    blocked_long: Vec<u32>,
     done: Vec<EventAt>,
 }
 
@@ -311,7 +311,7 @@ impl Lane {
             suppliers: Suppliers::default(),
             events: Events::new(),
             arrival: Arrival::default(),
-            turn_taking: TurnTaking::new(),
+            topic_scheduler: TopicScheduler::new(),
             channels: Slab::new(),
             outboxes: Slab::new(),
             agenda: Agenda {
@@ -321,12 +321,12 @@ impl Lane {
                 due_left: delivery::DUE_AT_ONCE,
                 timed_out: VecDeque::new(),
             },
-            commons: Commons::default(),
+            memory_pool: MemoryPoolParts::default(),
             tickets: Tickets::default(),
             news: News {
                 notices: VecDeque::new(),
-                leftovers: VecDeque::new(),
-                settling: Settling::default(),
+                orphaned_backlogs: VecDeque::new(),
+                completion: Completions::default(),
                 errands: Errands::new(),
                 may_overflow: false,
                 dead_letters: VecDeque::new(),
@@ -341,7 +341,7 @@ impl Lane {
                 doomed: Vec::new(),
                 shortened: Vec::new(),
                 unfinished: Vec::new(),
-                held_long: Vec::new(),
+                blocked_long: Vec::new(),
                 done: Vec::new(),
             },
         }
@@ -361,8 +361,8 @@ impl Lane {
 
     /// Has what the events of all its channels take bounded together with that of other lanes. It is called before the lane has
     /// channels.
-    pub fn share_memory(&mut self, shared: Arc<SharedRoom>) {
-        self.commons.memory.set_shared(shared);
+    pub fn set_memory_pool(&mut self, shared: Arc<MemoryPool>) {
+        self.memory_pool.memory.set_shared(shared);
     }
 
     /// The driver of the lane does what [`poll_overflow`](Self::poll_overflow) wants: backlogs go on elsewhere, where their channels have
@@ -373,27 +373,27 @@ impl Lane {
 
     /// Has what all its channels have kept elsewhere bounded together with that of other lanes. It is called before the lane has
     /// channels.
-    pub fn share_overflow(&mut self, shared: Arc<SharedRoom>) {
-        self.commons.elsewhere.set_shared(shared);
+    pub fn set_overflow_pool(&mut self, shared: Arc<MemoryPool>) {
+        self.memory_pool.elsewhere.set_shared(shared);
     }
 
     // ---- events in the making ----
 
     /// An empty event to fill, from the pool. It has the buffer of the event that was let go of last, which fits where
     /// events are of about one size; otherwise [`begin_event_for`](Self::begin_event_for) is better.
-    pub fn begin_event(&mut self) -> Draft {
+    pub fn begin_event(&mut self) -> PendingEvent {
         self.pool.take()
     }
 
     /// An empty event to fill, with a buffer that has room for `bytes` bytes and not for many more.
-    pub fn begin_event_for(&mut self, bytes: usize) -> Draft {
+    pub fn begin_event_for(&mut self, bytes: usize) -> PendingEvent {
         self.pool.take_for(bytes)
     }
 
     /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is reported as settled for all.
-    pub fn abandon_event(&mut self, draft: Draft) {
-        self.news.settling.note_unwanted(&draft);
-        self.pool.give_back(draft.into_event());
+    pub fn abandon_event(&mut self, pending_event: PendingEvent) {
+        self.news.completion.note_unwanted(&pending_event);
+        self.pool.give_back(pending_event.into_event());
     }
 
     /// The number of an event type. The lane keeps at most 65,536 types (names of at most 1,024 bytes, 16 MiB in all);
@@ -408,8 +408,8 @@ impl Lane {
 
     /// Sets a draft's event type. Unlike setting it from [`intern`](Self::intern), it keeps the names with the event where there was no
     /// number left for the type, so that consumers that asked for it still get it.
-    pub fn classify(&mut self, draft: &mut Draft, domain: &[u8], name: &[u8]) {
-        let event: &mut Event = draft;
+    pub fn classify(&mut self, pending_event: &mut PendingEvent, domain: &[u8], name: &[u8]) {
+        let event: &mut Event = pending_event;
         event.event_type = self.intern(domain, name);
         if event.event_type == TypeId::OTHER || event.keeps_names {
             event.set_names(domain, name);
@@ -438,10 +438,10 @@ impl Lane {
     /// time that has come if there is work left for another turn. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if !self.news.leftovers.is_empty() || self.types.has_leaving() {
+        if !self.news.orphaned_backlogs.is_empty() || self.types.has_leaving() {
             return Some(self.now);
         }
-        let look = self.commons.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);
+        let look = self.memory_pool.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);
         look.into_iter().chain(self.agenda.timers.first()).min()
     }
 
@@ -468,8 +468,8 @@ impl Lane {
     /// How many event types it has let go of. Whenever this has changed, no number of a type that was found out before may be
     /// used for another event.
     #[must_use]
-    pub fn types_let_go(&self) -> u64 {
-        self.types.let_go_count()
+    pub fn types_released(&self) -> u64 {
+        self.types.released_count()
     }
 
     /// The domain and name of an interned event type; `None` too when it has been let go of.
@@ -487,13 +487,13 @@ impl Lane {
     /// keeps its place for as long as it exists: looking at all places piece by piece, while others come and go, meets each that was there
     /// all the time exactly once.
     pub fn outboxes_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = OutboxStats>> {
-        let outboxes = self.outboxes.piece(first, places)?;
+        let outboxes = self.outboxes.range(first, places)?;
         Some(outboxes.filter(|outbox| outbox.bridge.is_none()).map(|outbox| self.stats_of(outbox)))
     }
 
     /// How the channels at so many places are doing, as [`outboxes_at`](Self::outboxes_at) says of outboxes.
     pub fn channels_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = ChannelStats>> {
-        Some(self.channels.piece(first, places)?.map(ChannelState::stats))
+        Some(self.channels.range(first, places)?.map(ChannelState::stats))
     }
 
     /// How each channel is doing.
@@ -508,7 +508,7 @@ impl Lane {
     }
 
     /// Notes the time; it never goes back.
-    fn told(&mut self, now: Time) {
+    fn advance_time(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 }

@@ -17,15 +17,15 @@ pub enum DisconnectReason {
         failing_for: Duration,
     },
     /// It took nothing for its `hold_timeout`, and suppliers waited for it.
-    HeldSuppliers {
+    BlockedSuppliers {
         /// For how long they did.
-        held_for: Duration,
+        blocked_for: Duration,
     },
     /// Suppliers had waited for it for its `hold_budget` in ten minutes while other consumers could go on, and its channel has such
     /// consumers disconnected.
     HoldSpent {
         /// The budget.
-        held_for: Duration,
+        blocked_for: Duration,
     },
     /// Its outbox reached `MaxEventsPerConsumer` and its `FullOutbox` is `Disconnect`.
     OutboxFull,
@@ -37,7 +37,7 @@ pub enum DisconnectReason {
 
 /// The backlog because of which suppliers are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HeldBy {
+pub enum BlockedBy {
     /// A consumer's.
     Consumer(ProxyKey),
     /// What waits to be handed over to another lane, which is slow to take it.
@@ -96,7 +96,7 @@ pub enum Notice {
         key: ProxyKey,
     },
     /// A consumer begins in its channel's past, with this event or the next one that it wants.
-    BeginsInPast {
+    BeginsInHistory {
         /// The consumer's proxy.
         key: ProxyKey,
         /// The event's number.
@@ -176,11 +176,11 @@ pub enum Notice {
     },
     /// A channel's suppliers are held: all of them because a limit of the channel is reached, or those with events for a consumer that has
     /// a full outbox.
-    SuppliersHeld {
+    SuppliersBlocked {
         /// The channel.
         channel: ChannelId,
         /// The backlog that is the reason; `None` if all that takes the room is being delivered.
-        by: Option<HeldBy>,
+        by: Option<BlockedBy>,
     },
     /// Suppliers go on waiting for a consumer that has taken nothing for its `hold_timeout`, and that is not disconnected, since it
     /// cannot take anything at present.
@@ -188,7 +188,7 @@ pub enum Notice {
         /// The consumer's proxy.
         key: ProxyKey,
         /// For how long they have waited.
-        held_for: Duration,
+        blocked_for: Duration,
         /// Whether it is suspended. Otherwise all its events wait for their `StartTime`.
         suspended: bool,
     },
@@ -198,7 +198,7 @@ pub enum Notice {
         /// The consumer's proxy.
         key: ProxyKey,
         /// For how long they have waited.
-        held_for: Duration,
+        blocked_for: Duration,
     },
     /// Suppliers have waited for a consumer for its `hold_budget` in ten minutes while other consumers could go on: they do not wait for it
     /// any more, and what there is no room for is dropped for it, until it takes something and half of the budget is there again.
@@ -206,7 +206,7 @@ pub enum Notice {
         /// The consumer's proxy.
         key: ProxyKey,
         /// The budget.
-        held_for: Duration,
+        blocked_for: Duration,
     },
     /// Such a consumer has taken something.
     WaitedForAgain {
@@ -220,8 +220,8 @@ pub enum Notice {
         /// The channel.
         channel: ChannelId,
         /// The backlog that was the reason.
-        by: Option<HeldBy>,
+        by: Option<BlockedBy>,
         /// How many events came in while they were held.
-        held_events: u64,
+        blocked_events: u64,
     },
 }

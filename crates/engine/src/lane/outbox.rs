@@ -23,7 +23,8 @@ use super::tickets::Waiters;
 use super::timers::Timers;
 use crate::event::EventAt;
 use crate::{
-    ChannelId, ConsumerRoute, FullOutbox, HeldBy, LaneId, OutboxId, OutboxSettings, Peer, ProxyId, ProxyKey, Time, Want,
+    BlockedBy, ChannelId, ConsumerRoute, FullOutbox, LaneId, OutboxId, OutboxSettings, OutputForm, Peer, ProxyId,
+    ProxyKey, Time,
 };
 
 /// How many events may be under way from a channel to one other lane at once.
@@ -76,14 +77,14 @@ pub(super) struct Outbox {
     pub(super) aside: Aside,
     pub(super) hold: OutboxHold,
     pub(super) full: Full,
-    pub(super) tally: Tally,
+    pub(super) counters: OutboxCounters,
 }
 
 /// How its consumer wants events.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) settings: OutboxSettings,
-    pub(super) want: Want,
+    pub(super) output_form: OutputForm,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -148,7 +149,7 @@ pub(super) struct OutboxHold {
     pub(super) holds_handovers: bool,
     pub(super) waiters: Waiters,
     /// How many events that concerned so far.
-    pub(super) held_events: u64,
+    pub(super) blocked_events: u64,
     /// Set from when suppliers have waited for it for too long, and do not any more, until it takes something: how many events were
     /// dropped for that before.
     pub(super) waited_out: Option<u64>,
@@ -163,13 +164,13 @@ pub(super) struct OutboxHold {
 #[derive(Debug, Default)]
 pub(super) struct Full {
     pub(super) at_bound: bool,
-    pub(super) as_laggard: bool,
+    pub(super) as_slow_consumer: bool,
     pub(super) dropped: u64,
 }
 
 /// What became of its events.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct OutboxCounters {
     pub(super) delivered: u64,
     pub(super) delivered_bytes: u64,
     pub(super) discards: Discards,
@@ -258,7 +259,7 @@ impl Outbox {
         let mut outbox = Self::empty(id, channel, route.key, *route.settings, route.batches);
         outbox.connection = route.connection;
         outbox.terms.pull = route.pull;
-        (outbox.peer, outbox.terms.want, outbox.suspended) = (route.peer, route.want, route.suspended);
+        (outbox.peer, outbox.terms.output_form, outbox.suspended) = (route.peer, route.output_form, route.suspended);
         outbox
     }
 
@@ -293,7 +294,7 @@ impl Outbox {
             waiting: Queue::new(Policy::of(&settings, batches)),
             terms: Terms {
                 settings,
-                want: Want::default(),
+                output_form: OutputForm::default(),
                 pull: false,
                 batches,
                 reply_nanos: nanos_of(settings.reply_timeout),
@@ -328,14 +329,14 @@ impl Outbox {
                 is_late: false,
                 holds_handovers: false,
                 waiters: Waiters::new(),
-                held_events: 0,
+                blocked_events: 0,
                 waited_out: None,
                 is_spent: false,
                 spent: Spent::default(),
                 charging: None,
             },
             full: Full::default(),
-            tally: Tally::default(),
+            counters: OutboxCounters::default(),
         }
     }
 
@@ -345,7 +346,7 @@ impl Outbox {
             self.trouble.silent_since = now;
         }
         self.peer = route.peer;
-        self.terms.want = route.want;
+        self.terms.output_form = route.output_form;
         self.terms.settings = *route.settings;
         self.terms.reply_nanos = nanos_of(route.settings.reply_timeout);
         self.terms.bound_nanos = nanos_of(route.settings.latency_bound);
@@ -354,8 +355,8 @@ impl Outbox {
     }
 
     /// The owner of its backlog, as notices name it.
-    pub(super) fn held_by(&self) -> HeldBy {
-        self.bridge.map_or(HeldBy::Consumer(self.key), HeldBy::Lane)
+    pub(super) fn blocked_by(&self) -> BlockedBy {
+        self.bridge.map_or(BlockedBy::Consumer(self.key), BlockedBy::Lane)
     }
 
     // ---- suppliers that wait for it ----
@@ -372,20 +373,20 @@ impl Outbox {
         (self.flight.answered_at, self.trouble.silent_since) = (now, now);
     }
 
-    /// Since when suppliers, held since `held` for any consumer, wait for this one, as becomes known now. If it has taken nothing since,
+    /// Since when suppliers, held since `blocked_since` for any consumer, wait for this one, as becomes known now. If it has taken nothing since,
     /// they have waited for it all the time.
-    pub(super) fn waited_for_since(&self, held: Time, now: Time) -> Time {
-        if self.trouble.silent_since <= held && !self.blocks() { held } else { now }
+    pub(super) fn waited_for_since(&self, blocked_since: Time, now: Time) -> Time {
+        if self.trouble.silent_since <= blocked_since && !self.blocks() { blocked_since } else { now }
     }
 
     /// When suppliers that wait for it since then have waited for long enough; [`Entry::NEVER`] if never.
-    pub(super) fn held_until(&self, since: Time) -> Time {
+    pub(super) fn blocked_until(&self, since: Time) -> Time {
         if self.blocks() { since + self.terms.settings.blocking } else { self.silent_until(since) }
     }
 
     /// When a consumer that they wait for since then has taken nothing for long enough.
     fn silent_until(&self, since: Time) -> Time {
-        match self.terms.settings.held_at_most() {
+        match self.terms.settings.max_blocked_time() {
             limit if limit.is_zero() => Entry::NEVER,
             limit => since.max(self.trouble.silent_since) + limit,
         }
@@ -409,10 +410,10 @@ impl Outbox {
     }
 
     /// The same for those that wait because it is full, or late.
-    pub(super) fn held_until_for_itself(&self) -> Time {
+    pub(super) fn blocked_until_for_itself(&self) -> Time {
         match (self.hold.holding, self.hold.is_late) {
             (false, _) => Entry::NEVER,
-            (true, false) => self.held_until(self.hold.holding_since),
+            (true, false) => self.blocked_until(self.hold.holding_since),
             (true, true) => self.silent_until(self.hold.holding_since),
         }
     }
@@ -442,7 +443,7 @@ impl Outbox {
     #[cold]
     pub(super) fn begin_late_hold(&mut self, now: Time, timers: &mut Timers) {
         (self.hold.holding, self.hold.is_late, self.hold.holding_since) = (true, true, now);
-        self.look_at(self.keeps_up_until().min(self.held_until_for_itself()), timers);
+        self.look_at(self.keeps_up_until().min(self.blocked_until_for_itself()), timers);
     }
 
     /// When it does not keep up any more, unless it takes something.
@@ -486,11 +487,11 @@ impl Outbox {
 
     /// Whether the supplier of an event that has come in is held because of this consumer.
     pub(super) fn holds_one_more(&self) -> bool {
-        self.hold.holding && (self.hold.is_late || (self.hold.waiters.len() as u64) < self.held_yet())
+        self.hold.holding && (self.hold.is_late || (self.hold.waiters.len() as u64) < self.still_blocked())
     }
 
     /// Of those that wait for room here, how many do yet: as many as events are too many by.
-    pub(super) fn held_yet(&self) -> u64 {
+    pub(super) fn still_blocked(&self) -> u64 {
         let max = self.terms.settings.max_events_per_consumer;
         max.map_or(u64::MAX, |max| (self.waiting_anywhere() + 1).saturating_sub(max.get().into()))
     }
@@ -566,7 +567,7 @@ impl Outbox {
     // ---- what it is doing ----
 
     pub(super) fn stats(&self, holds: Option<Holding>, events: &Events) -> OutboxStats {
-        let unanswered = self.flight.unanswered.front().map(|first| events.turn(first.entry.event).0);
+        let unanswered = self.flight.unanswered.front().map(|first| events.arrival_order(first.entry.event).0);
         let oldest = unanswered.or_else(|| self.waiting.oldest(events));
         let state = if self.dead {
             OutboxState::Disconnected
@@ -590,10 +591,10 @@ impl Outbox {
             in_flight: u32::try_from(self.flight.unanswered.len()).unwrap_or(u32::MAX),
             delayed: self.waiting.delayed() as u64,
             pulls_waiting: u32::try_from(self.flight.credits.len()).unwrap_or(u32::MAX),
-            delivered: self.tally.delivered,
-            delivered_bytes: self.tally.delivered_bytes,
-            latency: self.tally.latency,
-            discards: self.tally.discards,
+            delivered: self.counters.delivered,
+            delivered_bytes: self.counters.delivered_bytes,
+            latency: self.counters.latency,
+            discards: self.counters.discards,
             failures: self.trouble.failures,
             given_up_at: self.given_up_at(),
             holds,

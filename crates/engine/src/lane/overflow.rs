@@ -13,23 +13,23 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
-use super::admission::{Held, hold};
+use super::admission::{Withheld, hold};
 use super::channel::{ChannelState, ELSEWHERE};
-use super::commons::SharedRoom;
 use super::filtering::Chosen;
 use super::history::set_number;
+use super::memory_pool::MemoryPool;
 use super::queue::{Ask, Entry};
 use super::suppliers::{Supplier, say_all};
 use super::{Lane, Outbox};
 use crate::{
-    ChannelId, DiscardReason, Draft, Event, Forms, HOLDER_OVERHEAD_BYTES, HistoryLimits, Notice, OutboxId, ProxyId,
-    ProxyKey, SORTED_OVERHEAD_BYTES, StartFrom, Time,
+    ChannelId, DiscardReason, Event, Forms, HOLDER_OVERHEAD_BYTES, HistoryLimits, Notice, OutboxId, PendingEvent,
+    ProxyId, ProxyKey, SORTED_OVERHEAD_BYTES, StartFrom, Time,
 };
 
 /// What an event costs the room elsewhere beside its bytes and the names of its type.
-const KEPT_OVERHEAD_BYTES: u64 = 128;
+const STORED_OVERHEAD_BYTES: u64 = 128;
 /// The same for each consumer that it is kept for.
-const KEPT_HOLDER_BYTES: u64 = 8;
+const STORED_HOLDER_BYTES: u64 = 8;
 
 /// A consumer has a backlog if it has at least so many bytes in its outbox, or its part of a quarter of the channel's memory. One that
 /// keeps up has some of it at times: of 20,000 events of 1 KB a second, this is what comes within a twentieth of a second.
@@ -38,8 +38,8 @@ const BACKLOG_BYTES: u64 = 1 << 20;
 const BACKLOG_BYTES_IF_SHORT: u64 = 64 << 10;
 
 /// What is brought back for a consumer at a time, in bytes: no more than that, and its part of a quarter of the channel's memory.
-const PIECE_BYTES: u64 = 256 << 10;
-const PIECE_BYTES_MIN: u64 = 4 << 10;
+const CHUNK_BYTES: u64 = 256 << 10;
+const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
 /// A channel that has less than this in memory keeps nothing elsewhere, however little memory all channels have left.
 const LITTLE_BYTES: u64 = 1 << 20;
@@ -73,9 +73,9 @@ pub enum Overflow {
         /// What its channel keeps.
         limits: HistoryLimits,
     },
-    /// What is next of a channel's past is to be brought back for a consumer, about so many bytes: each with [`Lane::recall_event`],
-    /// and then [`Lane::end_recall`]. What was to be remembered before is looked at, too. In between nothing else may be handed back.
-    Recall {
+    /// What is next of a channel's past is to be brought back for a consumer, about so many bytes: each with [`Lane::return_history_event`],
+    /// and then [`Lane::end_history_fetch`]. What was to be remembered before is looked at, too. In between nothing else may be handed back.
+    FetchHistory {
         /// The consumer's outbox.
         outbox: OutboxId,
         /// The consumer's proxy.
@@ -141,11 +141,11 @@ pub(super) struct Depot {
     /// Whether an event found no room. It counts as long as there is hardly any, so that "full" does not flutter.
     is_full: bool,
     /// What all channels may have there together.
-    shared: Option<Arc<SharedRoom>>,
+    shared: Option<Arc<MemoryPool>>,
 }
 
 impl Depot {
-    pub(super) fn new(shared: Option<Arc<SharedRoom>>) -> Self {
+    pub(super) fn new(shared: Option<Arc<MemoryPool>>) -> Self {
         Self { shared, ..Self::default() }
     }
 
@@ -159,7 +159,7 @@ impl Depot {
     }
 
     /// Consumers have less there.
-    fn let_go(&mut self, holders: u64) {
+    fn release_holder(&mut self, holders: u64) {
         self.holders = self.holders.saturating_sub(holders);
     }
 
@@ -213,9 +213,9 @@ impl ChannelState {
 impl Event {
     /// What it costs the room elsewhere.
     #[must_use]
-    pub fn kept_bytes(&self) -> u64 {
+    pub fn stored_bytes(&self) -> u64 {
         let content = (self.bytes.len() + self.names.len()) as u64;
-        content + KEPT_OVERHEAD_BYTES + KEPT_HOLDER_BYTES * self.away().len() as u64
+        content + STORED_OVERHEAD_BYTES + STORED_HOLDER_BYTES * self.away().len() as u64
     }
 }
 
@@ -232,11 +232,11 @@ impl Lane {
 
     /// Sets apart, of the consumers that were chosen, those that the event is to be kept elsewhere for.
     #[cold]
-    pub(super) fn set_apart(&mut self, supplier: &Supplier, draft: &mut Draft) {
+    pub(super) fn set_apart(&mut self, supplier: &Supplier, pending_event: &mut PendingEvent) {
         let Some(state) = self.channels.get(supplier.channel) else { return };
         let is_half_full = state.depot.budget_bytes > 0 && state.is_half_full();
         let backlog = state.backlog_bytes();
-        let event: &mut Event = draft;
+        let event: &mut Event = pending_event;
         let outboxes = &self.outboxes;
         self.space.filters.chosen.retain(|chosen| {
             let Some(outbox) = outboxes.get(chosen.slot).filter(|outbox| outbox.catch_up.is_none()) else {
@@ -260,10 +260,10 @@ impl Lane {
 
     /// An event is in: has it kept for those that were set apart, if there is room. Reports each, if the event is watched for each.
     #[cold]
-    pub(super) fn keep_elsewhere(&mut self, channel: u32, entry: Entry, held: &mut Option<Held>) -> u32 {
+    pub(super) fn keep_elsewhere(&mut self, channel: u32, entry: Entry, withheld: &mut Option<Withheld>) -> u32 {
         let Some(event) = self.events.get_mut(entry.event) else { return 0 };
         let watch = event.watch.filter(|_| event.watch_each);
-        let bytes = event.kept_bytes();
+        let bytes = event.stored_bytes();
         let Some(mut away) = event.away.take() else { return 0 };
         let Some(state) = self.channels.get_mut(channel) else { return 0 };
         let has_room = state.depot.has_room(bytes);
@@ -272,9 +272,9 @@ impl Lane {
         }
         away.0.retain(|away| {
             let slot = self.outbox_of(channel, away.consumer);
-            let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, entry, has_room, held));
+            let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, entry, has_room, withheld));
             if let (Some(slot), Some(watch), true) = (slot, watch, goes) {
-                self.settle_begins(watch, slot);
+                self.complete_begins(watch, slot);
             }
             goes
         });
@@ -284,16 +284,16 @@ impl Lane {
         }
         let Some(state) = self.channels.get_mut(channel).filter(|_| consumers > 0) else { return 0 };
         let Some(event) = self.events.get(entry.event) else { return 0 };
-        state.depot.add(event.kept_bytes());
-        self.commons.elsewhere.add(event.kept_bytes());
-        self.counters.kept_elsewhere += u64::from(consumers);
+        state.depot.add(event.stored_bytes());
+        self.memory_pool.elsewhere.add(event.stored_bytes());
+        self.counters.overflow_stored += u64::from(consumers);
         let (event, budget_bytes) = (Arc::clone(event), state.depot.budget_bytes);
         self.news.errands.push_back(Overflow::Keep { event, budget_bytes });
         consumers
     }
 
     /// Whether the event is to be kept elsewhere for this one: as its outbox says, if that is full or there is no room elsewhere.
-    fn goes_elsewhere(&mut self, slot: u32, entry: Entry, has_room: bool, held: &mut Option<Held>) -> bool {
+    fn goes_elsewhere(&mut self, slot: u32, entry: Entry, has_room: bool, withheld: &mut Option<Withheld>) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         if (outbox.is_full() || !has_room) && !self.arrival.restoring && !self.make_place(slot, &entry, has_room) {
             // What it had in memory may have been dropped.
@@ -312,9 +312,9 @@ impl Lane {
         outbox.elsewhere.events += 1;
         if outbox.holds_one_more() && !self.arrival.restoring {
             self.space.holders.push(slot);
-            hold(&mut self.tickets, outbox, held);
+            hold(&mut self.tickets, outbox, withheld);
         }
-        self.want_back(slot);
+        self.fetch_if_short(slot);
         true
     }
 
@@ -322,7 +322,7 @@ impl Lane {
 
     /// Has some of what is kept elsewhere for a consumer brought back, if its outbox has got short.
     #[inline]
-    pub(super) fn want_back(&mut self, slot: u32) {
+    pub(super) fn fetch_if_short(&mut self, slot: u32) {
         let wants =
             |outbox: &Outbox| outbox.elsewhere.events > 0 || outbox.elsewhere.has_lost || outbox.catch_up.is_some();
         if self.outboxes.get(slot).is_some_and(wants) {
@@ -340,17 +340,17 @@ impl Lane {
             let is_only_here = route.is_some_and(|route| route.places.len() == 1);
             if outbox.backlog() == 0 && is_only_here {
                 outbox.elsewhere.has_lost = false;
-                self.news.settling.note_gone(outbox.key);
+                self.news.completion.note_gone(outbox.key);
             }
             return;
         }
-        let piece = state.part_of(state.depot.consumers.into()).clamp(PIECE_BYTES_MIN, PIECE_BYTES);
-        if outbox.weight > piece / 2 && !outbox.lacks_another() {
+        let chunk = state.part_of(state.depot.consumers.into()).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES);
+        if outbox.weight > chunk / 2 && !outbox.lacks_another() {
             return;
         }
-        let bytes = u32::try_from(piece).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(chunk).unwrap_or(u32::MAX);
         if outbox.catch_up.is_some() {
-            return self.recall(slot, bytes);
+            return self.fetch_history(slot, bytes);
         }
         outbox.elsewhere.is_fetching = true;
         self.news.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
@@ -363,52 +363,60 @@ impl Lane {
         &mut self,
         (outbox, ask): (OutboxId, u8),
         (source, number): (ProxyKey, Option<NonZeroU64>),
-        mut draft: Draft,
+        mut pending_event: PendingEvent,
         forms: &F,
         now: Time,
     ) {
-        self.told(now);
+        self.advance_time(now);
         let (slot, generation) = (outbox.slot, outbox.generation);
         let found = self.outboxes.get_exact(slot, generation).filter(|outbox| outbox.elsewhere.events > 0);
-        let Some(outbox) = found else { return self.pool.give_back(draft.into_event()) };
+        let Some(outbox) = found else { return self.pool.give_back(pending_event.into_event()) };
         outbox.elsewhere.events -= 1;
         let (channel, key) = (outbox.channel, outbox.key);
         let Some(state) = self.channels.get_mut(channel) else { return };
-        state.depot.let_go(1);
+        state.depot.release_holder(1);
         let member = state.routes.consumers.place_of(key.proxy).unwrap_or(ELSEWHERE);
-        let event: &mut Event = &mut draft;
+        let event: &mut Event = &mut pending_event;
         event.returned = true;
         if let Some(number) = number {
-            set_number(&mut draft, number);
+            set_number(&mut pending_event, number);
         }
         self.counters.brought_back += 1;
-        self.put_back_in(Chosen { slot, member, ask: Ask::from_bits(ask) }, source, draft, forms);
+        self.put_back_in(Chosen { slot, member, ask: Ask::from_bits(ask) }, source, pending_event, forms);
     }
 
     /// Puts an event into an outbox that was somewhere else until now.
-    pub(super) fn put_back_in<F: Forms>(&mut self, chosen: Chosen, source: ProxyKey, mut draft: Draft, forms: &F) {
+    pub(super) fn put_back_in<F: Forms>(
+        &mut self,
+        chosen: Chosen,
+        source: ProxyKey,
+        mut pending_event: PendingEvent,
+        forms: &F,
+    ) {
         let Chosen { slot, ask, .. } = chosen;
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let (channel, event): (_, &mut Event) = (outbox.channel, &mut draft);
+        let (channel, event): (_, &mut Event) = (outbox.channel, &mut pending_event);
         // They come in their order, whatever clock said when they came.
         event.arrived = event.arrived.max(outbox.back_until);
         outbox.back_until = event.arrived.min(self.now);
         let Some(state) = self.channels.get(channel) else { return };
-        let (priority, timeout) = draft.supplied();
+        let (priority, timeout) = pending_event.supplied();
         let supplier = Supplier { priority, timeout, ..Supplier::of(source, channel, state) };
-        let known = self.know(channel, &draft);
-        let mut steps = self.step_budget(&supplier, &draft);
-        let weight = draft.weight();
-        let has_times = draft.timeout.or(timeout).is_some() || draft.start.is_some() || draft.stop.is_some();
+        let known = self.know(channel, &pending_event);
+        let mut steps = self.step_budget(&supplier, &pending_event);
+        let weight = pending_event.weight();
+        let has_times = pending_event.timeout.or(timeout).is_some()
+            || pending_event.start.is_some()
+            || pending_event.stop.is_some();
         let is_sorted = supplier.sorted || has_times;
         let charge = weight + if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
-        let offer = self.make_offer((weight, charge), &supplier, &mut draft, true);
-        self.news.settling.begin(&draft);
-        let at = self.events.insert(draft);
-        self.commons.memory.add(charge);
+        let offer = self.make_offer((weight, charge), &supplier, &mut pending_event, true);
+        self.news.completion.begin(&pending_event);
+        let at = self.events.insert(pending_event);
+        self.memory_pool.memory.add(charge);
         if let Some(state) = self.channels.get_mut(channel) {
             state.all.add(charge);
-            state.known_laggard = None;
+            state.known_slow_consumer = None;
         }
         let mapped = if supplier.mapped {
             self.space.filters.begin();
@@ -416,11 +424,11 @@ impl Lane {
         } else {
             None
         };
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return self.let_go(at) };
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return self.release_holder(at) };
         let entry = mapped.unwrap_or_else(|| outbox.entry(&offer, ask));
         if entry.expiry <= self.now {
             self.note_discard(slot, DiscardReason::Expired, at);
-            return self.let_go(at);
+            return self.release_holder(at);
         }
         // It was held by this place until now, and is by its outbox from now on.
         outbox.push(entry, &offer, &self.events, self.now);
@@ -430,7 +438,7 @@ impl Lane {
 
     /// All was brought back that was asked for. So many events cannot be: they are dropped, and counted.
     pub fn end_return(&mut self, outbox: OutboxId, lost: u64, now: Time) {
-        self.told(now);
+        self.advance_time(now);
         let slot = outbox.slot;
         let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation) else { return };
         if !core::mem::take(&mut outbox.elsewhere.is_fetching) {
@@ -442,7 +450,7 @@ impl Lane {
         if lost > 0 {
             outbox.elsewhere.has_lost = true;
             if let Some(state) = self.channels.get_mut(outbox.channel) {
-                state.depot.let_go(lost);
+                state.depot.release_holder(lost);
             }
             self.count_discards(slot, DiscardReason::OverflowLost, lost);
         }
@@ -454,14 +462,14 @@ impl Lane {
         let (channel, key) = (outbox.channel, outbox.key);
         self.leave_elsewhere(channel, key);
         self.news.notices.push_back(Notice::OverflowOver { key });
-        self.want_back(slot);
+        self.fetch_if_short(slot);
     }
 
     /// What a channel had kept elsewhere has become less: so many events are read that it was for, and there are so many bytes of room.
     pub fn note_freed(&mut self, channel: ChannelId, events: u64, bytes: u64, now: Time) {
-        self.told(now);
+        self.advance_time(now);
         // Whether or not the channel is there yet.
-        self.commons.elsewhere.remove(bytes);
+        self.memory_pool.elsewhere.remove(bytes);
         let Some(channel) = self.places.slots.get(&channel).copied() else { return };
         let Some(state) = self.channels.get_mut(channel) else { return };
         let depot = &mut state.depot;
@@ -507,10 +515,10 @@ impl Lane {
         let events = core::mem::take(&mut outbox.elsewhere).events;
         let (channel, consumer) = (outbox.channel, outbox.key);
         if let Some(state) = self.channels.get_mut(channel) {
-            state.depot.let_go(events);
+            state.depot.release_holder(events);
         }
         self.leave_elsewhere(channel, consumer);
-        self.news.settling.note_gone(consumer);
+        self.news.completion.note_gone(consumer);
         events
     }
 

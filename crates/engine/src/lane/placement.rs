@@ -15,7 +15,7 @@ impl Lane {
     /// Picks up new routing. Only channels with a changed part of it are looked at. The backlog of a consumer that is gone is dropped and
     /// counted; one that is suspended keeps it.
     pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
-        self.told(now);
+        self.advance_time(now);
         self.counters.snapshots += 1;
         self.suppliers.forget();
         let placed = core::mem::take(&mut self.places.placed);
@@ -37,12 +37,12 @@ impl Lane {
         }
         self.places.placed = new_placed;
         self.drops.make_place(&snapshot, &mut self.types);
-        self.turn_taking.follow(self.id, &snapshot);
+        self.topic_scheduler.follow(self.id, &snapshot);
         self.snapshot = snapshot;
     }
 
     fn add_channel(&mut self, routes: &Arc<ChannelRoutes>) -> u32 {
-        let shared = || (self.commons.memory.shared().cloned(), self.commons.elsewhere.shared().cloned());
+        let shared = || (self.memory_pool.memory.shared().cloned(), self.memory_pool.elsewhere.shared().cloned());
         let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id, shared()));
         self.places.slots.insert(routes.id, slot);
         slot
@@ -61,7 +61,7 @@ impl Lane {
         if state.members.len() < routes.consumers.places() {
             state.members.resize(routes.consumers.places(), ELSEWHERE);
         }
-        self.turn_taking.update(routes, &self.types);
+        self.topic_scheduler.update(routes, &self.types);
         if is_new {
             for (place, route) in routes.consumers.iter() {
                 self.change_member(channel, place, None, Some(route));
@@ -98,7 +98,7 @@ impl Lane {
         let served = now.filter(is_here);
         state.parted -= u32::from(slot.is_some() && is_parted(last));
         state.parted += u32::from(is_parted(served));
-        if last.zip(now).is_none_or(|(last, now)| last.wants_otherwise_than(now)) {
+        if last.zip(now).is_none_or(|(last, now)| last.differs_in_interest_from(now)) {
             let admin = last.and_then(|last| last.filtered_admin);
             state.destinations.note(Change::Member { member: place, admin });
         }
@@ -134,7 +134,7 @@ impl Lane {
                 let new = |slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route);
                 let slot = self.outboxes.insert(new);
                 if let Some(start) = route.start.filter(|start| *start != StartFrom::New) {
-                    self.begin_in_past(slot, start, route.resumes);
+                    self.begin_in_history(slot, start, route.resumes);
                 }
                 slot
             }
@@ -207,7 +207,7 @@ impl Lane {
         if let Some(state) = self.channels.remove(channel) {
             self.drop_history(&state);
             self.places.slots.remove(&state.id);
-            self.turn_taking.remove(state.id, &self.types);
+            self.topic_scheduler.remove(state.id, &self.types);
             self.types.leave(state.types);
         }
     }
@@ -252,13 +252,13 @@ impl Lane {
     /// Drops everything an outbox has, and everything that others wait for because of it. Says how many events.
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let elsewhere = self.drop_elsewhere(slot);
-        self.leave_past(slot);
+        self.leave_history(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;
         let reason = outbox.bridge.is_none().then_some(reason);
         outbox.full.at_bound = false;
-        outbox.full.as_laggard = false;
+        outbox.full.as_slow_consumer = false;
         // Its place in the list of those that are ready, and in that of laggards, is passed over when its turn comes: there may be
         // very many, of which all go together.
         outbox.listed = false;
@@ -269,7 +269,7 @@ impl Lane {
         self.leave(key, reason, backlog);
         self.end_outbox_hold(slot);
         if let Some(state) = self.channels.get_mut(channel) {
-            state.known_laggard = state.known_laggard.filter(|laggard| laggard.slot != slot);
+            state.known_slow_consumer = state.known_slow_consumer.filter(|slow_consumer| slow_consumer.slot != slot);
         }
         for whose in Whose::ALL {
             let hold = self.channels.get(channel).and_then(|state| state.room(whose).hold);

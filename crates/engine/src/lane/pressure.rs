@@ -5,17 +5,17 @@ use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use super::channel::{ChannelState, Hold, Laggard, Over, Whose};
+use super::channel::{ChannelState, Hold, Over, SlowConsumer, Whose};
 use super::queue::Entry;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyId, Refusal, Settlement};
+use crate::{DiscardReason, DisconnectReason, Disposition, FullOutbox, Notice, ProxyId, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
 
 /// How often it is looked whether channels that are short of the memory that all share have room again, and at how many of them.
 pub(super) const LOOK_AT_ROOM_EVERY: Duration = Duration::from_millis(5);
-const LOOKED_AT_PER_TURN: usize = 64;
+const CHECKED_PER_ROUND: usize = 64;
 
 /// What the laggard's setting made of one step.
 enum Step {
@@ -45,7 +45,7 @@ impl Lane {
         let mut known = true;
         let result = loop {
             let Some(over) = self.over(channel, charge) else { break Ok(None) };
-            if self.let_go_leftover_of(channel) {
+            if self.release_orphaned_of(channel) {
                 continue;
             }
             if over.queue && self.rejects_new_events(channel) {
@@ -54,17 +54,18 @@ impl Lane {
                 }
                 break Err(self.refusal(channel, over));
             }
-            let Some(laggard) = self.next_laggard(channel, &mut backlogs, &mut known) else {
+            let Some(slow_consumer) = self.next_slow_consumer(channel, &mut backlogs, &mut known) else {
                 // All that is left is in flight. That comes back by itself; memory has to wait for it.
                 break Ok(over.memory.then_some(Hold::new(over, None)));
             };
-            match self.press(channel, laggard.slot, over) {
+            match self.press(channel, slow_consumer.slot, over) {
                 Ok(Step::Again) => {}
                 // Smaller now, so it goes back among the others. The one known from last time is not among them.
-                Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, laggard.order, laggard.slot)),
+                Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, slow_consumer.order, slow_consumer.slot)),
                 Ok(Step::Smaller(_)) => {}
                 Ok(Step::Hold) => {
-                    let by = self.outboxes.get(laggard.slot).map(|outbox| (laggard.slot, outbox.held_by()));
+                    let by =
+                        self.outboxes.get(slow_consumer.slot).map(|outbox| (slow_consumer.slot, outbox.blocked_by()));
                     break Ok(Some(Hold::new(over, by)));
                 }
                 Err(refusal) => break Err(refusal),
@@ -95,7 +96,7 @@ impl Lane {
             _ if outbox.waiting.is_empty() => {
                 // All that it has is in flight. The next in size is looked at, and next time all are measured anew.
                 if let Some(state) = self.channels.get_mut(channel) {
-                    state.known_laggard = None;
+                    state.known_slow_consumer = None;
                 }
                 Ok(Step::Again)
             }
@@ -109,18 +110,18 @@ impl Lane {
 
     /// The outbox with the largest backlog. The one that was it last time is it still if no other can have overtaken
     /// it; otherwise all are measured, once for each event.
-    fn next_laggard(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<Laggard> {
+    fn next_slow_consumer(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<SlowConsumer> {
         // What is to be handed over is not in the way of what was: see `ChannelState::taken`.
         let counts = |outbox: &Outbox| outbox.bridge.is_none() || !self.arrival.taking_over;
         let state = self.channels.get_mut(channel)?;
         if *known {
-            let laggard = state.known_laggard;
-            let is_largest = |laggard: Laggard| {
-                let outbox = self.outboxes.get(laggard.slot);
-                outbox.is_some_and(|outbox| outbox.weight > laggard.rivals_weight && counts(outbox))
+            let slow_consumer = state.known_slow_consumer;
+            let is_largest = |slow_consumer: SlowConsumer| {
+                let outbox = self.outboxes.get(slow_consumer.slot);
+                outbox.is_some_and(|outbox| outbox.weight > slow_consumer.rivals_weight && counts(outbox))
             };
-            if let Some(laggard) = laggard.filter(|laggard| is_largest(*laggard)) {
-                return Some(laggard);
+            if let Some(slow_consumer) = slow_consumer.filter(|slow_consumer| is_largest(*slow_consumer)) {
+                return Some(slow_consumer);
             }
             *known = false;
             let mut left_out = 0;
@@ -134,10 +135,10 @@ impl Lane {
             }));
             let (_, order, slot) = backlogs.pop()?;
             let rivals_weight = backlogs.peek().map_or(left_out, |(weight, _, _)| left_out.max(*weight));
-            state.known_laggard = Some(Laggard { slot, order, rivals_weight });
-            return state.known_laggard;
+            state.known_slow_consumer = Some(SlowConsumer { slot, order, rivals_weight });
+            return state.known_slow_consumer;
         }
-        backlogs.pop().map(|(_, order, slot)| Laggard { slot, order, rivals_weight: 0 })
+        backlogs.pop().map(|(_, order, slot)| SlowConsumer { slot, order, rivals_weight: 0 })
     }
 
     /// The senders that are held if there is no room for what comes in.
@@ -179,7 +180,7 @@ impl Lane {
             self.note_discard(slot, DiscardReason::Expired, entry.event);
             return false;
         }
-        self.catch_up_in_turn(slot);
+        self.catch_up_within_budget(slot);
         !self.outboxes.get(slot).is_some_and(Outbox::is_full) || self.make_place(slot, entry, true)
     }
 
@@ -199,7 +200,7 @@ impl Lane {
             FullOutbox::Disconnect => {
                 // Not at once: the lists of destinations are being walked.
                 self.space.doomed.push(slot);
-                self.settle(slot, arriving.event, Settlement::Dropped(DiscardReason::Disconnected));
+                self.complete(slot, arriving.event, Disposition::Dropped(DiscardReason::Disconnected));
                 return false;
             }
             // That it is full counts for more than that its next event is late: there has to be room before suppliers go on.
@@ -210,10 +211,10 @@ impl Lane {
                 }
                 (outbox.hold.holding, outbox.hold.is_late) = (true, false);
                 outbox.hold.holding_since = self.now;
-                let due = outbox.held_until_for_itself();
+                let due = outbox.blocked_until_for_itself();
                 outbox.look_at(due, &mut self.agenda.timers);
-                let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
-                self.news.notices.push_back(Notice::SuppliersHeld { channel, by });
+                let (channel, by) = (outbox.key.channel, Some(outbox.blocked_by()));
+                self.news.notices.push_back(Notice::SuppliersBlocked { channel, by });
             }
             _ => {}
         }
@@ -227,7 +228,7 @@ impl Lane {
             let is_last = !has_room_elsewhere || outbox.waiting.is_empty();
             if policy == FullOutbox::Reject
                 || is_last
-                || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1)
+                || outbox.waiting.gives_up(arriving, self.events.arrival_order(arriving.event).1)
             {
                 outbox.full.dropped += 1;
                 self.note_discard(slot, reason, arriving.event);
@@ -263,8 +264,8 @@ impl Lane {
                 self.space.shortened.push(slot);
             }
         }
-        self.let_go(event);
-        self.want_back(slot);
+        self.release_holder(event);
+        self.fetch_if_short(slot);
     }
 
     /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next
@@ -278,7 +279,7 @@ impl Lane {
 
     /// What waited in an outbox was dropped: looks when it can deliver what is the next now, which may be elsewhere.
     pub(super) fn look_at_next(&mut self, slot: u32) {
-        self.want_back(slot);
+        self.fetch_if_short(slot);
         self.watch(slot);
         self.list_if_ready(slot);
     }
@@ -298,13 +299,13 @@ impl Lane {
         let outbox = hold.by.and_then(|(slot, _)| self.outboxes.get_mut(slot));
         let (since, look_at) = outbox.map_or((self.now, Entry::NEVER), |outbox| {
             let since = outbox.waited_for_since(pressed, self.now);
-            let due = outbox.held_until(since);
+            let due = outbox.blocked_until(since);
             outbox.look_at(due, &mut self.agenda.timers);
             (since, due)
         });
         state.room_mut(whose).hold = Some(Hold { since, look_at, ..hold });
         let by = hold.by.map(|(_, by)| by);
-        self.news.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
+        self.news.notices.push_back(Notice::SuppliersBlocked { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
@@ -325,8 +326,8 @@ impl Lane {
         if core::mem::replace(&mut state.is_listed_short, true) {
             return false;
         }
-        self.commons.short_of_room.push_back(channel);
-        self.commons.room_looked_at.get_or_insert(self.now);
+        self.memory_pool.short_of_room.push_back(channel);
+        self.memory_pool.room_looked_at.get_or_insert(self.now);
         true
     }
 
@@ -334,7 +335,7 @@ impl Lane {
         let Some(state) = self.channels.get_mut(channel) else { return };
         let Some(hold) = state.room_mut(whose).hold.take() else { return };
         let by = hold.by.map(|(_, by)| by);
-        let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
+        let notice = Notice::SuppliersReleased { channel: state.id, by, blocked_events: hold.blocked_events };
         self.news.notices.push_back(notice);
         if let Some((slot, _)) = hold.by {
             self.end_charge(slot);
@@ -357,11 +358,11 @@ impl Lane {
         }
         (outbox.hold.holding, outbox.hold.holds_handovers) = (false, false);
         let was_late = core::mem::take(&mut outbox.hold.is_late);
-        let held_events = core::mem::take(&mut outbox.hold.held_events);
-        let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
+        let blocked_events = core::mem::take(&mut outbox.hold.blocked_events);
+        let (channel, by) = (outbox.key.channel, Some(outbox.blocked_by()));
         // The release of paced suppliers is not announced: that is one event after the other.
         if !was_late {
-            self.news.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
+            self.news.notices.push_back(Notice::SuppliersReleased { channel, by, blocked_events });
         }
         self.end_charge(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -378,7 +379,7 @@ impl Lane {
     fn wake_for_outbox(&mut self, slot: u32) {
         self.charge(slot);
         while let Some(outbox) = self.outboxes.get_mut(slot) {
-            if outbox.hold.waiters.len() as u64 <= outbox.held_yet() {
+            if outbox.hold.waiters.len() as u64 <= outbox.still_blocked() {
                 break;
             }
             let Some(at) = outbox.hold.waiters.pop_front() else { break };
@@ -392,7 +393,7 @@ impl Lane {
             self.charge(slot);
         }
         while let Some(state) = self.channels.get_mut(channel) {
-            if state.room(whose).waiters.len() as u64 <= state.held_yet(whose, hold.over) {
+            if state.room(whose).waiters.len() as u64 <= state.still_blocked(whose, hold.over) {
                 break;
             }
             let Some(at) = state.room_mut(whose).waiters.pop_front() else { break };
@@ -405,36 +406,36 @@ impl Lane {
         if let Some(channel) = self.tickets.wake(at)
             && let Some(state) = self.channels.get_mut(channel)
         {
-            state.held = state.held.saturating_sub(1);
+            state.withheld = state.withheld.saturating_sub(1);
         }
     }
 
     /// Lists an outbox as one of its channel's laggards. Those that are gone are listed until the channel has room again, or there
     /// are as many of them as of the others.
-    fn list_laggard(&mut self, slot: u32, channel: u32) {
+    fn list_slow_consumer(&mut self, slot: u32, channel: u32) {
         let Some(state) = self.channels.get_mut(channel) else { return };
-        state.laggards.push(slot);
-        if state.laggards.len() > 2 * state.members.len() {
+        state.slow_consumers.push(slot);
+        if state.slow_consumers.len() > 2 * state.members.len() {
             let outboxes = &self.outboxes;
-            let is_one = |outbox: &Outbox| outbox.full.as_laggard && outbox.channel == channel;
-            state.laggards.sort_unstable();
-            state.laggards.dedup();
-            state.laggards.retain(|slot| outboxes.get(*slot).is_some_and(is_one));
+            let is_one = |outbox: &Outbox| outbox.full.as_slow_consumer && outbox.channel == channel;
+            state.slow_consumers.sort_unstable();
+            state.slow_consumers.dedup();
+            state.slow_consumers.retain(|slot| outboxes.get(*slot).is_some_and(is_one));
         }
     }
 
     /// Notes that an outbox is full, at its own bound or as its channel's laggard, and tells it if that is news.
-    pub(super) fn note_full(&mut self, slot: u32, as_laggard: bool, policy: FullOutbox) {
+    pub(super) fn note_full(&mut self, slot: u32, as_slow_consumer: bool, policy: FullOutbox) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let known = outbox.full.at_bound || outbox.full.as_laggard;
-        let (channel, is_new_laggard) = (outbox.channel, as_laggard && !outbox.full.as_laggard);
-        outbox.full.as_laggard |= as_laggard;
-        outbox.full.at_bound |= !as_laggard;
+        let known = outbox.full.at_bound || outbox.full.as_slow_consumer;
+        let (channel, is_new_slow_consumer) = (outbox.channel, as_slow_consumer && !outbox.full.as_slow_consumer);
+        outbox.full.as_slow_consumer |= as_slow_consumer;
+        outbox.full.at_bound |= !as_slow_consumer;
         if !known {
             outbox.full.dropped = 0;
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
             let (key, settings) = (outbox.key, &outbox.terms.settings);
-            let not_granted = !as_laggard && settings.policy_at_bound() != settings.full_outbox;
+            let not_granted = !as_slow_consumer && settings.policy_at_bound() != settings.full_outbox;
             let full = Notice::OutboxFull { key, policy, not_granted, backlog_events, backlog_bytes };
             match outbox.bridge {
                 None => self.news.notices.push_back(full),
@@ -446,15 +447,15 @@ impl Lane {
                 Some(_) => {}
             }
         }
-        if is_new_laggard {
-            self.list_laggard(slot, channel);
+        if is_new_slow_consumer {
+            self.list_slow_consumer(slot, channel);
         }
     }
 
     /// Looks whether an outbox that was full at its own bound has room again. Called wherever its queue gets shorter or
     /// its settings change.
     pub(super) fn note_room(&mut self, slot: u32) {
-        self.want_back(slot);
+        self.fetch_if_short(slot);
         let Some(outbox) = self.outboxes.get(slot) else { return };
         if !outbox.full.at_bound && !outbox.hold.holding {
             return;
@@ -495,26 +496,26 @@ impl Lane {
         let Some(state) = self.channels.get_mut(channel) else { return };
         if state.has_room_again(Whose::Suppliers, Over { memory: true, queue: true }) {
             state.pressed_since = None;
-            let mut laggards = core::mem::take(&mut state.laggards);
-            for slot in laggards.drain(..) {
+            let mut slow_consumers = core::mem::take(&mut state.slow_consumers);
+            for slot in slow_consumers.drain(..) {
                 if self.outboxes.get(slot).is_some_and(|outbox| outbox.channel == channel) {
                     self.end_full(slot, true);
                 }
             }
             if let Some(state) = self.channels.get_mut(channel) {
-                state.laggards = laggards;
+                state.slow_consumers = slow_consumers;
             }
         }
     }
 
     /// Looks, from time to time, whether channels that have no room because of what all channels take together have some again: it may
     /// be another lane that has let go of something.
-    pub(super) fn look_at_shared_room(&mut self) {
-        if self.commons.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
+    pub(super) fn check_memory_pool(&mut self) {
+        if self.memory_pool.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
             return;
         }
-        for _ in 0..self.commons.short_of_room.len().min(LOOKED_AT_PER_TURN) {
-            let Some(channel) = self.commons.short_of_room.pop_front() else { break };
+        for _ in 0..self.memory_pool.short_of_room.len().min(CHECKED_PER_ROUND) {
+            let Some(channel) = self.memory_pool.short_of_room.pop_front() else { break };
             self.note_room_elsewhere(channel);
             self.note_channel_room(channel);
             let is_short = |state: &ChannelState| {
@@ -524,22 +525,22 @@ impl Lane {
             let Some(state) = self.channels.get_mut(channel) else { continue };
             state.is_listed_short = is_short(state);
             if state.is_listed_short {
-                self.commons.short_of_room.push_back(channel);
+                self.memory_pool.short_of_room.push_back(channel);
             }
         }
-        self.commons.room_looked_at = (!self.commons.short_of_room.is_empty()).then_some(self.now);
+        self.memory_pool.room_looked_at = (!self.memory_pool.short_of_room.is_empty()).then_some(self.now);
     }
 
     /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.
-    fn end_full(&mut self, slot: u32, as_laggard: bool) {
+    fn end_full(&mut self, slot: u32, as_slow_consumer: bool) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let was_full = outbox.full.at_bound || outbox.full.as_laggard;
-        if as_laggard {
-            outbox.full.as_laggard = false;
+        let was_full = outbox.full.at_bound || outbox.full.as_slow_consumer;
+        if as_slow_consumer {
+            outbox.full.as_slow_consumer = false;
         } else {
             outbox.full.at_bound = false;
         }
-        if was_full && !outbox.full.at_bound && !outbox.full.as_laggard {
+        if was_full && !outbox.full.at_bound && !outbox.full.as_slow_consumer {
             let (key, dropped) = (outbox.key, core::mem::take(&mut outbox.full.dropped));
             match outbox.bridge {
                 None => self.news.notices.push_back(Notice::OutboxRecovered { key, dropped }),

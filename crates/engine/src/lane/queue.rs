@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-use super::Questions;
+use super::RemoteFilterGroups;
 use super::events::Events;
 use super::sorted::{Heap, Sorted};
 use crate::event::EventAt;
@@ -24,8 +24,8 @@ pub(super) struct Ask(u8);
 impl Ask {
     pub(super) const NONE: Self = Self(0);
 
-    pub(super) fn of(questions: Questions) -> Self {
-        let Questions { proxy, admin, all } = questions;
+    pub(super) fn of(filter_groups: RemoteFilterGroups) -> Self {
+        let RemoteFilterGroups { proxy, admin, all } = filter_groups;
         Self(1 | u8::from(proxy) << 1 | u8::from(admin) << 2 | u8::from(all) << 3)
     }
 
@@ -33,7 +33,7 @@ impl Ask {
 
     /// Whether filters are to be asked.
     #[inline]
-    pub(super) fn is_asked(self) -> bool {
+    pub(super) fn needs_filter_call(self) -> bool {
         self.0 & 1 == 1
     }
 
@@ -58,9 +58,9 @@ impl Ask {
     }
 
     #[inline]
-    pub(super) fn questions(self) -> Option<Questions> {
+    pub(super) fn filter_groups(self) -> Option<RemoteFilterGroups> {
         let says = |bit: u8| self.0 >> bit & 1 == 1;
-        self.is_asked().then(|| Questions { proxy: says(1), admin: says(2), all: says(3) })
+        self.needs_filter_call().then(|| RemoteFilterGroups { proxy: says(1), admin: says(2), all: says(3) })
     }
 }
 
@@ -160,7 +160,7 @@ impl Queue {
         }
         if !policy.is_by_arrival() {
             while let Some(plain) = self.ring.pop_front() {
-                let (since, serial) = events.turn(plain.event);
+                let (since, serial) = events.arrival_order(plain.event);
                 self.sort_in(Entry { since, ..plain.into_entry() }, serial, since);
             }
         }
@@ -224,9 +224,9 @@ impl Queue {
     /// Takes in an event with this serial.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry, serial: u64, events: &Events, now: Time) {
-        let turn = (entry.since, serial);
-        if entry.is_plain && self.latest < turn && self.policy.is_by_arrival() {
-            self.latest = turn;
+        let arrival_order = (entry.since, serial);
+        if entry.is_plain && self.latest < arrival_order && self.policy.is_by_arrival() {
+            self.latest = arrival_order;
             let Entry { event, priority, ask, .. } = entry;
             return self.ring.push_back(Plain { event, priority, ask });
         }
@@ -235,21 +235,21 @@ impl Queue {
 
     /// Takes an event back.
     pub(super) fn put_back(&mut self, entry: Entry, events: &Events, now: Time) {
-        let (arrived, serial) = events.turn(entry.event);
+        let (arrived, serial) = events.arrival_order(entry.event);
         let since = if entry.is_plain { arrived } else { entry.since };
         self.insert_sorted(Entry { since, ..entry }, serial, events, now);
     }
 
     fn insert_sorted(&mut self, entry: Entry, serial: u64, events: &Events, now: Time) {
         if entry.is_plain && self.policy.is_by_arrival() {
-            let (turn, Entry { event, priority, ask, .. }) = ((entry.since, serial), entry);
+            let (arrival_order, Entry { event, priority, ask, .. }) = ((entry.since, serial), entry);
             let plain = Plain { event, priority, ask };
-            if self.ring.front().is_none_or(|first| turn < events.turn(first.event)) {
-                self.latest = self.latest.max(turn);
+            if self.ring.front().is_none_or(|first| arrival_order < events.arrival_order(first.event)) {
+                self.latest = self.latest.max(arrival_order);
                 return self.ring.push_front(plain);
             }
-            if self.ring.back().is_some_and(|last| events.turn(last.event) < turn) {
-                self.latest = self.latest.max(turn);
+            if self.ring.back().is_some_and(|last| events.arrival_order(last.event) < arrival_order) {
+                self.latest = self.latest.max(arrival_order);
                 return self.ring.push_back(plain);
             }
             // It comes back to the midst of the ring, from which it left under another policy.
@@ -286,7 +286,7 @@ impl Queue {
         let lifo = self.policy.discard == DiscardPolicy::Lifo;
         let stored = self.sorted.as_ref().and_then(|sorted| sorted.first_serial(Heap::Discard));
         let ringed = if lifo { self.ring.back() } else { self.ring.front() };
-        let is_ringed = match (stored, ringed.map(|plain| events.turn(plain.event).1)) {
+        let is_ringed = match (stored, ringed.map(|plain| events.arrival_order(plain.event).1)) {
             (None, _) => true,
             (_, None) => false,
             (Some(stored), Some(ringed)) => (ringed > stored) == lifo,
@@ -342,13 +342,14 @@ impl Queue {
     pub(super) fn oldest(&self, events: &Events) -> Option<Time> {
         let heap = if self.policy.ages() { Heap::Age } else { Heap::Order };
         let stored = self.first(heap).map(|entry| entry.since);
-        let ringed = self.ring.front().map(|plain| events.turn(plain.event).0);
+        let ringed = self.ring.front().map(|plain| events.arrival_order(plain.event).0);
         stored.into_iter().chain(ringed).min()
     }
 
     /// Since when the one has waited that is delivered next.
     pub(super) fn next_since(&self, events: &Events) -> Option<Time> {
-        let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| events.turn(plain.event).0);
+        let ringed =
+            self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| events.arrival_order(plain.event).0);
         ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.since))
     }
 
@@ -369,6 +370,6 @@ impl Queue {
         let Some(plain) = self.ring.front() else { return false };
         let Some(sorted) = &self.sorted else { return true };
         let stored = sorted.first(Heap::Order).map(|entry| entry.since).zip(sorted.first_serial(Heap::Order));
-        stored.is_none_or(|stored| events.turn(plain.event) < stored)
+        stored.is_none_or(|stored| events.arrival_order(plain.event) < stored)
     }
 }

@@ -65,7 +65,7 @@ impl<T> Slab<T> {
     }
 
     /// Those in so many slots from one on. `None` if there are no slots from there on.
-    pub(super) fn piece(&self, first: u32, slots: u32) -> Option<impl Iterator<Item = &T>> {
+    pub(super) fn range(&self, first: u32, slots: u32) -> Option<impl Iterator<Item = &T>> {
         let places = self.places.get(first as usize..).filter(|places| !places.is_empty())?;
         Some(places.iter().take(slots as usize).filter_map(|place| place.content.as_ref()))
     }

@@ -218,8 +218,8 @@ impl Sorted {
         list.swap_remove(position);
         self.note(heap, at, ABSENT);
         if position < self.heap(heap).len() {
-            let settled = self.rise(heap, position);
-            self.sink(heap, settled);
+            let risen = self.rise(heap, position);
+            self.sink(heap, risen);
         }
     }
 

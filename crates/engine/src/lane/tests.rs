@@ -11,6 +11,7 @@ use core::time::Duration;
 mod answers;
 mod bounds;
 mod changes;
+mod completion;
 mod dead_letters;
 mod drops;
 mod filters;
@@ -21,8 +22,7 @@ mod holding;
 mod overflow;
 mod pacing;
 mod routing;
-mod settling;
-mod turns;
+mod topic_scheduler;
 mod waiting;
 
 /// What an event of `bytes` bytes to one consumer is charged.
@@ -70,7 +70,7 @@ impl Rig {
         let proxy =
             hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
         let source = ProxyKey { channel, proxy };
-        hierarchy.connect(source, None, Want(0)).unwrap();
+        hierarchy.connect(source, None, OutputForm(0)).unwrap();
         let now = Time(1_000_000_000);
         let mut rig = Self { hierarchy, lane: Lane::new(now), channel, source, now };
         rig.route();
@@ -87,7 +87,7 @@ impl Rig {
             .create_proxy(self.channel, Side::Consumers, AdminId::DEFAULT, Form(1), ProxyKind::default())
             .unwrap();
         let key = ProxyKey { channel: self.channel, proxy };
-        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
         self.hierarchy.set_proxy_settings(key, patch).unwrap();
         self.route();
         key
@@ -99,10 +99,10 @@ impl Rig {
     }
 
     fn publish_bytes(&mut self, bytes: &[u8]) -> Admission {
-        let mut draft = self.lane.begin_event();
-        draft.bytes.extend_from_slice(bytes);
-        self.lane.classify(&mut draft, b"domain", b"name");
-        self.lane.handle_event(self.source, draft, &NoFields, self.now)
+        let mut pending_event = self.lane.begin_event();
+        pending_event.bytes.extend_from_slice(bytes);
+        self.lane.classify(&mut pending_event, b"domain", b"name");
+        self.lane.handle_event(self.source, pending_event, &NoFields, self.now)
     }
 
     fn publish(&mut self, number: u8) -> Admission {

@@ -29,7 +29,7 @@ pub(super) struct Types {
     /// What channels had that are gone.
     leaving: VecDeque<hash_set::IntoIter<TypeId>>,
     /// Types that were let go of.
-    let_go: u64,
+    released: u64,
     name_bytes: usize,
     hasher: DefaultHashBuilder,
     /// Types that came lately, by a number made of a few of their names' octets: each at one place, which it may lose to
@@ -52,7 +52,7 @@ impl Types {
     const GENERATION_MASK: u32 = u32::MAX >> Self::PLACE_BITS;
     const RECENT: usize = 16;
     /// How many types one turn of the lane lets go of.
-    const PER_TURN: usize = 256;
+    const PER_ROUND: usize = 256;
     const TYPES_MAX: usize = 65_536;
     const NAME_BYTES_MAX: usize = 1_024;
     const ALL_NAMES_BYTES_MAX: usize = 16 << 20;
@@ -125,8 +125,8 @@ impl Types {
     }
 
     /// How many have been let go of.
-    pub(super) fn let_go_count(&self) -> u64 {
-        self.let_go
+    pub(super) fn released_count(&self) -> u64 {
+        self.released
     }
 
     /// A type has one more user.
@@ -144,7 +144,7 @@ impl Types {
     }
 
     /// A type has one user less. The last one takes it along.
-    pub(super) fn let_go(&mut self, id: TypeId) {
+    pub(super) fn release(&mut self, id: TypeId) {
         self.pass_on(id);
         let Some(at) = self.place(id) else { return };
         let Self { table, names, hasher, .. } = self;
@@ -157,7 +157,7 @@ impl Types {
         (gone.domain, gone.name) = (Box::default(), Box::default());
         gone.generation = (gone.generation + 1) & Self::GENERATION_MASK;
         self.free.push(at);
-        self.let_go += 1;
+        self.released += 1;
     }
 
     /// A channel is gone that was a user of these.
@@ -173,11 +173,11 @@ impl Types {
     }
 
     /// Lets go of one turn's worth of what channels had that are gone.
-    pub(super) fn let_go_leaving(&mut self) {
-        for _ in 0..Self::PER_TURN {
+    pub(super) fn release_leaving(&mut self) {
+        for _ in 0..Self::PER_ROUND {
             let Some(first) = self.leaving.front_mut() else { break };
             match first.next() {
-                Some(id) => self.let_go(id),
+                Some(id) => self.release(id),
                 None => _ = self.leaving.pop_front(),
             }
         }
@@ -221,13 +221,13 @@ mod tests {
         for id in [a, a, b] {
             types.hold(id);
         }
-        types.let_go(a);
+        types.release(a);
         assert_eq!(types.names(a), Some((&b"d"[..], &b"A"[..])));
-        types.let_go(a);
-        assert_eq!((types.names(a), types.len(), types.let_go_count()), (None, 1, 1));
+        types.release(a);
+        assert_eq!((types.names(a), types.len(), types.released_count()), (None, 1, 1));
         // A holder that still has its number does no harm.
         types.hold(a);
-        types.let_go(a);
+        types.release(a);
         let c = types.intern(b"d", b"C");
         assert_eq!((c.0 & 0x1_FFFF, a.0 & 0x1_FFFF), (1, 1), "the place is used again");
         assert_ne!(c, a);
@@ -249,13 +249,13 @@ mod tests {
             assert_eq!(types.intern(b"d", b"one more"), TypeId::OTHER);
             ids.iter().for_each(|id| types.hold(*id));
             types.leave(ids.into_iter().collect());
-            let mut turns = 0;
+            let mut rounds = 0;
             while types.has_leaving() {
-                types.let_go_leaving();
-                turns += 1;
+                types.release_leaving();
+                rounds += 1;
             }
             assert_eq!((types.len(), types.name_bytes), (0, 0));
-            assert!(turns >= 256, "a little at a time");
+            assert!(rounds >= 256, "a little at a time");
         }
     }
 

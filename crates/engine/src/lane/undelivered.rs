@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::Lane;
 use super::outbox::Outbox;
 use super::queue::Policy;
-use crate::{HeldBy, Time};
+use crate::{BlockedBy, Time};
 
 /// A consumer that fetches its events is taken to go on if it fetched some so lately.
 const FETCHED_LATELY: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub enum WaitsFor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     /// The consumer or lane that they are for.
-    pub of: HeldBy,
+    pub of: BlockedBy,
     /// How many there are.
     pub events: u64,
     /// What they wait for.
@@ -42,7 +42,7 @@ impl Lane {
     ///
     /// Looking at all places piece by piece meets each outbox that was there all the time exactly once.
     pub fn undelivered_at(&mut self, first: u32, places: u32, now: Time, into: &mut Vec<Undelivered>) -> bool {
-        self.told(now);
+        self.advance_time(now);
         let end = first.saturating_add(places).min(self.outboxes.places());
         for slot in first..end {
             let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead) else { continue };
@@ -68,10 +68,10 @@ impl Outbox {
             () if self.terms.pull && !self.is_fetching(now) => WaitsFor::Fetching,
             () => WaitsFor::Consumer,
         };
-        (events > 0).then_some(Undelivered { of: self.held_by(), events, waits_for })
+        (events > 0).then_some(Undelivered { of: self.blocked_by(), events, waits_for })
     }
 
     fn is_fetching(&self, now: Time) -> bool {
-        self.pulls_wait() || (self.tally.delivered > 0 && now.since(self.flight.answered_at) < FETCHED_LATELY)
+        self.pulls_wait() || (self.counters.delivered > 0 && now.since(self.flight.answered_at) < FETCHED_LATELY)
     }
 }

@@ -1,6 +1,6 @@
 //! What filters say of an event, a proxy's and its admin's together: that it passes, is dropped, or that clients are asked.
 
-use crate::{Operator, Questions};
+use crate::{Operator, RemoteFilterGroups};
 
 /// What a group of filters, a consumer's own or its admin's, says of events of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,9 +12,9 @@ pub(super) enum Group {
     /// Yes for an event that matches one of its filters.
     Matched,
     /// What the filters say that clients implement.
-    Asked,
+    Remote,
     /// Yes for an event that matches one of its filters, and what clients' filters say of any other.
-    MatchedOrAsked,
+    MatchedOrRemote,
 }
 
 impl Group {
@@ -61,7 +61,7 @@ impl Stance {
             Absent | Yes => Takes::Everything,
             No => Takes::Nothing,
             Matched => matched,
-            Group::Asked | Group::MatchedOrAsked => Takes::ALook,
+            Group::Remote | Group::MatchedOrRemote => Takes::ALook,
         };
         match (self.operator, self.proxy, self.admin) {
             (_, Absent, admin) => of_one(admin, Takes::AdminMatch),
@@ -79,7 +79,7 @@ impl Stance {
 
     /// Whether it matters if an event matches the admin's filters.
     pub(super) fn depends_on_admin(self) -> bool {
-        matches!(self.admin, Group::Matched | Group::MatchedOrAsked)
+        matches!(self.admin, Group::Matched | Group::MatchedOrRemote)
     }
 
     /// The verdict on an event, given whether it matched the proxy's and the admin's filters.
@@ -89,9 +89,9 @@ impl Stance {
             Group::No => Some(Answer::No),
             Group::Yes => Some(Answer::Yes),
             Group::Matched if !matched => Some(Answer::No),
-            Group::Asked => Some(Answer::Ask),
-            Group::MatchedOrAsked if !matched => Some(Answer::Ask),
-            Group::Matched | Group::MatchedOrAsked => Some(Answer::Yes),
+            Group::Remote => Some(Answer::Ask),
+            Group::MatchedOrRemote if !matched => Some(Answer::Ask),
+            Group::Matched | Group::MatchedOrRemote => Some(Answer::Yes),
         };
         combine(of_group(self.proxy, own_match), of_group(self.admin, admin_match), self.operator)
     }
@@ -111,7 +111,7 @@ pub(super) enum Answer {
 pub(super) enum Verdict {
     Dropped,
     Passed,
-    Ask(Questions),
+    Ask(RemoteFilterGroups),
 }
 
 /// Puts the two groups' answers together; one that does not count has none. (OMG Notification Service 1.1,
@@ -128,7 +128,7 @@ pub(super) fn combine(proxy: Option<Answer>, admin: Option<Answer>, operator: Op
     match decided {
         Some(true) => Verdict::Passed,
         Some(false) => Verdict::Dropped,
-        None => Verdict::Ask(Questions {
+        None => Verdict::Ask(RemoteFilterGroups {
             proxy: proxy == Some(Answer::Ask),
             admin: admin == Some(Answer::Ask),
             all: operator == Operator::And,
@@ -143,8 +143,8 @@ mod tests {
     /// What is taken without looking must be what looking says, for every pair of groups.
     #[test]
     fn what_a_stance_takes_agrees_with_its_verdict_on_every_event() {
-        use Group::{Absent, Asked, Matched, MatchedOrAsked, No, Yes};
-        let all = [Absent, No, Yes, Matched, Asked, MatchedOrAsked];
+        use Group::{Absent, Matched, MatchedOrRemote, No, Remote, Yes};
+        let all = [Absent, No, Yes, Matched, Remote, MatchedOrRemote];
         for (proxy, admin) in all.iter().flat_map(|proxy| all.iter().map(move |admin| (*proxy, *admin))) {
             for operator in [Operator::And, Operator::Or] {
                 let stance = Stance { proxy, admin, operator };

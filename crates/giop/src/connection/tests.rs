@@ -9,7 +9,7 @@ use alloc::vec;
 
 /// What an event was, without what it borrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Seen {
     Request(u32),
     Locate(u32),
     Cancel(u32),
@@ -43,31 +43,31 @@ impl End {
         id
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Vec<Told> {
-        let mut told = Vec::new();
+    fn hear(&mut self, bytes: &[u8]) -> Vec<Seen> {
+        let mut seen = Vec::new();
         // In pieces that end anywhere.
         for piece in bytes.chunks(7) {
             self.inbound.space()[..piece.len()].copy_from_slice(piece);
             self.inbound.filled(piece.len());
             while let Some(event) = self.connection.poll(&mut self.inbound) {
-                told.push(match event {
+                seen.push(match event {
                     Event::Request(message) => match message::Request::parse(message.bytes, &message.header) {
-                        Ok(request) => Told::Request(request.request_id),
-                        Err(error) => Told::Closed(self.connection.malformed(error)),
+                        Ok(request) => Seen::Request(request.request_id),
+                        Err(error) => Seen::Closed(self.connection.malformed(error)),
                     },
-                    Event::Locate { request, .. } => Told::Locate(request.request_id),
-                    Event::Cancel { request_id } => Told::Cancel(request_id),
+                    Event::Locate { request, .. } => Seen::Locate(request.request_id),
+                    Event::Cancel { request_id } => Seen::Cancel(request_id),
                     Event::Reply { who, reply, message } => {
                         assert_eq!(who, reply.request_id);
                         assert!(reply.body_offset <= message.bytes.len());
-                        Told::Reply(who)
+                        Seen::Reply(who)
                     }
-                    Event::LateReply { request_id } => Told::Late(request_id),
-                    Event::Closed(closed) => Told::Closed(closed),
+                    Event::LateReply { request_id } => Seen::Late(request_id),
+                    Event::Closed(closed) => Seen::Closed(closed),
                 });
             }
         }
-        told
+        seen
     }
 }
 
@@ -123,7 +123,7 @@ fn replies_come_in_any_order_and_of_every_version() {
         reply(Version::V1_1, 4, b"x"),
         reply(Version::V1_2, 2, b""),
     ];
-    assert_eq!(end.hear(&bytes.concat()), [3, 1, 4, 2].map(Told::Reply));
+    assert_eq!(end.hear(&bytes.concat()), [3, 1, 4, 2].map(Seen::Reply));
     assert_eq!((end.connection.waiting(), end.connection.closed()), (0, None));
 }
 
@@ -135,8 +135,11 @@ fn a_reply_to_nobody_ends_the_connection_with_a_message_error() {
         reply(Version::V1_2, 0, b""),
     ] {
         let mut end = End::asking(1);
-        let told = end.hear(&bytes);
-        assert!(matches!(told.last(), Some(Told::Closed(Closed::Violation(Violation::NotAsked { .. })))), "{told:?}");
+        let seen = end.hear(&bytes);
+        assert!(
+            matches!(seen.last(), Some(Seen::Closed(Closed::Violation(Violation::UnsolicitedReply { .. })))),
+            "{seen:?}"
+        );
         assert_eq!(written(|buf| end.connection.refuse(buf)), written(|buf| message_error(buf, Version::V1_2)));
         // Nothing is heard of such a peer any more.
         assert_eq!(end.hear(&reply(Version::V1_2, 1, b"")), []);
@@ -148,8 +151,8 @@ fn nobody_waits_for_the_reply_to_a_one_way() {
     let mut end = End::asking(1);
     let id = end.connection.sent(None);
     assert_eq!((id, end.connection.waiting()), (2, 1));
-    let violation = Closed::Violation(Violation::NotAsked { request_id: 2 });
-    assert_eq!(end.hear(&reply(Version::V1_2, 2, b"")), [Told::Closed(violation)]);
+    let violation = Closed::Violation(Violation::UnsolicitedReply { request_id: 2 });
+    assert_eq!(end.hear(&reply(Version::V1_2, 2, b"")), [Seen::Closed(violation)]);
 }
 
 #[test]
@@ -157,16 +160,16 @@ fn fragments_of_several_replies_and_other_messages_come_between_each_other() {
     let mut end = End::asking(3);
     let [a, b] = fragmented(&reply(Version::V1_2, 1, &[7; 100]), 40, 1);
     let [c, d] = fragmented(&reply(Version::V1_2, 2, &[8; 100]), 80, 2);
-    let told = end.hear(&[a, c, reply(Version::V1_2, 3, b""), d, b].concat());
-    assert_eq!(told, [3, 2, 1].map(Told::Reply));
+    let seen = end.hear(&[a, c, reply(Version::V1_2, 3, b""), d, b].concat());
+    assert_eq!(seen, [3, 2, 1].map(Seen::Reply));
 }
 
 #[test]
 fn who_waits_when_the_server_closes_in_order_was_not_served() {
     let mut end = End::asking(3);
     let farewell = written(|buf| close_connection(buf, Version::V1_2));
-    let told = end.hear(&[reply(Version::V1_2, 2, b""), farewell, reply(Version::V1_2, 1, b"")].concat());
-    assert_eq!(told, [Told::Reply(2), Told::Closed(Closed::Orderly)]);
+    let seen = end.hear(&[reply(Version::V1_2, 2, b""), farewell, reply(Version::V1_2, 1, b"")].concat());
+    assert_eq!(seen, [Seen::Reply(2), Seen::Closed(Closed::Orderly)]);
     // The socket ends behind it, which changes nothing.
     assert_eq!(end.connection.cut(), Closed::Orderly);
     assert_eq!(end.connection.closed().map(Closed::completed), Some(Completed::No));
@@ -179,8 +182,8 @@ fn who_waits_when_the_connection_is_cut_was_perhaps_served() {
     assert_eq!(end.connection.cut().completed(), Completed::Maybe);
     assert_eq!(end.hear(&reply(Version::V1_2, 1, b"")), []);
     let mut end = End::asking(2);
-    let told = end.hear(&written(|buf| message_error(buf, Version::V1_0)));
-    assert_eq!(told, [Told::Closed(Closed::Refused)]);
+    let seen = end.hear(&written(|buf| message_error(buf, Version::V1_0)));
+    assert_eq!(seen, [Seen::Closed(Closed::Refused)]);
     assert_eq!(Closed::Refused.completed(), Completed::Maybe);
     assert_eq!(written(|buf| end.connection.refuse(buf)), b"");
 }
@@ -192,7 +195,7 @@ fn ids_begin_again_behind_the_highest() {
     let ids: Vec<u32> = (0..4).map(|_| end.ask()).collect();
     assert_eq!(ids, [u32::MAX - 1, u32::MAX, 0, 1]);
     let bytes = [0, u32::MAX, 1, u32::MAX - 1].map(|id| reply(Version::V1_2, id, b""));
-    assert_eq!(end.hear(&bytes.concat()), [0, u32::MAX, 1, u32::MAX - 1].map(Told::Reply));
+    assert_eq!(end.hear(&bytes.concat()), [0, u32::MAX, 1, u32::MAX - 1].map(Seen::Reply));
 }
 
 #[test]
@@ -204,10 +207,10 @@ fn a_reply_that_was_given_up_comes_late_once() {
     );
     assert_eq!((end.connection.waiting(), end.connection.given_up()), (1, 1));
     let bytes = [2, 1].map(|id| reply(Version::V1_2, id, b""));
-    assert_eq!(end.hear(&bytes.concat()), [Told::Reply(2), Told::Late(1)]);
+    assert_eq!(end.hear(&bytes.concat()), [Seen::Reply(2), Seen::Late(1)]);
     assert_eq!(end.connection.given_up(), 0);
-    let violation = Closed::Violation(Violation::NotAsked { request_id: 1 });
-    assert_eq!(end.hear(&bytes[1]), [Told::Closed(violation)]);
+    let violation = Closed::Violation(Violation::UnsolicitedReply { request_id: 1 });
+    assert_eq!(end.hear(&bytes[1]), [Seen::Closed(violation)]);
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn a_connection_on_which_too_many_were_given_up_is_given_up() {
         assert_eq!((end.connection.given_up(), end.connection.closed()), (number + 1, None));
     }
     // One reply that comes late makes room for one more.
-    assert_eq!(end.hear(&reply(Version::V1_2, 2, b"")), [Told::Late(2)]);
+    assert_eq!(end.hear(&reply(Version::V1_2, 2, b"")), [Seen::Late(2)]);
     for _ in 0..2 {
         let id = end.ask();
         end.connection.give_up(id);
@@ -247,13 +250,13 @@ fn a_server_gets_requests_questions_and_cancellations() {
         written(|buf| message::cancel_request(buf, Version::V1_2, Endian::Big, 5)),
         written(|buf| close_connection(buf, Version::V1_2)),
     ];
-    let told = end.hear(&bytes.concat());
-    assert_eq!(told, [Told::Request(5), Told::Locate(6), Told::Cancel(5), Told::Closed(Closed::Orderly)]);
+    let seen = end.hear(&bytes.concat());
+    assert_eq!(seen, [Seen::Request(5), Seen::Locate(6), Seen::Cancel(5), Seen::Closed(Closed::Orderly)]);
 }
 
 #[test]
 fn each_side_refuses_what_only_the_other_may_send() {
-    let unexpected = |kind| vec![Told::Closed(Closed::Violation(Violation::Unexpected { kind }))];
+    let unexpected = |kind| vec![Seen::Closed(Closed::Violation(Violation::Unexpected { kind }))];
     let mut server = End::new(Side::Server);
     assert_eq!(server.hear(&reply(Version::V1_2, 1, b"")), unexpected(MessageKind::Reply));
     let mut caller = End::asking(1);
@@ -267,22 +270,22 @@ fn each_side_refuses_what_only_the_other_may_send() {
 #[test]
 fn what_cannot_be_read_is_answered_with_a_message_error() {
     let mut server = End::new(Side::Server);
-    assert!(matches!(server.hear(b"GET / HTTP/1.1")[..], [Told::Closed(Closed::Violation(Violation::Protocol(_)))]));
+    assert!(matches!(server.hear(b"GET / HTTP/1.1")[..], [Seen::Closed(Closed::Violation(Violation::Protocol(_)))]));
     assert_eq!(written(|buf| server.connection.refuse(buf)), written(|buf| message_error(buf, Version::V1_0)));
     for kind in [0, 2, 3] {
         let mut server = End::new(Side::Server);
-        let told = server.hear(&[b'G', b'I', b'O', b'P', 1, 2, 0, kind, 0, 0, 0, 0]);
-        assert!(matches!(told[..], [Told::Closed(Closed::Violation(Violation::Malformed { .. }))]), "{told:?}");
+        let seen = server.hear(&[b'G', b'I', b'O', b'P', 1, 2, 0, kind, 0, 0, 0, 0]);
+        assert!(matches!(seen[..], [Seen::Closed(Closed::Violation(Violation::Malformed { .. }))]), "{seen:?}");
     }
     let mut caller = End::asking(1);
-    let told = caller.hear(&[b'G', b'I', b'O', b'P', 1, 2, 0, 1, 0, 0, 0, 0]);
-    assert!(matches!(told[..], [Told::Closed(Closed::Violation(Violation::Malformed { .. }))]), "{told:?}");
+    let seen = caller.hear(&[b'G', b'I', b'O', b'P', 1, 2, 0, 1, 0, 0, 0, 0]);
+    assert!(matches!(seen[..], [Seen::Closed(Closed::Violation(Violation::Malformed { .. }))]), "{seen:?}");
 }
 
 #[test]
 fn who_has_closed_in_order_takes_no_request_any_more() {
     let mut server = End::new(Side::Server);
-    assert_eq!(server.hear(&request(1)), [Told::Request(1)]);
+    assert_eq!(server.hear(&request(1)), [Seen::Request(1)]);
     let mut farewell = Vec::new();
     assert!(server.connection.close(Version::V1_0, &mut farewell));
     assert_eq!(farewell, written(|buf| close_connection(buf, Version::V1_0)));
@@ -321,13 +324,13 @@ fn does_what_a_naive_model_does() {
                 }
                 5 if !given_up.is_empty() => {
                     let id = given_up.swap_remove(random.usize(0..given_up.len()));
-                    assert_eq!(end.hear(&reply(Version::V1_2, id, b"")), [Told::Late(id)], "{at}");
+                    assert_eq!(end.hear(&reply(Version::V1_2, id, b"")), [Seen::Late(id)], "{at}");
                 }
                 _ if !waiting.is_empty() => {
                     let newest = random.bool();
                     let id =
                         if newest { waiting.pop().unwrap() } else { waiting.remove(random.usize(0..waiting.len())) };
-                    assert_eq!(end.hear(&reply(Version::V1_2, id, b"")), [Told::Reply(id)], "{at}");
+                    assert_eq!(end.hear(&reply(Version::V1_2, id, b"")), [Seen::Reply(id)], "{at}");
                 }
                 _ => {}
             }

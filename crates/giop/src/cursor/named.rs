@@ -28,7 +28,7 @@ impl<'a> Cursor<'a> {
         for _ in 0..left {
             work.step(value.offset())?;
             if is_text(value.string()?, value.encoding().chars, name) {
-                return Self::settle(types, pair.second, value, work).map(Some);
+                return Self::resolve_value(types, pair.second, value, work).map(Some);
             }
             pair.pass_rest(&types, &mut value, work)?;
         }

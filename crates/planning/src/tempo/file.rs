@@ -1,6 +1,6 @@
 //! The files of `campanile plan tempo`, with mistakes reported with their line.
 
-use super::{Application, Arrivals, Question, QuestionError, Server, TIME_US_MAX, TOPICS_MAX, Topic};
+use super::{Application, Arrivals, ForecastRequest, ForecastRequestError, Server, TIME_US_MAX, TOPICS_MAX, Topic};
 use crate::file::{FileError, line_of};
 use serde::Deserialize;
 use toml::Spanned;
@@ -15,7 +15,7 @@ pub type TempoFileError = FileError;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TempoFile {
     /// What it asks.
-    pub question: Question,
+    pub request: ForecastRequest,
     /// The lines at which its topics begin, counted from 1.
     topic_lines: Vec<usize>,
     application_lines: Vec<usize>,
@@ -111,18 +111,18 @@ impl TempoFile {
             let line = application_lines.get(index).copied();
             applications.push(application.into_inner().made().map_err(at(line))?);
         }
-        let question = Question { service_rate, topics, server, applications };
-        Ok(Self { question, topic_lines, application_lines, server_line })
+        let request = ForecastRequest { service_rate, topics, server, applications };
+        Ok(Self { request, topic_lines, application_lines, server_line })
     }
 
     /// A refusal, with the line of what it is about.
     #[must_use]
-    pub fn locate(&self, error: QuestionError) -> TempoFileError {
+    pub fn locate(&self, error: ForecastRequestError) -> TempoFileError {
         let (line, why) = match error {
-            QuestionError::Topic { index, why } => (self.topic_lines.get(index).copied(), why),
-            QuestionError::Application { index, why } => (self.application_lines.get(index).copied(), why),
-            QuestionError::Server(why) => (self.server_line, why),
-            QuestionError::Whole(why) => (None, why),
+            ForecastRequestError::Topic { index, why } => (self.topic_lines.get(index).copied(), why),
+            ForecastRequestError::Application { index, why } => (self.application_lines.get(index).copied(), why),
+            ForecastRequestError::Server(why) => (self.server_line, why),
+            ForecastRequestError::Whole(why) => (None, why),
         };
         FileError { line, why }
     }

@@ -1,7 +1,8 @@
 //! The formulas applied to all topics of a system.
 
 use super::{
-    Arrivals, Probability, Question, QuestionError, Queue, SERVER_NAME, Turns, guaranteed_rate, wait_for_turn_s,
+    Arrivals, ForecastRequest, ForecastRequestError, Probability, Queue, SERVER_NAME, TopicRate, guaranteed_rate,
+    wait_for_service_s,
 };
 use crate::{Activity, Analysis, AnalysisLimits, Outcome, Policy, Request, analyse};
 
@@ -29,16 +30,16 @@ pub struct TopicForecast {
     /// steps.
     pub nothing_carried_over: Option<Probability>,
     /// How long a message waits for its topic's turn while all the others have messages waiting, in seconds.
-    pub wait_for_turn_s: f64,
+    pub wait_for_service_s: f64,
     /// What that has to be below: 1/r.
-    pub wait_for_turn_below_s: f64,
+    pub wait_for_service_below_s: f64,
 }
 
 impl TopicForecast {
     /// Whether its turn comes often enough for its rate.
     #[must_use]
     pub fn is_in_time(&self) -> bool {
-        self.wait_for_turn_s < self.wait_for_turn_below_s
+        self.wait_for_service_s < self.wait_for_service_below_s
     }
 }
 
@@ -86,36 +87,41 @@ impl Forecast {
 /// ```
 ///
 /// # Errors
-/// [`QuestionError`] for what makes no sense.
-pub fn forecast(question: &Question, percentages: &[f64], limits: &AnalysisLimits) -> Result<Forecast, QuestionError> {
-    question.check()?;
+/// [`ForecastRequestError`] for what makes no sense.
+pub fn forecast(
+    request: &ForecastRequest,
+    percentages: &[f64],
+    limits: &AnalysisLimits,
+) -> Result<Forecast, ForecastRequestError> {
+    request.check()?;
     if let Some(percentage) = percentages.iter().find(|percentage| !(**percentage > 0.0 && **percentage < 100.0)) {
-        return Err(QuestionError::Whole(format!(
+        return Err(ForecastRequestError::Whole(format!(
             "{percentage} is no percentage of messages: between 0 and 100, without them"
         )));
     }
-    let threads = threads(question, limits)?;
-    let turns: Vec<Turns> =
-        question.topics.iter().map(|topic| Turns { rate: topic.rate, deadline_s: topic.deadline_s }).collect();
+    let threads = threads(request, limits)?;
+    let topic_rates: Vec<TopicRate> =
+        request.topics.iter().map(|topic| TopicRate { rate: topic.rate, deadline_s: topic.deadline_s }).collect();
     let mut steps = limits.steps_max;
-    let topics =
-        (0..turns.len()).filter_map(|index| of_topic(question, &turns, index, percentages, &mut steps)).collect();
-    let reduced = question.server.map_or(1.0, |server| server.polling().fraction()) * question.service_rate;
-    let arrivals: f64 = question.topics.iter().map(|topic| topic.arrival).sum();
+    let topics = (0..topic_rates.len())
+        .filter_map(|index| of_topic(request, &topic_rates, index, percentages, &mut steps))
+        .collect();
+    let reduced = request.server.map_or(1.0, |server| server.polling().fraction()) * request.service_rate;
+    let arrivals: f64 = request.topics.iter().map(|topic| topic.arrival).sum();
     Ok(Forecast { topics, intensity: arrivals / reduced, threads })
 }
 
 fn of_topic(
-    question: &Question,
-    turns: &[Turns],
+    request: &ForecastRequest,
+    topic_rates: &[TopicRate],
     index: usize,
     percentages: &[f64],
     steps: &mut u64,
 ) -> Option<TopicForecast> {
-    let topic = question.topics.get(index)?;
-    let server = question.server.map(super::Server::polling);
-    let shares: f64 = turns.iter().map(|turns| turns.rate).sum();
-    let while_running = guaranteed_rate(question.service_rate, topic.rate, shares);
+    let topic = request.topics.get(index)?;
+    let server = request.server.map(super::Server::polling);
+    let shares: f64 = topic_rates.iter().map(|topic_rates| topic_rates.rate).sum();
+    let while_running = guaranteed_rate(request.service_rate, topic.rate, shares);
     let reduce = |rate: f64| server.map_or(rate, |server| server.reduced(rate));
     let queue = Queue { arrival_rate: topic.arrival, service_rate: reduce(while_running) };
     let is_stable = queue.is_stable();
@@ -149,14 +155,17 @@ fn of_topic(
         percentiles_s: percentiles,
         longest_response_s: longest,
         nothing_carried_over,
-        wait_for_turn_s: wait_for_turn_s(turns, index, reduce(question.service_rate))?,
-        wait_for_turn_below_s: 1.0 / topic.rate,
+        wait_for_service_s: wait_for_service_s(topic_rates, index, reduce(request.service_rate))?,
+        wait_for_service_below_s: 1.0 / topic.rate,
     })
 }
 
 /// The server's thread and the applications as activities, the shortest period first.
-fn threads(question: &Question, limits: &AnalysisLimits) -> Result<Option<(Vec<Activity>, Analysis)>, QuestionError> {
-    let Some(server) = question.server else { return Ok(None) };
+fn threads(
+    request: &ForecastRequest,
+    limits: &AnalysisLimits,
+) -> Result<Option<(Vec<Activity>, Analysis)>, ForecastRequestError> {
+    let Some(server) = request.server else { return Ok(None) };
     let activity = |name: &str, period: u64, execution_time: u64| Activity {
         name: name.to_owned(),
         channel: 0,
@@ -170,15 +179,15 @@ fn threads(question: &Question, limits: &AnalysisLimits) -> Result<Option<(Vec<A
         criticality: 0,
     };
     let own = activity(SERVER_NAME, server.period, server.budget);
-    let others = question.applications.iter().map(|other| activity(&other.name, other.period, other.execution_time));
+    let others = request.applications.iter().map(|other| activity(&other.name, other.period, other.execution_time));
     let all: Vec<Activity> = core::iter::once(own).chain(others).collect();
     let request = Request { policy: Some(Policy::RateMonotonic), ..Request::default() };
     match analyse(&all, &request, limits) {
         Ok(analysis) => Ok(Some((all, analysis))),
         Err(crate::PlanError::Activity { index, why }) => Err(match index.checked_sub(1) {
-            None => QuestionError::Server(why),
-            Some(index) => QuestionError::Application { index, why },
+            None => ForecastRequestError::Server(why),
+            Some(index) => ForecastRequestError::Application { index, why },
         }),
-        Err(crate::PlanError::Request(why)) => Err(QuestionError::Whole(why)),
+        Err(crate::PlanError::Request(why)) => Err(ForecastRequestError::Whole(why)),
     }
 }

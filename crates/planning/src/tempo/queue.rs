@@ -59,14 +59,14 @@ impl Queue {
 
 /// What decides when a topic's messages have their turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turns {
+pub struct TopicRate {
     /// r: the topic's rate, its share, in messages per second.
     pub rate: f64,
     /// d: by when a message is to be served, in seconds; at most 1/r. `None` for just that.
     pub deadline_s: Option<f64>,
 }
 
-impl Turns {
+impl TopicRate {
     /// w = min(d, 1/r): from one message's turn to the next, in seconds of virtual time.
     #[must_use]
     pub fn interval_s(&self) -> f64 {
@@ -79,13 +79,13 @@ const WHOLE: f64 = 1e-9;
 
 /// How long a message of the topic at `index` waits for its turn, in seconds, while all the others have messages waiting:
 /// Σ ⌊w_i/w_k⌋ / μ over the others with intervals that are not longer (section IV.E). It has to be below 1/r_i
-/// ([`Turns::rate`]). `None` if there is no such topic.
+/// ([`TopicRate::rate`]). `None` if there is no such topic.
 ///
 /// The paper prints [w_i/w_k], and the whole part is meant: so often do turns of k come up to the deadline of i if both begin
 /// together. Figure 5 (a) says so too: with rates 2 and 3 the quotient is 1.5, and one message of the second topic goes before
 /// the first of the first, not two. Where they do not begin together, one more of each k can.
 #[must_use]
-pub fn wait_for_turn_s(topics: &[Turns], index: usize, service_rate: f64) -> Option<f64> {
+pub fn wait_for_service_s(topics: &[TopicRate], index: usize, service_rate: f64) -> Option<f64> {
     let own = topics.get(index)?.interval_s();
     let others = topics.iter().enumerate().filter(|(other, _)| *other != index);
     let before = others.map(|(_, topic)| (own / topic.interval_s() * (1.0 + WHOLE)).floor());

@@ -94,7 +94,7 @@ fn refusal_of_an_activity_is_told_with_its_line() {
 fn plan_reads_back_as_what_was_written() {
     let file = PlanningFile::parse(FILE).unwrap();
     for policy in [Policy::DeadlineMonotonic, Policy::EarliestDeadline, Policy::MaximumUrgency] {
-        let request = Request { cpus: 2, ..asked(policy) };
+        let request = Request { cpus: 2, ..request_with(policy) };
         let analysis = analyse(&file.activities, &request, &AnalysisLimits::COMMAND).unwrap();
         let plan = Plan::new(&file.activities, &analysis);
         assert_eq!(Plan::from_toml(&plan.to_toml()), Ok(plan));

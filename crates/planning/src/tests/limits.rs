@@ -33,9 +33,9 @@ fn what_makes_no_sense_is_refused_with_its_place_and_what_it_has_to_be() {
 #[test]
 fn dynamic_policy_on_more_channels_than_processors_is_refused() {
     let set = [activity("a", 10, 1), Activity { channel: 1, ..activity("b", 10, 1) }];
-    let error = refused(&set, &asked(Policy::EarliestDeadline));
+    let error = refused(&set, &request_with(Policy::EarliestDeadline));
     assert!(error.contains("2 channels need 2 processors"), "{error}");
-    let two = Request { cpus: 2, ..asked(Policy::EarliestDeadline) };
+    let two = Request { cpus: 2, ..request_with(Policy::EarliestDeadline) };
     let analysis = analyse(&set, &two, &AnalysisLimits::SERVICE).unwrap();
     assert_eq!(analysis.findings.iter().map(|finding| finding.cpu).collect::<Vec<_>>(), [0, 1]);
 }
@@ -63,8 +63,8 @@ fn analysis_without_steps_left_says_that_it_cannot_say() {
     let set: Vec<_> = (0..50_u64).map(|index| activity(&format!("{index:02}"), 1000 + index, 10)).collect();
     for policy in [Policy::RateMonotonic, Policy::EarliestDeadline, Policy::LeastLaxity] {
         let limits = AnalysisLimits { steps_max: 60, ..AnalysisLimits::SERVICE };
-        let analysis = analyse(&set, &asked(policy), &limits).unwrap();
-        assert_eq!(analysis.outcome, Outcome::Undecided(Why::StepsSpent), "{policy}");
+        let analysis = analyse(&set, &request_with(policy), &limits).unwrap();
+        assert_eq!(analysis.outcome, Outcome::Inconclusive(Why::StepsSpent), "{policy}");
         assert_eq!(analysed(&set, policy).outcome, Outcome::Feasible, "{policy}");
     }
 }
@@ -74,10 +74,10 @@ fn a_miss_that_was_found_counts_though_the_analysis_had_to_end() {
     // The busy period never ends: all of the processor is used, and something blocks.
     let set = [activity("a", 4, 2), Activity { blocking: 1, deadline: 100, ..activity("b", 8, 4) }];
     let limits = AnalysisLimits { steps_max: 10_000, ..AnalysisLimits::SERVICE };
-    let analysis = analyse(&set, &asked(Policy::RateMonotonic), &limits).unwrap();
-    assert_eq!(analysis.outcome, Outcome::Undecided(Why::StepsSpent));
+    let analysis = analyse(&set, &request_with(Policy::RateMonotonic), &limits).unwrap();
+    assert_eq!(analysis.outcome, Outcome::Inconclusive(Why::StepsSpent));
     let set = [set[0].clone(), Activity { deadline: 8, ..set[1].clone() }];
-    let analysis = analyse(&set, &asked(Policy::RateMonotonic), &limits).unwrap();
+    let analysis = analyse(&set, &request_with(Policy::RateMonotonic), &limits).unwrap();
     assert_eq!(analysis.outcome, Outcome::Infeasible);
     assert!(matches!(analysis.findings[1].response, Response::AtLeast(time) if time > 8), "{analysis:?}");
 }
@@ -113,7 +113,7 @@ fn ties_are_broken_by_criticality_and_then_by_name() {
 fn what_does_not_fit_one_processor_is_placed_on_two() {
     let set = [activity("a", 10, 6), activity("b", 10, 6), activity("c", 20, 6), activity("d", 20, 6)];
     assert_eq!(analysed(&set, Policy::RateMonotonic).outcome, Outcome::Infeasible);
-    let request = Request { cpus: 2, ..asked(Policy::RateMonotonic) };
+    let request = Request { cpus: 2, ..request_with(Policy::RateMonotonic) };
     let analysis = analyse(&set, &request, &AnalysisLimits::SERVICE).unwrap();
     assert_eq!(analysis.outcome, Outcome::Feasible, "{analysis:?}");
     assert!(analysis.utilisation.iter().all(|load| (load - 0.9).abs() < 1e-9), "{analysis:?}");

@@ -24,12 +24,12 @@ fn activity(name: &str, period: u64, execution_time: u64) -> Activity {
     }
 }
 
-fn asked(policy: Policy) -> Request {
+fn request_with(policy: Policy) -> Request {
     Request { policy: Some(policy), ..Request::default() }
 }
 
 fn analysed(activities: &[Activity], policy: Policy) -> Analysis {
-    analyse(activities, &asked(policy), &AnalysisLimits::SERVICE).unwrap()
+    analyse(activities, &request_with(policy), &AnalysisLimits::SERVICE).unwrap()
 }
 
 /// The responses in the order of the activities, which all have to be known.

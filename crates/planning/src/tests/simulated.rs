@@ -91,7 +91,7 @@ fn whatever_is_called_feasible_under_a_dynamic_policy_meets_its_deadlines() {
             let set = random_set(&mut fastrand::Rng::with_seed(seed));
             // Where all of the processor is used, a busy period need not end.
             let limits = AnalysisLimits { steps_max: 20_000, ..AnalysisLimits::SERVICE };
-            if analyse(&set, &asked(policy), &limits).unwrap().outcome != Outcome::Feasible {
+            if analyse(&set, &request_with(policy), &limits).unwrap().outcome != Outcome::Feasible {
                 continue;
             }
             feasible += 1;
@@ -132,7 +132,7 @@ fn activities_that_share_a_lane_are_never_quicker_than_with_lanes_of_their_own()
     for seed in 0..1000 {
         let set = random_set(&mut fastrand::Rng::with_seed(seed));
         let own = analysed(&set, Policy::DeadlineMonotonic);
-        let request = Request { lanes_max: 2, ..asked(Policy::DeadlineMonotonic) };
+        let request = Request { lanes_max: 2, ..request_with(Policy::DeadlineMonotonic) };
         let shared = analyse(&set, &request, &AnalysisLimits::SERVICE).unwrap();
         for (own, shared) in own.findings.iter().zip(&shared.findings) {
             assert!(shared.lane < 2);

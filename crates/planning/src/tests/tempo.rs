@@ -1,8 +1,8 @@
 //! The analysis of section IV.E: the paper's own example, figures worked out by hand, a simulation of the same queue.
 
 use crate::tempo::{
-    Application, Arrivals, PollingServer, Question, QuestionError, Queue, Server, TempoFile, Topic, Turns, forecast,
-    guaranteed_rate, wait_for_turn_s,
+    Application, Arrivals, ForecastRequest, ForecastRequestError, PollingServer, Queue, Server, TempoFile, Topic,
+    TopicRate, forecast, guaranteed_rate, wait_for_service_s,
 };
 use crate::{AnalysisLimits, Outcome, Response};
 
@@ -14,8 +14,8 @@ fn topic(name: &str, rate: f64, deadline_s: Option<f64>) -> Topic {
     Topic { name: name.to_owned(), rate, arrival: rate, deadline_s, arrivals: Arrivals::Poisson }
 }
 
-fn question(service_rate: f64, topics: Vec<Topic>) -> Question {
-    Question { service_rate, topics, server: None, applications: Vec::new() }
+fn request(service_rate: f64, topics: Vec<Topic>) -> ForecastRequest {
+    ForecastRequest { service_rate, topics, server: None, applications: Vec::new() }
 }
 
 fn carried(queue: Queue, period_s: f64, budget_s: f64) -> f64 {
@@ -54,29 +54,29 @@ fn shares_divide_the_service_rate() {
 #[test]
 fn figure_5_has_as_many_messages_before_as_the_whole_part_says() {
     let wait = |first: Option<f64>, index| {
-        let topics = [Turns { rate: 2.0, deadline_s: first }, Turns { rate: 3.0, deadline_s: None }];
-        wait_for_turn_s(&topics, index, 10.0).unwrap()
+        let topics = [TopicRate { rate: 2.0, deadline_s: first }, TopicRate { rate: 3.0, deadline_s: None }];
+        wait_for_service_s(&topics, index, 10.0).unwrap()
     };
     assert_eq!((wait(None, 0), wait(None, 1)), (0.1, 0.0));
     assert_eq!((wait(Some(0.25), 0), wait(Some(0.25), 1)), (0.0, 0.1));
-    assert_eq!(wait_for_turn_s(&[], 0, 10.0), None);
+    assert_eq!(wait_for_service_s(&[], 0, 10.0), None);
 }
 
 #[test]
 fn wait_counts_every_turn_of_the_others_and_whole_numbers_as_such() {
     // 0.3/0.1 is a little less than 3 in floats.
     let topics = [
-        Turns { rate: 0.1, deadline_s: None },
-        Turns { rate: 0.3, deadline_s: None },
-        Turns { rate: 0.1, deadline_s: Some(4.0) },
+        TopicRate { rate: 0.1, deadline_s: None },
+        TopicRate { rate: 0.3, deadline_s: None },
+        TopicRate { rate: 0.1, deadline_s: Some(4.0) },
     ];
     // The first: 10/3.33 = 3 of the second, 10/4 = 2.5 of the third.
-    assert!(is_close(wait_for_turn_s(&topics, 0, 5.0).unwrap(), 5.0 / 5.0));
+    assert!(is_close(wait_for_service_s(&topics, 0, 5.0).unwrap(), 5.0 / 5.0));
     // The third: 4/3.33 of the second.
-    assert!(is_close(wait_for_turn_s(&topics, 2, 5.0).unwrap(), 1.0 / 5.0));
+    assert!(is_close(wait_for_service_s(&topics, 2, 5.0).unwrap(), 1.0 / 5.0));
     // Equal intervals wait for each other.
-    let equal = [Turns { rate: 7.0, deadline_s: None }; 3];
-    assert!(is_close(wait_for_turn_s(&equal, 1, 100.0).unwrap(), 0.02));
+    let equal = [TopicRate { rate: 7.0, deadline_s: None }; 3];
+    assert!(is_close(wait_for_service_s(&equal, 1, 100.0).unwrap(), 0.02));
 }
 
 /// Without a gap it is the M/M/1 queue from an empty start, of which textbooks say for λ = μ: exp(−2λt) (I₀(2λt) + I₁(2λt)).
@@ -185,7 +185,7 @@ fn a_million_messages_in_a_budget_are_computed_and_too_many_are_not() {
 
 #[test]
 fn time_driven_system_has_its_budgets_part_of_every_rate() {
-    let mut asked = question(10_000.0, vec![topic("a", 100.0, None), topic("b", 300.0, None)]);
+    let mut asked = request(10_000.0, vec![topic("a", 100.0, None), topic("b", 300.0, None)]);
     asked.topics[1].arrivals = Arrivals::Periodic;
     asked.server = Some(Server { period: 10_000_000, budget: 2_000_000 });
     let found = forecast(&asked, &[50.0], &AnalysisLimits::COMMAND).unwrap();
@@ -197,13 +197,13 @@ fn time_driven_system_has_its_budgets_part_of_every_rate() {
     assert_eq!((second.mean_response_s, second.longest_response_s), (Some(0.005), Some(0.01)));
     assert_eq!((second.nothing_carried_over, second.percentiles_s.len()), (None, 0));
     // One message of the first and three of the second in 10 ms, at 2,000 messages a second.
-    assert!(is_close(first.wait_for_turn_s, 3.0 / 2000.0) && is_close(found.intensity, 0.2));
+    assert!(is_close(first.wait_for_service_s, 3.0 / 2000.0) && is_close(found.intensity, 0.2));
     assert_eq!(found.outcome(), Outcome::Feasible);
 }
 
 #[test]
 fn load_driven_periodic_messages_take_one_service() {
-    let mut asked = question(1000.0, vec![topic("a", 10.0, None)]);
+    let mut asked = request(1000.0, vec![topic("a", 10.0, None)]);
     asked.topics[0].arrivals = Arrivals::Periodic;
     let found = forecast(&asked, &[50.0], &AnalysisLimits::COMMAND).unwrap();
     assert_eq!((found.topics[0].mean_response_s, found.topics[0].longest_response_s), (Some(0.001), Some(0.001)));
@@ -213,7 +213,7 @@ fn load_driven_periodic_messages_take_one_service() {
 /// Priorities by period: control 5 ms/1 ms, the server 10 ms/3 ms, logging 20 ms/9 ms. Logging: 9 + 2·3 + 4·1 = 19 ms.
 #[test]
 fn server_is_judged_beside_other_applications() {
-    let mut asked = question(10_000.0, vec![topic("a", 100.0, None)]);
+    let mut asked = request(10_000.0, vec![topic("a", 100.0, None)]);
     asked.server = Some(Server { period: 10_000_000, budget: 3_000_000 });
     let other = |name: &str, period, execution_time| Application { name: name.to_owned(), period, execution_time };
     asked.applications = vec![other("logging", 20_000_000, 9_000_000), other("control", 5_000_000, 1_000_000)];
@@ -233,27 +233,27 @@ fn server_is_judged_beside_other_applications() {
 
 #[test]
 fn topic_that_gets_more_than_its_share_serves_or_waits_too_long_makes_it_infeasible() {
-    let outcome = |asked: &Question| forecast(asked, &[], &AnalysisLimits::COMMAND).unwrap().outcome();
-    let mut asked = question(1000.0, vec![topic("a", 100.0, None), topic("b", 300.0, None)]);
+    let outcome = |asked: &ForecastRequest| forecast(asked, &[], &AnalysisLimits::COMMAND).unwrap().outcome();
+    let mut asked = request(1000.0, vec![topic("a", 100.0, None), topic("b", 300.0, None)]);
     assert_eq!(outcome(&asked), Outcome::Feasible);
     asked.topics[0].arrival = 250.0;
     assert_eq!(outcome(&asked), Outcome::Infeasible, "1,000 × 100/400 is 250");
     asked.topics[0].arrival = 100.0;
-    // Turns of b come every 10 us: 1,000 of them before one of a, at a thousand messages a second.
+    // TopicRate of b come every 10 us: 1,000 of them before one of a, at a thousand messages a second.
     asked.topics[1].deadline_s = Some(1e-5);
     assert_eq!(outcome(&asked), Outcome::Infeasible);
 }
 
 #[test]
 fn questions_that_make_no_sense_are_told_what_to_do() {
-    let good = question(1000.0, vec![topic("a", 100.0, None), topic("b", 100.0, None)]);
-    let said = |change: &dyn Fn(&mut Question)| {
+    let good = request(1000.0, vec![topic("a", 100.0, None), topic("b", 100.0, None)]);
+    let said = |change: &dyn Fn(&mut ForecastRequest)| {
         let mut asked = good.clone();
         change(&mut asked);
         forecast(&asked, &[50.0], &AnalysisLimits::COMMAND).unwrap_err()
     };
     let of_topic = |change: &dyn Fn(&mut Topic)| match said(&|asked| change(&mut asked.topics[1])) {
-        QuestionError::Topic { index: 1, why } => why,
+        ForecastRequestError::Topic { index: 1, why } => why,
         other => panic!("{other:?}"),
     };
     for rate in [0.0, -5.0, f64::NAN, f64::INFINITY, 1e10, 1e-10] {
@@ -279,7 +279,7 @@ fn questions_that_make_no_sense_are_told_what_to_do() {
     for budget in [0, 1001] {
         let server = said(&|asked| asked.server = Some(Server { period: 1000, budget }));
         assert!(
-            matches!(&server, QuestionError::Server(why) if why.contains("at most its period, which is 1 us")),
+            matches!(&server, ForecastRequestError::Server(why) if why.contains("at most its period, which is 1 us")),
             "{server}"
         );
     }
@@ -329,15 +329,15 @@ execution_us = 200
 #[test]
 fn file_of_topics_is_read() {
     let file = TempoFile::parse(FILE).unwrap();
-    let mut expected = question(10_000.0, vec![topic("alarm", 100.0, Some(0.0005)), topic("readings", 900.0, None)]);
+    let mut expected = request(10_000.0, vec![topic("alarm", 100.0, Some(0.0005)), topic("readings", 900.0, None)]);
     expected.topics[0].arrival = 5.5;
     expected.topics[1].arrivals = Arrivals::Periodic;
     expected.server = Some(Server { period: 5_000_000, budget: 2_000_500 });
     expected.applications =
         vec![Application { name: "control".to_owned(), period: 1_000_000, execution_time: 200_000 }];
-    assert_eq!(file.question, expected);
+    assert_eq!(file.request, expected);
     let by_time = TempoFile::parse(&FILE.replace("mu = 10000", "service_time_us = 100")).unwrap();
-    assert!(is_close(by_time.question.service_rate, 10_000.0));
+    assert!(is_close(by_time.request.service_rate, 10_000.0));
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
         let text = FILE.replacen(from, to, 1);
         let error = TempoFile::parse(&text)
             .and_then(|file| {
-                let error = file.question.check().err();
+                let error = file.request.check().err();
                 error.map_or(Ok(()), |error| Err(file.locate(error)))
             })
             .unwrap_err();

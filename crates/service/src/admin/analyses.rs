@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 
-use super::turns::{Client, Turns};
-use crate::doors::{Answered, Request};
-use crate::lane::io::net::Bell;
+use super::fair_queue::{Client, FairQueue};
+use crate::lane::io::net::Waker;
 use crate::lane::scheduling;
+use crate::protocols::{Answered, Request};
 use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.
-struct Wanted {
+struct Job {
     request: Request,
     /// What its client is charged until it is answered.
     charge: Charge,
@@ -21,25 +21,25 @@ struct Wanted {
 
 /// One that is done.
 struct Done {
-    wanted: Wanted,
+    job: Job,
     answered: Answered,
 }
 
 /// All that were asked for and are not answered.
 pub(crate) struct Analyses {
-    waiting: Turns<Wanted>,
-    thread: Option<Sender<Wanted>>,
+    waiting: FairQueue<Job>,
+    thread: Option<Sender<Job>>,
     is_busy: bool,
     done: Receiver<Done>,
     to_done: Sender<Done>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 impl Analyses {
-    /// No analyses yet. `bell` is rung when one is done.
-    pub(crate) fn new(bell: &Arc<Bell>) -> Self {
+    /// No analyses yet. `waker` is rung when one is done.
+    pub(crate) fn new(waker: &Arc<Waker>) -> Self {
         let (to_done, done) = channel();
-        Self { waiting: Turns::default(), thread: None, is_busy: false, done, to_done, bell: Arc::clone(bell) }
+        Self { waiting: FairQueue::default(), thread: None, is_busy: false, done, to_done, waker: Arc::clone(waker) }
     }
 
     /// Takes one on.
@@ -50,7 +50,7 @@ impl Analyses {
         match request.account().charge(Resource::Analyses, 1) {
             Ok(charge) => {
                 let of = Client::of_request(&request);
-                self.waiting.push(of, Wanted { request, charge });
+                self.waiting.push(of, Job { request, charge });
                 Ok(())
             }
             Err(spent) => Err((request, spent)),
@@ -62,7 +62,7 @@ impl Analyses {
         let done = self.done.try_recv().ok();
         self.is_busy &= done.is_none();
         self.begin();
-        done.map(|Done { wanted: Wanted { request, charge }, answered }| {
+        done.map(|Done { job: Job { request, charge }, answered }| {
             drop(charge);
             (request, answered)
         })
@@ -70,48 +70,48 @@ impl Analyses {
 
     /// Takes out an analysis that has not begun and is not wanted any more.
     pub(super) fn take_waiting(&mut self) -> Option<Request> {
-        self.waiting.pop().map(|(_, wanted)| wanted.request)
+        self.waiting.pop().map(|(_, job)| job.request)
     }
 
     fn begin(&mut self) {
         while !self.is_busy
-            && let Some((_, wanted)) = self.waiting.pop()
+            && let Some((_, job)) = self.waiting.pop()
         {
             self.is_busy = true;
-            if let Err(wanted) = self.hand_over(wanted) {
+            if let Err(job) = self.hand_over(job) {
                 // The system has no thread for it, or the thread is gone: then it takes administration's time.
                 self.thread = None;
-                let _ = self.to_done.send(done(wanted));
+                let _ = self.to_done.send(done(job));
             }
         }
     }
 
-    fn hand_over(&mut self, wanted: Wanted) -> Result<(), Wanted> {
+    fn hand_over(&mut self, job: Job) -> Result<(), Job> {
         if self.thread.is_none() {
             self.thread = self.start().inspect_err(|error| log::error!("analyses have no thread: {error}")).ok();
         }
-        let Some(thread) = &self.thread else { return Err(wanted) };
-        thread.send(wanted).map_err(|unsent| unsent.0)
+        let Some(thread) = &self.thread else { return Err(job) };
+        thread.send(job).map_err(|unsent| unsent.0)
     }
 
     /// Starts the thread, which ends when this does, or with the analysis that it is at then.
-    fn start(&self) -> io::Result<Sender<Wanted>> {
-        let (orders, ordered) = channel::<Wanted>();
-        let (to_done, bell) = (self.to_done.clone(), Arc::clone(&self.bell));
+    fn start(&self) -> io::Result<Sender<Job>> {
+        let (orders, ordered) = channel::<Job>();
+        let (to_done, waker) = (self.to_done.clone(), Arc::clone(&self.waker));
         Builder::new().name("analysis".into()).spawn(move || {
             scheduling::give_way(scheduling::BEHIND_ALL);
-            while let Ok(wanted) = ordered.recv() {
-                if to_done.send(done(wanted)).is_err() {
+            while let Ok(job) = ordered.recv() {
+                if to_done.send(done(job)).is_err() {
                     return;
                 }
-                bell.ring();
+                waker.notify();
             }
         })?;
         Ok(orders)
     }
 }
 
-fn done(wanted: Wanted) -> Done {
-    let answered = wanted.request.analyse();
-    Done { wanted, answered }
+fn done(job: Job) -> Done {
+    let answered = job.request.analyse();
+    Done { job, answered }
 }

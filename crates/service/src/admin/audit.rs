@@ -13,8 +13,8 @@ use hashbrown::HashMap;
 use crate::admin::run::Administration;
 use crate::admin::values::{Answer, Command, DeadLetterAct};
 use crate::counters::Counter;
-use crate::doors::{ActOutcome, Declared, Settable};
 use crate::lane::reports::Allowance;
+use crate::protocols::{ActOutcome, Declared, Settable};
 use access::Who;
 use accounts::Principal;
 
@@ -126,8 +126,8 @@ impl Audit {
     }
 
     /// Whether there is something to sum up.
-    pub(crate) fn owes(&mut self) -> bool {
-        self.done.all().chain(self.refused.all()).any(|entry| entry.lines.owes())
+    pub(crate) fn has_summary(&mut self) -> bool {
+        self.done.all().chain(self.refused.all()).any(|entry| entry.lines.has_summary())
     }
 }
 
@@ -152,18 +152,18 @@ impl Administration {
     }
 
     /// Describes a command for its audit line. Called before the command is carried out: its target may be gone afterwards.
-    pub(crate) fn told_command(&self, command: &Command) -> String {
+    pub(crate) fn describe_command(&self, command: &Command) -> String {
         match command {
             Command::Disconnect(key) => format!("disconnect on {}", self.name(*key)),
             Command::DisconnectIdle(idle) => {
                 format!("disconnect suppliers idle for {} ms on the service", idle.as_millis())
             }
-            Command::DeadLetters { act, channel, letters } => {
+            Command::DeadLetters { act, channel, dead_letters } => {
                 let act = match act {
                     DeadLetterAct::Replay => "replay",
                     DeadLetterAct::Remove => "remove",
                 };
-                format!("{act} {} dead letters on channel {}", letters.len(), channel.0)
+                format!("{act} {} dead letters on channel {}", dead_letters.len(), channel.0)
             }
             Command::ApplyTopology(_) => "make a topology on the service".to_owned(),
             Command::SetAccess(None) => "drop the rules of access on the service".to_owned(),
@@ -174,7 +174,7 @@ impl Administration {
             Command::Suspend { key, suspended } => {
                 format!("{} on {}", if *suspended { "suspend" } else { "resume" }, self.name(*key))
             }
-            Command::SetQos { on, properties } => format!("set_qos on {}", told_on(*on, properties)),
+            Command::SetQos { on, properties } => format!("set_qos on {}", describe_change(*on, properties)),
         }
     }
 }
@@ -191,7 +191,7 @@ pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
 }
 
 /// Describes a change of quality of service: its target and the properties.
-fn told_on(on: Settable, properties: &[(String, Declared)]) -> String {
+fn describe_change(on: Settable, properties: &[(String, Declared)]) -> String {
     let whose = match on {
         Settable::Channel(channel) => format!("channel {}", channel.0),
         Settable::Admin { channel, admin, .. } => format!("admin {} of channel {}", admin.0, channel.0),
@@ -253,15 +253,15 @@ mod tests {
         let accounts = Accounts::new(Ceilings::new(75));
         let by = client(&accounts, [10, 0, 0, 1]);
         let mut audit = Audit::new();
-        assert!(!audit.owes());
+        assert!(!audit.has_summary());
         (0..12).for_each(|_| drop(audit.line(&by, "destroy on channel 3", &denied(), at(10))));
-        assert!(audit.owes() && audit.sum_up(at(1_009)).is_empty());
+        assert!(audit.has_summary() && audit.sum_up(at(1_009)).is_empty());
         assert_eq!(audit.sum_up(at(1_010)), ["audit: 10.0.0.1: 7 more acts were left out"]);
-        assert!(!audit.owes() && audit.sum_up(at(3_000)).is_empty());
+        assert!(!audit.has_summary() && audit.sum_up(at(3_000)).is_empty());
         // What the next line has said already is not said again.
         (0..12).for_each(|_| drop(audit.line(&by, "destroy on channel 3", &denied(), at(4_000))));
         assert!(audit.line(&by, "set_qos on channel 3", &denied(), at(5_000)).unwrap().contains("7 acts before"));
-        assert!(audit.sum_up(at(6_000)).is_empty() && !audit.owes());
+        assert!(audit.sum_up(at(6_000)).is_empty() && !audit.has_summary());
     }
 
     #[test]

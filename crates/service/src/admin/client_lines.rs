@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use engine::Time;
 use hashbrown::HashMap;
 
-use crate::doors::Remarks;
 use crate::lane::reports::Allowance;
+use crate::protocols::LogLines;
 
 /// How many lines clients may cause in a second by what they ask for: each address, and all together.
 pub(crate) struct ClientLines {
@@ -34,9 +34,9 @@ impl ClientLines {
     }
 
     /// A request from there has caused lines.
-    pub(crate) fn note(&mut self, ip: IpAddr, now: Time, remarks: Remarks) {
-        let Remarks { logged, left_out } = remarks;
-        if remarks == Remarks::default() {
+    pub(crate) fn note(&mut self, ip: IpAddr, now: Time, log_lines: LogLines) {
+        let LogLines { logged, left_out } = log_lines;
+        if log_lines == LogLines::default() {
             return;
         }
         self.all.note(now, logged, left_out);
@@ -55,8 +55,8 @@ impl ClientLines {
     }
 
     /// Whether there is something to sum up.
-    pub(crate) fn owes(&self) -> bool {
-        self.all.owes()
+    pub(crate) fn has_summary(&self) -> bool {
+        self.all.has_summary()
     }
 }
 
@@ -75,19 +75,19 @@ mod tests {
         let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         let ask = |lines: &mut ClientLines, ip, wanted: u32, millis| {
             let logged = lines.left(ip, at(millis)).min(wanted);
-            lines.note(ip, at(millis), Remarks { logged, left_out: wanted - logged });
+            lines.note(ip, at(millis), LogLines { logged, left_out: wanted - logged });
             logged
         };
         let logged: u32 = (0..17_600).map(|_| ask(&mut lines, one, 1, 10)).sum();
         assert_eq!((logged, ask(&mut lines, other, 3, 20)), (10, 3));
-        assert_eq!((lines.sum_up(at(1_000)), lines.owes()), (None, true));
+        assert_eq!((lines.sum_up(at(1_000)), lines.has_summary()), (None, true));
         let sum = "17590 more lines about what clients ask for were left out; the counters have them";
-        assert_eq!((lines.sum_up(at(1_010)).as_deref(), lines.owes()), (Some(sum), false));
+        assert_eq!((lines.sum_up(at(1_010)).as_deref(), lines.has_summary()), (Some(sum), false));
         assert_eq!(ask(&mut lines, one, 1, 1_011), 1);
         let all: u32 = (3..200).map(|last| ask(&mut lines, [10, 0, 0, last].into(), 10, 3_000)).sum();
         assert_eq!(all, ALL_CLIENTS_LINES);
         (0..1_000).for_each(|n: u32| {
-            lines.note(IpAddr::from(n.to_be_bytes()), at(4_000), Remarks { logged: 1, left_out: 0 })
+            lines.note(IpAddr::from(n.to_be_bytes()), at(4_000), LogLines { logged: 1, left_out: 0 })
         });
         assert!(lines.addresses.len() <= ADDRESSES_MAX);
     }

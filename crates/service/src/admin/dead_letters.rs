@@ -9,13 +9,13 @@ use crate::admin::run::Administration;
 use crate::admin::values::{Answer, DeadLetterAct, Declined};
 use crate::admin::waiting::{Sending, Waiting};
 use crate::counters::Counter;
-use crate::doors::ActOutcome;
+use crate::protocols::ActOutcome;
 use crate::store::requests::{DeadLetter, StoreDesk, StoreReply, StoreRequest};
 
 /// Requests that the store may have yet to answer.
 const REQUESTS_MAX: usize = 256;
 /// Events that one command names at most.
-pub(crate) const LETTERS_MAX: usize = 1_024;
+pub(crate) const EVENTS_MAX: usize = 1_024;
 
 /// Requests that wait for the store's reply.
 pub(crate) struct DeadLetterInquiry {
@@ -40,8 +40,8 @@ impl DeadLetterInquiry {
         let Some(desk) = &self.desk else {
             let answer = match request {
                 StoreRequest::List(_) => Answer::DeadLetters(Vec::new()),
-                StoreRequest::Remove(letters) | StoreRequest::Replay(letters) => {
-                    Answer::DeadLettersDone { done: 0, missing: u32::try_from(letters.len()).unwrap_or(u32::MAX) }
+                StoreRequest::Remove(dead_letters) | StoreRequest::Replay(dead_letters) => {
+                    Answer::DeadLettersDone { done: 0, missing: u32::try_from(dead_letters.len()).unwrap_or(u32::MAX) }
                 }
             };
             return Some((waiting, what, Ok(answer)));
@@ -75,14 +75,14 @@ impl Administration {
     pub(super) fn act_on_dead_letters(
         &mut self,
         (act, channel): (DeadLetterAct, ChannelId),
-        letters: &[(u64, ProxyId)],
+        dead_letters: &[(u64, ProxyId)],
         (waiting, what): (Waiting, String),
     ) {
-        let named = letters.iter().take(LETTERS_MAX);
-        let letters = named.map(|(number, proxy)| (*number, ProxyKey { channel, proxy: *proxy })).collect();
+        let named = dead_letters.iter().take(EVENTS_MAX);
+        let dead_letters = named.map(|(number, proxy)| (*number, ProxyKey { channel, proxy: *proxy })).collect();
         let request = match act {
-            DeadLetterAct::Remove => StoreRequest::Remove(letters),
-            DeadLetterAct::Replay => StoreRequest::Replay(letters),
+            DeadLetterAct::Remove => StoreRequest::Remove(dead_letters),
+            DeadLetterAct::Replay => StoreRequest::Replay(dead_letters),
         };
         if let Some((waiting, what, answer)) = self.dead_letters.ask(request, (waiting, Some(what))) {
             let answer = self.dead_letters_answered(waiting, what.as_deref(), answer);
@@ -94,12 +94,12 @@ impl Administration {
     pub(super) fn poll_dead_letters(&mut self) -> Option<Sending> {
         let (waiting, what, reply) = self.dead_letters.poll()?;
         let answer = match reply {
-            StoreReply::Listed(letters) => {
-                let named = |letter: DeadLetter| (self.name(letter.consumer), letter);
-                Ok(Answer::DeadLetters(letters.into_iter().map(named).collect()))
+            StoreReply::Listed(dead_letters) => {
+                let named = |dead_letter: DeadLetter| (self.name(dead_letter.consumer), dead_letter);
+                Ok(Answer::DeadLetters(dead_letters.into_iter().map(named).collect()))
             }
             StoreReply::Done { done, missing } => Ok(Answer::DeadLettersDone { done, missing }),
-            StoreReply::NotWritten => Err(Declined::NotKept),
+            StoreReply::NotWritten => Err(Declined::NotStored),
             StoreReply::Failed => Err(Declined::NotMade),
         };
         Some(self.dead_letters_answered(waiting, what.as_deref(), answer))

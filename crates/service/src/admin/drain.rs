@@ -6,11 +6,11 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use engine::{HeldBy, ProxyKey, Undelivered, WaitsFor};
+use engine::{BlockedBy, ProxyKey, Undelivered, WaitsFor};
 use hashbrown::HashMap;
 
 use crate::lane::draining::LookedAt;
-use crate::lane::links::mail::LaneThread;
+use crate::lane::links::messages::LaneThread;
 
 /// Time between two looks at lanes that have something to deliver.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -54,7 +54,7 @@ pub(crate) enum Next {
 pub(crate) struct Drain {
     until: Instant,
     /// Lanes that have yet to tell, and what the others did.
-    asked: Vec<LaneThread>,
+    unreported: Vec<LaneThread>,
     look: Look,
     /// The previous look, with the reports of all lanes.
     before: Option<Look>,
@@ -88,7 +88,7 @@ impl Drain {
     pub(crate) fn new(now: Instant, limit: Duration) -> Self {
         Self {
             until: now + limit,
-            asked: Vec::new(),
+            unreported: Vec::new(),
             look: Look::default(),
             before: None,
             next_look: Some(now),
@@ -110,7 +110,7 @@ impl Drain {
 
     /// These lanes are being asked.
     pub(crate) fn begin_look(&mut self, lanes: Vec<LaneThread>) {
-        self.asked = lanes;
+        self.unreported = lanes;
         self.look = Look::default();
         self.next_look = None;
     }
@@ -119,14 +119,14 @@ impl Drain {
     pub(crate) fn take_in(
         &mut self,
         from: LaneThread,
-        piece: Vec<Undelivered>,
+        chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
         now: Instant,
     ) -> Option<(u64, u64)> {
-        for Undelivered { of, events, waits_for } in piece {
+        for Undelivered { of, events, waits_for } in chunk {
             match of {
-                HeldBy::Lane(_) => self.look.handovers += events,
-                HeldBy::Consumer(key) => {
+                BlockedBy::Lane(_) => self.look.handovers += events,
+                BlockedBy::Consumer(key) => {
                     let (all, why) = self.look.consumers.entry(key).or_insert((0, waits_for));
                     *all += events;
                     if waits_for == WaitsFor::Consumer {
@@ -138,14 +138,14 @@ impl Drain {
         let LookedAt { is_busy, taken } = last?;
         self.look.is_busy |= is_busy;
         self.look.lanes.push((from, taken));
-        self.told(from, now)
+        self.reported(from, now)
     }
 
     /// A lane has reported all, or has ended. After the first look, returns the deliverable events and their consumers.
-    pub(crate) fn told(&mut self, from: LaneThread, now: Instant) -> Option<(u64, u64)> {
-        let waited = !self.asked.is_empty();
-        self.asked.retain(|lane| *lane != from);
-        if !waited || !self.asked.is_empty() {
+    pub(crate) fn reported(&mut self, from: LaneThread, now: Instant) -> Option<(u64, u64)> {
+        let waited = !self.unreported.is_empty();
+        self.unreported.retain(|lane| *lane != from);
+        if !waited || !self.unreported.is_empty() {
             return None;
         }
         let mut look = core::mem::take(&mut self.look);
@@ -205,10 +205,10 @@ mod tests {
 
     fn consumer(proxy: u32, events: u64, waits_for: WaitsFor) -> Undelivered {
         let key = ProxyKey { channel: ChannelId(0), proxy: ProxyId(proxy) };
-        Undelivered { of: HeldBy::Consumer(key), events, waits_for }
+        Undelivered { of: BlockedBy::Consumer(key), events, waits_for }
     }
 
-    fn told(taken: u64) -> Option<LookedAt> {
+    fn reported(taken: u64) -> Option<LookedAt> {
         Some(LookedAt { is_busy: false, taken })
     }
 
@@ -220,9 +220,9 @@ mod tests {
         for (main, pool) in [(5, 3), (6, 3), (6, 3)] {
             assert_eq!(drain.next(now, false), Next::Ask);
             drain.begin_look(vec![MAIN, POOL]);
-            drain.take_in(MAIN, Vec::new(), told(main), now);
+            drain.take_in(MAIN, Vec::new(), reported(main), now);
             assert_eq!(drain.next(now, false), Next::Wait(now + PAUSE));
-            drain.take_in(POOL, Vec::new(), told(pool), now);
+            drain.take_in(POOL, Vec::new(), reported(pool), now);
         }
         assert_eq!(drain.next(now, false), Next::End);
         assert_eq!(drain.result(|_| unreachable!()), (Undone::default(), Vec::new()));
@@ -234,7 +234,7 @@ mod tests {
         let mut drain = Drain::new(now, Duration::from_secs(10));
         drain.begin_look(vec![MAIN]);
         let left = vec![consumer(1, 7, WaitsFor::Consumer), consumer(2, 9, WaitsFor::Resumption)];
-        assert_eq!(drain.take_in(MAIN, left, told(0), now), Some((7, 1)));
+        assert_eq!(drain.take_in(MAIN, left, reported(0), now), Some((7, 1)));
         assert_eq!(drain.next(now, false), Next::Wait(now + PAUSE));
         assert_eq!(drain.next(now + PAUSE, false), Next::Ask);
         assert_eq!(drain.next(now, true), Next::End, "somebody is in a hurry");
@@ -253,7 +253,7 @@ mod tests {
         for _ in 0..2 {
             drain.begin_look(vec![MAIN]);
             let left = vec![consumer(1, 1, WaitsFor::Fetching), consumer(2, 1, WaitsFor::StartTime)];
-            drain.take_in(MAIN, left, told(0), now);
+            drain.take_in(MAIN, left, reported(0), now);
         }
         assert_eq!(drain.next(now, false), Next::End);
         assert!(drain.result(|_| String::new()).0.is_loss());
@@ -264,8 +264,8 @@ mod tests {
         let now = Instant::now();
         let mut drain = Drain::new(now, Duration::ZERO);
         drain.begin_look(vec![MAIN, POOL]);
-        drain.take_in(MAIN, (0..30).map(|proxy| consumer(proxy, 2, WaitsFor::Consumer)).collect(), told(0), now);
-        drain.told(POOL, now);
+        drain.take_in(MAIN, (0..30).map(|proxy| consumer(proxy, 2, WaitsFor::Consumer)).collect(), reported(0), now);
+        drain.reported(POOL, now);
         assert_eq!(drain.next(now, false), Next::End);
         let (undone, lines) = drain.result(|_| String::new());
         assert_eq!((undone.events, undone.consumers, lines.len()), (60, 30, NAMED_MAX + 1));

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use engine::{ProxyKey, Side};
 
 use crate::counters::Counter;
-use crate::doors::{Call, ToDoor};
+use crate::protocols::{Call, ToProtocol};
 
 /// Something for administration to do.
 #[derive(Debug)]
@@ -14,9 +14,9 @@ pub(crate) enum Effect {
     /// The main lane is to make a call, under this number.
     Call(u64, Call),
     /// The main lane is to know this.
-    Tell(ToDoor),
+    Tell(ToProtocol),
     /// A client could not be notified, as this line says.
-    NotTold(String),
+    NotificationFailed(String),
     /// A client was found dead and its proxy is gone.
     Reaped { proxy: ProxyKey, name: String, unreachable_for: Option<Duration> },
     /// A client has been out of reach for a minute, and is kept.
@@ -24,7 +24,7 @@ pub(crate) enum Effect {
     /// Such a client has answered again.
     Reached { proxy: ProxyKey, name: String, after: Duration },
     /// A client that cannot be asked was not heard of for so long that it was disconnected.
-    LetGo { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
+    IdleDisconnected { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
     /// An operator has disconnected a client.
     Dismissed { name: String, by: String },
     /// `Persistent` was taken without a store, for the first time or once more.
@@ -32,7 +32,7 @@ pub(crate) enum Effect {
     /// A client that may has asked for the end of the service.
     End { by: IpAddr },
     /// A client came or went: a line for debugging.
-    Remark(String),
+    DebugLine(String),
 }
 
 /// A line for the log about an effect: its level, its text, and what it is counted as.
@@ -46,7 +46,7 @@ impl Effect {
     /// What is said of it in the log, if that is all there is to do.
     pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
-            Self::Call(..) | Self::Tell(_) | Self::Remark(_) | Self::WithoutStore { is_first: false, .. } => {
+            Self::Call(..) | Self::Tell(_) | Self::DebugLine(_) | Self::WithoutStore { is_first: false, .. } => {
                 return None;
             }
             Self::WithoutStore { of, by, is_first: true } => {
@@ -55,7 +55,9 @@ impl Effect {
                     format!("Persistent of {of}{by} has no effect: there is no store; further ones are only counted");
                 return Some(LogLine { level: log::Level::Info, counter: None, text });
             }
-            Self::NotTold(text) => return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() }),
+            Self::NotificationFailed(text) => {
+                return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() });
+            }
             Self::Reaped { proxy, name, unreachable_for } => {
                 let why = match unreachable_for {
                     Some(time) => format!("it could not be reached for {} ms", time.as_millis()),
@@ -78,7 +80,7 @@ impl Effect {
                 let text = format!("{name} of {proxy} is reached again, after {} s", after.as_secs());
                 return Some(LogLine { level: log::Level::Info, counter: None, text });
             }
-            Self::LetGo { proxy, side, address, idle } => {
+            Self::IdleDisconnected { proxy, side, address, idle } => {
                 let (counter, what) = match side {
                     Side::Suppliers => (Counter::SuppliersIdle, "supplier"),
                     Side::Consumers => (Counter::ClientsReaped, "consumer"),
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_client_out_of_reach_is_announced_as_the_handbook_says_and_counted() {
-        let handbook = include_str!("../../../../docs/operating.md");
+        let handbook = include_str!("../../../../docs/operating-reference.md");
         let (proxy, name) =
             (ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) }, "10.0.0.7:4711 Consumer7".to_owned());
         let minute = Duration::from_secs(60);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use engine::ChannelId;
 
-use crate::admin::values::{Answer, Declined, HistoryStanding, Query};
+use crate::admin::values::{Answer, Declined, HistoryStatus, Query};
 use crate::admin::waiting::Waiting;
-use crate::lane::links::mail::{Asked, LaneThread, Survey, Surveys};
+use crate::lane::links::messages::{LaneThread, Survey, SurveyLevel, Surveys};
 use crate::overflow::Inquirer;
 
 /// Queries that wait for the lanes, and the lanes' reports so far.
@@ -18,7 +18,7 @@ pub(crate) struct Inquiry {
     next: Vec<(Query, Waiting)>,
     survey: Surveys,
     /// The lanes that have yet to tell.
-    untold: Vec<LaneThread>,
+    unreported: Vec<LaneThread>,
 }
 
 impl Inquiry {
@@ -27,32 +27,32 @@ impl Inquiry {
     }
 
     /// Begins a survey of these lanes, if queries wait and none is under way. Returns the lanes to ask, and what they are to report.
-    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, Asked)> {
+    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, SurveyLevel)> {
         if !self.asking.is_empty() || self.next.is_empty() {
             return None;
         }
         core::mem::swap(&mut self.asking, &mut self.next);
-        self.untold = lanes.collect();
-        let asked = self.asking.iter().map(|(query, _)| match query {
-            Query::Drops => Asked::Drops,
-            Query::Figures => Asked::Channels,
-            Query::Progress => Asked::Progress,
-            _ => Asked::Outboxes,
+        self.unreported = lanes.collect();
+        let level = self.asking.iter().map(|(query, _)| match query {
+            Query::Drops => SurveyLevel::Drops,
+            Query::Figures => SurveyLevel::Channels,
+            Query::Progress => SurveyLevel::Progress,
+            _ => SurveyLevel::Outboxes,
         });
-        let asked = asked.max().unwrap_or(Asked::Progress);
-        Some((self.untold.clone(), asked))
+        let level = level.max().unwrap_or(SurveyLevel::Progress);
+        Some((self.unreported.clone(), level))
     }
 
     /// A lane tells a piece.
-    pub(super) fn take_in(&mut self, from: LaneThread, piece: Survey) {
-        self.survey.take_in(from, piece);
+    pub(super) fn take_in(&mut self, from: LaneThread, chunk: Survey) {
+        self.survey.take_in(from, chunk);
     }
 
     /// A lane has reported all, or has ended. After the last: the reports of all, and the queries that wait for them.
-    pub(super) fn told(&mut self, from: LaneThread) -> Option<(Survey, Vec<(Query, Waiting)>)> {
-        let before = self.untold.len();
-        self.untold.retain(|lane| *lane != from);
-        let is_last = before > 0 && self.untold.is_empty();
+    pub(super) fn reported(&mut self, from: LaneThread) -> Option<(Survey, Vec<(Query, Waiting)>)> {
+        let before = self.unreported.len();
+        self.unreported.retain(|lane| *lane != from);
+        let is_last = before > 0 && self.unreported.is_empty();
         is_last.then(|| (core::mem::take(&mut self.survey).together(), core::mem::take(&mut self.asking)))
     }
 }
@@ -72,7 +72,7 @@ impl HistoryInquiry {
     /// Adds a query. Gives it back, with the answer, if that is clear at once.
     pub(super) fn add(&mut self, channel: ChannelId, waiting: Waiting) -> Option<(Waiting, Result<Answer, Declined>)> {
         let Some(keeper) = &mut self.keeper else { return Some((waiting, Ok(Answer::History(None)))) };
-        if !self.waiting.contains_key(&channel) && keeper.questions.post(channel).is_err() {
+        if !self.waiting.contains_key(&channel) && keeper.queries.send(channel).is_err() {
             return Some((waiting, Err(Declined::NoResources)));
         }
         self.waiting.entry(channel).or_default().push(waiting);
@@ -82,14 +82,14 @@ impl HistoryInquiry {
     /// What is posted after this rings.
     pub(super) fn look(&self) {
         if let Some(keeper) = &self.keeper {
-            keeper.told.look();
+            keeper.reported.look();
         }
     }
 
     /// The queries of the channel that was answered next, and the answer.
-    pub(super) fn poll(&mut self) -> Option<(Vec<Waiting>, Option<HistoryStanding>)> {
-        let (channel, standing) = self.keeper.as_mut()?.told.take()?;
-        Some((self.waiting.remove(&channel).unwrap_or_default(), standing))
+    pub(super) fn poll(&mut self) -> Option<(Vec<Waiting>, Option<HistoryStatus>)> {
+        let (channel, status) = self.keeper.as_mut()?.reported.take()?;
+        Some((self.waiting.remove(&channel).unwrap_or_default(), status))
     }
 }
 
@@ -108,16 +108,16 @@ mod tests {
         let mut inquiry = Inquiry::default();
         assert!(inquiry.begin(lanes.into_iter()).is_none(), "nobody wants to know");
         inquiry.add(Query::Consumers, somebody());
-        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), Asked::Outboxes)));
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyLevel::Outboxes)));
         inquiry.add(Query::Drops, somebody());
         inquiry.add(Query::Consumers, somebody());
         assert!(inquiry.begin(lanes.into_iter()).is_none(), "they are being asked");
-        assert!(inquiry.told(lanes[1]).is_none());
-        let (_, waiting) = inquiry.told(lanes[0]).unwrap();
+        assert!(inquiry.reported(lanes[1]).is_none());
+        let (_, waiting) = inquiry.reported(lanes[0]).unwrap();
         assert_eq!(waiting.into_iter().map(|(query, _)| query).collect::<Vec<_>>(), [Query::Consumers]);
-        assert!(inquiry.told(lanes[0]).is_none(), "one that ends was not asked");
-        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], Asked::Drops)));
-        assert_eq!(inquiry.told(lanes[0]).unwrap().1.len(), 2);
+        assert!(inquiry.reported(lanes[0]).is_none(), "one that ends was not asked");
+        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], SurveyLevel::Drops)));
+        assert_eq!(inquiry.reported(lanes[0]).unwrap().1.len(), 2);
     }
 
     /// One that hangs is to be noticed, whatever the others do.
@@ -126,11 +126,11 @@ mod tests {
         let lanes = [LaneThread(0), LaneThread(1), LaneThread(2)];
         let mut inquiry = Inquiry::default();
         inquiry.add(Query::Progress, somebody());
-        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), Asked::Progress)));
-        assert!(inquiry.told(lanes[0]).is_none() && inquiry.told(lanes[2]).is_none());
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyLevel::Progress)));
+        assert!(inquiry.reported(lanes[0]).is_none() && inquiry.reported(lanes[2]).is_none());
         inquiry.add(Query::Progress, somebody());
-        assert!(inquiry.begin(lanes.into_iter()).is_none() && inquiry.told(lanes[0]).is_none());
-        let (_, waiting) = inquiry.told(lanes[1]).unwrap();
+        assert!(inquiry.begin(lanes.into_iter()).is_none() && inquiry.reported(lanes[0]).is_none());
+        let (_, waiting) = inquiry.reported(lanes[1]).unwrap();
         assert_eq!(waiting.len(), 1);
     }
 }

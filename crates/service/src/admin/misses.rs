@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 
 use crate::admin::run::Administration;
 use crate::counters::Counter;
-use crate::doors::{Answered, Fault, Request};
+use crate::protocols::{Answered, Fault, Request};
 
 /// Such requests that an address may send at once.
 const AT_ONCE: u32 = 5_000;
@@ -132,8 +132,8 @@ impl Administration {
         match verdict {
             Verdict::ConnectionCloses if is_answered => {
                 self.counters.add(Counter::KeyGuessersClosed, 1);
-                let (lane, letter) = request.closing();
-                self.roster.post(lane, letter);
+                let (lane, message) = request.closing();
+                self.lane_registry.send(lane, message);
                 None
             }
             Verdict::WaitsUntil(due) if is_answered => {

@@ -1,8 +1,8 @@
 //! What the log says of consumers and suppliers that fail, hold others up, recover or go: one line for each episode.
 
-use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey};
+use engine::{BlockedBy, DisconnectReason, FullOutbox, Notice, ProxyKey};
 
-use crate::lane::links::mail::SupplierNews;
+use crate::lane::links::messages::SupplierNews;
 
 /// One line per episode: the client, what happened, and what is being done about it.
 pub(super) fn describe_notice(
@@ -46,28 +46,28 @@ pub(super) fn describe_notice(
             let why = why.unwrap_or("it does not take events");
             format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())
         }
-        Notice::SuppliersHeld { channel, by, .. } => {
+        Notice::SuppliersBlocked { channel, by, .. } => {
             let whose = match by {
-                Some(HeldBy::Consumer(key)) => name(key),
-                Some(HeldBy::Lane(lane)) => format!("what waits for {lane}"),
+                Some(BlockedBy::Consumer(key)) => name(key),
+                Some(BlockedBy::Lane(lane)) => format!("what waits for {lane}"),
                 None => "events that are on their way".to_owned(),
             };
             format!("suppliers of channel {} are held: there is no room because of {whose}", channel.0)
         }
-        Notice::HoldGoesOn { key, held_for, suspended } => {
+        Notice::HoldGoesOn { key, blocked_for, suspended } => {
             let why = if suspended { "it is suspended" } else { "its events wait for their StartTime" };
-            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
+            let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
             format!("suppliers of channel {channel} are held for {millis} ms now because of {name}: {why}")
         }
-        Notice::WaitedOut { key, held_for } => {
-            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
+        Notice::WaitedOut { key, blocked_for } => {
+            let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
             format!(
                 "suppliers of channel {channel} wait no more for {name}: it took nothing for its HoldTimeout while they did, for {millis} \
                  ms; its connection is persistent, so it stays, and events that there is no room for are dropped for it"
             )
         }
-        Notice::HoldSpent { key, held_for } => {
-            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
+        Notice::HoldSpent { key, blocked_for } => {
+            let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
             format!(
                 "suppliers of channel {channel} wait no more for {name}: within ten minutes they have waited for it for its HoldTimeout, \
                  {millis} ms, while other consumers could go on; events that there is no room for are dropped for it"
@@ -105,7 +105,7 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
         Notice::WaitedForAgain { key, dropped } => {
             format!("{} is waited for again; {dropped} events were dropped for it meanwhile", name(key))
         }
-        Notice::BeginsInPast { key, first } => {
+        Notice::BeginsInHistory { key, first } => {
             format!("{} begins in its channel's past, with event {first}", name(key))
         }
         Notice::BeginsAhead { key, number: Some(number) } => {
@@ -127,9 +127,9 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
             let name = name(key);
             format!("{name} takes events again, after {failures} failures in {} ms", after.as_millis())
         }
-        Notice::SuppliersReleased { channel, held_events, .. } => {
+        Notice::SuppliersReleased { channel, blocked_events, .. } => {
             let channel = channel.0;
-            format!("suppliers of channel {channel} go on; {held_events} events came while they were held")
+            format!("suppliers of channel {channel} go on; {blocked_events} events came while they were held")
         }
         _ => return None,
     })
@@ -162,17 +162,17 @@ fn reason_text(reason: DisconnectReason) -> String {
         DisconnectReason::GivenUp { failures, failing_for } => {
             format!("{failures} pushes in a row failed, for {} ms", failing_for.as_millis())
         }
-        DisconnectReason::HeldSuppliers { held_for } => {
+        DisconnectReason::BlockedSuppliers { blocked_for } => {
             format!(
                 "it took nothing for its HoldTimeout while suppliers waited for it, for {} ms",
-                held_for.as_millis()
+                blocked_for.as_millis()
             )
         }
-        DisconnectReason::HoldSpent { held_for } => {
+        DisconnectReason::HoldSpent { blocked_for } => {
             format!(
                 "within ten minutes suppliers waited for it for its HoldTimeout, {} ms, while other consumers could go on, and its channel \
                  has such consumers disconnected",
-                held_for.as_millis()
+                blocked_for.as_millis()
             )
         }
         DisconnectReason::OutboxFull => "its outbox is full and its FullOutbox is Disconnect".into(),
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_notice_reads_as_the_handbook_says() {
-        let handbook = include_str!("../../../../docs/operating.md");
+        let handbook = include_str!("../../../../docs/operating-reference.md");
         let (_, log_lines) = handbook.split_once("## Log lines").unwrap();
         let (log_lines, _) = log_lines.split_once("## ").unwrap();
         let forms = log_lines.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
@@ -218,12 +218,12 @@ mod tests {
             Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
             Notice::EventRejected { key: KEY, event_type: TypeId::OTHER, number: 7 },
             Notice::EventUndeliverable { key: KEY, event_type: TypeId::OTHER, number: 7 },
-            Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
-            Notice::SuppliersHeld { channel: KEY.channel, by: None },
-            Notice::HoldGoesOn { key: KEY, held_for: second, suspended: true },
-            Notice::WaitedOut { key: KEY, held_for: second },
+            Notice::SuppliersBlocked { channel: KEY.channel, by: Some(BlockedBy::Consumer(KEY)) },
+            Notice::SuppliersBlocked { channel: KEY.channel, by: None },
+            Notice::HoldGoesOn { key: KEY, blocked_for: second, suspended: true },
+            Notice::WaitedOut { key: KEY, blocked_for: second },
             Notice::WaitedForAgain { key: KEY, dropped: 2 },
-            Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
+            Notice::SuppliersReleased { channel: KEY.channel, by: None, blocked_events: 2 },
         ];
         for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect] {
             notices.push(Notice::OutboxFull {
@@ -237,7 +237,7 @@ mod tests {
         for reason in [
             DisconnectReason::Gone,
             DisconnectReason::GivenUp { failures: 3, failing_for: second },
-            DisconnectReason::HeldSuppliers { held_for: second },
+            DisconnectReason::BlockedSuppliers { blocked_for: second },
             DisconnectReason::OutboxFull,
             DisconnectReason::QueueFull,
             DisconnectReason::MemorySpent,

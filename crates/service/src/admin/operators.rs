@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use engine::ChannelId;
 
-use crate::admin::program::{LETTERS, consult};
+use crate::admin::program::{MESSAGES_MAX, consult};
 use crate::admin::values::{Answer, Declined};
 use crate::lane::io::entrance::Visitor;
-use crate::lane::links::mail::{ToAdministration, Visit};
-use crate::lane::links::post::Post;
+use crate::lane::links::mailbox::Mailbox;
+use crate::lane::links::messages::{ToAdministration, Visit};
 use crate::published::Published;
 use access::{Tokens, Who};
 use accounts::{Accounts, Addresses, CertifiedName, Principal};
@@ -24,7 +24,7 @@ use accounts::{Accounts, Addresses, CertifiedName, Principal};
 #[derive(Clone)]
 pub struct Operators {
     pub(crate) known: Known,
-    pub(crate) administration: Arc<Mutex<Post<ToAdministration>>>,
+    pub(crate) administration: Arc<Mutex<Mailbox<ToAdministration>>>,
 }
 
 /// Identities and rights of clients, for any thread.
@@ -83,8 +83,8 @@ impl Operators {
     #[must_use]
     pub fn note_refused(&self, by: &Principal, what: String, why: &'static str) -> bool {
         let mut administration = self.administration.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = administration.room() > LETTERS / 2;
-        has_room && administration.post(ToAdministration::RefusedAct { by: by.clone(), what, why }).is_ok()
+        let has_room = administration.room() > MESSAGES_MAX / 2;
+        has_room && administration.send(ToAdministration::RefusedAct { by: by.clone(), what, why }).is_ok()
     }
 
     /// Connects an operator at `from` to a channel's events, as [lines of JSON](crate::Json): through no port, and as a client like any

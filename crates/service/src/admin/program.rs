@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::admin::operators::Operators;
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::config::{Config, ConfigError};
-use crate::lane::links::mail::ToAdministration;
-use crate::lane::links::post::Post;
+use crate::lane::links::mailbox::Mailbox;
+use crate::lane::links::messages::ToAdministration;
 use crate::start::Service;
 use accounts::Principal;
 
 /// Letters of the program's that may wait for administration: one of each of its threads that ask.
-pub(crate) const LETTERS: usize = 64;
+pub(crate) const MESSAGES_MAX: usize = 64;
 
 impl Service {
     /// Asks administration, and waits for the answer: a moment, or, where lanes are asked how they stand, a few of their rounds.
@@ -49,7 +49,7 @@ impl Service {
         let (rules, tokens) = (config.access_rules()?, config.read_tokens()?);
         self.command(Command::SetAccess(rules)).map_err(NotReloaded::Declined)?;
         self.known.tokens.store(Arc::new(tokens));
-        Ok(config.access_remarks())
+        Ok(config.access_warnings())
     }
 
     /// Identification of operators over HTTP, and their access to events.
@@ -67,7 +67,7 @@ impl Service {
 
 /// Handle that asks administration on behalf of a principal.
 #[derive(Clone)]
-pub struct Asker(Arc<Mutex<Post<ToAdministration>>>);
+pub struct Asker(Arc<Mutex<Mailbox<ToAdministration>>>);
 
 impl fmt::Debug for Asker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,23 +95,23 @@ impl Asker {
     fn consult(
         &self,
         within: Option<Duration>,
-        letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
+        message: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
     ) -> Result<Answer, Declined> {
-        consult(&self.0, within, letter)
+        consult(&self.0, within, message)
     }
 }
 
 /// Posts a letter and waits for its answer.
 pub(crate) fn consult(
-    administration: &Mutex<Post<ToAdministration>>,
+    administration: &Mutex<Mailbox<ToAdministration>>,
     within: Option<Duration>,
-    letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
+    message: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
 ) -> Result<Answer, Declined> {
-    let told = post(administration, letter)?;
+    let reply = send(administration, message)?;
     // Administration has ended if there is no answer and none to come.
     match within {
-        None => told.recv().unwrap_or(Err(Declined::Stopping)),
-        Some(within) => told.recv_timeout(within).unwrap_or_else(|error| match error {
+        None => reply.recv().unwrap_or(Err(Declined::Stopping)),
+        Some(within) => reply.recv_timeout(within).unwrap_or_else(|error| match error {
             RecvTimeoutError::Timeout => Err(Declined::NotInTime),
             RecvTimeoutError::Disconnected => Err(Declined::Stopping),
         }),
@@ -144,21 +144,21 @@ impl fmt::Display for NotReloaded {
 
 impl core::error::Error for NotReloaded {}
 
-type Told = Receiver<Result<Answer, Declined>>;
+type ReplyReceiver = Receiver<Result<Answer, Declined>>;
 
-fn post(
-    administration: &Mutex<Post<ToAdministration>>,
-    letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
-) -> Result<Told, Declined> {
-    let (to, told) = sync_channel(1);
-    let posted = administration.lock().unwrap_or_else(PoisonError::into_inner).post(letter(to));
+fn send(
+    administration: &Mutex<Mailbox<ToAdministration>>,
+    message: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
+) -> Result<ReplyReceiver, Declined> {
+    let (to, reply) = sync_channel(1);
+    let posted = administration.lock().unwrap_or_else(PoisonError::into_inner).send(message(to));
     posted.map_err(|_| Declined::NoResources)?;
-    Ok(told)
+    Ok(reply)
 }
 
 /// Says whether a service goes on: for a watchdog.
 #[derive(Clone)]
-pub struct Liveness(Arc<Mutex<Post<ToAdministration>>>);
+pub struct Liveness(Arc<Mutex<Mailbox<ToAdministration>>>);
 
 impl fmt::Debug for Liveness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,8 +174,8 @@ impl Liveness {
         if has_ended() {
             return true;
         }
-        match post(&self.0, |to| ToAdministration::Query(Query::Progress, to, Principal::Service))
-            .map(|told| told.recv_timeout(within))
+        match send(&self.0, |to| ToAdministration::Query(Query::Progress, to, Principal::Service))
+            .map(|reply| reply.recv_timeout(within))
         {
             Ok(Ok(_) | Err(RecvTimeoutError::Disconnected)) => true,
             // No answer, or no room, since what was posted long ago is not read.
@@ -187,19 +187,19 @@ impl Liveness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::io::net::Bell;
-    use crate::lane::links::post::post_to;
+    use crate::lane::io::net::Waker;
+    use crate::lane::links::mailbox::mailbox;
 
     #[test]
     fn whoever_does_not_answer_in_time_does_not_go_on() {
-        let bell = Arc::new(Bell::new().unwrap());
-        let (post, mut letters) = post_to(&bell, LETTERS);
-        let liveness = Liveness(Arc::new(Mutex::new(post)));
+        let waker = Arc::new(Waker::new().unwrap());
+        let (mailbox, mut inbox) = mailbox(&waker, MESSAGES_MAX);
+        let liveness = Liveness(Arc::new(Mutex::new(mailbox)));
         // However often it is asked.
-        (0..LETTERS + 2).for_each(|_| assert!(!liveness.ask(Duration::from_millis(1))));
-        while letters.take().is_some() {}
+        (0..MESSAGES_MAX + 2).for_each(|_| assert!(!liveness.ask(Duration::from_millis(1))));
+        while inbox.take().is_some() {}
         let asking = std::thread::spawn(move || liveness.ask(Duration::from_secs(60)));
-        testing::wait_until("it to be asked", || match letters.take() {
+        testing::wait_until("it to be asked", || match inbox.take() {
             Some(ToAdministration::Query(Query::Progress, to, _)) => to.send(Ok(Answer::Progress)).is_ok(),
             other => {
                 assert!(other.is_none(), "{other:?}");

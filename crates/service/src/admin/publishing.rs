@@ -34,19 +34,19 @@ impl Publishing {
     }
 
     /// Lets go of a piece of what no lane uses any more.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release(&mut self) {
         let is_free = |last: &mut Arc<Published>| Arc::strong_count(last) == 1 && Arc::strong_count(&last.routing) == 1;
         for free in self.retired.extract_if(.., is_free) {
             let routing = Arc::into_inner(free).and_then(|last| Arc::into_inner(last.routing));
             self.remains.extend(routing.map(Snapshot::into_remains));
         }
-        if self.remains.front_mut().is_some_and(|first| !first.let_go()) {
+        if self.remains.front_mut().is_some_and(|first| !first.release()) {
             self.remains.pop_front();
         }
     }
 
     /// Whether there is more to let go of.
-    pub(super) fn has_to_let_go(&self) -> bool {
+    pub(super) fn has_to_release(&self) -> bool {
         !self.remains.is_empty()
     }
 }
@@ -81,12 +81,12 @@ mod tests {
         hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
         assert_eq!(publishing.publish(Published::of(hierarchy.snapshot())), BTreeSet::from([LaneId::MAIN]));
         assert_eq!(pointer.load().routing.channels().len(), 1);
-        publishing.let_go();
-        assert_eq!((publishing.retired.len(), publishing.has_to_let_go()), (1, false));
+        publishing.release();
+        assert_eq!((publishing.retired.len(), publishing.has_to_release()), (1, false));
         drop(lane);
         for _ in 0..1_000 {
-            publishing.let_go();
+            publishing.release();
         }
-        assert_eq!((publishing.retired.len(), publishing.has_to_let_go()), (0, false));
+        assert_eq!((publishing.retired.len(), publishing.has_to_release()), (0, false));
     }
 }

@@ -51,7 +51,7 @@ mod tests {
     use accounts::Spent;
 
     fn refused(last: u8, by: SpentBy) -> Refused {
-        let spent = Spent { resource: Resource::KeptBytes, by };
+        let spent = Spent { resource: Resource::RetainedBytes, by };
         Refused { spent, ip: IpAddr::from([192, 0, 2, last]), has: 30, used: 40, limit: 50 }
     }
 

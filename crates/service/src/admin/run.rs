@@ -5,7 +5,7 @@
 
 mod answers;
 mod permissions;
-mod standing;
+mod status;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -22,27 +22,27 @@ use crate::admin::client_lines::ClientLines;
 use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
+use crate::admin::fair_queue::{Client, FairQueue};
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
-use crate::admin::keeping::Keeping;
 use crate::admin::misses::Misses;
 use crate::admin::notices::{describe_notice, describe_supplier};
+use crate::admin::persistence::Persistence;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::{Episodes, Refusals, of_refused};
-use crate::admin::turns::{Client, Turns};
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::admin::waiting::{Instead, Sending, Waiting};
-use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
-use crate::doors::{
-    ANSWER_BYTES_MAX, Act, ActOutcome, Answered, Creations, Denied, Farewell, Fault, Objects, Request,
-    SupplierStanding, Unpublished, Wish,
-};
-use crate::lane::io::net::Bell;
-use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLane};
-use crate::lane::links::post::Inbox;
-use crate::lane::links::roster::Roster;
+use crate::lane::io::net::Waker;
+use crate::lane::links::lane_registry::LaneRegistry;
+use crate::lane::links::mailbox::Inbox;
+use crate::lane::links::messages::{LaneThread, SupplierNews, ToAdministration, ToLane};
 use crate::lane::reports::Allowance;
+use crate::protocols::{
+    ANSWER_BYTES_MAX, Act, ActOutcome, Answered, Creations, DelayedReply, Denied, Fault, Objects, Request,
+    SupplierStatus, Unpublished, Wish,
+};
+use crate::shutdown_request::ShutdownRequest;
 use crate::time;
 use access::Right;
 use accounts::{Principal, Refused};
@@ -53,7 +53,7 @@ const BATCH_FOR: Duration = Duration::from_millis(1);
 /// Lines that were left out are summed up so much later, where nothing else is to be done.
 const SUMS_UP_IN: Duration = Duration::from_secs(1);
 /// Letters taken before requests are served.
-const LETTERS: usize = 1_024;
+const MESSAGES_PER_ROUND: usize = 1_024;
 /// How long requests are still served once the service is to stop.
 const STOPPING_FOR: Duration = Duration::from_millis(100);
 /// Lines in a second about disconnected consumers and clients that could not be notified.
@@ -65,18 +65,18 @@ pub(crate) struct Administration {
     pub(crate) objects: Objects,
     pub(crate) publishing: Publishing,
     /// The lanes, and their letters.
-    pub(crate) roster: Roster,
+    pub(crate) lane_registry: LaneRegistry,
     /// What waits for its turn: requests, and what is done because of clients that are gone.
-    pub(crate) requests: Turns<ToAdministration>,
+    pub(crate) requests: FairQueue<ToAdministration>,
     pub(crate) analyses: Analyses,
     /// What the service itself wants, and the bell for that and all letters.
     pub(crate) orders: Inbox<ToAdministration>,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) waker: Arc<Waker>,
     pub(crate) counters: Arc<Block>,
     pub(crate) registry: Counters,
     pub(crate) answers: Withheld,
     pub(crate) misses: Misses,
-    pub(crate) keeping: Keeping,
+    pub(crate) persistence: Persistence,
     pub(crate) inquiry: Inquiry,
     pub(crate) histories: HistoryInquiry,
     pub(crate) dead_letters: DeadLetterInquiry,
@@ -96,7 +96,7 @@ pub(crate) struct Withheld {
     /// Until what was done is published.
     pub(crate) unpublished: Vec<(Unpublished, Sending)>,
     /// Until clients are notified of what was done.
-    pub(crate) untold: BTreeMap<Farewell, Sending>,
+    pub(crate) delayed_replies: BTreeMap<DelayedReply, Sending>,
 }
 
 /// The end of the service, and whether it is to hurry.
@@ -105,7 +105,7 @@ pub(crate) struct Ending {
     pub(crate) drain: Option<Drain>,
     pub(crate) hurry: Arc<AtomicBool>,
     /// Notified when a client that may end the service has asked for that.
-    pub(crate) asked: Arc<AskedToStop>,
+    pub(crate) shutdown_request: Arc<ShutdownRequest>,
 }
 
 /// What may be logged.
@@ -119,7 +119,7 @@ pub(crate) struct Log {
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
     /// Which addresses ask for very many objects that do not exist.
     pub(crate) misses: Episodes<IpAddr>,
-    pub(crate) remarks: Allowance,
+    pub(crate) log_lines: Allowance,
     pub(crate) audit: Audit,
 }
 
@@ -131,7 +131,7 @@ impl Log {
             refusals: Refusals::default(),
             denials: Episodes::default(),
             misses: Episodes::default(),
-            remarks: Allowance::new("clients that come and go", LINES),
+            log_lines: Allowance::new("clients that come and go", LINES),
             audit: Audit::new(),
         }
     }
@@ -176,10 +176,10 @@ impl Administration {
         self.publish();
         self.keep();
         answers.into_iter().for_each(|answer| self.send(answer));
-        core::mem::take(&mut self.answers.done).into_iter().for_each(|answer| self.send_when_kept(answer));
+        core::mem::take(&mut self.answers.done).into_iter().for_each(|answer| self.send_when_stored(answer));
         self.answer_published();
         self.carry_out_effects();
-        self.answer_kept();
+        self.answer_stored();
         self.answer_misses();
         // What follows from a batch is its requests'.
         self.requests.charge_all(&served, time::since(since));
@@ -189,14 +189,14 @@ impl Administration {
     /// Gives the answers that were withheld, and ends the lanes.
     pub(crate) fn end(mut self) -> Undone {
         let unpublished = core::mem::take(&mut self.answers.unpublished).into_iter().map(|(_, answer)| answer);
-        let withheld = core::mem::take(&mut self.answers.untold).into_values();
+        let withheld = core::mem::take(&mut self.answers.delayed_replies).into_values();
         self.keep_all();
-        unpublished.chain(withheld).for_each(|answer| self.send_when_kept(answer));
+        unpublished.chain(withheld).for_each(|answer| self.send_when_stored(answer));
         self.answer_all_misses();
-        let kept = self.keeping.write_last();
-        kept.into_iter().for_each(|answer| self.send(answer));
-        self.roster.stop();
-        self.keeping.end();
+        let stored = self.persistence.write_last();
+        stored.into_iter().for_each(|answer| self.send(answer));
+        self.lane_registry.stop();
+        self.persistence.end();
         self.tell_undone()
     }
 
@@ -207,10 +207,10 @@ impl Administration {
             Next::End => true,
             Next::Wait(_) => false,
             Next::Ask => {
-                let lanes: Vec<LaneThread> = self.roster.threads().collect();
+                let lanes: Vec<LaneThread> = self.lane_registry.threads().collect();
                 drain.begin_look(lanes.clone());
                 for lane in lanes {
-                    self.roster.post(lane, ToLane::Drain);
+                    self.lane_registry.send(lane, ToLane::Drain);
                 }
                 false
             }
@@ -233,9 +233,9 @@ impl Administration {
     fn receive(&mut self, answers: &mut Answers) -> bool {
         // What is posted after this rings, if it is not found here already.
         self.orders.look();
-        self.roster.look();
+        self.lane_registry.look();
         self.histories.look();
-        let found = self.take_letters(LETTERS, answers);
+        let found = self.take_messages(MESSAGES_PER_ROUND, answers);
         if found != Found::Nothing || !self.requests.is_empty() || self.has_to_go_on() {
             return found == Found::Stop;
         }
@@ -246,14 +246,14 @@ impl Administration {
             Next::Ask | Next::End => time::now(),
         });
         let summing_up = self.sums_up().then(|| time::now() + SUMS_UP_IN);
-        let due = timeouts.into_iter().chain(draining).chain(summing_up).chain(self.keeping.next_due()).min();
-        self.bell.wait(due.map(|due| due.saturating_duration_since(time::now())));
-        self.take_letters(LETTERS, answers) == Found::Stop
+        let due = timeouts.into_iter().chain(draining).chain(summing_up).chain(self.persistence.next_due()).min();
+        self.waker.wait(due.map(|due| due.saturating_duration_since(time::now())));
+        self.take_messages(MESSAGES_PER_ROUND, answers) == Found::Stop
     }
 
     /// Whether there is more to do of what was done in a piece.
     fn has_to_go_on(&self) -> bool {
-        self.publishing.has_to_let_go() || self.keeping.has_to_gather()
+        self.publishing.has_to_release() || self.persistence.has_to_gather()
     }
 
     /// Logs how many lines that clients caused were left out, when it is time. True if there is something to tell later.
@@ -265,28 +265,28 @@ impl Administration {
         for sum in self.log.audit.sum_up(now) {
             log::info!(target: "audit", "{sum}");
         }
-        self.log.lines.owes() || self.log.client_lines.owes() || self.log.audit.owes()
+        self.log.lines.has_summary() || self.log.client_lines.has_summary() || self.log.audit.has_summary()
     }
 
     /// Takes so many letters at most. Requests get in line; what else there is is served at once.
-    fn take_letters(&mut self, most: usize, answers: &mut Answers) -> Found {
+    fn take_messages(&mut self, most: usize, answers: &mut Answers) -> Found {
         let mut found = Found::Nothing;
         for _ in 0..most {
             let order = self.orders.take().map(|order| (LaneThread::MAIN, order));
-            let Some((from, letter)) = order.or_else(|| self.roster.take()) else { break };
+            let Some((from, message)) = order.or_else(|| self.lane_registry.take()) else { break };
             found = Found::Something;
-            match letter {
+            match message {
                 ToAdministration::Stop(None) => return Found::Stop,
-                letter => match Client::of(&letter, |key| self.objects.charged_address(key)) {
-                    Some(client) => self.line_up(client, letter, answers),
-                    None => self.serve(from, letter, answers),
+                message => match Client::of(&message, |key| self.objects.charged_address(key)) {
+                    Some(client) => self.line_up(client, message, answers),
+                    None => self.serve(from, message, answers),
                 },
             }
         }
-        while let Some((waiting, standing)) = self.histories.poll() {
+        while let Some((waiting, status)) = self.histories.poll() {
             found = Found::Something;
-            let told = |waiting| self.answered(waiting, Ok(Answer::History(standing)));
-            answers.extend(waiting.into_iter().map(told));
+            let answer = |waiting| self.answered(waiting, Ok(Answer::History(status)));
+            answers.extend(waiting.into_iter().map(answer));
         }
         while let Some(answer) = self.poll_dead_letters() {
             found = Found::Something;
@@ -302,18 +302,18 @@ impl Administration {
 
     /// Has a letter wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked stays:
     /// of one address no more than there are such threads.
-    fn line_up(&mut self, client: Client, letter: ToAdministration, answers: &mut Answers) {
+    fn line_up(&mut self, client: Client, message: ToAdministration, answers: &mut Answers) {
         if let ToAdministration::Notice(Notice::ConsumerDisconnected { key, .. }, _)
-        | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } = &letter
+        | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } = &message
         {
             // Requests may have their turns before it.
             self.objects.note_given_up(*key);
         }
-        if !client.is_over_http() || self.requests.waiting(client) < program::LETTERS {
-            return self.requests.push(client, letter);
+        if !client.is_over_http() || self.requests.waiting(client) < program::MESSAGES_MAX {
+            return self.requests.push(client, message);
         }
         self.counters.add(Counter::AdministrationFull, 1);
-        match letter {
+        match message {
             ToAdministration::Query(_, to, _) | ToAdministration::Command(_, to, _) => {
                 answers.push(Sending::ToProgram(to, Err(Declined::NoResources)));
             }
@@ -322,7 +322,7 @@ impl Administration {
             }
             // What is only to be logged, is not; what clients that are gone have left waits, however much it is.
             ToAdministration::RefusedAct { .. } => {}
-            letter => self.requests.push(client, letter),
+            message => self.requests.push(client, message),
         }
     }
 
@@ -331,11 +331,11 @@ impl Administration {
     fn serve_requests(&mut self, answers: &mut Answers) -> Vec<(IpAddr, Duration)> {
         let (begun, mut served) = (time::now(), Vec::new());
         for _ in 0..BATCH {
-            let Some((by, letter)) = self.requests.pop() else { break };
+            let Some((by, message)) = self.requests.pop() else { break };
             let since = time::now();
-            match letter {
+            match message {
                 ToAdministration::Request(request) => self.serve_request(request, answers),
-                letter => self.serve(LaneThread::MAIN, letter, answers),
+                message => self.serve(LaneThread::MAIN, message, answers),
             }
             let took = time::since(since);
             self.requests.note_served(by, took);
@@ -350,11 +350,11 @@ impl Administration {
     /// Serves the requests that came before the service was to stop, for a limited time; the rest are answered as not
     /// done.
     fn serve_last(&mut self, answers: &mut Answers) {
-        self.take_letters(self.roster.waiting(), answers);
+        self.take_messages(self.lane_registry.waiting(), answers);
         let until = time::now() + STOPPING_FOR;
-        while let Some((_, letter)) = self.requests.pop() {
+        while let Some((_, message)) = self.requests.pop() {
             let in_time = time::now() < until;
-            match letter {
+            match message {
                 ToAdministration::Request(request) if in_time => self.serve_request(request, answers),
                 ToAdministration::Request(request) => {
                     answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
@@ -363,7 +363,7 @@ impl Administration {
                     answers.push(self.answered(surveyed.waiting, Err(Declined::Stopping)));
                 }
                 // Threads of the process find out for themselves that no answer comes any more.
-                letter if in_time => self.serve(LaneThread::MAIN, letter, answers),
+                message if in_time => self.serve(LaneThread::MAIN, message, answers),
                 _ => {}
             }
         }
@@ -379,7 +379,7 @@ impl Administration {
         {
             if let Wish::Command(command) = &wish {
                 let why = self.objects.take_why().unwrap_or_default();
-                let what = self.told_command(command);
+                let what = self.describe_command(command);
                 self.audit(&Principal::Client(Arc::clone(request.account())), &what, &ActOutcome::Denied(why));
             }
             self.note_denials();
@@ -401,7 +401,7 @@ impl Administration {
                 let Some((request, answered)) = self.defer_miss(request, answered) else { return };
                 let changed = (self.objects.changes_noted() > before).then_some(made);
                 let answer = self.concluded(request, answered, changed);
-                self.send_when_told(answer);
+                self.send_when_notified(answer);
             }
         }
     }
@@ -410,9 +410,9 @@ impl Administration {
     fn execute(&mut self, request: &Request) -> Answered {
         let (ip, now) = (request.account().ip(), self.now());
         let most = self.log.client_lines.left(ip, now);
-        let (answered, remarks) = self.objects.execute(request, most);
-        self.log.client_lines.note(ip, now, remarks);
-        self.counters.add(Counter::LogLinesLeftOut, remarks.left_out.into());
+        let (answered, log_lines) = self.objects.execute(request, most);
+        self.log.client_lines.note(ip, now, log_lines);
+        self.counters.add(Counter::LogLinesLeftOut, log_lines.left_out.into());
         self.counters.add(Counter::FilterCallsCut, self.objects.take_filter_cuts());
         while let Some(refused) = self.objects.poll_refused() {
             self.note_refused(&refused);
@@ -436,7 +436,7 @@ impl Administration {
             Query::Lanes => Answer::Lanes(self.registry.lanes()),
             Query::Suppliers { behind } => {
                 self.objects.handle_time(self.now());
-                let named = |supplier: SupplierStanding| {
+                let named = |supplier: SupplierStatus| {
                     let name = self.name_of("supplier", supplier.key);
                     (supplier, name)
                 };
@@ -447,8 +447,8 @@ impl Administration {
                 Answer::Restored(self.objects.restored(behind))
             }
             Query::Topology => {
-                let told = self.objects.topology().map(Answer::Topology).ok_or(Declined::TooLarge);
-                return answers.push(self.answered(waiting, told));
+                let answer = self.objects.topology().map(Answer::Topology).ok_or(Declined::TooLarge);
+                return answers.push(self.answered(waiting, answer));
             }
             Query::History(channel) => {
                 if let Some((waiting, answer)) = self.histories.add(channel, waiting) {
@@ -461,10 +461,10 @@ impl Administration {
             Query::ChannelList { behind } => Answer::ChannelList(self.objects.listed_channels(behind)),
             Query::Channel { channel, behind } => {
                 let is_there = self.objects.channel_name(channel).is_some();
-                let told = is_there.then(|| self.objects.channel_json(channel, behind));
-                let told =
-                    if told == Some(None) { Err(Declined::TooLarge) } else { Ok(Answer::Channel(told.flatten())) };
-                return answers.push(self.answered(waiting, told));
+                let answer = is_there.then(|| self.objects.channel_json(channel, behind));
+                let answer =
+                    if answer == Some(None) { Err(Declined::TooLarge) } else { Ok(Answer::Channel(answer.flatten())) };
+                return answers.push(self.answered(waiting, answer));
             }
             Query::Consumers | Query::Drops | Query::Channels(_) | Query::Figures | Query::Progress => {
                 self.inquiry.add(query, waiting);
@@ -479,15 +479,15 @@ impl Administration {
         self.objects.handle_time(self.now());
         let by = waiting.principal();
         // A disconnected client has no name afterwards.
-        let what = self.told_command(command);
+        let what = self.describe_command(command);
         if let Some(forbidden) = self.forbids_command(command, &by) {
             self.audit(&by, &what, &ActOutcome::Denied(forbidden.rule.clone()));
             let answer = self.answered(waiting, Ok(Answer::Denied(forbidden)));
             return self.answers.done.push(answer);
         }
         let answer = match command {
-            Command::DeadLetters { act, channel, letters } => {
-                return self.act_on_dead_letters((*act, *channel), letters, (waiting, what));
+            Command::DeadLetters { act, channel, dead_letters } => {
+                return self.act_on_dead_letters((*act, *channel), dead_letters, (waiting, what));
             }
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
@@ -505,7 +505,7 @@ impl Administration {
         };
         self.audit(&by, &what, &outcome_of(&answer));
         let answer = self.answered(waiting, Ok(answer));
-        self.send_when_told(answer);
+        self.send_when_notified(answer);
     }
 
     /// Puts an answer into the form in which its receiver gets it.
@@ -537,11 +537,11 @@ impl Administration {
         // The answer to a one-way request is not read.
         let changed = changed.filter(|_| fault.is_none() && !bytes.is_empty());
         let instead = changed.and_then(|made| {
-            let why = if made.is_nothing() { Declined::NotKept } else { Declined::NotMade };
-            Some(Instead { bytes: request.not_kept(why)?, made })
+            let why = if made.is_nothing() { Declined::NotStored } else { Declined::NotMade };
+            Some(Instead { bytes: request.not_stored(why)?, made })
         });
-        let (lane, letter) = request.answered(bytes);
-        Sending::ToClient(lane, letter, instead)
+        let (lane, message) = request.answered(bytes);
+        Sending::ToClient(lane, message, instead)
     }
 
     /// The time since it was begun with.
@@ -550,10 +550,10 @@ impl Administration {
     }
 
     /// Serves whatever is no request.
-    fn serve(&mut self, from: LaneThread, letter: ToAdministration, answers: &mut Answers) {
-        match letter {
-            ToAdministration::Survey { piece, is_last } => {
-                self.inquiry.take_in(from, piece);
+    fn serve(&mut self, from: LaneThread, message: ToAdministration, answers: &mut Answers) {
+        match message {
+            ToAdministration::Survey { chunk, is_last } => {
+                self.inquiry.take_in(from, chunk);
                 if is_last {
                     self.surveyed(from, answers);
                 }
@@ -569,22 +569,22 @@ impl Administration {
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
             ToAdministration::Died(host, port) => self.objects.note_death(host, port),
-            ToAdministration::Pulse(lane, finding) => {
+            ToAdministration::Saturation(lane, finding) => {
                 let (level, text) = finding.describe(&lane);
                 log::log!(level, "{text}");
             }
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
             ToAdministration::Denied(denied) => self.say_denied(&denied),
             ToAdministration::Ended => {
-                if let Some(lane) = self.roster.ended(from) {
+                if let Some(lane) = self.lane_registry.ended(from) {
                     self.objects.lane_gone(lane);
                 }
                 self.surveyed(from, answers);
                 if let Some(drain) = &mut self.ending.drain {
-                    drain.told(from, time::now());
+                    drain.reported(from, time::now());
                 }
             }
-            ToAdministration::Left { piece, last } => self.note_left(from, piece, last),
+            ToAdministration::Left { chunk, last } => self.note_left(from, chunk, last),
             ToAdministration::Stop(limit) => {
                 self.ending.drain = limit.map(|limit| Drain::new(time::now(), limit));
             }
@@ -593,16 +593,16 @@ impl Administration {
     }
 
     fn publish(&mut self) {
-        self.publishing.let_go();
+        self.publishing.release();
         self.change_lanes();
         if let Some(published) = self.objects.publish() {
             let concerned = self.publishing.publish(published);
-            self.roster.ring(|lane| concerned.contains(&lane));
+            self.lane_registry.notify(|lane| concerned.contains(&lane));
         }
         // What is published does not name these any more.
         self.change_lanes();
         for lane in core::mem::take(&mut self.leaving) {
-            self.roster.retire(lane);
+            self.lane_registry.retire(lane);
         }
     }
 
@@ -611,7 +611,7 @@ impl Administration {
         while let Some(change) = self.objects.poll_lane() {
             match change {
                 LaneChange::Started(info) => {
-                    if let Err(error) = self.roster.start(&info) {
+                    if let Err(error) = self.lane_registry.start(&info) {
                         self.counters.add(Counter::LanesRefused, 1);
                         log::error!("lane {} cannot be started: {error}; the main lane serves what is its", info.id.0);
                         self.objects.lane_unavailable(info.id);
@@ -669,7 +669,7 @@ impl Administration {
             if *reason != DisconnectReason::Gone {
                 self.counters.add(Counter::ConsumersGivenUp, 1);
             }
-            if matches!(reason, DisconnectReason::HeldSuppliers { .. } | DisconnectReason::HoldSpent { .. }) {
+            if matches!(reason, DisconnectReason::BlockedSuppliers { .. } | DisconnectReason::HoldSpent { .. }) {
                 self.counters.add(Counter::ConsumersHolding, 1);
             }
             self.objects.handle_disconnected(*key, *reason);
@@ -731,10 +731,10 @@ impl Administration {
                 self.say(line.level, &line.text);
             }
             match effect {
-                Effect::Call(call, what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Call { call, what }),
-                Effect::Tell(what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Door(what)),
-                Effect::Remark(text) => self.remark(&text),
-                Effect::End { .. } => self.ending.asked.tell(),
+                Effect::Call(call, what) => _ = self.lane_registry.send(LaneThread::MAIN, ToLane::Call { call, what }),
+                Effect::Tell(what) => _ = self.lane_registry.send(LaneThread::MAIN, ToLane::Protocol(what)),
+                Effect::DebugLine(text) => self.log_debug(&text),
+                Effect::End { .. } => self.ending.shutdown_request.tell(),
                 Effect::WithoutStore { .. } => self.counters.add(Counter::PersistentWithoutStore, 1),
                 _ => {}
             }
@@ -744,12 +744,12 @@ impl Administration {
     }
 
     /// Logs a line for debugging, unless there are too many.
-    fn remark(&mut self, text: &str) {
+    fn log_debug(&mut self, text: &str) {
         let now = self.now();
-        if let Some(sum) = self.log.remarks.sum_up(now) {
+        if let Some(sum) = self.log.log_lines.sum_up(now) {
             log::debug!("{sum}");
         }
-        if self.log.remarks.take(now, true) {
+        if self.log.log_lines.take(now, true) {
             log::debug!("{text}");
         } else {
             self.counters.add(Counter::LogLinesLeftOut, 1);

@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
-use crate::admin::values::{ChannelStanding, ConsumerStanding, Dropped};
+use crate::admin::values::{ChannelStatus, ConsumerStatus, Dropped};
 use crate::counters::Counter;
-use crate::lane::links::mail::NamedDrops;
+use crate::lane::links::messages::NamedDrops;
 
 /// Maximum consumers in one answer.
 const CONSUMERS_MAX: usize = 8_192;
@@ -27,13 +27,13 @@ pub(super) fn consumers(
     now: Time,
     name: impl Fn(ProxyKey) -> String,
     of_client: impl Fn(ProxyKey) -> OfClient,
-) -> Vec<ConsumerStanding> {
-    let standing = |outbox: OutboxStats| ConsumerStanding {
+) -> Vec<ConsumerStatus> {
+    let status = |outbox: OutboxStats| ConsumerStatus {
         name: name(outbox.key),
-        state: standing((outbox.state, of_client(outbox.key)), outbox.holds, now),
+        state: status((outbox.state, of_client(outbox.key)), outbox.holds, now),
         outbox,
     };
-    told_of(outboxes).into_iter().map(standing).collect()
+    largest_backlogs(outboxes).into_iter().map(status).collect()
 }
 
 /// Consumers that are named as a channel's slowest.
@@ -45,7 +45,7 @@ pub(super) fn channel(
     outboxes: &[OutboxStats],
     now: Time,
     named: (Option<String>, impl Fn(ProxyKey) -> String),
-) -> ChannelStanding {
+) -> ChannelStatus {
     const LOST_AT_LIMITS: [DiscardReason; 3] =
         [DiscardReason::OutboxFull, DiscardReason::MemorySpent, DiscardReason::QueueFull];
     let outboxes = join(outboxes.iter().filter(|outbox| outbox.key.channel == channel).copied().collect());
@@ -54,7 +54,7 @@ pub(super) fn channel(
         outboxes.iter().filter(|outbox| most > 0 && outbox.backlog_events >= most.div_ceil(2)).collect();
     slowest.sort_by_key(|outbox| (Reverse(outbox.backlog_events), outbox.key));
     let (name, called) = named;
-    ChannelStanding {
+    ChannelStatus {
         channel,
         name,
         backlog_events: outboxes.iter().map(|outbox| outbox.backlog_events).sum(),
@@ -111,7 +111,7 @@ pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
 }
 
 /// The consumers in one answer: so many at most, those with the largest backlogs, and of these the largest first.
-fn told_of(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
+fn largest_backlogs(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     let mut outboxes = join(outboxes);
     let by_backlog = |outbox: &OutboxStats| (Reverse(outbox.backlog_bytes), outbox.key);
     if outboxes.len() > CONSUMERS_MAX {
@@ -132,7 +132,7 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
 
 /// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and,
 /// if suppliers wait for it, since when and until when at most.
-fn standing((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
+fn status((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
     let mut text = state_name(state).to_owned();
     if let Some(other) = client.duplicate_of {
         text.push_str(&format!(", SAME REFERENCE as proxy {}", other.proxy.0));
@@ -165,7 +165,9 @@ pub const fn state_name(state: OutboxState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{AdminId, ChannelLimits, Form, Hierarchy, Lane, Peer, ProxyId, ProxyKind, SettingsPatch, Side, Want};
+    use engine::{
+        AdminId, ChannelLimits, Form, Hierarchy, Lane, OutputForm, Peer, ProxyId, ProxyKind, SettingsPatch, Side,
+    };
 
     /// How the outbox of a consumer stands that has just connected.
     fn idle() -> OutboxStats {
@@ -173,7 +175,7 @@ mod tests {
         let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
         let (side, form, kind) = (Side::Consumers, Form(1), ProxyKind::default());
         let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, form, kind).unwrap();
-        hierarchy.connect(ProxyKey { channel, proxy }, Some(Peer(1)), Want(0)).unwrap();
+        hierarchy.connect(ProxyKey { channel, proxy }, Some(Peer(1)), OutputForm(0)).unwrap();
         let mut lane = Lane::new(Time(0));
         lane.handle_snapshot(hierarchy.snapshot(), Time(0));
         lane.outboxes_at(0, 1).unwrap().next().unwrap()
@@ -190,29 +192,29 @@ mod tests {
             backlog_bytes: u64::from(number_of(number) * 7_919 % 10_007),
             ..idle
         };
-        let told = told_of((0..10_007).map(consumer).collect());
-        let backlogs: Vec<u64> = told.iter().map(|outbox| outbox.backlog_bytes).collect();
+        let largest = largest_backlogs((0..10_007).map(consumer).collect());
+        let backlogs: Vec<u64> = largest.iter().map(|outbox| outbox.backlog_bytes).collect();
         let largest: Vec<u64> = (0..10_007).rev().take(CONSUMERS_MAX).collect();
         assert_eq!(backlogs, largest);
-        assert_eq!(told_of((0..5).map(consumer).collect()).len(), 5);
+        assert_eq!(largest_backlogs((0..5).map(consumer).collect()).len(), 5);
     }
 
     #[test]
     fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
         let since = Time(0) + Duration::from_secs(5);
         let now = since + Duration::from_secs(12);
-        assert_eq!(standing((OutboxState::Active, OfClient::default()), None, now), "active");
+        assert_eq!(status((OutboxState::Active, OfClient::default()), None, now), "active");
         let gone = OfClient { unreachable_for: Some(Duration::from_secs(75)), ..OfClient::default() };
-        assert_eq!(standing((OutboxState::BackingOff, gone), None, now), "failing, UNREACHABLE for 75 s");
+        assert_eq!(status((OutboxState::BackingOff, gone), None, now), "failing, UNREACHABLE for 75 s");
         let twice = ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) };
         let both = OfClient { duplicate_of: Some(twice), ..gone };
         let text = "failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s";
-        assert_eq!(standing((OutboxState::BackingOff, both), None, now), text);
+        assert_eq!(status((OutboxState::BackingOff, both), None, now), text);
         let holds = Holding { since, until: Some(since + Duration::from_secs(30)) };
         let text = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
-        assert_eq!(standing((OutboxState::Active, OfClient::default()), Some(holds), now), text);
+        assert_eq!(status((OutboxState::Active, OfClient::default()), Some(holds), now), text);
         let holds = Holding { since, until: None };
         let text = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
-        assert_eq!(standing((OutboxState::Suspended, OfClient::default()), Some(holds), now), text);
+        assert_eq!(status((OutboxState::Suspended, OfClient::default()), Some(holds), now), text);
     }
 }

@@ -12,7 +12,7 @@ use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
 
 use crate::admin::statistics;
 use crate::counters::LaneCounters;
-use crate::doors::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
+use crate::protocols::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus};
 use crate::store::requests::DeadLetter;
 
 /// Request for information. It changes nothing.
@@ -95,7 +95,7 @@ pub enum Command {
         /// Their channel.
         channel: ChannelId,
         /// Their numbers, each with the consumer's proxy; 1,024 at most.
-        letters: Vec<(u64, ProxyId)>,
+        dead_letters: Vec<(u64, ProxyId)>,
     },
     /// Suspend a consumer that is pushed to, or have it go on: [`Answer::Done`].
     Suspend {
@@ -132,11 +132,11 @@ pub enum Answer {
     /// The lanes that there are, the main one first.
     Lanes(Vec<LaneCounters>),
     /// The consumers with the largest backlogs, the largest first: 8,192 at most.
-    Consumers(Vec<ConsumerStanding>),
+    Consumers(Vec<ConsumerStatus>),
     /// How channels stand, in the order in which they were named.
-    Channels(Vec<ChannelStanding>),
+    Channels(Vec<ChannelStatus>),
     /// What is kept of a channel's past; `None` if nothing ever was.
-    History(Option<HistoryStanding>),
+    History(Option<HistoryStatus>),
     /// What was dropped, consumer by consumer, and what most was dropped of first: 1,024 entries of each lane at most.
     Drops {
         /// The entries.
@@ -145,9 +145,9 @@ pub enum Answer {
         beyond: u64,
     },
     /// Connected suppliers by channel and proxy, 1,024 at most, each with what it is called.
-    Suppliers(Vec<(SupplierStanding, String)>),
+    Suppliers(Vec<(SupplierStatus, String)>),
     /// Proxies with clients that were connected again when the service began, by channel and proxy, 1,024 at most.
-    Restored(Vec<RestoredStanding>),
+    Restored(Vec<RestoredClient>),
     /// Events that are kept aside, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
     /// large.
     DeadLetters(Vec<(String, DeadLetter)>),
@@ -231,7 +231,7 @@ impl Figures {
             if same {
                 first.events += other.events;
                 first.memory_bytes += other.memory_bytes;
-                first.held += other.held;
+                first.withheld += other.withheld;
                 first.traffic.join(&other.traffic);
             }
             same
@@ -242,7 +242,7 @@ impl Figures {
 
 /// How a consumer stands, on all lanes together.
 #[derive(Debug, Clone)]
-pub struct ConsumerStanding {
+pub struct ConsumerStatus {
     /// What it is called in logs.
     pub name: String,
     /// What it is doing: active, suspended, socket full, failing or disconnected; and, for people, for how long it has been out of reach
@@ -254,7 +254,7 @@ pub struct ConsumerStanding {
 
 /// How a channel stands, on all lanes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChannelStanding {
+pub struct ChannelStatus {
     /// Its number.
     pub channel: ChannelId,
     /// What its creator called it.
@@ -274,13 +274,13 @@ pub struct ChannelStanding {
 
 /// What is kept of a channel's past on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HistoryStanding {
+pub struct HistoryStatus {
     /// The channel's number.
     pub channel: ChannelId,
     /// The first event that a consumer can begin with; `None` if all that there is is older than is to be kept.
-    pub first: Option<PastEvent>,
+    pub first: Option<HistoryEvent>,
     /// The last that is written; `None` if `first` is.
-    pub last: Option<PastEvent>,
+    pub last: Option<HistoryEvent>,
     /// How many events there are from the first to the last.
     pub events: u64,
     /// What its files take, in octets: they are removed as wholes, so that some of it may be of events before the first.
@@ -289,7 +289,7 @@ pub struct HistoryStanding {
 
 /// An event of a channel's past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PastEvent {
+pub struct HistoryEvent {
     /// Its number.
     pub number: u64,
     /// When it came: in 100 ns since 15 October 1582, UTC.
@@ -327,7 +327,7 @@ pub enum Declined {
     TooLarge,
     /// It is done, and the disk has not taken it within `store.answer_within_ms`. It is written when the disk does; if the process ends
     /// before that, it was never done.
-    NotKept,
+    NotStored,
     /// Administration has not answered in time. It may yet be done.
     NotInTime,
     /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone. Or it is about what is on disk,
@@ -342,7 +342,7 @@ impl core::fmt::Display for Declined {
             Self::NoResources => "a limit of the service, or the client's share of it, is reached",
             Self::NotPermitted => "the rules of access do not allow it",
             Self::TooLarge => "the answer would be larger than 16 MiB",
-            Self::NotKept => "it is done, but is not on disk yet, since that fails",
+            Self::NotStored => "it is done, but is not on disk yet, since that fails",
             Self::NotInTime => "administration has not answered in time",
             Self::NotMade => "it is not done, since the disk fails",
         })

@@ -3,8 +3,8 @@
 use std::sync::mpsc::SyncSender;
 
 use crate::admin::values::{Answer, Declined};
-use crate::doors::{Creations, Request};
-use crate::lane::links::mail::{LaneThread, ToLane};
+use crate::lane::links::messages::{LaneThread, ToLane};
+use crate::protocols::{Creations, Request};
 use accounts::Principal;
 
 /// Receiver of an answer.
@@ -54,14 +54,14 @@ pub(crate) struct Late {
 
 impl Sending {
     /// The same of what is not on disk in time.
-    pub(crate) fn not_kept(self) -> Late {
+    pub(crate) fn not_stored(self) -> Late {
         let (answer, is_change, made) = match self {
-            Self::ToClient(lane, ToLane::Door(mut letter), Some(Instead { bytes, made })) => {
-                letter.set_bytes(bytes);
-                (Self::ToClient(lane, ToLane::Door(letter), None), true, made)
+            Self::ToClient(lane, ToLane::Protocol(mut message), Some(Instead { bytes, made })) => {
+                message.set_bytes(bytes);
+                (Self::ToClient(lane, ToLane::Protocol(message), None), true, made)
             }
             // A program asks for nothing that waits but changes.
-            Self::ToProgram(to, Ok(_)) => (Self::ToProgram(to, Err(Declined::NotKept)), true, Creations::default()),
+            Self::ToProgram(to, Ok(_)) => (Self::ToProgram(to, Err(Declined::NotStored)), true, Creations::default()),
             other => (other, false, Creations::default()),
         };
         Late { answer, is_change, made }

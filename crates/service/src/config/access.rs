@@ -64,15 +64,16 @@ impl Config {
 
     /// What is odd about the rules of access: those that can never decide, and tokens that are spoken of and not there.
     #[must_use]
-    pub fn access_remarks(&self) -> Vec<String> {
-        let mut remarks = self.access_rules().ok().flatten().map(|rules| rules.remarks()).unwrap_or_default();
+    pub fn access_warnings(&self) -> Vec<String> {
+        let mut warnings = self.access_rules().ok().flatten().map(|rules| rules.warnings()).unwrap_or_default();
         let tokens = self.access.iter().flat_map(|rule| &rule.who).filter_map(|who| who.strip_prefix("token:"));
         let is_there =
             |token: &str| self.tokens.contains_key(token) || token == HTTP_TOKEN_NAME && self.http.token_file.is_some();
         for token in tokens.filter(|token| !token.contains('*') && !is_there(token)) {
-            remarks.push(format!("access: a rule speaks of the token \"{token}\", and [tokens] has none of that name"));
+            warnings
+                .push(format!("access: a rule speaks of the token \"{token}\", and [tokens] has none of that name"));
         }
-        remarks
+        warnings
     }
 
     /// The tokens that clients may show. Reads their files.

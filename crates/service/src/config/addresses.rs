@@ -27,7 +27,7 @@ impl Config {
     /// # Errors
     /// When `json.listen` is neither a port nor `HOST:PORT`, or its host has no address.
     pub fn json_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        self.json.listen.as_deref().map(|listen| of_door("json.listen", listen)).transpose()
+        self.json.listen.as_deref().map(|listen| parse_listen("json.listen", listen)).transpose()
     }
 
     /// The socket address for HTTP, if any.
@@ -48,7 +48,7 @@ impl Config {
 
     /// An address for HTTP. Any but a loopback address needs a token or access rules.
     pub(super) fn of_http(&self, key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
-        let address = of_door(key, listen)?;
+        let address = parse_listen(key, listen)?;
         let nobody_may = self.http.token_file.is_none() && self.access.is_empty();
         if !address.ip().is_loopback() && nobody_may {
             return Err(ConfigError::HttpWithoutToken { key, listen: address });
@@ -61,7 +61,7 @@ impl Config {
     /// # Errors
     /// When `tempo.listen` is neither a port nor `HOST:PORT`, or its host has no address.
     pub fn tempo_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        self.tempo.listen.as_deref().map(|listen| of_door("tempo.listen", listen)).transpose()
+        self.tempo.listen.as_deref().map(|listen| parse_listen("tempo.listen", listen)).transpose()
     }
 
     /// The group that the door for Tempo listens to, if any.
@@ -103,7 +103,7 @@ impl Config {
 }
 
 /// A port on the loopback address, or `HOST:PORT`.
-pub(super) fn of_door(key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
+pub(super) fn parse_listen(key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
     if let Ok(port) = listen.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }

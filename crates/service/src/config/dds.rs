@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Undeclarable};
-use crate::doors::dds::JOINS_MAX;
+use crate::protocols::dds::JOINS_MAX;
 use giop::typecode::TypeCode;
 
 /// Channels that are joined to DDS, which a program has that was built with it (the feature `dds`).

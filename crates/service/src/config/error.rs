@@ -3,7 +3,7 @@
 use core::fmt;
 use std::io;
 
-pub use crate::doors::tempo::types::{Undeclarable, Unfit};
+pub use crate::protocols::tempo::types::{Undeclarable, Unfit};
 pub use idl::IdlError;
 use std::path::PathBuf;
 

@@ -22,7 +22,8 @@ pub struct Limits {
     pub event_types_max: u32,
     /// What the clients of one address may have of each limit while no other client has anything of it, in percent, 1 to 100. Default 75.
     /// With 100 one address may have everything.
-    pub client_share_percent: u8,
+    #[serde(rename = "client_share_percent")]
+    pub client_quota_percent: u8,
     /// Largest GIOP message in bytes, 1024 to 1 GiB. Default 16 MiB. A larger one ends its connection.
     pub message_bytes_max: u32,
     /// Messages in fragments being put together on one connection, 1 to 1024. Default 16.
@@ -38,11 +39,13 @@ pub struct Limits {
     /// that reads nothing meanwhile for `message_completion_ms` is closed.
     pub unread_reply_bytes_max: u64,
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
-    pub share_messages: u32,
+    #[serde(rename = "share_messages")]
+    pub round_messages: u32,
     /// Microseconds that one connection's messages may take before the others have their turn, 10 to 1,000,000; the message
     /// under way is finished. Where connections of several addresses are open, those of one address have so long together.
     /// Default 100.
-    pub share_us: u32,
+    #[serde(rename = "share_us")]
+    pub round_us: u32,
     /// Administrative requests waiting for the administration thread, 1 to 65,536. Default 4096. One more is answered
     /// `TRANSIENT`.
     pub administration_queue: u32,
@@ -87,14 +90,14 @@ impl Default for Limits {
             outgoing_connections_max: 65_536,
             proxies_max: 262_144,
             event_types_max: 524_288,
-            client_share_percent: 75,
+            client_quota_percent: 75,
             message_bytes_max: 16 << 20,
             fragment_sets_max: 16,
             message_completion_ms: 60_000,
             incomplete_bytes_max: 256 << 20,
             unread_reply_bytes_max: 256 << 20,
-            share_messages: 1024,
-            share_us: 100,
+            round_messages: 1024,
+            round_us: 100,
             administration_queue: 4096,
             filter_steps_max: 1_000_000,
             constraint_bytes_max: 65_536,

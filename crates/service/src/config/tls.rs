@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Trust};
 
-use super::addresses::of_door;
+use super::addresses::parse_listen;
 use super::{Config, ConfigError};
 
 /// TLS: SSLIOP for CORBA clients and consumers, and the same records beneath lines of JSON, Tempo's connections, and HTTP.
@@ -51,7 +51,8 @@ pub enum ClientCertificates {
     /// Clients are not asked.
     None,
     /// Clients are asked. A wrong certificate is refused; a client without one is let in.
-    Asked,
+    #[serde(rename = "asked")]
+    Requested,
     /// Clients without one are refused.
     Required,
 }
@@ -138,8 +139,8 @@ impl Tls {
             authorities.as_deref().map(|authorities| Trust::read(authorities, self.crl.as_deref())).transpose()
         };
         let clients = match (self.clients(), trust(&self.client_ca)?) {
-            (ClientCertificates::None, _) | (_, None) => Clients::Unasked,
-            (ClientCertificates::Asked, Some(trust)) => Clients::Asked(trust),
+            (ClientCertificates::None, _) | (_, None) => Clients::NotRequested,
+            (ClientCertificates::Requested, Some(trust)) => Clients::Requested(trust),
             (ClientCertificates::Required, Some(trust)) => Clients::Required(trust),
         };
         let client =
@@ -169,8 +170,8 @@ impl Config {
         };
         Ok([
             listen.as_ref().map(of_corba).transpose()?,
-            json_listen.as_deref().map(|listen| of_door("tls.json_listen", listen)).transpose()?,
-            tempo_listen.as_deref().map(|listen| of_door("tls.tempo_listen", listen)).transpose()?,
+            json_listen.as_deref().map(|listen| parse_listen("tls.json_listen", listen)).transpose()?,
+            tempo_listen.as_deref().map(|listen| parse_listen("tls.tempo_listen", listen)).transpose()?,
         ])
     }
 }
@@ -200,6 +201,6 @@ mod tests {
         let clients = |text: &str| toml::from_str::<Tls>(text).unwrap().clients();
         assert_eq!(clients(""), ClientCertificates::None);
         assert_eq!(clients("client_ca = \"a\""), ClientCertificates::Required);
-        assert_eq!(clients("client_ca = \"a\"\nclients = \"asked\""), ClientCertificates::Asked);
+        assert_eq!(clients("client_ca = \"a\"\nclients = \"asked\""), ClientCertificates::Requested);
     }
 }

@@ -61,22 +61,22 @@ pub struct Counters {
 /// Blocks of the threads; those of lanes follow.
 const MAIN: usize = 0;
 const ADMINISTRATION: usize = 1;
-const PAST: usize = 2;
+const ENDED_LANES: usize = 2;
 const RESOLVER: usize = 3;
 const STORE: usize = 4;
 const OVERFLOW: usize = 5;
 const HANDSHAKES: usize = 6;
 const HTTP: usize = 7;
-const FIRST_SEAT: usize = 8;
+const FIRST_SLOT: usize = 8;
 
 /// The block of a lane of a pool, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seat(usize);
+pub(crate) struct Slot(usize);
 
 impl Counters {
     /// Makes the registry, with blocks for so many lanes beside the main one, and as many that are about to end.
     pub(crate) fn new(lanes_max: usize) -> Self {
-        let counters = Self { blocks: (0..FIRST_SEAT + 2 * lanes_max).map(|_| Arc::new(Block::new())).collect() };
+        let counters = Self { blocks: (0..FIRST_SLOT + 2 * lanes_max).map(|_| Arc::new(Block::new())).collect() };
         counters.blocks.first().iter().for_each(|block| block.lane.store(IS_LANE, Ordering::Relaxed));
         counters
     }
@@ -120,28 +120,28 @@ impl Counters {
 
     /// What the thread that serves HTTP counts by. There is one at most.
     #[must_use]
-    pub fn of_http(&self) -> HttpTally {
-        HttpTally(self.block(HTTP))
+    pub fn of_http(&self) -> HttpCounters {
+        HttpCounters(self.block(HTTP))
     }
 
     /// Gives a lane that begins a block. Nothing if all are taken.
-    pub(crate) fn seat(&self, lane: u16, priority: i16) -> Option<(Seat, Arc<Block>)> {
+    pub(crate) fn slot(&self, lane: u16, priority: i16) -> Option<(Slot, Arc<Block>)> {
         let is_free = |block: &Arc<Block>| block.lane.load(Ordering::Relaxed) == 0;
-        let at = FIRST_SEAT + self.blocks.get(FIRST_SEAT..)?.iter().position(is_free)?;
+        let at = FIRST_SLOT + self.blocks.get(FIRST_SLOT..)?.iter().position(is_free)?;
         let block = self.block(at);
         block.lane.store(label(lane, Some(priority)), Ordering::Relaxed);
-        Some((Seat(at), block))
+        Some((Slot(at), block))
     }
 
     /// A lane has ended, and its thread with it: what it counted stays in the totals, and its block is free.
-    pub(crate) fn leave(&self, seat: Seat) {
-        let (block, past) = (self.block(seat.0), self.block(PAST));
+    pub(crate) fn leave(&self, slot: Slot) {
+        let (block, ended) = (self.block(slot.0), self.block(ENDED_LANES));
         for counter in Counter::ALL {
             let amount = block.value(*counter).map_or(0, |value| value.swap(0, Ordering::Relaxed));
             match counter {
                 counter if counter.is_level() => {}
-                counter if counter.is_maximum() => past.raise(*counter, amount),
-                _ => past.add(*counter, amount),
+                counter if counter.is_maximum() => ended.raise(*counter, amount),
+                _ => ended.add(*counter, amount),
             }
         }
         block.lane.store(0, Ordering::Relaxed);
@@ -177,15 +177,15 @@ impl Counters {
 
 /// What the thread that serves HTTP has counted.
 #[derive(Debug, Clone)]
-pub struct HttpTally(Arc<Block>);
+pub struct HttpCounters(Arc<Block>);
 
-impl From<HttpTally> for Arc<Block> {
-    fn from(tally: HttpTally) -> Self {
-        tally.0
+impl From<HttpCounters> for Arc<Block> {
+    fn from(counters: HttpCounters) -> Self {
+        counters.0
     }
 }
 
-impl HttpTally {
+impl HttpCounters {
     /// Adds to a counter.
     pub fn add(&self, counter: Counter, amount: u64) {
         self.0.add(counter, amount);
@@ -265,26 +265,26 @@ mod tests {
         counters.of_administration().add(Counter::EventsIn, 4);
         counters.of_administration().raise(Counter::CycleMax, 9);
         counters.of_main(None).raise(Counter::CycleMax, 7);
-        counters.of_administration().set(Counter::TurnsWaitingMax, 2);
-        counters.of_main(None).set(Counter::TurnsWaitingMax, 3);
+        counters.of_administration().set(Counter::EventsQueuedMax, 2);
+        counters.of_main(None).set(Counter::EventsQueuedMax, 3);
         assert_eq!(counters.read(Counter::EventsIn), 7);
         assert!(counters.snapshot().contains(&("lane_cycle_max_ns", 9)));
-        assert_eq!(counters.read(Counter::TurnsWaitingMax), 3, "of two lanes, not of both together");
+        assert_eq!(counters.read(Counter::EventsQueuedMax), 3, "of two lanes, not of both together");
     }
 
     #[test]
     fn what_a_lane_counted_stays_in_the_totals_when_it_has_ended() {
         let counters = Counters::new(1);
-        let (seat, block) = counters.seat(5, 100).unwrap();
+        let (slot, block) = counters.slot(5, 100).unwrap();
         block.add(Counter::EventsIn, 3);
         block.raise(Counter::CycleMax, 9);
         block.set(Counter::ConnectionsOpen, 2);
-        assert!(counters.seat(7, 100).is_some_and(|(other, _)| other != seat));
-        assert!(counters.seat(6, 100).is_none());
-        counters.leave(seat);
+        assert!(counters.slot(7, 100).is_some_and(|(other, _)| other != slot));
+        assert!(counters.slot(6, 100).is_none());
+        counters.leave(slot);
         let totals = [Counter::EventsIn, Counter::CycleMax, Counter::ConnectionsOpen];
         assert_eq!(totals.map(|counter| counters.read(counter)), [3, 9, 0]);
-        let (_, block) = counters.seat(6, 100).unwrap();
+        let (_, block) = counters.slot(6, 100).unwrap();
         block.add(Counter::EventsIn, 1);
         assert_eq!(counters.read(Counter::EventsIn), 4);
         let of_lanes: Vec<_> = counters.lanes().iter().map(|lane| (lane.name(), lane.snapshot())).collect();
@@ -301,8 +301,8 @@ mod tests {
     fn lanes_are_called_by_number_and_priority() {
         let counters = Counters::new(3);
         counters.of_main(Some(7));
-        counters.seat(3, 32_767);
-        counters.seat(2, 0);
+        counters.slot(3, 32_767);
+        counters.slot(2, 0);
         let lanes = counters.lanes();
         let told: Vec<_> = lanes.iter().map(|lane| (lane.id(), lane.priority(), lane.name())).collect();
         let named = |name: &str| name.to_owned();
@@ -328,7 +328,7 @@ mod tests {
             (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_share_reached"),
             (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_share_reached"),
             (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_share_reached"),
-            (Resource::KeptBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
+            (Resource::RetainedBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
             (Resource::Channels, "channels_limit_reached", "channels_share_reached"),
             (Resource::Proxies, "proxies_limit_reached", "proxies_share_reached"),
             (Resource::EventTypes, "event_types_limit_reached", "event_types_share_reached"),

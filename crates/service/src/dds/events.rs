@@ -6,7 +6,7 @@ use giop::recode::{copy_value, skip_any, skip_type_code};
 use giop::typecode::{Kind, TypeCode};
 
 use crate::config::DdsValue;
-use crate::doors::dds::ENCODING;
+use crate::protocols::dds::ENCODING;
 
 /// The property in the variable header by which an event says that it came from DDS, and therefore is not to go there.
 const FROM_DDS: &str = "CampanileFromDds";
@@ -183,13 +183,13 @@ mod tests {
     #[test]
     fn what_fills_a_sample_up_to_four_octets_is_no_part_of_it() {
         let template = Template::new(("", "Wind"), &wind(), DdsValue::Body, "domain 0");
-        let mut wanted = Vec::new();
-        template.write(&sample("OSF"), &mut wanted).unwrap();
+        let mut expected = Vec::new();
+        template.write(&sample("OSF"), &mut expected).unwrap();
         for octets in 1..=4 {
             let padded = [sample("OSF"), vec![0; octets]].concat();
             let mut event = Vec::new();
             assert_eq!(template.write(&padded, &mut event).is_ok(), octets <= PADDING_MAX);
-            assert!(event == wanted || octets > PADDING_MAX);
+            assert!(event == expected || octets > PADDING_MAX);
         }
     }
 

@@ -11,7 +11,7 @@ use super::events::Template;
 use super::{LOOKS_AFTER, TOPICS_MAX, qos, type_of_topic};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
-use crate::doors::dds::{ENCODING, FromDds, ReadingEnds};
+use crate::protocols::dds::{ENCODING, FromDds, ReadingEnds};
 use crate::time;
 
 /// Octets of samples that wait for the lane, unless it is one alone.
@@ -22,8 +22,8 @@ const ROOM_AFTER: Duration = Duration::from_millis(20);
 const DISCOVERY_EVERY: Duration = Duration::from_millis(20);
 const LOSSES_EVERY: Duration = Duration::from_secs(1);
 /// Time for which the type of a topic is asked for; and pause after no participant answered, until it is asked for again.
-const ASKED_FOR: Duration = Duration::from_millis(500);
-const ASKED_AGAIN: Duration = Duration::from_secs(1);
+const TYPE_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
+const TYPE_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Buffers and unanswering writers that are remembered.
 const BUFFERS_MAX: usize = 64;
 const DEAF_MAX: usize = 1024;
@@ -38,7 +38,7 @@ pub(super) struct Reading {
     /// Writers of topics for which no participant could state the type.
     untyped: HashSet<Guid>,
     looks_next: Instant,
-    asks_next: Instant,
+    next_type_request: Instant,
     counts_next: Instant,
     /// The discovered participants are to be looked at.
     is_new: bool,
@@ -80,7 +80,7 @@ impl Reading {
             by_name: HashMap::new(),
             untyped: HashSet::new(),
             looks_next: now,
-            asks_next: now,
+            next_type_request: now,
             counts_next: now,
             is_new: true,
             complained: 0,
@@ -92,7 +92,8 @@ impl Reading {
             let of = declared.name.as_deref().map_or_else(|| Some(of.clone()), |name| called(&of, name));
             let of = of.ok_or_else(|| format!("the type of topic {:?} cannot have that name", declared.topic))?;
             // It is declared since others do not state it, or not so that Cyclone understands it, which would then match no writer.
-            let topic = reading.participant.topic_untold(&declared.topic, &of).map_err(|error| error.to_string())?;
+            let topic =
+                reading.participant.topic_unannounced(&declared.topic, &of).map_err(|error| error.to_string())?;
             if reading.join.comes_from_dds() {
                 reading.open(&topic).map_err(|error| error.to_string())?;
             }
@@ -104,8 +105,8 @@ impl Reading {
         let mut tokens = Vec::new();
         while !ends.samples.is_abandoned() {
             if !self.join.comes_from_dds() {
-                ends.bell.wait(Some(LOOKS_AFTER));
-                ends.bell.silence();
+                ends.waker.wait(Some(LOOKS_AFTER));
+                ends.waker.clear();
                 continue;
             }
             self.take_back(&mut ends);
@@ -115,7 +116,7 @@ impl Reading {
             }
             let woken = self.set.wait(Some(self.patience()), &mut tokens).unwrap_or_else(|error| {
                 log::warn!("{}: {error}", self.join.described());
-                ends.bell.wait(Some(LOOKS_AFTER));
+                ends.waker.wait(Some(LOOKS_AFTER));
                 ::dds::Woken::default()
             });
             self.is_new |= woken.by_discovery;
@@ -150,11 +151,11 @@ impl Reading {
 
     /// Leaves samples with Cyclone, which has writers wait, until the lane has taken some.
     fn wait_for_room(&mut self, ends: &mut ReadingEnds) {
-        ends.bell.silence();
+        ends.waker.clear();
         ends.spares.look();
         self.take_back(ends);
         if self.room(ends) == 0 && !ends.samples.is_abandoned() {
-            ends.bell.wait(Some(ROOM_AFTER));
+            ends.waker.wait(Some(ROOM_AFTER));
         }
     }
 
@@ -175,14 +176,14 @@ impl Reading {
             }
             *waiting_bytes += buffer.len();
             // There is room, for no more were taken.
-            let _room = ends.samples.post_quietly(FromDds::Sample(buffer));
+            let _room = ends.samples.send_quietly(FromDds::Sample(buffer));
         });
-        ends.samples.ring();
+        ends.samples.notify();
         if let Err(error) = taken {
             log::warn!("{}: {error}", self.join.described());
         }
         if unreadable > 0 {
-            let _again = ends.samples.post(FromDds::Counted(Counter::DdsUnreadable, unreadable));
+            let _again = ends.samples.send(FromDds::Counted(Counter::DdsUnreadable, unreadable));
         }
     }
 
@@ -196,26 +197,26 @@ impl Reading {
         let Ok(endpoints) = self.participant.endpoints() else { return };
         self.is_new = false;
         for endpoint in endpoints {
-            if !self.is_wanted(&endpoint) {
+            if !self.is_readable(&endpoint) {
                 continue;
             }
-            if endpoint.type_id.is_some() && now < self.asks_next {
+            if endpoint.type_id.is_some() && now < self.next_type_request {
                 self.is_new = true;
                 continue;
             }
             if let Err(why) = self.meet(&endpoint) {
-                self.asks_next = time::now() + ASKED_AGAIN;
+                self.next_type_request = time::now() + TYPE_RETRY_PAUSE;
                 if self.untyped.len() >= DEAF_MAX {
                     self.untyped.clear();
                 }
                 self.untyped.insert(endpoint.guid);
                 log::warn!("{}: topic {:?} is not read: {why}", self.join.described(), endpoint.topic);
-                let _again = ends.samples.post(FromDds::Counted(Counter::DdsUntyped, 1));
+                let _again = ends.samples.send(FromDds::Counted(Counter::DdsUntyped, 1));
             }
         }
     }
 
-    fn is_wanted(&self, endpoint: &Endpoint) -> bool {
+    fn is_readable(&self, endpoint: &Endpoint) -> bool {
         let partition = self.join.partition();
         let is_here = match endpoint.partitions.as_slice() {
             [] => partition.is_empty(),
@@ -234,7 +235,7 @@ impl Reading {
         if self.topics.len() >= TOPICS_MAX {
             return Err(format!("the join reads {TOPICS_MAX} topics already"));
         }
-        let topic = self.participant.topic_like(endpoint, ASKED_FOR).map_err(|error| error.to_string())?;
+        let topic = self.participant.topic_like(endpoint, TYPE_REQUEST_TIMEOUT).map_err(|error| error.to_string())?;
         self.open(&topic).map_err(|error| error.to_string())
     }
 
@@ -264,7 +265,7 @@ impl Reading {
             known.lost = total;
         }
         if lost > 0 {
-            let _again = ends.samples.post(FromDds::Counted(Counter::DdsLost, lost));
+            let _again = ends.samples.send(FromDds::Counted(Counter::DdsLost, lost));
         }
         let heard = complaints();
         if heard.count > self.complained {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ::dds::{Error, LetGo, Participant, Role, Topic, WriteError, Writer, agree};
+use ::dds::{Error, Participant, Role, SuspendedReaders, Topic, WriteError, Writer, agree};
 use engine::Event;
 use giop::typecode::TypeCode;
 
@@ -11,13 +11,13 @@ use super::events::{self, Found};
 use super::{LOOKS_AFTER, TOPICS_MAX, qos, topic_of};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
-use crate::doors::dds::{Back, ToDds, WritingEnds};
-use crate::lane::links::post::Post;
+use crate::lane::links::mailbox::Mailbox;
+use crate::protocols::dds::{Back, ToDds, WritingEnds};
 
 /// Types that are remembered: more than there may be topics, since one type may be marshalled in several ways.
 const KINDS_MAX: usize = 4 * TOPICS_MAX;
 /// Timeout for the type of a topic that another participant has already.
-const ASKED_FOR: Duration = Duration::from_millis(200);
+const TYPE_REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Writing {
     participant: Participant,
@@ -25,7 +25,7 @@ pub(super) struct Writing {
     /// What to do with events, by the names and the marshalled type of their struct.
     kinds: HashMap<Vec<u8>, Kind>,
     /// With the readers that are no longer waited for.
-    writers: Vec<(Writer, LetGo)>,
+    writers: Vec<(Writer, SuspendedReaders)>,
     hold_timeout: Option<Duration>,
     key: Vec<u8>,
     sample: Vec<u8>,
@@ -47,14 +47,14 @@ impl Writing {
     }
 
     pub(super) fn run(mut self, ends: WritingEnds) {
-        let WritingEnds { mut events, mut done, bell } = ends;
+        let WritingEnds { mut events, mut done, waker } = ends;
         loop {
-            bell.silence();
+            waker.clear();
             events.look();
             while let Some(ToDds { event, alternate }) = events.take() {
                 let counts = self.write(&event, alternate, &mut done);
                 // There is room: no more are under way than the ring has places for. Without the lane nothing counts what is left.
-                if done.post(Back::Done(event, counts)).is_err() || done.is_abandoned() {
+                if done.send(Back::Done(event, counts)).is_err() || done.is_abandoned() {
                     return;
                 }
             }
@@ -63,19 +63,19 @@ impl Writing {
             }
             self.look_after_readers(&mut done);
             // The bell rings a moment before the ring is given up: so it is looked again.
-            bell.wait(Some(LOOKS_AFTER));
+            waker.wait(Some(LOOKS_AFTER));
         }
     }
 
     /// Tries again readers that were let go.
-    fn look_after_readers(&mut self, done: &mut Post<Back>) {
-        for (writer, let_go) in self.writers.iter_mut().filter(|(_, let_go)| let_go.is_due()) {
-            tell(done, Counter::DdsReadersBack, let_go.look(self.join.described(), writer));
+    fn look_after_readers(&mut self, done: &mut Mailbox<Back>) {
+        for (writer, suspended) in self.writers.iter_mut().filter(|(_, suspended)| suspended.is_due()) {
+            tell(done, Counter::DdsReadersBack, suspended.look(self.join.described(), writer));
         }
     }
 
     /// Writes an event, and says what it counts as.
-    fn write(&mut self, event: &Event, alternate: Option<usize>, done: &mut Post<Back>) -> Counter {
+    fn write(&mut self, event: &Event, alternate: Option<usize>, done: &mut Mailbox<Back>) -> Counter {
         let (bytes, tag) = match alternate.and_then(|at| event.alternates.get(at)) {
             Some(alternate) => (alternate.bytes.as_slice(), alternate.tag),
             None => (event.bytes.as_slice(), event.tag),
@@ -113,10 +113,10 @@ impl Writing {
     }
 
     /// Writes the sample with that writer, and says what its event counts as.
-    fn write_sample(&mut self, at: usize, done: &mut Post<Back>) -> Counter {
-        let Some((writer, let_go)) = self.writers.get_mut(at) else { return Counter::DdsFailed };
-        if let_go.is_due() {
-            tell(done, Counter::DdsReadersBack, let_go.look(self.join.described(), writer));
+    fn write_sample(&mut self, at: usize, done: &mut Mailbox<Back>) -> Counter {
+        let Some((writer, suspended)) = self.writers.get_mut(at) else { return Counter::DdsFailed };
+        if suspended.is_due() {
+            tell(done, Counter::DdsReadersBack, suspended.look(self.join.described(), writer));
         }
         loop {
             match writer.write(&self.sample) {
@@ -124,8 +124,8 @@ impl Writing {
                 // Nothing is lost: the channel's events wait for this one meanwhile, unless the lane has abandoned it.
                 Err(WriteError::Slowed) if !done.is_abandoned() => {
                     tell(done, Counter::DdsWaited, 1);
-                    let count = let_go.slowed(self.join.described(), writer);
-                    tell(done, Counter::DdsReadersLetGo, count);
+                    let count = suspended.slowed(self.join.described(), writer);
+                    tell(done, Counter::DdsReadersGivenUp, count);
                 }
                 Err(_) => return Counter::DdsFailed,
             }
@@ -154,7 +154,7 @@ impl Writing {
         }
         match self.topic(&topic, &of).and_then(|topic| topic.writer(&qos(&self.join))) {
             Ok(writer) => {
-                self.writers.push((writer, LetGo::new(self.hold_timeout)));
+                self.writers.push((writer, SuspendedReaders::new(self.hold_timeout)));
                 Kind::Written(self.writers.len() - 1)
             }
             Err(error) => {
@@ -176,9 +176,9 @@ impl Writing {
         let readers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Reader);
         let writers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Writer);
         if let Some(endpoint) = readers.chain(writers).find(is_known)
-            && let Ok(theirs) = self.participant.type_of(endpoint, ASKED_FOR)
+            && let Ok(theirs) = self.participant.type_of(endpoint, TYPE_REQUEST_TIMEOUT)
             && agree(theirs.root(), of.root())
-            && let Ok(topic) = self.participant.topic_like(endpoint, ASKED_FOR)
+            && let Ok(topic) = self.participant.topic_like(endpoint, TYPE_REQUEST_TIMEOUT)
         {
             return Ok(topic);
         }
@@ -187,8 +187,8 @@ impl Writing {
 }
 
 /// Has the lane count something, if there is more room than events need.
-fn tell(done: &mut Post<Back>, counter: Counter, count: u64) {
+fn tell(done: &mut Mailbox<Back>, counter: Counter, count: u64) {
     if count > 0 && done.room() > done.capacity() / 2 {
-        let _room = done.post(Back::Counted(counter, count));
+        let _room = done.send(Back::Counted(counter, count));
     }
 }

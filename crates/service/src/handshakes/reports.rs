@@ -9,7 +9,7 @@ use std::time::Instant;
 use tls::{CertificateNames, Trouble};
 
 use crate::counters::{Block, Counter, Counters};
-use crate::lane::io::told::Told;
+use crate::lane::io::logged_once::LoggedOnce;
 use crate::lane::reports::Allowance;
 use crate::time;
 use accounts::CertifiedName;
@@ -21,7 +21,7 @@ const LINES: u32 = 10;
 /// See the module.
 pub struct HandshakeReports {
     counters: Arc<Block>,
-    told: Told,
+    logged_once: LoggedOnce,
     lines: Allowance,
     began: Instant,
 }
@@ -60,7 +60,12 @@ impl fmt::Display for HandshakeFailure {
 
 impl HandshakeReports {
     pub(super) fn new(counters: Arc<Block>) -> Self {
-        Self { counters, told: Told::default(), lines: Allowance::new("handshakes", LINES), began: time::now() }
+        Self {
+            counters,
+            logged_once: LoggedOnce::default(),
+            lines: Allowance::new("handshakes", LINES),
+            began: time::now(),
+        }
     }
 
     /// Those of the thread that serves HTTP.
@@ -101,29 +106,29 @@ impl HandshakeReports {
     }
 
     /// Logs why there is no TLS with a client that has connected to a door.
-    pub fn tell_failure(&mut self, address: SocketAddr, door: impl fmt::Display, failure: &HandshakeFailure) {
-        self.log(|| format!("closed a connection from {address} for {door}: {failure}"));
+    pub fn tell_failure(&mut self, address: SocketAddr, protocol: impl fmt::Display, failure: &HandshakeFailure) {
+        self.log(|| format!("closed a connection from {address} for {protocol}: {failure}"));
     }
 
     /// Logs that a client does not speak TLS, where that is spoken; once for an address.
-    pub fn tell_plain(&mut self, address: SocketAddr, door: impl fmt::Display) {
+    pub fn tell_plain(&mut self, address: SocketAddr, protocol: impl fmt::Display) {
         self.counters.add(Counter::TlsPlain, 1);
         let what = "it does not speak TLS, and this port does; have it use the other port, or TLS";
-        self.tell_once(address, door, what, "tls_plain");
+        self.tell_once(address, protocol, what, "tls_plain");
     }
 
     /// Logs that a client speaks TLS, where that is not spoken; once for an address.
-    pub fn tell_tls_at_plain_port(&mut self, address: SocketAddr, door: impl fmt::Display) {
+    pub fn tell_tls_at_plain_port(&mut self, address: SocketAddr, protocol: impl fmt::Display) {
         self.counters.add(Counter::TlsAtPlainPort, 1);
         let what = "it speaks TLS, and this port does not; have it use the port of [tls]";
-        self.tell_once(address, door, what, "tls_at_plain_port");
+        self.tell_once(address, protocol, what, "tls_at_plain_port");
     }
 
-    fn tell_once(&mut self, address: SocketAddr, door: impl fmt::Display, what: &str, counter: &str) {
+    fn tell_once(&mut self, address: SocketAddr, protocol: impl fmt::Display, what: &str, counter: &str) {
         let ip = address.ip();
-        if self.told.is_first(ip) {
+        if self.logged_once.is_first(ip) {
             self.log(|| {
-                format!("closed a connection from {address} for {door}: {what} (said once of {ip}; see {counter})")
+                format!("closed a connection from {address} for {protocol}: {what} (said once of {ip}; see {counter})")
             });
         }
     }

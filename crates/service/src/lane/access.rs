@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use engine::{ChannelId, Draft, Event, Lane, Owner, Side, TypeId};
+use engine::{ChannelId, Event, Lane, Owner, PendingEvent, Side, TypeId};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
-use crate::doors::{Access, Denied};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
+use crate::protocols::{Access, Denied};
 use access::{Decision, Grant, Right, RuleNumber, Scope, Who, Why};
 use accounts::Account;
 
@@ -246,14 +246,18 @@ fn names_of<'e>(event: &'e Event, lane: &'e Lane) -> (&'e [u8], &'e [u8]) {
 impl Core {
     /// Gives back an event of a type that its client may push; any other is counted, logged and dropped.
     #[inline]
-    pub(crate) fn admits_type(&mut self, submission: &mut Submission, draft: Draft) -> Option<Draft> {
+    pub(crate) fn admits_type(
+        &mut self,
+        submission: &mut Submission,
+        pending_event: PendingEvent,
+    ) -> Option<PendingEvent> {
         match submission.permit() {
-            None => Some(draft),
-            Some(limited) => match self.access.decide(limited, &draft, &self.lane) {
-                Decision { allowed: true, .. } => Some(draft),
+            None => Some(pending_event),
+            Some(limited) => match self.access.decide(limited, &pending_event, &self.lane) {
+                Decision { allowed: true, .. } => Some(pending_event),
                 Decision { rule, .. } => {
                     let limited = Arc::clone(limited);
-                    self.deny_type(&limited, rule, draft);
+                    self.deny_type(&limited, rule, pending_event);
                     submission.refuse(Refused::NotPermitted);
                     None
                 }
@@ -262,14 +266,14 @@ impl Core {
     }
 
     #[cold]
-    fn deny_type(&mut self, limited: &Limited, rule: RuleNumber, draft: Draft) {
+    fn deny_type(&mut self, limited: &Limited, rule: RuleNumber, pending_event: PendingEvent) {
         let what = {
-            let (domain, name) = names_of(&draft, &self.lane);
+            let (domain, name) = names_of(&pending_event, &self.lane);
             let shown = |text: &[u8]| crate::lane::reports::printable(&String::from_utf8_lossy(text));
             format!("an event of type {}/{} (publish)", shown(domain), shown(name))
         };
         self.deny(&limited.account, Right::Publish, limited.channel, (Why::Rule(rule), &what));
-        self.lane.abandon_event(draft);
+        self.lane.abandon_event(pending_event);
     }
 
     /// Counts and logs the denial of a right.
@@ -285,7 +289,7 @@ impl Core {
         let guard = &self.access;
         let denied =
             || Denied { right: Some(right), ip: account.ip(), text: guard.denial(account, what, channel, why) };
-        let said = self.office.reports.denied(denied, self.clock.now);
+        let said = self.reporting.reports.denied(denied, self.clock.now);
         self.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
     }
 }
@@ -293,7 +297,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::access_by;
+    use crate::protocols::access_by;
     use access::{RuleText, Rules};
     use accounts::{Accounts, Ceilings};
 
@@ -342,10 +346,10 @@ mod tests {
         let limited = guard.may(&account, Right::Publish, ChannelId(0)).unwrap().unwrap();
         let mut lane = Lane::new(engine::Time(0));
         let mut decide = |domain: &[u8], name: &[u8]| {
-            let mut draft = lane.begin_event();
-            lane.classify(&mut draft, domain, name);
-            let decision = guard.decide(&limited, &draft, &lane);
-            lane.abandon_event(draft);
+            let mut pending_event = lane.begin_event();
+            lane.classify(&mut pending_event, domain, name);
+            let decision = guard.decide(&limited, &pending_event, &lane);
+            lane.abandon_event(pending_event);
             decision.allowed
         };
         let long = [b"x".as_slice(), &[b'y'; 2_000]].concat();

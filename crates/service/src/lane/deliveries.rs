@@ -8,7 +8,7 @@ use crate::lane::run::Core;
 
 /// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
 /// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
-const DELIVERIES_PER_TURN: usize = 256;
+const DELIVERIES_PER_BATCH: usize = 256;
 
 /// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
 const LISTS: usize = 64;
@@ -32,9 +32,9 @@ impl Core {
     /// Sends what the engine says is due. There may be more if `undelivered` says so.
     pub(crate) fn deliver(&mut self) {
         // First, since the other lanes can work on it while this one goes on.
-        self.post_handovers();
+        self.send_handovers();
         let mut events = self.take_events();
-        for _ in 0..DELIVERIES_PER_TURN {
+        for _ in 0..DELIVERIES_PER_BATCH {
             // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall
             // the processor: a profiler found it there for a twelfth of its samples at deliveries of 64 octets.
             let delivery = self.lane.poll_delivery(self.clock.now, &mut events);
@@ -48,7 +48,7 @@ impl Core {
                     let events = core::mem::replace(&mut events, self.take_events());
                     self.deliver_specially(delivery, events);
                 }
-            } else if self.doors.waits_for_filters(next.outbox) {
+            } else if self.protocols.waits_for_filters(next.outbox) {
                 self.leave_waiting(next, &mut events);
             } else {
                 self.send(next, &mut events);
@@ -64,18 +64,18 @@ impl Core {
     fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
         if delivery.pulled {
             self.hand_over(delivery, events);
-        } else if self.doors.waits_for_filters(delivery.outbox) {
+        } else if self.protocols.waits_for_filters(delivery.outbox) {
             self.leave_waiting(&delivery, &mut events);
             self.recycle(events);
         } else {
-            self.question(delivery, events);
+            self.call_remote_filters(delivery, events);
         }
     }
 
     /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
     #[cold]
     fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        self.let_go(events);
+        self.release_events(events);
         self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.clock.now);
     }
 
@@ -86,7 +86,7 @@ impl Core {
 
     /// Lets go of events and keeps their list.
     pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
-        self.let_go(&mut events);
+        self.release_events(&mut events);
         if self.deliveries.lists.len() < LISTS {
             self.deliveries.lists.push(events);
         }
@@ -100,7 +100,7 @@ impl Core {
     }
 
     /// Lets go of events.
-    pub(crate) fn let_go(&mut self, events: &mut Vec<Arc<Event>>) {
+    pub(crate) fn release_events(&mut self, events: &mut Vec<Arc<Event>>) {
         for event in events.drain(..) {
             self.lane.release(event);
         }

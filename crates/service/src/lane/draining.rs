@@ -3,9 +3,9 @@
 
 use engine::Undelivered;
 
-use crate::doors::Made;
-use crate::lane::links::mail::ToAdministration;
+use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::{Core, Worker};
+use crate::protocols::Made;
 
 /// Places for outboxes, and for connections, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 256;
@@ -60,45 +60,45 @@ impl Core {
     fn has_under_way(&self) -> bool {
         let Self { lane, links, intake, .. } = self;
         let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
-        let is_waiting = lane.turns_waiting() > 0 || intake.undecided.has_to_go_on() || intake.has_released();
+        let is_waiting = lane.queued_events() > 0 || intake.awaiting_filter.has_to_go_on() || intake.has_released();
         let is_waiting = is_waiting || intake.journal.is_waiting();
-        is_waiting || is_passing || self.doors.have_under_way()
+        is_waiting || is_passing || self.protocols.have_under_way()
     }
 }
 
 impl Worker {
     /// The service is about to end, and administration asks what is left.
     pub(crate) fn drain(&mut self) {
-        self.core.office.draining = Draining { has_begun: true, look: Some(Look::default()) };
+        self.core.reporting.draining = Draining { has_begun: true, look: Some(Look::default()) };
         self.clients.stop_listening();
     }
 
     /// Reports a piece, unless earlier reports still wait for room.
     pub(crate) fn go_on_draining(&mut self) {
-        if self.core.office.reports.has_backlog() {
+        if self.core.reporting.reports.has_backlog() {
             return;
         }
-        let Some(mut look) = self.core.office.draining.look.take() else { return };
-        let mut piece = Vec::new();
-        let is_last = self.look_on(&mut look, &mut piece);
+        let Some(mut look) = self.core.reporting.draining.look.take() else { return };
+        let mut chunk = Vec::new();
+        let is_last = self.look_on(&mut look, &mut chunk);
         let last = is_last.then(|| {
             let counters = self.core.lane.counters();
             let is_busy = look.is_busy || self.core.has_under_way();
             LookedAt { is_busy, taken: counters.events_accepted + counters.taken_over }
         });
-        self.core.office.draining.look = (!is_last).then_some(look);
-        self.core.office.reports.post(ToAdministration::Left { piece, last });
+        self.core.reporting.draining.look = (!is_last).then_some(look);
+        self.core.reporting.reports.send(ToAdministration::Left { chunk, last });
     }
 
     /// Looks at a few places. True if they were the last.
     #[cold]
-    fn look_on(&mut self, look: &mut Look, piece: &mut Vec<Undelivered>) -> bool {
+    fn look_on(&mut self, look: &mut Look, chunk: &mut Vec<Undelivered>) -> bool {
         let from = look.next;
         look.next = from.saturating_add(PLACES_PER_ROUND);
         let (has_more, then) = match look.part {
             Part::Outboxes => {
                 let now = self.core.clock.now;
-                (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, piece), Some(Part::Output(Made::ByUs)))
+                (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, chunk), Some(Part::Output(Made::ByUs)))
             }
             Part::Output(made) => {
                 let has_output = self.has_output_at(made, from, PLACES_PER_ROUND);

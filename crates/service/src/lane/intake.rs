@@ -7,9 +7,9 @@
 
 pub(crate) mod acknowledgements;
 pub(crate) mod admission;
+pub(crate) mod awaiting_filter;
 pub(crate) mod journal;
-pub(crate) mod turns;
-pub(crate) mod undecided;
+pub(crate) mod queued;
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ use engine::{ProxyKey, Refusal, Ticket};
 use hashbrown::HashMap;
 
 use self::acknowledgements::Acknowledgements;
+use self::awaiting_filter::AwaitingFilterQueues;
 use self::journal::Journal;
-use self::undecided::UndecidedEvents;
-use crate::doors::Claim;
 use crate::lane::access::Permit;
 use crate::lane::io::slots::{Slots, Token};
-use crate::store::journal::Unkept;
+use crate::protocols::Claim;
+use crate::store::journal::StoreRefusal;
 
 /// Why an event was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +32,16 @@ pub(crate) enum Refused {
     /// It is not what it has to be.
     Unreadable,
     /// As many events as may wait for remote filters at its proxy.
-    TooManyUndecided,
+    TooManyAwaitingFilter,
     /// It is to outlive the process, and the store does not have it.
-    NotKept(Unkept),
+    NotStored(StoreRefusal),
     /// The rules of access do not allow it to its supplier.
     NotPermitted,
 }
 
 /// What filters that are clients' objects say of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ruling {
+pub(crate) enum FilterVerdict {
     Yes,
     No,
     /// One that would have had to say yes did not answer, or failed.
@@ -50,17 +50,17 @@ pub(crate) enum Ruling {
 
 /// Receiver of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
-enum OwedTo {
+enum AckRecipient {
     /// A door's client.
-    Door(Claim),
+    Client(Claim),
     /// The lane that handed the event over.
     Peer(Token),
 }
 
 /// Acknowledgement that is due when a number of things have come about.
 #[derive(Debug, Clone, Copy)]
-struct Owed {
-    to: OwedTo,
+struct PendingAck {
+    to: AckRecipient,
     /// How many.
     outstanding: u32,
     /// The refusal that is sent instead.
@@ -72,7 +72,7 @@ struct Owed {
 pub(crate) struct Submission {
     pub(crate) source: ProxyKey,
     claim: Claim,
-    owed: Option<Token>,
+    pending_ack: Option<Token>,
     refused: Option<Refused>,
     /// The priority that their supplier gave.
     pub(crate) priority: Option<i16>,
@@ -82,7 +82,7 @@ pub(crate) struct Submission {
 
 impl Submission {
     pub(crate) const fn new(source: ProxyKey, claim: Claim, priority: Option<i16>) -> Self {
-        Self { source, claim, owed: None, refused: None, priority, permit: None }
+        Self { source, claim, pending_ack: None, refused: None, priority, permit: None }
     }
 
     pub(crate) const fn claim(&self) -> Claim {
@@ -116,12 +116,12 @@ impl Submission {
 #[derive(Default)]
 pub(crate) struct Intake {
     /// What is owed when the engine says so, by its ticket.
-    held: HashMap<Ticket, Token>,
-    owed: Slots<Owed>,
+    blocked: HashMap<Ticket, Token>,
+    pending_ack: Slots<PendingAck>,
     /// Acknowledgements that can be sent now.
     released: VecDeque<(Claim, Option<Refused>)>,
     /// Events that came through a proxy while remote filters are asked about one of its events.
-    pub(crate) undecided: UndecidedEvents,
+    pub(crate) awaiting_filter: AwaitingFilterQueues,
     /// Events that wait for the store.
     pub(crate) journal: Journal,
     /// Answers that wait until all consumers have the event.
@@ -134,40 +134,45 @@ impl Intake {
     }
 
     /// Has an acknowledgement wait for one thing more.
-    pub(crate) fn owe(&mut self, submission: &mut Submission) -> Token {
-        if let Some(token) = submission.owed
-            && let Some(owed) = self.owed.get_mut(token)
+    pub(crate) fn await_ack(&mut self, submission: &mut Submission) -> Token {
+        if let Some(token) = submission.pending_ack
+            && let Some(pending_ack) = self.pending_ack.get_mut(token)
         {
-            owed.outstanding += 1;
+            pending_ack.outstanding += 1;
             return token;
         }
         // One of them is that all events of the request have been looked at.
-        let token = self.owed.insert(Owed { to: OwedTo::Door(submission.claim), outstanding: 2, refused: None });
-        submission.owed = Some(token);
+        let token = self.pending_ack.insert(PendingAck {
+            to: AckRecipient::Client(submission.claim),
+            outstanding: 2,
+            refused: None,
+        });
+        submission.pending_ack = Some(token);
         token
     }
 
     /// One thing more is to come about before what is owed already is.
-    pub(crate) fn owe_more(&mut self, token: Token) {
-        if let Some(owed) = self.owed.get_mut(token) {
-            owed.outstanding += 1;
+    pub(crate) fn await_more(&mut self, token: Token) {
+        if let Some(pending_ack) = self.pending_ack.get_mut(token) {
+            pending_ack.outstanding += 1;
         }
     }
 
     /// It comes about when the engine says that there is room.
-    pub(crate) fn hold(&mut self, ticket: Ticket, owed: Token) {
-        self.held.insert(ticket, owed);
+    pub(crate) fn block(&mut self, ticket: Ticket, pending_ack: Token) {
+        self.blocked.insert(ticket, pending_ack);
     }
 
     /// Has another lane's event acknowledged when the engine says that there is room.
-    pub(crate) fn hold_for_peer(&mut self, ticket: Ticket, held: Token) {
-        let owed = self.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refused: None });
-        self.held.insert(ticket, owed);
+    pub(crate) fn block_for_peer(&mut self, ticket: Ticket, blocked: Token) {
+        let pending_ack =
+            self.pending_ack.insert(PendingAck { to: AckRecipient::Peer(blocked), outstanding: 1, refused: None });
+        self.blocked.insert(ticket, pending_ack);
     }
 
     /// What is owed for that, now that there is room.
-    pub(crate) fn take_held(&mut self, ticket: Ticket) -> Option<Token> {
-        self.held.remove(&ticket)
+    pub(crate) fn take_blocked(&mut self, ticket: Ticket) -> Option<Token> {
+        self.blocked.remove(&ticket)
     }
 
     /// All events of a request have been looked at. True if its supplier can be answered that they were taken in, false
@@ -176,37 +181,37 @@ impl Intake {
     /// # Errors
     /// Says why not all of them were taken in.
     pub(crate) fn finish(&mut self, submission: &Submission) -> Result<bool, Refused> {
-        let Some(token) = submission.owed else { return submission.refused.map_or(Ok(true), Err) };
+        let Some(token) = submission.pending_ack else { return submission.refused.map_or(Ok(true), Err) };
         if let Some(refused) = submission.refused {
-            self.owed.remove(token);
+            self.pending_ack.remove(token);
             return Err(refused);
         }
-        let Some(owed) = self.owed.get_mut(token) else { return Ok(true) };
-        owed.outstanding -= 1;
-        if owed.outstanding > 0 {
+        let Some(pending_ack) = self.pending_ack.get_mut(token) else { return Ok(true) };
+        pending_ack.outstanding -= 1;
+        if pending_ack.outstanding > 0 {
             return Ok(false);
         }
-        let refused = owed.refused;
-        self.owed.remove(token);
+        let refused = pending_ack.refused;
+        self.pending_ack.remove(token);
         refused.map_or(Ok(true), Err)
     }
 
     /// One of the things has come about that an acknowledgement waits for, or an event was refused. After the last, a
     /// door's client is answered soon; of another lane the event is returned that was held for it.
-    pub(crate) fn pay(&mut self, token: Token, refused: Option<Refused>) -> Option<Token> {
-        let owed = self.owed.get_mut(token)?;
-        owed.refused = refused.or(owed.refused);
-        owed.outstanding -= 1;
-        if owed.outstanding > 0 {
+    pub(crate) fn complete_ack(&mut self, token: Token, refused: Option<Refused>) -> Option<Token> {
+        let pending_ack = self.pending_ack.get_mut(token)?;
+        pending_ack.refused = refused.or(pending_ack.refused);
+        pending_ack.outstanding -= 1;
+        if pending_ack.outstanding > 0 {
             return None;
         }
-        let Owed { to, refused, .. } = self.owed.remove(token)?;
+        let PendingAck { to, refused, .. } = self.pending_ack.remove(token)?;
         match to {
-            OwedTo::Door(claim) => {
+            AckRecipient::Client(claim) => {
                 self.release(claim, refused);
                 None
             }
-            OwedTo::Peer(held) => Some(held),
+            AckRecipient::Peer(blocked) => Some(blocked),
         }
     }
 
@@ -253,20 +258,24 @@ mod tests {
     #[test]
     fn a_request_is_answered_once_when_all_of_its_events_have_room() {
         let (mut intake, mut request) = (Intake::default(), submission());
-        let owed = [intake.owe(&mut request), intake.owe(&mut request)];
+        let pending_ack = [intake.await_ack(&mut request), intake.await_ack(&mut request)];
         assert_eq!(intake.finish(&request), Ok(false));
-        assert_eq!(intake.pay(owed[0], None), None);
+        assert_eq!(intake.complete_ack(pending_ack[0], None), None);
         assert!(!intake.has_released());
-        assert_eq!(intake.pay(owed[1], None), None);
+        assert_eq!(intake.complete_ack(pending_ack[1], None), None);
         assert_eq!(released(&mut intake), [None]);
-        assert_eq!((intake.pay(owed[1], None), intake.has_released()), (None, false), "it is owed nothing any more");
+        assert_eq!(
+            (intake.complete_ack(pending_ack[1], None), intake.has_released()),
+            (None, false),
+            "it is owed nothing any more"
+        );
     }
 
     #[test]
     fn what_comes_about_while_a_request_is_looked_at_is_not_waited_for() {
         let (mut intake, mut request) = (Intake::default(), submission());
-        let owed = intake.owe(&mut request);
-        intake.pay(owed, None);
+        let pending_ack = intake.await_ack(&mut request);
+        intake.complete_ack(pending_ack, None);
         assert_eq!((intake.finish(&request), intake.has_released()), (Ok(true), false));
     }
 
@@ -275,15 +284,15 @@ mod tests {
         let mut intake = Intake::default();
         // When one event is refused at once, no answer waits for the others any more.
         let mut early = submission();
-        let owed = intake.owe(&mut early);
-        early.refuse(Refused::TooManyUndecided);
-        assert_eq!(intake.finish(&early), Err(Refused::TooManyUndecided));
-        assert_eq!((intake.pay(owed, None), intake.has_released()), (None, false));
+        let pending_ack = intake.await_ack(&mut early);
+        early.refuse(Refused::TooManyAwaitingFilter);
+        assert_eq!(intake.finish(&early), Err(Refused::TooManyAwaitingFilter));
+        assert_eq!((intake.complete_ack(pending_ack, None), intake.has_released()), (None, false));
         let mut late = submission();
-        let owed = [intake.owe(&mut late), intake.owe(&mut late)];
+        let pending_ack = [intake.await_ack(&mut late), intake.await_ack(&mut late)];
         assert_eq!(intake.finish(&late), Ok(false));
-        intake.pay(owed[0], Some(Refused::Unreadable));
-        intake.pay(owed[1], None);
+        intake.complete_ack(pending_ack[0], Some(Refused::Unreadable));
+        intake.complete_ack(pending_ack[1], None);
         assert_eq!(released(&mut intake), [Some(Refused::Unreadable)]);
     }
 }

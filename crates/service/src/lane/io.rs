@@ -4,27 +4,27 @@ pub(crate) mod buffers;
 pub(crate) mod datagrams;
 pub(crate) mod entrance;
 pub(crate) mod gathered;
+pub(crate) mod logged_once;
 pub(crate) mod longest_idle;
 pub(crate) mod net;
 pub(crate) mod occupied;
 pub(crate) mod output;
+pub(crate) mod round_budget;
 pub(crate) mod rounds;
-pub(crate) mod shares;
 pub(crate) mod slices;
 pub(crate) mod slots;
 pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod system;
-pub(crate) mod told;
 pub(crate) mod unfinished;
 pub(crate) mod unread;
 
 use self::buffers::Buffers;
+use self::logged_once::LoggedOnce;
 use self::net::Poll;
 use self::occupied::Occupied;
 use self::output::Spares;
 use self::slices::Slices;
-use self::told::Told;
 
 /// What all connections of a lane share.
 pub(crate) struct Io {
@@ -36,7 +36,7 @@ pub(crate) struct Io {
     /// Of connections with nothing to write.
     pub(crate) spares: Spares,
     /// Addresses of which it was logged that they speak TLS where that is not spoken.
-    pub(crate) told: Told,
+    pub(crate) logged_once: LoggedOnce,
     /// The connections that clients made, and which of them gives way to others.
     pub(crate) occupied: Occupied,
 }

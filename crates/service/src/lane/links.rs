@@ -1,12 +1,12 @@
 //! What goes between threads: letters, and events that another lane has consumers for.
 
+pub(crate) mod lane_registry;
 pub(crate) mod lanes;
-pub(crate) mod mail;
-pub(crate) mod post;
-pub(crate) mod roster;
+pub(crate) mod mailbox;
+pub(crate) mod messages;
 
 use self::lanes::{LaneLinks, Link, TakenForPeer};
-use self::post::Inbox;
+use self::mailbox::Inbox;
 use crate::lane::io::slots::Slots;
 
 /// A lane's links to the others.

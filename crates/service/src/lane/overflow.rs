@@ -6,7 +6,7 @@ use core::time::Duration;
 use engine::{OutboxId, Overflow, Time};
 
 use crate::lane::run::{Core, Worker};
-use crate::overflow::history::{self, Piece};
+use crate::overflow::history::{self, Chunk};
 use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at, first_of};
 use crate::store::record::Record;
 use crate::time::UtcClock;
@@ -76,7 +76,7 @@ impl Core {
     /// Whether the thread has written what it was given, but for a little, or does not get on with it: its disk may fail.
     pub(crate) fn keeps_up_with_backlogs(&self) -> bool {
         let Backlogs { link, unwritten, written, .. } = &self.backlogs;
-        let has_room = link.as_ref().is_none_or(|link| link.letters.room() > 0) && *unwritten <= UNWRITTEN_MAX;
+        let has_room = link.as_ref().is_none_or(|link| link.messages.room() > 0) && *unwritten <= UNWRITTEN_MAX;
         has_room || *written + WRITTEN_WITHIN < self.clock.now
     }
 
@@ -85,12 +85,12 @@ impl Core {
         let Some(link) = &mut self.backlogs.link else { return };
         let (mut has_some, mut is_awaited) = (false, false);
         // What there is no room for waits with the engine: there is room when answers come.
-        while link.letters.room() > 0
+        while link.messages.room() > 0
             && let Some(errand) = self.lane.poll_overflow()
         {
             has_some = true;
-            is_awaited |= matches!(errand, Overflow::Fetch { .. } | Overflow::Recall { .. });
-            let letter = match errand {
+            is_awaited |= matches!(errand, Overflow::Fetch { .. } | Overflow::FetchHistory { .. });
+            let message = match errand {
                 Overflow::Keep { event, budget_bytes } => {
                     if self.backlogs.unwritten == 0 {
                         self.backlogs.written = self.clock.now;
@@ -101,17 +101,17 @@ impl Core {
                 Overflow::Fetch { outbox, consumer, bytes } => ToOverflow::Fetch(outbox, consumer, bytes),
                 Overflow::Forget { consumer } => ToOverflow::Forget(consumer),
                 Overflow::Remember { event, limits } => ToOverflow::Remember(event, limits),
-                Overflow::Recall { outbox, consumer, start, bytes } => {
-                    ToOverflow::Recall(outbox, consumer, start, bytes)
+                Overflow::FetchHistory { outbox, consumer, start, bytes } => {
+                    ToOverflow::FetchHistory(outbox, consumer, start, bytes)
                 }
                 Overflow::Drop { channel } => ToOverflow::Drop(channel),
             };
-            let _ = link.letters.post_quietly(letter);
+            let _ = link.messages.send_quietly(message);
         }
-        let is_much = link.letters.room() < link.letters.capacity() / 2;
+        let is_much = link.messages.room() < link.messages.capacity() / 2;
         if has_some && (is_awaited || is_much || self.backlogs.rung + RING_EVERY <= self.clock.now) {
             self.backlogs.rung = self.clock.now;
-            link.letters.ring();
+            link.messages.notify();
         }
     }
 
@@ -120,7 +120,7 @@ impl Core {
         let Some(back) = self.backlogs.back.take() else { return };
         let is_done = match &back {
             FromOverflow::Back(back) => self.take_backlog(back, left),
-            FromOverflow::Recalled(outbox, piece) => self.take_past(*outbox, piece, left),
+            FromOverflow::FetchedHistory(outbox, chunk) => self.take_history(*outbox, chunk, left),
             _ => true,
         };
         if !is_done {
@@ -142,22 +142,28 @@ impl Core {
         true
     }
 
-    fn take_past(&mut self, outbox: OutboxId, piece: &Piece, left: &mut usize) -> bool {
+    fn take_history(&mut self, outbox: OutboxId, chunk: &Chunk, left: &mut usize) -> bool {
         let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
         while let Some((number, event, behind)) =
-            history::first_of(piece.records.get(self.backlogs.taken..).unwrap_or_default())
+            history::first_of(chunk.records.get(self.backlogs.taken..).unwrap_or_default())
         {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
             }
-            self.backlogs.taken = piece.records.len() - behind.len();
+            self.backlogs.taken = chunk.records.len() - behind.len();
             // Its checksum was right, so it is what was written.
             if let Some(record) = Record::read(event) {
-                let draft = self.event_of(&record, (&clock, record.arrived()), false);
-                self.lane.recall_event(outbox, (record.source, number), draft, &self.doors, self.clock.now);
+                let pending_event = self.event_of(&record, (&clock, record.arrived()), false);
+                self.lane.return_history_event(
+                    outbox,
+                    (record.source, number),
+                    pending_event,
+                    &self.protocols,
+                    self.clock.now,
+                );
             }
         }
-        self.lane.end_recall(outbox, piece.recalled, &self.doors, self.clock.now);
+        self.lane.end_history_fetch(outbox, chunk.fetched, &self.protocols, self.clock.now);
         true
     }
 
@@ -168,10 +174,10 @@ impl Core {
         let Some(record) = Record::read(record) else { return };
         let (here, world) = (clock_at(self.clock.now), UtcClock::new(self.clock.now, self.clock.since_1970));
         let came = world.utc_time(here.lane_time(record.arrived()));
-        let mut draft = self.event_of(&record, (&here, came), false);
-        draft.watch = NonZeroU64::new(u64::from_le_bytes(*watch));
-        draft.watch_each = draft.watch.is_some();
+        let mut pending_event = self.event_of(&record, (&here, came), false);
+        pending_event.watch = NonZeroU64::new(u64::from_le_bytes(*watch));
+        pending_event.watch_each = pending_event.watch.is_some();
         let number = NonZeroU64::new(u64::from_le_bytes(*number));
-        self.lane.return_event((outbox, ask), (record.source, number), draft, &self.doors, self.clock.now);
+        self.lane.return_event((outbox, ask), (record.source, number), pending_event, &self.protocols, self.clock.now);
     }
 }

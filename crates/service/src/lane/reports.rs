@@ -7,9 +7,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::doors::Denied;
-use crate::lane::links::mail::{SupplierNews, ToAdministration};
-use crate::lane::links::post::Post;
+use crate::lane::links::mailbox::Mailbox;
+use crate::lane::links::messages::{SupplierNews, ToAdministration};
+use crate::protocols::Denied;
 use engine::{Notice, ProxyKey, Time};
 
 /// Lines about connections in a second.
@@ -18,7 +18,7 @@ const CONNECTION_LINES: u32 = 10;
 /// of them is to find it.
 const CONSUMER_LINES: u32 = 100;
 /// Lines about connections that come and go in a second, for debugging.
-const REMARKS: u32 = 100;
+const DEBUG_LINES: u32 = 100;
 /// Lines about what is not permitted, in a second. Administration leaves out those of one client that say the same.
 const DENIED_LINES: u32 = 50;
 /// Lines kept while administration has no room for them.
@@ -30,7 +30,7 @@ pub(crate) struct Reports {
     waiting: VecDeque<ToAdministration>,
     connections: Allowance,
     consumers: Allowance,
-    remarks: Allowance,
+    debug_lines: Allowance,
     denied: Allowance,
 }
 
@@ -41,14 +41,14 @@ impl Reports {
             waiting: VecDeque::with_capacity(16),
             connections: Allowance::new("connections", CONNECTION_LINES),
             consumers: Allowance::new("consumers", CONSUMER_LINES),
-            remarks: Allowance::new("connections that come and go", REMARKS),
+            debug_lines: Allowance::new("connections that come and go", DEBUG_LINES),
             denied: Allowance::new("what is not permitted", DENIED_LINES),
         }
     }
 
     /// Tells something that administration has to know.
-    pub(crate) fn post(&mut self, letter: ToAdministration) {
-        self.waiting.push_back(letter);
+    pub(crate) fn send(&mut self, message: ToAdministration) {
+        self.waiting.push_back(message);
     }
 
     /// Has a line about a connection logged. False when it is only counted.
@@ -61,8 +61,8 @@ impl Reports {
     }
 
     /// Has a line for debugging logged. False when it is only counted.
-    pub(crate) fn remark(&mut self, text: impl FnOnce() -> String, now: Time) -> bool {
-        let may = self.remarks.take(now, self.waiting.len() < LINES_WAITING_MAX);
+    pub(crate) fn log_debug(&mut self, text: impl FnOnce() -> String, now: Time) -> bool {
+        let may = self.debug_lines.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
             self.waiting.push_back(ToAdministration::Log(log::Level::Debug, text()));
         }
@@ -108,15 +108,15 @@ impl Reports {
     }
 
     /// Hands over as much as there is room for.
-    pub(crate) fn hand_over(&mut self, administration: &mut Post<ToAdministration>, now: Time) {
-        for allowance in [&mut self.connections, &mut self.consumers, &mut self.remarks, &mut self.denied] {
+    pub(crate) fn hand_over(&mut self, administration: &mut Mailbox<ToAdministration>, now: Time) {
+        for allowance in [&mut self.connections, &mut self.consumers, &mut self.debug_lines, &mut self.denied] {
             if let Some(text) = allowance.sum_up(now) {
                 self.waiting.push_back(ToAdministration::Log(log::Level::Warn, text));
             }
         }
-        while let Some(letter) = self.waiting.pop_front() {
-            if let Err(letter) = administration.post(letter) {
-                self.waiting.push_front(letter);
+        while let Some(message) = self.waiting.pop_front() {
+            if let Err(message) = administration.send(message) {
+                self.waiting.push_front(message);
                 return;
             }
         }
@@ -129,8 +129,8 @@ impl Reports {
 
     /// Whether there is something to hand over later.
     pub(crate) fn is_waiting(&self) -> bool {
-        let allowances = [&self.connections, &self.consumers, &self.remarks, &self.denied];
-        !self.waiting.is_empty() || allowances.into_iter().any(Allowance::owes)
+        let allowances = [&self.connections, &self.consumers, &self.debug_lines, &self.denied];
+        !self.waiting.is_empty() || allowances.into_iter().any(Allowance::has_summary)
     }
 }
 
@@ -191,7 +191,7 @@ impl Allowance {
     }
 
     /// Whether there is something to sum up.
-    pub(crate) fn owes(&self) -> bool {
+    pub(crate) fn has_summary(&self) -> bool {
         self.left_out_since.is_some()
     }
 }
@@ -202,17 +202,17 @@ mod tests {
     use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
     use std::sync::Arc;
 
-    use crate::lane::io::net::Bell;
-    use crate::lane::links::post::{Inbox, post_to};
+    use crate::lane::io::net::Waker;
+    use crate::lane::links::mailbox::{Inbox, mailbox};
 
     const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
 
-    fn mail(capacity: usize) -> (Post<ToAdministration>, Inbox<ToAdministration>) {
-        post_to(&Arc::new(Bell::new().unwrap()), capacity)
+    fn pair(capacity: usize) -> (Mailbox<ToAdministration>, Inbox<ToAdministration>) {
+        mailbox(&Arc::new(Waker::new().unwrap()), capacity)
     }
 
-    fn all(mail: &mut Inbox<ToAdministration>) -> Vec<ToAdministration> {
-        core::iter::from_fn(|| mail.take()).collect()
+    fn all(inbox: &mut Inbox<ToAdministration>) -> Vec<ToAdministration> {
+        core::iter::from_fn(|| inbox.take()).collect()
     }
 
     fn at(millis: u64) -> Time {
@@ -229,16 +229,16 @@ mod tests {
 
     #[test]
     fn a_flood_of_lines_becomes_a_few_and_their_number() {
-        let (mut post, mut inbox) = mail(10_000);
+        let (mut mailbox, mut inbox) = pair(10_000);
         let mut reports = Reports::new();
         let said = (0..5_000).filter(|_| reports.log(log::Level::Warn, || "bad".into(), at(10))).count();
         assert_eq!(said, 10);
-        reports.hand_over(&mut post, at(10));
+        reports.hand_over(&mut mailbox, at(10));
         assert!(reports.is_waiting());
         assert_eq!(all(&mut inbox).len(), 10);
-        reports.hand_over(&mut post, at(1_009));
+        reports.hand_over(&mut mailbox, at(1_009));
         assert_eq!(all(&mut inbox).len(), 0);
-        reports.hand_over(&mut post, at(1_010));
+        reports.hand_over(&mut mailbox, at(1_010));
         let Some(ToAdministration::Log(_, text)) = inbox.take() else { panic!("a line") };
         assert_eq!(text, "4990 more lines about connections were left out; the counters have them");
         assert!(!reports.is_waiting());
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_administration_acts_on_is_never_left_out() {
-        let (mut post, mut inbox) = mail(1);
+        let (mut mailbox, mut inbox) = pair(1);
         let mut reports = Reports::new();
         for _ in 0..5_000 {
             reports.notice(failing(), None, at(0));
@@ -262,10 +262,10 @@ mod tests {
         }
         let mut acted_on = 0;
         while reports.is_waiting() {
-            reports.hand_over(&mut post, at(2_000));
+            reports.hand_over(&mut mailbox, at(2_000));
             acted_on += all(&mut inbox)
                 .into_iter()
-                .filter(|letter| matches!(letter, ToAdministration::Notice(Notice::ConsumerDisconnected { .. }, _)))
+                .filter(|message| matches!(message, ToAdministration::Notice(Notice::ConsumerDisconnected { .. }, _)))
                 .count();
         }
         assert_eq!(acted_on, 5_000);
@@ -273,14 +273,14 @@ mod tests {
 
     #[test]
     fn lines_that_find_no_room_are_left_out_in_the_end() {
-        let (mut post, _inbox) = mail(0);
+        let (mut mailbox, _inbox) = pair(0);
         let mut reports = Reports::new();
         let mut said = 0;
         for second in 0..100 {
             for _ in 0..100 {
                 said += usize::from(reports.notice(failing(), None, at(second * 1_000)));
             }
-            reports.hand_over(&mut post, at(second * 1_000));
+            reports.hand_over(&mut mailbox, at(second * 1_000));
         }
         assert!(said <= LINES_WAITING_MAX, "{said}");
     }

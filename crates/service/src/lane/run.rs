@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{Discipline, Lane, LaneId, Notice, SharedRoom, Time};
+use engine::{Discipline, Lane, LaneId, MemoryPool, Notice, Time};
 
 use crate::counters::{Block, Counter};
-use crate::doors::{self, Clients, Doors, Listeners};
 use crate::handshakes::{self, Secured, Unsecured};
 use crate::lane::access::Guard;
 use crate::lane::clock::Clock;
@@ -22,25 +21,26 @@ use crate::lane::intake::Intake;
 use crate::lane::intake::journal::Journal;
 use crate::lane::io::Io;
 use crate::lane::io::buffers::Buffers;
-use crate::lane::io::net::{self, Bell, Poll};
+use crate::lane::io::logged_once::LoggedOnce;
+use crate::lane::io::net::{self, Poll, Waker};
 use crate::lane::io::occupied::Occupied;
 use crate::lane::io::output::Spares;
-use crate::lane::io::shares::Share;
+use crate::lane::io::round_budget::RoundBudget;
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest};
-use crate::lane::io::told::Told;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::Links;
 use crate::lane::links::lanes::Link;
-use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
-use crate::lane::links::post::{Inbox, Post};
-use crate::lane::office::Office;
+use crate::lane::links::mailbox::{Inbox, Mailbox};
+use crate::lane::links::messages::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::overflow::Backlogs;
 use crate::lane::polling::{PollingServer, Timing};
-use crate::lane::pulse::Pulse;
+use crate::lane::reporting::Reporting;
 use crate::lane::reports::printable;
+use crate::lane::saturation::Saturation;
 use crate::overflow;
+use crate::protocols::{self, Clients, Listeners, Protocols};
 use crate::published::Published;
 use crate::store::journal;
 use accounts::Accounts;
@@ -63,10 +63,10 @@ pub(crate) struct WorkerOptions {
 
 /// A lane's ends of what connects it with the other threads.
 pub(crate) struct LaneEnds {
-    pub(crate) bell: Arc<Bell>,
-    pub(crate) administration: Post<ToAdministration>,
-    pub(crate) office: Inbox<ToLane>,
-    pub(crate) resolver: Post<Lookup>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) administration: Mailbox<ToAdministration>,
+    pub(crate) from_administration: Inbox<ToLane>,
+    pub(crate) resolver: Mailbox<Lookup>,
     pub(crate) resolved: Inbox<Resolved>,
     /// To the thread that makes TLS handshakes, if there is one.
     pub(crate) handshakes: Option<handshakes::Link>,
@@ -81,18 +81,18 @@ pub(crate) struct LaneEnds {
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) published: Arc<ArcSwap<Published>>,
-    pub(crate) doors: doors::Settings,
+    pub(crate) protocols: protocols::Settings,
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
     /// For messages that find no room in what clients may have for those that are not complete.
     pub(crate) reserve: Arc<Reserve>,
     /// What the events of all channels may take.
-    pub(crate) memory: Arc<SharedRoom>,
+    pub(crate) memory: Arc<MemoryPool>,
     /// What those of their consumers' backlogs may take on disk.
-    pub(crate) backlogs: Arc<SharedRoom>,
+    pub(crate) backlogs: Arc<MemoryPool>,
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
-    pub(crate) share: Share,
+    pub(crate) round_budget: RoundBudget,
     /// The order in which the main lane's topics have their turns.
     pub(crate) main_discipline: Discipline,
     /// Whether events' lifetimes only put them in order (`compatibility.timeout_never_expires`).
@@ -104,7 +104,7 @@ pub(crate) struct Common {
 /// A lane's thread.
 pub(crate) struct Worker {
     pub(crate) clients: Clients,
-    mail: Mail,
+    inboxes: Inboxes,
     stopping: bool,
     /// No route leads here any more.
     pub(crate) retiring: bool,
@@ -114,11 +114,11 @@ pub(crate) struct Worker {
 }
 
 /// What other threads have posted, and the bell that says so.
-struct Mail {
-    office: Inbox<ToLane>,
+struct Inboxes {
+    from_administration: Inbox<ToLane>,
     resolved: Inbox<Resolved>,
     secured: Option<Inbox<Secured>>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 /// What the event path needs, apart from the connections that events come in on.
@@ -132,12 +132,12 @@ pub(crate) struct Core {
     pub(crate) intake: Intake,
     pub(crate) backlogs: Backlogs,
     pub(crate) deliveries: Deliveries,
-    pub(crate) office: Office,
+    pub(crate) reporting: Reporting,
     /// Where connections are posted for their TLS handshakes to be made.
-    pub(crate) unsecured: Option<Post<Unsecured>>,
+    pub(crate) unsecured: Option<Mailbox<Unsecured>>,
     pub(crate) counters: Arc<Block>,
-    pub(crate) pulse: Pulse,
-    pub(crate) doors: Doors,
+    pub(crate) saturation: Saturation,
+    pub(crate) protocols: Protocols,
     /// Rights of clients.
     pub(crate) access: Guard,
 }
@@ -164,7 +164,7 @@ const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
 /// Connections taken over in one round after their TLS handshakes.
 const SECURED_PER_ROUND: usize = 16;
 /// Mail served in one round.
-const MAIL_PER_ROUND: usize = 256;
+const MESSAGES_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
@@ -174,9 +174,9 @@ impl Worker {
             lane.continue_histories(core::mem::take(&mut overflow.histories));
         }
         let poll = Poll::new()?;
-        poll.add(&ends.bell, Socket::Bell, Interest::READ)?;
+        poll.add(&ends.waker, Socket::Waker, Interest::READ)?;
         let clock = Clock::new(common.origin);
-        let mut slices = Slices::new(common.share);
+        let mut slices = Slices::new(common.round_budget);
         let polling = timing.map(|timing| {
             // Rounds are short then, so that the budget is looked at often.
             slices.always_bind();
@@ -184,12 +184,17 @@ impl Worker {
         });
         let handshakes = ends.handshakes.map(|link| (link.unsecured, link.secured));
         let (unsecured, secured) = handshakes.unzip();
-        let mut doors = Doors::new(&common, ends.resolver);
-        doors.take_datagrams(listeners.as_mut(), &poll)?;
-        doors.begin_dds(listeners.as_mut(), &ends.bell)?;
+        let mut protocols = Protocols::new(&common, ends.resolver);
+        protocols.take_datagrams(listeners.as_mut(), &poll)?;
+        protocols.begin_dds(listeners.as_mut(), &ends.waker)?;
         Ok(Self {
             clients: Clients::new(listeners, &common, &poll)?,
-            mail: Mail { office: ends.office, resolved: ends.resolved, secured, bell: ends.bell },
+            inboxes: Inboxes {
+                from_administration: ends.from_administration,
+                resolved: ends.resolved,
+                secured,
+                waker: ends.waker,
+            },
             stopping: false,
             retiring: false,
             polling,
@@ -201,20 +206,20 @@ impl Worker {
                     slices,
                     buffers: Buffers::default(),
                     spares: Spares::default(),
-                    told: Told::default(),
+                    logged_once: LoggedOnce::default(),
                     occupied: Occupied::default(),
                 },
-                doors,
+                protocols,
                 lane,
                 published: arc_swap::Cache::new(common.published),
                 links: Links::new(ends.links, ends.introductions),
                 intake: Intake::new(Journal::new(ends.store)),
                 backlogs: Backlogs::new(ends.overflow),
                 deliveries: Deliveries::default(),
-                office: Office::new(ends.administration),
+                reporting: Reporting::new(ends.administration),
                 unsecured,
                 counters,
-                pulse: Pulse::default(),
+                saturation: Saturation::default(),
                 access: Guard::default(),
             },
         })
@@ -309,20 +314,20 @@ impl Worker {
         let Self { clients, core, .. } = self;
         core.intake.journal.is_restoring()
             || clients.goes_on()
-            || core.doors.goes_on()
+            || core.protocols.goes_on()
             || !core.io.slices.is_idle()
             || core.deliveries.undelivered
-            || core.intake.undecided.has_to_go_on()
+            || core.intake.awaiting_filter.has_to_go_on()
             || core.has_to_answer()
-            || core.lane.turns_waiting() > 0
+            || core.lane.queued_events() > 0
             || core.has_to_survey()
-            || (core.office.draining.is_looking() && !core.office.reports.has_backlog())
+            || (core.reporting.draining.is_looking() && !core.reporting.reports.has_backlog())
     }
 
     /// How long it is until it has something to do, and may do it. `None` is without end. What a simulation asks: it gives no turns
     /// to a lane that is released and has nothing to do.
     #[cfg(test)]
-    pub(crate) fn until_turn(&mut self) -> Option<Duration> {
+    pub(crate) fn until_due(&mut self) -> Option<Duration> {
         let patience = self.patience();
         let is_pending = patience.is_some_and(|patience| patience.is_zero()) || self.core.io.poll.is_ready();
         let patience = if is_pending { Some(Duration::ZERO) } else { patience };
@@ -360,9 +365,9 @@ impl Worker {
         if self.core.intake.journal.is_restoring() && !self.restore_events() {
             // No client is served before.
             if !self.core.keeps_up_with_backlogs() {
-                self.mail.bell.wait(Some(WAITS_FOR_BACKLOGS));
+                self.inboxes.waker.wait(Some(WAITS_FOR_BACKLOGS));
             }
-            self.serve_mail();
+            self.serve_inboxes();
             return self.core.account(began);
         }
         self.clients.begin_round();
@@ -373,15 +378,15 @@ impl Worker {
         self.go_on_with_what_waits();
         self.core.go_on_surveying();
         self.go_on_draining();
-        self.core.go_on_with_undecided();
-        self.core.settle();
+        self.core.resume_awaiting_filter();
+        self.core.flush_engine();
         self.answer_all();
         self.take_in_more();
-        self.serve_turns();
+        self.serve_queued_events();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
         let Self { clients, core, .. } = self;
-        if clients.have_deadlines() || core.doors.has_deadlines() || core.office.reports.is_waiting() {
+        if clients.have_deadlines() || core.protocols.has_deadlines() || core.reporting.reports.is_waiting() {
             core.clock.plan_sweep();
         }
         self.core.account(began);
@@ -395,8 +400,8 @@ impl Worker {
         while self.core.has_to_answer() {
             let most = if self.core.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
             self.answer_released(most);
-            self.answer_those_who_asked(most);
-            self.core.settle();
+            self.answer_pull_requests(most);
+            self.core.flush_engine();
             if self.core.has_to_answer() {
                 let now = self.core.clock.time();
                 if now >= *until.get_or_insert(now + ANSWERING_FOR) {
@@ -415,8 +420,8 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let is_polling = !self.core.office.draining.has_begun();
-        let polling = self.core.doors.next_due().filter(|_| is_polling);
+        let is_polling = !self.core.reporting.draining.has_begun();
+        let polling = self.core.protocols.next_due().filter(|_| is_polling);
         let due = [self.core.lane.next_timeout(), self.core.clock.next_sweep(), polling];
         let due = due.into_iter().flatten().min()?;
         Some(self.core.clock.until(due))
@@ -425,9 +430,9 @@ impl Worker {
     /// Serves what was put off, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.io.poll.len();
-        let is_single = found <= 1 && !self.clients.have_unsettled();
+        let is_single = found <= 1 && !self.clients.have_unflushed();
         if !self.core.io.slices.begin_round(is_single) {
-            self.serve_put_off();
+            self.serve_deferred();
             for index in 0..found {
                 if let Some(ready) = self.core.io.poll.get(index) {
                     self.serve_socket(ready);
@@ -439,33 +444,33 @@ impl Worker {
         self.write_due();
         for index in 0..found {
             match self.core.io.poll.get(index) {
-                Some(ready) if ready.socket.is_connection() => self.put_off(ready),
+                Some(ready) if ready.socket.is_connection() => self.defer(ready),
                 Some(ready) => self.serve_socket(ready),
                 None => {}
             }
         }
-        self.serve_put_off();
+        self.serve_deferred();
     }
 
     /// Has a socket that is ready wait for its address's turn, unless it waits already.
-    fn put_off(&mut self, ready: system::Ready) {
-        if let Some((address, is_put_off)) = self.place_of(ready.socket)
-            && !core::mem::replace(is_put_off, true)
+    fn defer(&mut self, ready: system::Ready) {
+        if let Some((address, is_deferred)) = self.place_of(ready.socket)
+            && !core::mem::replace(is_deferred, true)
         {
-            self.core.io.slices.put_off(address, Work::Ready(ready));
+            self.core.io.slices.defer(address, Work::Ready(ready));
         }
     }
 
     /// Gives each address its slice, where one is to give way, and otherwise serves all that was put off.
-    fn serve_put_off(&mut self) {
+    fn serve_deferred(&mut self) {
         if self.core.io.slices.is_idle() {
             return;
         }
         let binds = self.core.io.slices.binds();
         let began = self.core.clock.time();
         let mut until_now = began;
-        for _ in 0..self.core.io.slices.turns() {
-            let Some((address, waiting)) = self.core.io.slices.next_turn() else { return };
+        for _ in 0..self.core.io.slices.queued_addresses() {
+            let Some((address, waiting)) = self.core.io.slices.next_address() else { return };
             let mut is_spent = false;
             for _ in 0..waiting {
                 let Some(work) = self.core.io.slices.take(address) else { break };
@@ -479,8 +484,8 @@ impl Worker {
                     }
                 }
             }
-            if self.core.io.slices.end_turn(address) && is_spent {
-                self.core.counters.add(Counter::SlicesSpent, 1);
+            if self.core.io.slices.end_service(address) && is_spent {
+                self.core.counters.add(Counter::AddressBudgetsSpent, 1);
             }
             if binds {
                 self.core.write_if_long(until_now);
@@ -494,8 +499,8 @@ impl Worker {
     fn serve_work(&mut self, work: Work) {
         match work {
             Work::Ready(ready) => {
-                if let Some((_, is_put_off)) = self.place_of(ready.socket) {
-                    *is_put_off = false;
+                if let Some((_, is_deferred)) = self.place_of(ready.socket) {
+                    *is_deferred = false;
                 }
                 self.serve_socket(ready);
             }
@@ -505,27 +510,27 @@ impl Worker {
 
     /// Serves what other threads have posted.
     #[inline(never)]
-    pub(crate) fn serve_mail(&mut self) {
+    pub(crate) fn serve_inboxes(&mut self) {
         // There may be letters for many connections.
         self.core.io.slices.bind();
-        self.mail.bell.silence();
-        self.mail.office.look();
-        self.mail.resolved.look();
-        if let Some(secured) = &self.mail.secured {
+        self.inboxes.waker.clear();
+        self.inboxes.from_administration.look();
+        self.inboxes.resolved.look();
+        if let Some(secured) = &self.inboxes.secured {
             secured.look();
         }
         self.core.links.lanes.look();
-        self.core.doors.dds.look();
+        self.core.protocols.dds.look();
         let more = self.serve_links()
             | self.serve_resolver()
             | self.serve_handshakes()
-            | self.serve_office()
+            | self.serve_administration()
             | self.serve_store()
             | self.serve_overflow()
             | self.serve_dds();
         if more {
             // Come back to it after the sockets.
-            self.mail.bell.ring();
+            self.inboxes.waker.notify();
         }
     }
 
@@ -534,30 +539,30 @@ impl Worker {
         if !self.retiring {
             return;
         }
-        let Core { lane, links, intake, office, doors, .. } = &mut self.core;
-        let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.turns_waiting() == 0;
-        let is_waiting = intake.undecided.has_to_go_on() || intake.journal.is_waiting();
-        let is_done = is_quiet && self.clients.open() == 0 && doors.are_done() && !is_waiting;
-        if is_done && !office.reports.is_waiting() {
+        let Core { lane, links, intake, reporting, protocols, .. } = &mut self.core;
+        let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.queued_events() == 0;
+        let is_waiting = intake.awaiting_filter.has_to_go_on() || intake.journal.is_waiting();
+        let is_done = is_quiet && self.clients.open() == 0 && protocols.are_done() && !is_waiting;
+        if is_done && !reporting.reports.is_waiting() {
             links.lanes.end();
-            self.stopping = office.administration.post(ToAdministration::Ended).is_ok();
+            self.stopping = reporting.administration.send(ToAdministration::Ended).is_ok();
         }
     }
 
     /// Serves what administration has posted. True if there is more.
-    fn serve_office(&mut self) -> bool {
-        for _ in 0..MAIL_PER_ROUND {
-            let Some(letter) = self.mail.office.take() else { return false };
+    fn serve_administration(&mut self) -> bool {
+        for _ in 0..MESSAGES_PER_ROUND {
+            let Some(message) = self.inboxes.from_administration.take() else { return false };
             // What a reply speaks of was published before the reply was posted, so look before passing it on.
             self.core.refresh();
-            match letter {
-                ToLane::Door(letter) => self.serve_letter(letter),
+            match message {
+                ToLane::Protocol(message) => self.handle_admin_message(message),
                 ToLane::Call { call, what } => {
                     self.core.call_client(call, what);
                     self.core.clock.plan_sweep();
                 }
                 ToLane::Visitor(visitor) => self.let_in_visitor(*visitor),
-                ToLane::Survey(asked) => self.core.begin_survey(asked),
+                ToLane::Survey(level) => self.core.begin_survey(level),
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
@@ -567,34 +572,34 @@ impl Worker {
                 ToLane::Stop => self.stopping = true,
             }
         }
-        self.mail.office.waiting() > 0
+        self.inboxes.from_administration.waiting() > 0
     }
 
     /// Serves what the resolver has posted. True if there is more.
     fn serve_resolver(&mut self) -> bool {
-        for _ in 0..MAIL_PER_ROUND {
-            let Some(Resolved { connection, addresses }) = self.mail.resolved.take() else { return false };
+        for _ in 0..MESSAGES_PER_ROUND {
+            let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
             self.core.handle_resolved(connection, addresses);
         }
-        self.mail.resolved.waiting() > 0
+        self.inboxes.resolved.waiting() > 0
     }
 
     /// Serves what the thread that makes TLS handshakes has posted. True if there is more.
     fn serve_handshakes(&mut self) -> bool {
         for _ in 0..SECURED_PER_ROUND {
-            let Some(secured) = self.mail.secured.as_mut().and_then(Inbox::take) else { return false };
+            let Some(secured) = self.inboxes.secured.as_mut().and_then(Inbox::take) else { return false };
             self.handle_secured(secured);
         }
-        self.mail.secured.as_ref().is_some_and(|secured| secured.waiting() > 0)
+        self.inboxes.secured.as_ref().is_some_and(|secured| secured.waiting() > 0)
     }
 
     fn serve_timers(&mut self) {
         let now = self.core.clock.now;
         if self.core.lane.next_timeout().is_some_and(|due| due <= now) {
-            let let_go = self.core.lane.types_let_go();
+            let released = self.core.lane.types_released();
             self.core.lane.handle_timeout(now);
-            if self.core.lane.types_let_go() != let_go {
-                self.core.doors.forget_types();
+            if self.core.lane.types_released() != released {
+                self.core.protocols.forget_types();
                 self.core.access.forget_types();
             }
         }
@@ -615,9 +620,9 @@ fn ready_lane(id: LaneId, common: &Common, may_overflow: bool) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
     if may_overflow {
         lane.allow_overflow();
-        lane.share_overflow(Arc::clone(&common.backlogs));
+        lane.set_overflow_pool(Arc::clone(&common.backlogs));
     }
-    lane.share_memory(Arc::clone(&common.memory));
+    lane.set_memory_pool(Arc::clone(&common.memory));
     if id == LaneId::MAIN {
         lane.set_discipline(common.main_discipline);
     }
@@ -629,14 +634,15 @@ fn ready_lane(id: LaneId, common: &Common, may_overflow: bool) -> Lane {
 }
 
 fn warm_up(lane: &mut Lane) {
-    let drafts = READY_BYTES.into_iter().flat_map(|bytes| core::iter::repeat_n(bytes, READY_EVENTS)).map(|bytes| {
-        let mut draft = lane.begin_event_for(bytes);
-        // Written to, since it is only then that the system provides it.
-        draft.bytes.resize(bytes, 0);
-        draft
-    });
-    for draft in drafts.collect::<Vec<_>>() {
-        lane.abandon_event(draft);
+    let pending_events =
+        READY_BYTES.into_iter().flat_map(|bytes| core::iter::repeat_n(bytes, READY_EVENTS)).map(|bytes| {
+            let mut pending_event = lane.begin_event_for(bytes);
+            // Written to, since it is only then that the system provides it.
+            pending_event.bytes.resize(bytes, 0);
+            pending_event
+        });
+    for pending_event in pending_events.collect::<Vec<_>>() {
+        lane.abandon_event(pending_event);
     }
 }
 
@@ -644,7 +650,7 @@ impl Core {
     /// Reads the clock.
     pub(crate) fn read_clock(&mut self) -> Time {
         self.clock.read();
-        self.doors.note_time(&self.clock);
+        self.protocols.note_time(&self.clock);
         self.clock.now
     }
 
@@ -655,19 +661,19 @@ impl Core {
             let routing = Arc::clone(&published.routing);
             // The lanes that it names were introduced before it was published.
             self.links.meet_introduced();
-            self.doors.handle_published(published);
+            self.protocols.handle_published(published);
             self.access.handle_access(published.access.as_ref());
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.clock.now);
             self.handle_new_routing(&before);
             let Self { intake, lane, .. } = self;
-            intake.undecided.forget_but(|source| lane.snapshot().supplier(source).is_some());
+            intake.awaiting_filter.forget_but(|source| lane.snapshot().supplier(source).is_some());
             intake.journal.forget_but(|source| lane.snapshot().supplier(source).is_some());
         }
     }
 
     /// Brings everything that the engine wants done to the sockets and to administration.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn flush_engine(&mut self) {
         while let Some((outbox, _)) = self.lane.poll_timed_out() {
             self.give_up(outbox);
         }
@@ -675,16 +681,16 @@ impl Core {
         if self.send_dead_letters() {
             self.deliver();
         }
-        self.hear_of_settled();
+        self.process_completions();
         self.send_errands();
         while let Some(ticket) = self.lane.poll_release() {
-            if let Some(owed) = self.intake.take_held(ticket) {
-                self.pay(owed, None);
+            if let Some(pending_ack) = self.intake.take_blocked(ticket) {
+                self.complete_ack(pending_ack, None);
             }
         }
         while let Some(notice) = self.lane.poll_notice() {
             let why = match &notice {
-                Notice::ConsumerFailing { key, .. } => self.office.failures.remove(key),
+                Notice::ConsumerFailing { key, .. } => self.reporting.failures.remove(key),
                 Notice::EventRejected { event_type, .. } | Notice::EventUndeliverable { event_type, .. } => {
                     self.lane.type_names(*event_type).map(|(domain, name)| {
                         let text = |bytes| printable(&String::from_utf8_lossy(bytes));
@@ -693,16 +699,16 @@ impl Core {
                 }
                 _ => None,
             };
-            if !self.office.reports.notice(notice, why, self.clock.now) {
+            if !self.reporting.reports.notice(notice, why, self.clock.now) {
                 self.counters.add(Counter::LogLinesLeftOut, 1);
             }
         }
-        self.office.failures.clear();
-        self.office.reports.hand_over(&mut self.office.administration, self.clock.now);
+        self.reporting.failures.clear();
+        self.reporting.reports.hand_over(&mut self.reporting.administration, self.clock.now);
     }
 
     /// Whether an answer that had to wait can be sent.
     fn has_to_answer(&self) -> bool {
-        self.intake.has_released() || self.doors.has_to_answer()
+        self.intake.has_released() || self.protocols.has_to_answer()
     }
 }

@@ -6,7 +6,7 @@
 
 use engine::{Lane, TypeDrops};
 
-use crate::lane::links::mail::{Asked, NamedDrops, Survey, ToAdministration};
+use crate::lane::links::messages::{NamedDrops, Survey, SurveyLevel, ToAdministration};
 use crate::lane::run::Core;
 
 /// Places for outboxes, and entries of what was dropped, that are looked at in one round.
@@ -27,19 +27,19 @@ pub(crate) struct Surveying {
 
 impl Core {
     /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
-    pub(crate) fn begin_survey(&mut self, asked: Asked) {
-        let (drops, drops_beyond) = match asked {
-            Asked::Drops => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
-            Asked::Progress | Asked::Outboxes | Asked::Channels => (Vec::new(), 0),
+    pub(crate) fn begin_survey(&mut self, level: SurveyLevel) {
+        let (drops, drops_beyond) = match level {
+            SurveyLevel::Drops => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
+            SurveyLevel::Progress | SurveyLevel::Outboxes | SurveyLevel::Channels => (Vec::new(), 0),
         };
-        let next = (asked > Asked::Progress).then_some(0);
-        let next_channel = (asked > Asked::Outboxes).then_some(0);
-        self.office.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
+        let next = (level > SurveyLevel::Progress).then_some(0);
+        let next_channel = (level > SurveyLevel::Outboxes).then_some(0);
+        self.reporting.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
     pub(crate) fn has_to_survey(&self) -> bool {
-        self.office.surveying.is_some() && !self.office.reports.has_backlog()
+        self.reporting.surveying.is_some() && !self.reporting.reports.has_backlog()
     }
 
     /// Reports a piece, unless earlier reports still wait for room.
@@ -47,43 +47,43 @@ impl Core {
         if !self.has_to_survey() {
             return;
         }
-        let Some(surveying) = &mut self.office.surveying else { return };
-        let (piece, is_last) = surveying.piece(&self.lane);
+        let Some(surveying) = &mut self.reporting.surveying else { return };
+        let (chunk, is_last) = surveying.chunk(&self.lane);
         if is_last {
-            self.office.surveying = None;
+            self.reporting.surveying = None;
         }
-        self.office.reports.post(ToAdministration::Survey { piece, is_last });
+        self.reporting.reports.send(ToAdministration::Survey { chunk, is_last });
     }
 }
 
 impl Surveying {
     /// The next piece, and whether it is the last.
     #[cold]
-    fn piece(&mut self, lane: &Lane) -> (Survey, bool) {
-        let mut piece = Survey::default();
+    fn chunk(&mut self, lane: &Lane) -> (Survey, bool) {
+        let mut chunk = Survey::default();
         if let Some(next) = self.next
             && let Some(outboxes) = lane.outboxes_at(next, PLACES_PER_ROUND)
         {
             // In one piece: scraping asks this of lanes each second.
-            piece.outboxes.reserve_exact(PLACES_PER_ROUND as usize);
-            piece.outboxes.extend(outboxes);
+            chunk.outboxes.reserve_exact(PLACES_PER_ROUND as usize);
+            chunk.outboxes.extend(outboxes);
             self.next = Some(next + PLACES_PER_ROUND);
-            return (piece, false);
+            return (chunk, false);
         }
         if let Some(next) = self.next_channel
             && let Some(channels) = lane.channels_at(next, PLACES_PER_ROUND)
         {
-            piece.channels.reserve_exact(PLACES_PER_ROUND as usize);
-            piece.channels.extend(channels);
+            chunk.channels.reserve_exact(PLACES_PER_ROUND as usize);
+            chunk.channels.extend(channels);
             self.next_channel = Some(next + PLACES_PER_ROUND);
-            return (piece, false);
+            return (chunk, false);
         }
         let rest = self.drops.len().saturating_sub(DROPS_PER_ROUND);
-        piece.drops = self.drops.drain(rest..).map(|drops| named(drops, lane)).collect();
+        chunk.drops = self.drops.drain(rest..).map(|drops| named(drops, lane)).collect();
         if rest == 0 {
-            piece.drops_beyond = self.drops_beyond;
+            chunk.drops_beyond = self.drops_beyond;
         }
-        (piece, rest == 0)
+        (chunk, rest == 0)
     }
 }
 
@@ -97,7 +97,8 @@ fn named(drops: TypeDrops, lane: &Lane) -> NamedDrops {
 mod tests {
     use super::*;
     use engine::{
-        AdminId, ChannelLimits, Form, Hierarchy, NoFields, Peer, ProxyKey, ProxyKind, SettingsPatch, Side, Time, Want,
+        AdminId, ChannelLimits, Form, Hierarchy, NoFields, OutputForm, Peer, ProxyKey, ProxyKind, SettingsPatch, Side,
+        Time,
     };
 
     #[test]
@@ -107,16 +108,16 @@ mod tests {
         let connect = |hierarchy: &mut Hierarchy, side| {
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+            hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
             key
         };
         let source = connect(&mut hierarchy, Side::Suppliers);
         let consumers: Vec<ProxyKey> = (0..100).map(|_| connect(&mut hierarchy, Side::Consumers)).collect();
         let mut lane = Lane::new(Time(0));
         lane.handle_snapshot(hierarchy.snapshot(), Time(0));
-        let mut draft = lane.begin_event();
-        lane.classify(&mut draft, b"domain", b"name");
-        lane.handle_event(source, draft, &NoFields, Time(0));
+        let mut pending_event = lane.begin_event();
+        lane.classify(&mut pending_event, b"domain", b"name");
+        lane.handle_event(source, pending_event, &NoFields, Time(0));
         // What waited for those that are connected is dropped as they go, so that there is something to tell.
         for gone in &consumers[..40] {
             hierarchy.destroy_proxy(*gone).unwrap();
@@ -128,24 +129,24 @@ mod tests {
         let drops: Vec<TypeDrops> = lane.type_drops().collect();
         assert_eq!(drops.len(), 40);
         let mut surveying = Surveying { next: Some(0), next_channel: Some(0), drops, drops_beyond: 7 };
-        let mut told = Survey::default();
-        let mut pieces = 0;
+        let mut reported = Survey::default();
+        let mut chunks = 0;
         loop {
-            let (piece, is_last) = surveying.piece(&lane);
-            pieces += 1;
-            assert!(piece.outboxes.len() <= 32 && piece.drops.len() <= 32);
-            told.outboxes.extend(piece.outboxes);
-            told.channels.extend(piece.channels);
-            told.drops.extend(piece.drops);
-            told.drops_beyond += piece.drops_beyond;
+            let (chunk, is_last) = surveying.chunk(&lane);
+            chunks += 1;
+            assert!(chunk.outboxes.len() <= 32 && chunk.drops.len() <= 32);
+            reported.outboxes.extend(chunk.outboxes);
+            reported.channels.extend(chunk.channels);
+            reported.drops.extend(chunk.drops);
+            reported.drops_beyond += chunk.drops_beyond;
             if is_last {
                 break;
             }
         }
-        let mut keys: Vec<ProxyKey> = told.outboxes.iter().map(|stats| stats.key).collect();
+        let mut keys: Vec<ProxyKey> = reported.outboxes.iter().map(|stats| stats.key).collect();
         keys.sort_unstable();
         assert_eq!(keys, consumers[40..]);
-        assert_eq!((told.drops.len(), told.drops_beyond, pieces, told.channels.len()), (40, 7, 7, 1));
-        assert!(told.drops.iter().all(|named| (named.domain.as_str(), named.name.as_str()) == ("domain", "name")));
+        assert_eq!((reported.drops.len(), reported.drops_beyond, chunks, reported.channels.len()), (40, 7, 7, 1));
+        assert!(reported.drops.iter().all(|named| (named.domain.as_str(), named.name.as_str()) == ("domain", "name")));
     }
 }

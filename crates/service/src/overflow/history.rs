@@ -20,14 +20,14 @@ use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
 
 use self::part::{Found, Look, Part, append};
 use self::reader::Reader;
-pub(crate) use self::reader::{Piece, first_of};
+pub(crate) use self::reader::{Chunk, first_of};
 use super::uncached::Desk;
 use crate::time::UtcClock;
 
-pub(crate) mod kept;
 mod part;
 mod reader;
-mod standing;
+mod status;
+pub(crate) mod stored;
 
 /// A file has about this part of what may be kept altogether, so that not much more is kept than is to be.
 const PARTS: u64 = 64;

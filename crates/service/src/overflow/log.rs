@@ -42,7 +42,7 @@ pub(crate) struct Log {
     first_pending: u64,
     readers: HashMap<ProxyId, Reader>,
     /// Number of records that all readers have read, as far as was reported; and whether a reader may have got further.
-    told: u64,
+    reported: u64,
     has_moved: bool,
     /// Working space.
     buffer: Vec<u8>,
@@ -106,7 +106,7 @@ impl Log {
             pending: VecDeque::new(),
             first_pending: 0,
             readers: HashMap::new(),
-            told: 0,
+            reported: 0,
             has_moved: false,
             buffer: Vec::new(),
         }
@@ -185,7 +185,7 @@ impl Log {
             self.first_pending += 1;
             part.records += 1;
             let Some(event) = event else { continue };
-            part.cost += event.kept_bytes();
+            part.cost += event.stored_bytes();
             for away in event.away() {
                 if self.readers.get(&away.consumer).is_some_and(|reader| reader.next <= number) {
                     *part.left.entry(away.consumer).or_default() += 1;
@@ -227,7 +227,7 @@ impl Log {
 
     /// Removes from what cannot be written now, and returns, the events that no consumer is yet to read. Called before
     /// [`free`](Self::free), if at all.
-    pub(crate) fn let_go(&mut self) -> Vec<Arc<Event>> {
+    pub(crate) fn release(&mut self) -> Vec<Arc<Event>> {
         if !self.has_moved {
             return Vec::new();
         }
@@ -251,8 +251,8 @@ impl Log {
         let mut freed = Freed::default();
         if core::mem::take(&mut self.has_moved) {
             let behind = self.readers.values().map(|reader| reader.next).min().unwrap_or(self.end());
-            freed.events = behind.saturating_sub(self.told);
-            self.told = self.told.max(behind);
+            freed.events = behind.saturating_sub(self.reported);
+            self.reported = self.reported.max(behind);
         }
         let is_quiet = self.pending.is_empty();
         let last = self.files.back().map(|last| last.number);
@@ -275,10 +275,10 @@ impl Log {
     }
 
     /// What [`free`](Self::free) has yet to tell.
-    pub(crate) fn kept(&self) -> Freed {
-        let pending = self.pending.iter().flatten().map(|event| event.kept_bytes());
+    pub(crate) fn stored(&self) -> Freed {
+        let pending = self.pending.iter().flatten().map(|event| event.stored_bytes());
         let bytes = self.files.iter().map(|part| part.cost).chain(pending).sum();
-        Freed { events: self.end() - self.told, bytes }
+        Freed { events: self.end() - self.reported, bytes }
     }
 
     /// Reads what is next for a consumer: about so many octets, but one record if there is one. What cannot be read now is to be tried

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 
 use engine::{
-    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, Overflow, Peer, ProxyId, ProxyKind, SettingsPatch, Side,
-    Want,
+    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, OutputForm, Overflow, Peer, ProxyId, ProxyKind,
+    SettingsPatch, Side,
 };
 
 use super::*;
@@ -27,7 +27,7 @@ impl Engine {
         let mut proxy = |side| {
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
             let key = ProxyKey { channel, proxy };
-            hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+            hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
             key
         };
         let source = proxy(Side::Suppliers);
@@ -40,25 +40,25 @@ impl Engine {
     }
 
     /// Publishes until so many events are to be kept, and gives those: numbered in their first octets.
-    fn kept(&mut self, count: usize, random: &mut fastrand::Rng) -> Vec<Arc<Event>> {
-        let mut kept = Vec::new();
+    fn stored(&mut self, count: usize, random: &mut fastrand::Rng) -> Vec<Arc<Event>> {
+        let mut stored = Vec::new();
         for number in 0_u32.. {
-            let mut draft = self.lane.begin_event();
-            draft.bytes.extend(number.to_le_bytes());
-            draft.bytes.resize(4 + random.usize(..2_000), 7);
-            self.lane.classify(&mut draft, b"domain", b"name");
-            self.lane.handle_event(self.source, draft, &NoFields, Time(0));
+            let mut pending_event = self.lane.begin_event();
+            pending_event.bytes.extend(number.to_le_bytes());
+            pending_event.bytes.resize(4 + random.usize(..2_000), 7);
+            self.lane.classify(&mut pending_event, b"domain", b"name");
+            self.lane.handle_event(self.source, pending_event, &NoFields, Time(0));
             while let Some(errand) = self.lane.poll_overflow() {
                 if let Overflow::Keep { event, .. } = errand {
-                    kept.push(event);
+                    stored.push(event);
                 }
             }
             // In memory no longer: it would be too much.
-            if kept.len() >= count {
+            if stored.len() >= count {
                 break;
             }
         }
-        kept
+        stored
     }
 }
 
@@ -89,9 +89,9 @@ fn numbers(read: &Read) -> Vec<u32> {
     let mut numbers = Vec::new();
     while let Some((_, event, behind)) = first_of(rest) {
         let record = Record::read(&event[16..]).unwrap();
-        let mut draft = engine::Draft::default();
-        record.fill(&mut draft, &clock_at(Time(0)));
-        numbers.push(u32::from_le_bytes(draft.bytes[..4].try_into().unwrap()));
+        let mut pending_event = engine::PendingEvent::default();
+        record.fill(&mut pending_event, &clock_at(Time(0)));
+        numbers.push(u32::from_le_bytes(pending_event.bytes[..4].try_into().unwrap()));
         rest = behind;
     }
     assert!(rest.is_empty());
@@ -101,9 +101,9 @@ fn numbers(read: &Read) -> Vec<u32> {
 /// Events of one engine, each for those only that are said.
 fn events(random: &mut fastrand::Rng, count: usize, consumers: usize) -> (Vec<ProxyId>, Vec<Arc<Event>>) {
     let mut engine = Engine::new(consumers);
-    let kept = engine.kept(count, random);
-    assert!(kept.iter().all(|event| event.away().len() == consumers));
-    (engine.consumers.iter().map(|key| key.proxy).collect(), kept)
+    let stored = engine.stored(count, random);
+    assert!(stored.iter().all(|event| event.away().len() == consumers));
+    (engine.consumers.iter().map(|key| key.proxy).collect(), stored)
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn each_reads_what_is_its_own_in_order_and_files_go_when_nobody_has_anything_lef
     let mut log = Log::new(folder.0.join("log"));
     let mut got: BTreeMap<ProxyId, Vec<u32>> = BTreeMap::new();
     let (mut freed, mut most) = (Freed::default(), 0);
-    let total: u64 = events.iter().map(|event| event.kept_bytes()).sum();
+    let total: u64 = events.iter().map(|event| event.stored_bytes()).sum();
     let mut coming = events.into_iter();
     loop {
         if random.bool() {
@@ -276,14 +276,14 @@ fn an_event_counts_until_all_have_read_it() {
     }
     let mut read = |log: &mut Log, which: usize| log.read(consumers[which], (5_000, false), encode, &mut desk);
     let first = numbers(&read(&mut log, 0)).len() as u64;
-    assert_eq!((log.free(), log.kept().events), (Freed::default(), 60));
+    assert_eq!((log.free(), log.stored().events), (Freed::default(), 60));
     let second = numbers(&read(&mut log, 1)).len() as u64;
     let freed = log.free();
-    assert_eq!((freed, log.kept().events), (Freed { events: first.min(second), bytes: 0 }, 60 - freed.events));
+    assert_eq!((freed, log.stored().events), (Freed { events: first.min(second), bytes: 0 }, 60 - freed.events));
     assert!(freed.events > 0 && folder.files() == 1);
     log.forget(consumers[0]);
     log.forget(consumers[1]);
-    assert_eq!((log.free().events, log.kept(), folder.files()), (60 - freed.events, Freed::default(), 0));
+    assert_eq!((log.free().events, log.stored(), folder.files()), (60 - freed.events, Freed::default(), 0));
 }
 
 /// They stayed in memory until the disk could be written to again.
@@ -297,7 +297,7 @@ fn what_cannot_be_written_and_nobody_is_to_read_any_more_is_let_go_of() {
     let mut all = Vec::new();
     let mut bytes = 0;
     for event in events {
-        bytes += event.kept_bytes();
+        bytes += event.stored_bytes();
         all.push(u32::from_le_bytes(event.bytes[..4].try_into().unwrap()));
         log.push(event);
         if all.len() == 100 {
@@ -309,17 +309,17 @@ fn what_cannot_be_written_and_nobody_is_to_read_any_more_is_let_go_of() {
     while got[0].len() < 200 {
         got[0].extend(numbers(&log.read(consumers[0], (5_000, false), encode, &mut desk)));
     }
-    assert!(log.let_go().is_empty());
+    assert!(log.release().is_empty());
     while got[1].len() < 150 {
         got[1].extend(numbers(&log.read(consumers[1], (5_000, false), encode, &mut desk)));
     }
     let in_file = 100.min(got[1].len());
-    let let_go = log.let_go();
-    assert_eq!(let_go.len(), got[1].len() - in_file);
+    let release = log.release();
+    assert_eq!(release.len(), got[1].len() - in_file);
     let freed = log.free();
     assert_eq!(freed.events, got[1].len() as u64);
-    let let_go_bytes: u64 = let_go.iter().map(|event| event.kept_bytes()).sum();
-    assert_eq!(log.kept().bytes, bytes - let_go_bytes - freed.bytes);
+    let released_bytes: u64 = release.iter().map(|event| event.stored_bytes()).sum();
+    assert_eq!(log.stored().bytes, bytes - released_bytes - freed.bytes);
     // What both are yet to get is written when it can be, and read by both.
     while log.is_pending() {
         log.write(1 << 20, encode, &mut desk).unwrap();
@@ -336,7 +336,7 @@ fn what_cannot_be_written_and_nobody_is_to_read_any_more_is_let_go_of() {
     // One that has gone needs nothing.
     log.forget(consumers[1]);
     log.free();
-    assert_eq!((log.kept(), folder.files(), log.is_over()), (Freed::default(), 0, true));
+    assert_eq!((log.stored(), folder.files(), log.is_over()), (Freed::default(), 0, true));
 }
 
 #[test]

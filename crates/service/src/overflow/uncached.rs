@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 /// What memory, places and lengths are multiples of: no disk in use has larger blocks.
 const BLOCK: usize = 4_096;
 /// What is written or read at a time at most, unless one record is longer.
-const PIECE_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// A file.
 pub(super) struct UncachedFile {
@@ -60,7 +60,7 @@ impl UncachedFile {
         let mut at = self.bytes - self.tail.len() as u64;
         let (mut tail, mut rest) = (self.tail.as_slice(), octets);
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(rest.len().min(PIECE_BYTES - tail.len()));
+            let (now, later) = rest.split_at(rest.len().min(CHUNK_BYTES - tail.len()));
             let length = tail.len() + now.len();
             let blocks = desk.to_write.blocks(length)?;
             let (of_tail, rest_of_blocks) = blocks.split_at_mut(tail.len());
@@ -113,7 +113,7 @@ impl UncachedFile {
         let is_next = desk.read.of == self.id && desk.read.place.contains(&begins);
         // As much again as before where one piece is read after the other, so that what is read in vain is no more than what is not.
         let before = usize::try_from(desk.read.place.end - desk.read.place.start).unwrap_or(0);
-        let length = if is_next { length.max(PIECE_BYTES.min(before * 2)) } else { length };
+        let length = if is_next { length.max(CHUNK_BYTES.min(before * 2)) } else { length };
         let ends = self.bytes.min(from.saturating_add(length as u64));
         (desk.read.of, desk.read.place) = (0, 0..0);
         let file = desk.open_to_read(&self.path)?;
@@ -142,19 +142,19 @@ pub(super) struct Desk {
     is_direct: bool,
     last_id: u64,
     to_write: Memory,
-    read: Piece,
+    read: LastRead,
 }
 
 /// What was read last.
 #[derive(Default)]
-struct Piece {
+struct LastRead {
     memory: Memory,
     /// The file, and the place in it, of which this is; without an end before its beginning.
     of: u64,
     place: Range<u64>,
 }
 
-impl Piece {
+impl LastRead {
     fn has(&self, file: &UncachedFile, from: u64, length: usize) -> bool {
         let until = file.bytes.min(from.saturating_add(length as u64));
         self.of == file.id && self.place.start <= from && until <= self.place.end
@@ -163,7 +163,7 @@ impl Piece {
 
 impl Default for Desk {
     fn default() -> Self {
-        Self { is_direct: true, last_id: 0, to_write: Memory::default(), read: Piece::default() }
+        Self { is_direct: true, last_id: 0, to_write: Memory::default(), read: LastRead::default() }
     }
 }
 
@@ -218,8 +218,8 @@ impl Memory {
     /// As many blocks as so many octets take. They say anything.
     fn blocks(&mut self, octets: usize) -> io::Result<&mut [u8]> {
         let length = octets.next_multiple_of(BLOCK);
-        if self.0.len() < length + BLOCK || self.0.len() > length.max(PIECE_BYTES) * 4 {
-            self.0 = vec![0; length.max(PIECE_BYTES / 4) + BLOCK];
+        if self.0.len() < length + BLOCK || self.0.len() > length.max(CHUNK_BYTES) * 4 {
+            self.0 = vec![0; length.max(CHUNK_BYTES / 4) + BLOCK];
         }
         let begins = self.begins();
         self.0.get_mut(begins..begins.saturating_add(length)).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
@@ -258,7 +258,7 @@ mod tests {
             for _ in 0..600 {
                 let (file, wanted) = &mut files[random.usize(..2)];
                 let most =
-                    [10, 5_000, 50_000, 3 * PIECE_BYTES][if random.u32(..50) == 0 { 3 } else { random.usize(..3) }];
+                    [10, 5_000, 50_000, 3 * CHUNK_BYTES][if random.u32(..50) == 0 { 3 } else { random.usize(..3) }];
                 if random.bool() {
                     let octets: Vec<u8> = (0..random.usize(..most)).map(|_| random.u8(..)).collect();
                     wanted.extend_from_slice(&octets);

@@ -30,7 +30,7 @@ pub(super) struct Waiter<W> {
 }
 
 /// A name that is asked for.
-struct Wanted<W> {
+struct PendingName<W> {
     waiters: Vec<Waiter<W>>,
     /// What is charged while it is being looked up.
     under_way: Option<Charge>,
@@ -46,10 +46,10 @@ struct Waiting {
 
 /// See the module.
 pub(super) struct Names<W> {
-    wanted: HashMap<Arc<str>, Wanted<W>>,
+    pending: HashMap<Arc<str>, PendingName<W>>,
     /// What each address waits for, and the addresses in the order of their turns.
     queues: HashMap<IpAddr, VecDeque<Waiting>>,
-    turns: VecDeque<IpAddr>,
+    round_robin: VecDeque<IpAddr>,
     known: HashMap<Arc<str>, (Found, Instant)>,
     /// The names that are known, or were, in the order in which they were found.
     order: VecDeque<(Arc<str>, Instant)>,
@@ -60,9 +60,9 @@ pub(super) struct Names<W> {
 impl<W> Default for Names<W> {
     fn default() -> Self {
         Self {
-            wanted: HashMap::new(),
+            pending: HashMap::new(),
             queues: HashMap::new(),
-            turns: VecDeque::new(),
+            round_robin: VecDeque::new(),
             known: HashMap::new(),
             order: VecDeque::new(),
             spent: Vec::new(),
@@ -80,13 +80,13 @@ impl<W> Names<W> {
             return Some((waiter.who, found.clone()));
         }
         let account = Arc::clone(waiter.charge.account());
-        let wanted = self.wanted.entry(Arc::clone(&host));
-        let wanted = wanted.or_insert_with(|| Wanted { waiters: Vec::new(), under_way: None });
-        wanted.waiters.push(waiter);
-        if wanted.under_way.is_none() {
+        let pending = self.pending.entry(Arc::clone(&host));
+        let pending = pending.or_insert_with(|| PendingName { waiters: Vec::new(), under_way: None });
+        pending.waiters.push(waiter);
+        if pending.under_way.is_none() {
             let ip = account.ip();
             let queue = self.queues.entry(ip).or_insert_with(|| {
-                self.turns.push_back(ip);
+                self.round_robin.push_back(ip);
                 VecDeque::new()
             });
             queue.push_back(Waiting { host, account, is_counted: false });
@@ -96,12 +96,12 @@ impl<W> Names<W> {
 
     /// The next name to look up, if there is a thread for it: of each client in its turn, within its share.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Arc<str>> {
-        for _ in 0..self.turns.len() {
-            let ip = self.turns.pop_front()?;
+        for _ in 0..self.round_robin.len() {
+            let ip = self.round_robin.pop_front()?;
             let Some(mut queue) = self.queues.remove(&ip) else { continue };
             let next = self.next_of(&mut queue, now);
             if !queue.is_empty() {
-                self.turns.push_back(ip);
+                self.round_robin.push_back(ip);
                 self.queues.insert(ip, queue);
             }
             if next.is_some() {
@@ -119,7 +119,7 @@ impl<W> Names<W> {
             match waiting.account.charge(Resource::LookupThreads, 1) {
                 Ok(charge) => {
                     let host = queue.remove(at)?.host;
-                    self.wanted.get_mut(&host)?.under_way = Some(charge);
+                    self.pending.get_mut(&host)?.under_way = Some(charge);
                     return Some(host);
                 }
                 Err(spent) => {
@@ -138,14 +138,14 @@ impl<W> Names<W> {
 
     /// Whether a name has yet to be looked up for a waiter. Behind names with silent servers others grow old.
     fn is_waited_for(&mut self, host: &Arc<str>, now: Instant) -> bool {
-        let Some(wanted) = self.wanted.get_mut(host) else { return false };
-        if wanted.under_way.is_some() {
+        let Some(pending) = self.pending.get_mut(host) else { return false };
+        if pending.under_way.is_some() {
             return false;
         }
-        wanted.waiters.retain(|waiter| now < waiter.until);
-        let is_waited_for = !wanted.waiters.is_empty();
+        pending.waiters.retain(|waiter| now < waiter.until);
+        let is_waited_for = !pending.waiters.is_empty();
         if !is_waited_for {
-            self.wanted.remove(host);
+            self.pending.remove(host);
         }
         is_waited_for
     }
@@ -162,8 +162,8 @@ impl<W> Names<W> {
         }
         self.known.insert(Arc::clone(host), (found, until));
         self.order.push_back((Arc::clone(host), until));
-        let wanted = self.wanted.remove(host);
-        wanted.into_iter().flat_map(|wanted| wanted.waiters).map(|waiter| waiter.who).collect()
+        let pending = self.pending.remove(host);
+        pending.into_iter().flat_map(|pending| pending.waiters).map(|waiter| waiter.who).collect()
     }
 
     /// Claims that were not granted since this was last asked.
@@ -314,7 +314,7 @@ mod tests {
             bench.names.found(&host.as_str().into(), here(), bench.now);
         }
         assert_eq!((bench.names.known.len(), bench.names.order.len()), (KNOWN_MAX, KNOWN_MAX));
-        assert_eq!((bench.names.wanted.len(), bench.names.queues.len(), bench.names.turns.len()), (0, 0, 0));
+        assert_eq!((bench.names.pending.len(), bench.names.queues.len(), bench.names.round_robin.len()), (0, 0, 0));
     }
 
     #[test]
@@ -324,6 +324,6 @@ mod tests {
         bench.ask(&client, "late.example", 1);
         bench.now += Duration::from_secs(5);
         assert_eq!(bench.begun(), [""; 0]);
-        assert_eq!((bench.names.wanted.len(), bench.accounts.used(Resource::Lookups)), (0, 0));
+        assert_eq!((bench.names.pending.len(), bench.accounts.used(Resource::Lookups)), (0, 0));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::counters::Counters;
-use crate::lane::links::post::post_to;
+use crate::lane::links::mailbox::mailbox;
 use accounts::{Account, Accounts, Ceilings, Resource};
 
 /// Names that are being looked up, and how to end each.
@@ -14,22 +14,22 @@ type Begun = Arc<Mutex<Vec<(String, Sender<Found>)>>>;
 
 /// A resolver, a lane that asks it, and the look-ups that have begun and not ended.
 struct Bench {
-    lookups: Post<Lookup>,
+    lookups: Mailbox<Lookup>,
     answers: Inbox<Resolved>,
     accounts: Arc<Accounts>,
     counters: Counters,
     begun: Begun,
-    _introductions: Post<Asking>,
+    _introductions: Mailbox<Asking>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let lane_bell = Arc::new(Bell::new().unwrap());
-        let resolver_bell = Arc::new(Bell::new().unwrap());
-        let (lookups, asked) = post_to(&resolver_bell, QUEUE);
-        let (told, answers) = post_to(&lane_bell, QUEUE);
-        let (mut introductions, introduced) = post_to(&resolver_bell, 1);
-        introductions.post(Asking { lookups: asked, answers: told }).ok().unwrap();
+        let lane_waker = Arc::new(Waker::new().unwrap());
+        let resolver_waker = Arc::new(Waker::new().unwrap());
+        let (lookups, asked) = mailbox(&resolver_waker, QUEUE);
+        let (told, answers) = mailbox(&lane_waker, QUEUE);
+        let (mut introductions, introduced) = mailbox(&resolver_waker, 1);
+        introductions.send(Asking { lookups: asked, answers: told }).ok().unwrap();
         let ceilings = Ceilings::new(75);
         let ceilings = ceilings.with(Resource::Lookups, QUEUE as u64, 4);
         let ceilings = ceilings.with(Resource::LookupThreads, THREADS_MAX as u64, 1);
@@ -41,7 +41,7 @@ impl Bench {
             of_thread.lock().unwrap().push((host.to_owned(), end));
             ended.recv().unwrap_or_else(|_| Err("was not looked up".into()))
         };
-        let resolver = Resolver::new(resolver_bell, introduced, Arc::new(look_up), counters.of_resolver());
+        let resolver = Resolver::new(resolver_waker, introduced, Arc::new(look_up), counters.of_resolver());
         Builder::new().spawn(move || resolver.run()).unwrap();
         let accounts = Accounts::new(ceilings);
         Self { lookups, answers, accounts, counters, begun, _introductions: introductions }
@@ -56,7 +56,7 @@ impl Bench {
         let until = Instant::now() + Duration::from_secs(3_600);
         let connection = Token::from_bits(connection);
         let lookup = Lookup { connection, host: host.into(), port: 7, until, charge };
-        assert!(self.lookups.post(lookup).is_ok());
+        assert!(self.lookups.send(lookup).is_ok());
     }
 
     /// Waits until a name is being looked up, and ends that.
@@ -95,7 +95,7 @@ fn another_clients_name_is_answered_while_a_clients_hundred_are_being_looked_up(
     assert_eq!(bench.answer(), (1_000, Ok(vec![([10, 0, 0, 1], 7).into()])));
     let begun = bench.counters.read(Counter::LookupsBegun);
     assert!(begun <= THREADS_MAX as u64, "{begun} threads");
-    assert!(bench.counters.read(Counter::LookupThreadsShare) > 0);
+    assert!(bench.counters.read(Counter::LookupThreadsQuota) > 0);
     bench.end("slow-0.example", Err("cannot be resolved: nobody knows it".into()));
     let why = "the host name slow-0.example cannot be resolved: nobody knows it".to_owned();
     assert_eq!(bench.answer(), (0, Err(why)));

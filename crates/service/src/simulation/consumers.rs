@@ -10,7 +10,7 @@ use giop::cdr::{Endian, Version};
 use giop::ior::{IiopProfile, Ior};
 
 use super::network::{Host, Id};
-use super::obtaining::{Obtaining, Wanted};
+use super::obtaining::{Awaited, Obtaining};
 use super::sockets::SERVICE;
 use super::taken::Taken;
 use super::wire::{Answered, Asker, Received, Wire, net, reply};
@@ -54,7 +54,7 @@ pub(super) struct Consumer {
     pub(super) manner: Manner,
     /// What it was before it was made to behave.
     pub(super) nature: Manner,
-    asker: Option<Asker<Wanted>>,
+    asker: Option<Asker<Awaited>>,
     obtaining: Obtaining,
     has_name: bool,
     listener: Option<Id>,
@@ -233,10 +233,10 @@ impl Consumer {
         }
     }
 
-    fn take(&mut self, answered: &Answered<Wanted>) -> Result<(), String> {
+    fn take(&mut self, answered: &Answered<Awaited>) -> Result<(), String> {
         let Some(asker) = &mut self.asker else { return Ok(()) };
         match answered.what {
-            Wanted::Gone => self.is_done = true,
+            Awaited::Gone => self.is_done = true,
             _ => {
                 if self.obtaining.go_on(answered, asker).map_err(|wrong| format!("{}: {wrong}", self.taken.name))? {
                     self.taken.since = Some(net(|net| net.time()));

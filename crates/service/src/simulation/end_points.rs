@@ -359,7 +359,7 @@ impl EndPoint {
     }
 
     /// When all is done: what it has published, the service has. In datagrams, if it was not lost.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn finish(&mut self) {
         if self.nature != Manner::Vanishes {
             self.pushed.accepted.append(&mut self.pushed.doubtful);
         }

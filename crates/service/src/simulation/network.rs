@@ -143,8 +143,8 @@ struct Listening {
 }
 
 #[derive(Debug, Default)]
-struct Ringing {
-    rings: u64,
+struct Notifying {
+    notifications: u64,
     /// When the thread that found it silent stops waiting.
     until: Option<Duration>,
 }
@@ -160,7 +160,7 @@ pub(crate) struct Net {
     ends: BTreeMap<Id, End>,
     listeners: BTreeMap<Id, Listening>,
     bound: BTreeMap<Id, Bound>,
-    bells: BTreeMap<Id, Ringing>,
+    wakers: BTreeMap<Id, Notifying>,
     polls: BTreeMap<Id, BTreeMap<Id, (Socket, Interest)>>,
     hosts: BTreeMap<SocketAddr, Host>,
     /// Polls that found something, and that found nothing.
@@ -178,7 +178,7 @@ impl Net {
             ends: BTreeMap::new(),
             listeners: BTreeMap::new(),
             bound: BTreeMap::new(),
-            bells: BTreeMap::new(),
+            wakers: BTreeMap::new(),
             polls: BTreeMap::new(),
             hosts: BTreeMap::new(),
             waits: 0,
@@ -288,14 +288,14 @@ impl Net {
     }
 
     /// How many of so many octets are read or written at once.
-    fn portion(&mut self, most: usize) -> usize {
+    fn transfer_size(&mut self, most: usize) -> usize {
         if most > 1 && self.rng.u8(0..100) < self.weather.short_percent { self.rng.usize(1..most) } else { most }
     }
 
     /// Appends to `buffer` what has arrived, so much at most. 0 is the end.
     pub(crate) fn read(&mut self, end: Id, buffer: &mut Vec<u8>, most: usize) -> Result<usize, Trouble> {
         let there = self.ends.get(&end).map_or(0, |end| end.arrived.len()).min(most);
-        let count = self.portion(there);
+        let count = self.transfer_size(there);
         let Some(end) = self.ends.get_mut(&end) else { return Err(Trouble::Reset) };
         match end.phase {
             Phase::Connecting => return Err(Trouble::WouldBlock),
@@ -334,7 +334,7 @@ impl Net {
         if room == 0 && !bytes.is_empty() {
             return Err(Trouble::WouldBlock);
         }
-        let count = self.portion(room);
+        let count = self.transfer_size(room);
         let sent = bytes.get(..count).unwrap_or_default().to_vec();
         self.send(other, Packet::Bytes(sent));
         Ok(count)
@@ -410,42 +410,42 @@ impl Net {
         self.listeners.get(&listener).is_some_and(|listening| !listening.waiting.is_empty())
     }
 
-    pub(crate) fn new_bell(&mut self) -> Id {
+    pub(crate) fn new_waker(&mut self) -> Id {
         let id = self.id();
-        self.bells.insert(id, Ringing::default());
+        self.wakers.insert(id, Notifying::default());
         id
     }
 
-    pub(crate) fn ring(&mut self, bell: Id) {
-        if let Some(ringing) = self.bells.get_mut(&bell) {
-            ringing.rings += 1;
+    pub(crate) fn notify(&mut self, waker: Id) {
+        if let Some(notifying) = self.wakers.get_mut(&waker) {
+            notifying.notifications += 1;
         }
     }
 
     /// Silences a bell. Says how often it was rung.
-    pub(crate) fn silence(&mut self, bell: Id) -> u64 {
-        self.bells.get_mut(&bell).map_or(0, |ringing| core::mem::take(&mut ringing.rings))
+    pub(crate) fn clear(&mut self, waker: Id) -> u64 {
+        self.wakers.get_mut(&waker).map_or(0, |notifying| core::mem::take(&mut notifying.notifications))
     }
 
     /// A wait for a bell and nothing else. Where it has not rung, the end of the wait is noted.
-    pub(crate) fn wait_for(&mut self, bell: Id, timeout: Option<Duration>) {
+    pub(crate) fn wait_for(&mut self, waker: Id, timeout: Option<Duration>) {
         let until = self.now + timeout.unwrap_or(Duration::from_secs(1 << 40));
-        if let Some(ringing) = self.bells.get_mut(&bell) {
-            ringing.until = (ringing.rings == 0).then_some(until);
-            ringing.rings = 0;
+        if let Some(notifying) = self.wakers.get_mut(&waker) {
+            notifying.until = (notifying.notifications == 0).then_some(until);
+            notifying.notifications = 0;
         }
     }
 
     /// Ends the wait for this bell.
-    pub(crate) fn wake(&mut self, bell: Id) {
-        if let Some(ringing) = self.bells.get_mut(&bell) {
-            ringing.until = None;
+    pub(crate) fn wake(&mut self, waker: Id) {
+        if let Some(notifying) = self.wakers.get_mut(&waker) {
+            notifying.until = None;
         }
     }
 
     /// When the wait for this bell ends: nothing if it is awake.
-    pub(crate) fn waits_until(&self, bell: Id) -> Option<Duration> {
-        self.bells.get(&bell).and_then(|ringing| if ringing.rings > 0 { None } else { ringing.until })
+    pub(crate) fn waits_until(&self, waker: Id) -> Option<Duration> {
+        self.wakers.get(&waker).and_then(|notifying| if notifying.notifications > 0 { None } else { notifying.until })
     }
 
     pub(crate) fn new_poll(&mut self) -> Id {
@@ -497,8 +497,8 @@ impl Net {
     /// What a poll has to tell of one thing.
     fn state(&self, what: Id, socket: Socket, interest: Interest) -> Option<Ready> {
         let silent = Ready { socket, readable: false, writable: false, ended: false, broken: false };
-        if let Some(ringing) = self.bells.get(&what) {
-            return (interest.read && ringing.rings > 0).then_some(Ready { readable: true, ..silent });
+        if let Some(notifying) = self.wakers.get(&what) {
+            return (interest.read && notifying.notifications > 0).then_some(Ready { readable: true, ..silent });
         }
         if self.listeners.contains_key(&what) {
             return (interest.read && self.has_callers(what)).then_some(Ready { readable: true, ..silent });
@@ -512,11 +512,11 @@ impl Net {
         let is_broken = matches!(end.phase, Phase::Reset | Phase::Refused) || (end.has_ended && end.is_shut);
         let has_room = self.has_room(what);
         let something = !end.arrived.is_empty() || end.has_ended;
-        let told_of_end = end.has_ended && interest.end;
+        let reports_end = end.has_ended && interest.end;
         let ready = Ready {
-            readable: is_broken || told_of_end || (interest.read && something),
+            readable: is_broken || reports_end || (interest.read && something),
             writable: is_broken || (interest.write && has_room),
-            ended: is_broken || told_of_end,
+            ended: is_broken || reports_end,
             broken: is_broken,
             socket,
         };

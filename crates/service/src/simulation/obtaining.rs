@@ -9,7 +9,7 @@ use super::wire::{Answered, Asker};
 
 /// What a consumer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Awaited {
     Admin,
     Proxy,
     Factory,
@@ -50,66 +50,66 @@ impl Obtaining {
         if self.is_pull { "pull" } else { "push" }
     }
 
-    pub(super) fn begin(asker: &mut Asker<Wanted>) {
-        asker.ask(Some(Wanted::Admin), b"DefaultEventChannel", "_get_default_consumer_admin", |_| ());
+    pub(super) fn begin(asker: &mut Asker<Awaited>) {
+        asker.ask(Some(Awaited::Admin), b"DefaultEventChannel", "_get_default_consumer_admin", |_| ());
     }
 
-    pub(super) fn leave(&self, asker: &mut Asker<Wanted>) {
+    pub(super) fn leave(&self, asker: &mut Asker<Awaited>) {
         let operation = format!("disconnect_{}_{}_supplier", self.kind(), self.way());
-        asker.ask(Some(Wanted::Gone), &self.proxy, &operation, |_| ());
+        asker.ask(Some(Awaited::Gone), &self.proxy, &operation, |_| ());
     }
 
-    fn connect(&self, asker: &mut Asker<Wanted>) {
+    fn connect(&self, asker: &mut Asker<Awaited>) {
         let operation = format!("connect_{}_{}_consumer", self.kind(), self.way());
-        asker.ask(Some(Wanted::Connected), &self.proxy, &operation, |w| self.reference.write(w));
+        asker.ask(Some(Awaited::Connected), &self.proxy, &operation, |w| self.reference.write(w));
     }
 
     /// Goes on with an answer. True if that says that it is connected.
     ///
     /// # Errors
     /// When that is not the answer.
-    pub(super) fn go_on(&mut self, answered: &Answered<Wanted>, asker: &mut Asker<Wanted>) -> Result<bool, String> {
+    pub(super) fn go_on(&mut self, answered: &Answered<Awaited>, asker: &mut Asker<Awaited>) -> Result<bool, String> {
         if answered.status != ReplyStatus::NoException {
             return Err(format!("{:?} ends with {:?}", answered.what, answered.status));
         }
         match answered.what {
-            Wanted::Admin => {
+            Awaited::Admin => {
                 let form = if self.is_sequence { ClientType::Sequence } else { ClientType::Structured };
                 let with_qos = if self.is_pull { "" } else { "_with_qos" };
                 let operation = format!("obtain_notification_{}_supplier{with_qos}", self.way());
-                asker.ask(Some(Wanted::Proxy), &key_of(answered)?, &operation, |w| {
+                asker.ask(Some(Awaited::Proxy), &key_of(answered)?, &operation, |w| {
                     w.u32(form.to_cdr());
                     if !self.is_pull {
                         write_qos(self.pool, w);
                     }
                 });
             }
-            Wanted::Proxy => {
+            Awaited::Proxy => {
                 self.proxy = key_of(answered)?;
                 if self.constraint.is_none() {
                     self.connect(asker);
                     return Ok(false);
                 }
-                asker.ask(Some(Wanted::Factory), b"DefaultEventChannel", "_get_default_filter_factory", |_| ());
+                asker.ask(Some(Awaited::Factory), b"DefaultEventChannel", "_get_default_filter_factory", |_| ());
             }
-            Wanted::Factory => {
+            Awaited::Factory => {
                 let factory = key_of(answered)?;
-                asker.ask(Some(Wanted::Filter), &factory, "create_filter", |w| w.string("EXTENDED_TCL"));
+                asker.ask(Some(Awaited::Filter), &factory, "create_filter", |w| w.string("EXTENDED_TCL"));
             }
-            Wanted::Filter => {
+            Awaited::Filter => {
                 self.filter = key_of(answered)?;
                 let constraint = self.constraint.clone().unwrap_or_default();
-                asker.ask(Some(Wanted::Constrained), &self.filter, "add_constraints", |w| {
+                asker.ask(Some(Awaited::Constrained), &self.filter, "add_constraints", |w| {
                     w.length(1);
                     w.length(0);
                     w.string(&constraint);
                 });
                 let filter = answered.read(Ior::read).map_err(|error| format!("no filter: {error:?}"))?;
-                asker.ask(Some(Wanted::Filtered), &self.proxy, "add_filter", |w| filter.write(w));
+                asker.ask(Some(Awaited::Filtered), &self.proxy, "add_filter", |w| filter.write(w));
             }
-            Wanted::Constrained | Wanted::Events(..) | Wanted::Gone => {}
-            Wanted::Filtered => self.connect(asker),
-            Wanted::Connected => return Ok(true),
+            Awaited::Constrained | Awaited::Events(..) | Awaited::Gone => {}
+            Awaited::Filtered => self.connect(asker),
+            Awaited::Connected => return Ok(true),
         }
         Ok(false)
     }

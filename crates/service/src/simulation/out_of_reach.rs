@@ -19,10 +19,10 @@ use super::{LANES, RESOLVER, run_lane, sockets};
 use crate::admin::run::Administration;
 use crate::config::{Config, Delivery, Lanes, Limits, Scheduling};
 use crate::counters::{Counter, Counters};
-use crate::doors::Listeners;
 use crate::lane::io::net::Listener;
-use crate::lane::links::mail::ToAdministration;
-use crate::lane::links::post::Post;
+use crate::lane::links::mailbox::Mailbox;
+use crate::lane::links::messages::ToAdministration;
+use crate::protocols::Listeners;
 use crate::start::{Assembled, simulated};
 
 const CHANNEL: &[u8] = b"DefaultEventChannel";
@@ -67,7 +67,7 @@ struct Rig {
     counters: Counters,
     client: Asker<()>,
     // Administration ends, and the simulation with it, when these do.
-    _orders: Post<ToAdministration>,
+    _orders: Mailbox<ToAdministration>,
     _over: Over,
 }
 
@@ -95,7 +95,7 @@ impl Rig {
         let end = net(|net| net.time()) + time;
         loop {
             self.administration.round();
-            let until = LANES.with_borrow_mut(|lanes| lanes[0].as_mut().and_then(|lane| lane.until_turn()));
+            let until = LANES.with_borrow_mut(|lanes| lanes[0].as_mut().and_then(|lane| lane.until_due()));
             let now = net(|net| net.time());
             if until.is_some_and(|until| until.is_zero()) {
                 assert!(run_lane(0));

@@ -8,14 +8,14 @@ use fastrand::Rng;
 use giop::cdr::{Endian, ReadError, Reader};
 use giop::message::ReplyStatus;
 
-use super::obtaining::{Obtaining, Wanted};
+use super::obtaining::{Awaited, Obtaining};
 use super::sockets::SERVICE;
 use super::taken::Taken;
 use super::wire::{Answered, Asker, net};
 
 pub(super) struct Puller {
     number: usize,
-    asker: Option<Asker<Wanted>>,
+    asker: Option<Asker<Awaited>>,
     obtaining: Obtaining,
     /// Requests that may be unanswered.
     window: usize,
@@ -96,16 +96,16 @@ impl Puller {
         Ok(())
     }
 
-    fn take(&mut self, answered: &Answered<Wanted>) -> Result<(), String> {
+    fn take(&mut self, answered: &Answered<Awaited>) -> Result<(), String> {
         let Some(asker) = &mut self.asker else { return Ok(()) };
         match answered.what {
-            Wanted::Gone => {
+            Awaited::Gone => {
                 self.is_done = true;
                 self.asker = None;
             }
             // A pending pull is answered with an exception when its proxy is gone.
-            Wanted::Events(..) if self.is_leaving && answered.status == ReplyStatus::UserException => {}
-            Wanted::Events(most, waits) if answered.status == ReplyStatus::NoException => {
+            Awaited::Events(..) if self.is_leaving && answered.status == ReplyStatus::UserException => {}
+            Awaited::Events(most, waits) if answered.status == ReplyStatus::NoException => {
                 self.answers += 1;
                 let (events, has_some) = answered.read(|reader| self.read_events(reader, waits))?;
                 if events.len() > most as usize || (waits && events.is_empty()) {
@@ -155,7 +155,7 @@ impl Puller {
         let most = if self.obtaining.is_sequence { rng.u32(1..=BATCH_MAX) } else { 1 };
         let (tried, several) = (if waits { "" } else { "try_" }, if self.obtaining.is_sequence { "s" } else { "" });
         let operation = format!("{tried}pull_structured_event{several}");
-        asker.ask(Some(Wanted::Events(most, waits)), &self.obtaining.proxy, &operation, |w| {
+        asker.ask(Some(Awaited::Events(most, waits)), &self.obtaining.proxy, &operation, |w| {
             if several == "s" {
                 w.u32(most);
             }

@@ -52,8 +52,8 @@ pub(crate) enum Datagrams {
 }
 
 #[derive(Debug)]
-pub(crate) enum Bell {
-    System(system::Bell),
+pub(crate) enum Waker {
+    System(system::Waker),
     Simulated(Id),
 }
 
@@ -166,30 +166,31 @@ impl Datagrams {
     }
 }
 
-impl Bell {
+impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
-        network::with(Net::new_bell).map_or_else(|| system::Bell::new().map(Self::System), |id| Ok(Self::Simulated(id)))
+        network::with(Net::new_waker)
+            .map_or_else(|| system::Waker::new().map(Self::System), |id| Ok(Self::Simulated(id)))
     }
 
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         match self {
-            Self::System(bell) => bell.ring(),
-            Self::Simulated(bell) => _ = network::with(|net| net.ring(*bell)),
+            Self::System(waker) => waker.notify(),
+            Self::Simulated(waker) => _ = network::with(|net| net.notify(*waker)),
         }
     }
 
-    pub(crate) fn silence(&self) {
+    pub(crate) fn clear(&self) {
         match self {
-            Self::System(bell) => bell.silence(),
-            Self::Simulated(bell) => _ = network::with(|net| net.silence(*bell)),
+            Self::System(waker) => waker.clear(),
+            Self::Simulated(waker) => _ = network::with(|net| net.clear(*waker)),
         }
     }
 
     /// In a simulation it does not block: the scheduler gives no turn to the waiting worker before the bell rings or the time is over.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         match self {
-            Self::System(bell) => bell.wait(timeout),
-            Self::Simulated(bell) => _ = network::with(|net| net.wait_for(*bell, timeout)),
+            Self::System(waker) => waker.wait(timeout),
+            Self::Simulated(waker) => _ = network::with(|net| net.wait_for(*waker, timeout)),
         }
     }
 
@@ -198,10 +199,10 @@ impl Bell {
         if let Self::Simulated(id) = self { Some(*id) } else { None }
     }
 
-    pub(crate) fn take_rings(&self) -> u64 {
+    pub(crate) fn take_notifications(&self) -> u64 {
         match self {
-            Self::System(bell) => bell.take_rings(),
-            Self::Simulated(bell) => network::with(|net| net.silence(*bell)).unwrap_or(0),
+            Self::System(waker) => waker.take_notifications(),
+            Self::Simulated(waker) => network::with(|net| net.clear(*waker)).unwrap_or(0),
         }
     }
 }
@@ -233,7 +234,7 @@ macro_rules! source {
 
 source!(Stream, Self::Simulated(handle) => handle.id);
 source!(Listener, Self::Simulated(handle) => handle.id);
-source!(Bell, Self::Simulated(id) => *id);
+source!(Waker, Self::Simulated(id) => *id);
 source!(Datagrams, Self::Simulated(handle) => handle.id);
 
 impl<T: Source> Source for &T {

@@ -17,7 +17,7 @@ use super::wire::{Answered, Asker, net};
 
 /// What a supplier waits for.
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum Awaited {
     Admin,
     Proxy,
     Connected,
@@ -62,7 +62,7 @@ impl Pushed {
 
 pub(super) struct Supplier {
     number: usize,
-    asker: Option<Asker<Wanted>>,
+    asker: Option<Asker<Awaited>>,
     stage: Stage,
     proxy: Vec<u8>,
     pool: Option<i16>,
@@ -146,7 +146,7 @@ impl Supplier {
         if self.stage == Stage::Begin && self.due <= now {
             let endian = if rng.bool() { Endian::Big } else { Endian::Little };
             let mut asker = Asker::connect(self.ip(), SERVICE, endian);
-            asker.ask(Some(Wanted::Admin), b"DefaultEventChannel", "_get_default_supplier_admin", |_| ());
+            asker.ask(Some(Awaited::Admin), b"DefaultEventChannel", "_get_default_supplier_admin", |_| ());
             self.asker = Some(asker);
             self.stage = Stage::SettingUp;
             return Ok(());
@@ -164,33 +164,38 @@ impl Supplier {
         Ok(())
     }
 
-    fn take(&mut self, answered: &Answered<Wanted>) -> Result<(), String> {
+    fn take(&mut self, answered: &Answered<Awaited>) -> Result<(), String> {
         let Some(asker) = &mut self.asker else { return Ok(()) };
         let is_done = answered.status == ReplyStatus::NoException;
-        if !is_done && !matches!(answered.what, Wanted::Pushed(_)) {
+        if !is_done && !matches!(answered.what, Awaited::Pushed(_)) {
             return Err(format!("supplier {}: {:?} ends with {:?}", self.number, answered.what, answered.status));
         }
         match &answered.what {
-            Wanted::Admin => {
+            Awaited::Admin => {
                 let form = if self.batch > 0 { ClientType::Sequence } else { ClientType::Structured };
-                asker.ask(Some(Wanted::Proxy), &key_of(answered)?, "obtain_notification_push_consumer_with_qos", |w| {
-                    w.u32(form.to_cdr());
-                    write_qos(self.pool, w);
-                });
+                asker.ask(
+                    Some(Awaited::Proxy),
+                    &key_of(answered)?,
+                    "obtain_notification_push_consumer_with_qos",
+                    |w| {
+                        w.u32(form.to_cdr());
+                        write_qos(self.pool, w);
+                    },
+                );
             }
-            Wanted::Proxy => {
+            Awaited::Proxy => {
                 self.proxy = key_of(answered)?;
                 let kind = if self.batch > 0 { "sequence" } else { "structured" };
                 let operation = format!("connect_{kind}_push_supplier");
-                asker.ask(Some(Wanted::Connected), &self.proxy, &operation, |w| Ior::nil().write(w));
+                asker.ask(Some(Awaited::Connected), &self.proxy, &operation, |w| Ior::nil().write(w));
             }
-            Wanted::Connected => self.stage = Stage::Pushing,
-            Wanted::Pushed(numbers) => {
+            Awaited::Connected => self.stage = Stage::Pushing,
+            Awaited::Pushed(numbers) => {
                 for number in numbers {
                     self.pushed.note_answer(*number, is_done)?;
                 }
             }
-            Wanted::Gone => {
+            Awaited::Gone => {
                 self.stage = Stage::Gone;
                 self.asker = None;
             }
@@ -215,7 +220,7 @@ impl Supplier {
                 return;
             };
             self.stage = Stage::Leaving;
-            return asker.ask(Some(Wanted::Gone), &self.proxy, &operation, |_| ());
+            return asker.ask(Some(Awaited::Gone), &self.proxy, &operation, |_| ());
         }
         if self.next >= self.vanishes_at {
             let Some(mut asker) = self.asker.take() else { return };
@@ -234,7 +239,7 @@ impl Supplier {
         known.extend(numbers.iter().map(|number| (*number, now)));
         let (is_sequence, proxy) = (self.batch > 0, &self.proxy);
         let Some(asker) = &mut self.asker else { return };
-        let what = (!self.is_one_way).then_some(Wanted::Pushed(numbers));
+        let what = (!self.is_one_way).then_some(Awaited::Pushed(numbers));
         let operation = if is_sequence { "push_structured_events" } else { "push_structured_event" };
         asker.ask(what, proxy, operation, |w| {
             if is_sequence {

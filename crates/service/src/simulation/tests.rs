@@ -44,17 +44,17 @@ fn agree(seed: u64) -> Summary {
 const USUAL: core::ops::Range<u64> = 0..200;
 
 /// Which seeds are run: those that the environment asks for, or some.
-fn asked() -> core::ops::Range<u64> {
+fn requested_seeds() -> core::ops::Range<u64> {
     #[expect(clippy::disallowed_methods, reason = "it is no setting of the service")]
-    let asked = std::env::var("SIMULATED_SEEDS").ok();
-    let range = asked.as_deref().and_then(|asked| asked.split_once(".."));
+    let requested_seeds = std::env::var("SIMULATED_SEEDS").ok();
+    let range = requested_seeds.as_deref().and_then(|requested_seeds| requested_seeds.split_once(".."));
     let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     range.unwrap_or(USUAL)
 }
 
 #[test]
 fn seeds_of_whole_services_keep_every_promise() {
-    let seeds = asked();
+    let seeds = requested_seeds();
     if seeds.end == seeds.start + 1 && log::set_logger(&Printed).is_ok() {
         log::set_max_level(log::LevelFilter::Debug);
     }
@@ -62,7 +62,7 @@ fn seeds_of_whole_services_keep_every_promise() {
     let mut reached = Summary::default();
     for seed in seeds {
         let summary = agree(seed);
-        reached.turns += summary.turns;
+        reached.steps += summary.steps;
         reached.lanes += summary.lanes;
         reached.accepted += summary.accepted;
         reached.refused += summary.refused;

@@ -16,10 +16,10 @@ use super::{LANES, RESOLVER, run_lane, sockets};
 use crate::admin::run::Administration;
 use crate::config::{Config, Lanes, Limits, Scheduling};
 use crate::counters::{Counter, Counters};
-use crate::doors::Listeners;
 use crate::lane::io::net::Listener;
-use crate::lane::links::mail::ToAdministration;
-use crate::lane::links::post::Post;
+use crate::lane::links::mailbox::Mailbox;
+use crate::lane::links::messages::ToAdministration;
+use crate::protocols::Listeners;
 use crate::start::{Assembled, simulated};
 
 const PERIOD: Duration = Duration::from_millis(1);
@@ -34,13 +34,13 @@ struct Timed {
     supplier: Asker<&'static str>,
     proxy: Vec<u8>,
     // Administration ends, and the simulation with it, when these do.
-    _orders: Post<ToAdministration>,
+    _orders: Mailbox<ToAdministration>,
     _over: Over,
 }
 
 /// How long it is until the main lane has something to do and may do it.
-fn until_turn() -> Option<Duration> {
-    LANES.with_borrow_mut(|lanes| lanes[0].as_mut().and_then(|lane| lane.until_turn()))
+fn until_due() -> Option<Duration> {
+    LANES.with_borrow_mut(|lanes| lanes[0].as_mut().and_then(|lane| lane.until_due()))
 }
 
 /// Whether its poll has found something that it has not served.
@@ -75,7 +75,7 @@ impl Timed {
             ..Lanes::default()
         };
         // In a simulation a message takes no time, and readings of the clock do.
-        let limits = Limits { memory_bytes: Some(1 << 30), share_messages: 32, ..Limits::default() };
+        let limits = Limits { memory_bytes: Some(1 << 30), round_messages: 32, ..Limits::default() };
         let listeners = Listeners::of_giop(Listener::simulated(sockets::SERVICE).unwrap());
         let config = Config { lanes, limits, ..Config::default() };
         let Assembled { administrator, administration, counters, .. } =
@@ -118,7 +118,7 @@ impl Timed {
     /// Runs administration and the lane once, or lets time pass until something is due.
     fn go_on(&mut self) {
         self.administration.round();
-        match until_turn() {
+        match until_due() {
             Some(until) if until.is_zero() => assert!(run_lane(0)),
             until => {
                 let arrival = net(|net| net.next_arrival());
@@ -130,7 +130,7 @@ impl Timed {
 
     /// Until nothing is under way and the lane sleeps.
     fn rest(&mut self) {
-        while until_turn().is_some_and(|until| until <= PERIOD) || net(|net| net.next_arrival()).is_some() {
+        while until_due().is_some_and(|until| until <= PERIOD) || net(|net| net.next_arrival()).is_some() {
             self.go_on();
         }
     }
@@ -148,7 +148,7 @@ impl Timed {
 
     /// Runs the lane until it sleeps.
     fn run_until_it_sleeps(&self) {
-        while until_turn().is_some_and(|until| until.is_zero()) {
+        while until_due().is_some_and(|until| until.is_zero()) {
             assert!(run_lane(0));
         }
     }
@@ -157,7 +157,7 @@ impl Timed {
     fn have_quiet_period(&self) {
         assert!(run_lane(0));
         assert!(run_lane(0));
-        assert!(until_turn().is_none_or(|until| !until.is_zero()));
+        assert!(until_due().is_none_or(|until| !until.is_zero()));
         assert_eq!(self.read(Counter::LaneBudgetsSpent), 0);
     }
 
@@ -175,7 +175,7 @@ fn event_that_comes_between_releases_is_taken_in_at_the_next() {
     go_to(release - PERIOD / 2);
     timed.push(1);
     let asked = time();
-    let until = until_turn().unwrap();
+    let until = until_due().unwrap();
     assert!(!until.is_zero() && asked + until <= release, "it waits for its release, and no longer: {until:?}");
     // Even if something wakes it before.
     assert!(run_lane(0));
@@ -206,7 +206,7 @@ fn flood_is_cut_at_the_budget_and_goes_on_in_the_next_period() {
         let (used, now_taken) = (time() - release, timed.read(Counter::EventsIn));
         assert!(now_taken > taken, "each period takes some");
         assert!(used < BUDGET + PERIOD / 4, "the budget is exceeded by a round at most: {used:?}");
-        assert!(until_turn().is_none_or(|until| !until.is_zero()));
+        assert!(until_due().is_none_or(|until| !until.is_zero()));
         periods += 1;
         taken = now_taken;
         let cut = timed.read(Counter::LaneBudgetsSpent);

@@ -18,16 +18,16 @@ use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
 use crate::admin::run::Administration;
 use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, Tempo, TimeDriven};
 use crate::counters::{Counter, Counters};
-use crate::doors::{Listeners, Tag};
 use crate::lane::io::net::{Datagrams, Listener};
-use crate::lane::links::mail::{Lookup, Resolved, ToAdministration};
-use crate::lane::links::post::{Inbox, Post};
+use crate::lane::links::mailbox::{Inbox, Mailbox};
+use crate::lane::links::messages::{Lookup, Resolved, ToAdministration};
 use crate::lane::run::Worker;
+use crate::protocols::{Listeners, Tag};
 use crate::resolver::{Asking, known_without_asking};
 use crate::start::{Assembled, simulated};
 
 /// Turns in one run at most: what takes more does not come to rest. (A seed with consumers that had much to read took more than 400,000.)
-const TURNS_MAX: u64 = 2_000_000;
+const STEPS_MAX: u64 = 2_000_000;
 /// What is not due within so long is not waited for while clients are at work.
 const SOON: Duration = Duration::from_millis(400);
 /// For so long at most suppliers are at work: consumers that cannot be reached are tried again without end.
@@ -38,7 +38,7 @@ const LATE: Duration = Duration::from_secs(150);
 /// What happened in a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
-    pub(super) turns: u64,
+    pub(super) steps: u64,
     pub(super) lanes: u64,
     pub(super) accepted: u64,
     pub(super) refused: u64,
@@ -69,8 +69,8 @@ enum Who {
 struct World {
     rng: Rng,
     administration: Option<Administration>,
-    orders: Post<ToAdministration>,
-    bell: Id,
+    orders: Mailbox<ToAdministration>,
+    waker: Id,
     introductions: Inbox<Asking>,
     asking: Vec<Asking>,
     /// Names that are being looked up, for which lane, and when that is done.
@@ -211,8 +211,8 @@ impl World {
         let assembled = simulated(&config(lanes, of_tempo.config()), listeners, sockets::SERVICE)
             .map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
-        let accounts = administrator.roster.of_simulation();
-        let bell = administrator.bell.simulated().ok_or("no simulation")?;
+        let accounts = administrator.lane_registry.of_simulation();
+        let waker = administrator.waker.simulated().ok_or("no simulation")?;
         let pools = rng.i16(0..4);
         let pool = |rng: &mut Rng| (pools > 0 && rng.bool()).then(|| 10 * rng.i16(1..=pools));
         let suppliers: Vec<Supplier> =
@@ -229,7 +229,7 @@ impl World {
             rng,
             administration: Some(administrator),
             orders: administration,
-            bell,
+            waker,
             introductions: RESOLVER.take().ok_or("no resolver")?,
             asking: Vec::new(),
             lookups: Vec::new(),
@@ -280,7 +280,7 @@ impl World {
         self.consumers.iter_mut().for_each(Consumer::close);
         self.until_rest(LATE, 4 * LATE)?;
         self.check_nobody_stays()?;
-        self.check_nothing_is_kept()?;
+        self.check_nothing_is_leaked()?;
         self.stop()
     }
 
@@ -288,8 +288,8 @@ impl World {
     fn until_rest(&mut self, soon: Duration, at_most: Duration) -> Result<(), String> {
         let until = net(|net| net.time()) + at_most;
         loop {
-            self.summary.turns += 1;
-            if self.summary.turns > TURNS_MAX {
+            self.summary.steps += 1;
+            if self.summary.steps > STEPS_MAX {
                 return Err(format!("no rest: {:?} go on for ever", self.ready()));
             }
             let passes = Duration::from_nanos(self.rng.u64(0..20_000));
@@ -304,7 +304,7 @@ impl World {
                 continue;
             };
             self.note(who);
-            self.turn(who)?;
+            self.step(who)?;
         }
     }
 
@@ -328,12 +328,12 @@ impl World {
     fn ready(&self) -> Vec<Who> {
         let now = net(|net| net.time());
         let lanes = LANES.with_borrow_mut(|lanes| {
-            let works = |lane: &mut Worker| lane.until_turn().is_some_and(|until| until.is_zero());
+            let works = |lane: &mut Worker| lane.until_due().is_some_and(|until| until.is_zero());
             let all = lanes.iter_mut().enumerate();
             let ready = all.filter_map(|(at, lane)| lane.as_mut().is_some_and(works).then_some(Who::Lane(at)));
             ready.collect::<Vec<_>>()
         });
-        let is_awake = net(|net| net.waits_until(self.bell).is_none_or(|until| until <= now));
+        let is_awake = net(|net| net.waits_until(self.waker).is_none_or(|until| until <= now));
         let administration = (self.administration.is_some() && is_awake).then_some(Who::Administration);
         let asks = self.introductions.waiting() > 0
             || self.asking.iter().any(|lane| lane.lookups.waiting() > 0)
@@ -359,15 +359,15 @@ impl World {
         if ready.is_empty() {
             return None;
         }
-        let turns = self.summary.turns;
-        self.displaced.take_if(|(_, until)| *until < turns);
+        let steps = self.summary.steps;
+        self.displaced.take_if(|(_, until)| *until < steps);
         let who = ready[self.rng.usize(0..ready.len())];
         match self.displaced {
             Some((displaced, _)) if displaced == who && ready.len() > 1 => {
                 let others: Vec<Who> = ready.iter().copied().filter(|other| *other != displaced).collect();
                 return Some(others[self.rng.usize(0..others.len())]);
             }
-            None if self.rng.u8(0..50) == 0 => self.displaced = Some((who, turns + self.rng.u64(1..100))),
+            None if self.rng.u8(0..50) == 0 => self.displaced = Some((who, steps + self.rng.u64(1..100))),
             _ => {}
         }
         Some(who)
@@ -377,9 +377,9 @@ impl World {
     fn next_due(&self) -> Option<Duration> {
         let now = net(|net| net.time());
         let lanes: Vec<Duration> = LANES.with_borrow_mut(|lanes| {
-            lanes.iter_mut().flatten().filter_map(Worker::until_turn).map(|until| now + until).collect()
+            lanes.iter_mut().flatten().filter_map(Worker::until_due).map(|until| now + until).collect()
         });
-        let administration = self.administration.as_ref().and_then(|_| net(|net| net.waits_until(self.bell)));
+        let administration = self.administration.as_ref().and_then(|_| net(|net| net.waits_until(self.waker)));
         let clients = self.suppliers.iter().filter_map(Supplier::next_due);
         let clients = clients.chain(self.consumers.iter().filter_map(|consumer| consumer.next_due(now)));
         let clients = clients.chain(self.pullers.iter().filter_map(Puller::next_due));
@@ -389,7 +389,7 @@ impl World {
         lanes.into_iter().chain(administration).chain(clients).chain(others).min()
     }
 
-    fn turn(&mut self, who: Who) -> Result<(), String> {
+    fn step(&mut self, who: Who) -> Result<(), String> {
         match who {
             Who::Lane(at) => {
                 run_lane(at);
@@ -407,7 +407,7 @@ impl World {
     }
 
     fn administer(&mut self) {
-        net(|net| net.wake(self.bell));
+        net(|net| net.wake(self.waker));
         if let Some(administration) = &mut self.administration
             && !administration.round()
         {
@@ -438,13 +438,13 @@ impl World {
                 None => lookup.host.parse().ok(),
             };
             let addresses = ip.map(|ip| vec![SocketAddr::new(ip, lookup.port)]).ok_or_else(|| "nobody".to_owned());
-            let _ = self.asking[at].answers.post(Resolved { connection: lookup.connection, addresses });
+            let _ = self.asking[at].answers.send(Resolved { connection: lookup.connection, addresses });
         }
     }
 
     /// When all have done their work, and before those behave that did not.
     fn check_work(&mut self) -> Result<(), String> {
-        self.end_points.iter_mut().for_each(EndPoint::settle);
+        self.end_points.iter_mut().for_each(EndPoint::finish);
         self.summary.accepted = self.pushed().map(|pushed| pushed.accepted.len() as u64).sum();
         self.summary.refused = self.pushed().map(|pushed| pushed.refused).sum();
         if let Some(at) = self.suppliers.iter().position(|supplier| !supplier.is_done()) {
@@ -465,7 +465,7 @@ impl World {
     /// Runs after each turn of a lane: a subscriber that waits for room goes on when there is some. By the time all are at rest something
     /// else may have had it go on.
     fn check_nobody_is_forgotten(&self) -> Result<(), String> {
-        let forgets = |lane: &Worker| lane.core.doors.tempo.has_forgotten_somebody_blocked();
+        let forgets = |lane: &Worker| lane.core.protocols.tempo.has_forgotten_somebody_blocked();
         if !self.end_points.is_empty() && LANES.with_borrow(|lanes| lanes.iter().flatten().any(forgets)) {
             return Err("a subscriber of Tempo is not told of room on the socket for datagrams".into());
         }
@@ -474,7 +474,7 @@ impl World {
 
     /// Where all are at rest, and not only because the time is over: no subscriber waits for room that there is.
     fn check_nobody_waits(&self, is_over: Duration) -> Result<(), String> {
-        let waits = |lane: &Worker| lane.core.doors.tempo.is_somebody_blocked();
+        let waits = |lane: &Worker| lane.core.protocols.tempo.is_somebody_blocked();
         let is_rest = net(|net| net.time()) < is_over;
         if is_rest && LANES.with_borrow(|lanes| lanes.iter().flatten().any(waits)) {
             return Err("a subscriber of Tempo waits for room that there is".into());
@@ -565,7 +565,7 @@ impl World {
     }
 
     /// When all clients have gone, no account is charged for anything.
-    fn check_nothing_is_kept(&self) -> Result<(), String> {
+    fn check_nothing_is_leaked(&self) -> Result<(), String> {
         let transient = [
             Resource::Connections,
             Resource::Outgoing,
@@ -599,7 +599,7 @@ impl World {
 
     /// Orders the service to stop, and checks that it does.
     fn stop(&mut self) -> Result<(), String> {
-        let _ = self.orders.post(ToAdministration::Stop(None));
+        let _ = self.orders.send(ToAdministration::Stop(None));
         self.until_rest(SOON, 4 * LATE)?;
         if self.administration.is_some() {
             return Err("administration does not stop".into());

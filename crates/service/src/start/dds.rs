@@ -2,8 +2,8 @@
 
 use super::StartError;
 use crate::config::Config;
-use crate::doors::dds::Seat;
-use corba::Door;
+use crate::protocols::dds::JoinSetup;
+use corba::Protocol;
 
 /// The threads between the main lane and DDS; dropping them waits for their end, which is the lane's.
 #[cfg(feature = "dds")]
@@ -14,30 +14,31 @@ pub(super) type Threads = ();
 
 /// Starts the threads of all joins. Gives, for the main lane, what each join begins with.
 #[cfg(feature = "dds")]
-pub(super) fn join(config: &Config, door: &Door) -> Result<(Threads, Vec<Seat>), StartError> {
+pub(super) fn join(config: &Config, protocol: &Protocol) -> Result<(Threads, Vec<JoinSetup>), StartError> {
     let joins = &config.dds.joins;
     if joins.is_empty() {
         return Ok((Threads::default(), Vec::new()));
     }
     let missing =
         |channel: &str| StartError::Dds { why: format!("there is no channel {channel:?}: declare it ([[channels]])") };
-    let channels = joins.iter().map(|join| door.channel_called(&join.channel).ok_or_else(|| missing(&join.channel)));
+    let channels =
+        joins.iter().map(|join| protocol.channel_called(&join.channel).ok_or_else(|| missing(&join.channel)));
     let channels = channels.collect::<Result<Vec<_>, _>>()?;
     let message_bytes_max = config.limits.message_bytes_max as usize;
     let begun = crate::dds::begin(&config.dds, message_bytes_max).map_err(|why| StartError::Dds { why })?;
-    let seats = joins.iter().zip(channels).zip(begun.introductions).map(|((join, channel), introduce)| Seat {
+    let setups = joins.iter().zip(channels).zip(begun.introductions).map(|((join, channel), introduce)| JoinSetup {
         channel,
         name: join.described(),
         to_dds: join.goes_to_dds().then(|| join.constraint.clone()),
         from_dds: join.comes_from_dds(),
         introduce,
     });
-    Ok((begun.bridge, seats.collect()))
+    Ok((begun.bridge, setups.collect()))
 }
 
 /// The same in a program that was built without DDS: there may be no joins.
 #[cfg(not(feature = "dds"))]
-pub(super) fn join(config: &Config, _door: &Door) -> Result<(Threads, Vec<Seat>), StartError> {
+pub(super) fn join(config: &Config, _protocol: &Protocol) -> Result<(Threads, Vec<JoinSetup>), StartError> {
     if config.dds.joins.is_empty() {
         return Ok(((), Vec::new()));
     }

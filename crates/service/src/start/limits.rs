@@ -17,7 +17,7 @@ const INCOMPLETE_BYTES_MIN: u64 = 1 << 20;
 const REPLY_BYTES_MIN: u64 = 1 << 20;
 const REQUEST_BYTES_MIN: u64 = 256 << 10;
 const CHANNELS_MIN: u64 = 4;
-const KEPT_BYTES_MIN: u64 = 1 << 20;
+const RETAINED_BYTES_MIN: u64 = 1 << 20;
 const PROXIES_MIN: u64 = 1_024;
 const EVENT_TYPES_MIN: u64 = 1_024;
 const THREADS_MIN: u64 = 8;
@@ -52,13 +52,13 @@ pub(super) struct ConnectionsMax {
 /// The limit of each thing that clients can have.
 pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: ConnectionsMax) -> Ceilings {
     let (limits, connections) = (&config.limits, memory.of_connections());
-    Ceilings::new(limits.client_share_percent)
+    Ceilings::new(limits.client_quota_percent)
         .with(Resource::Connections, connections_max.from_clients, CONNECTIONS_MIN)
         .with(Resource::Outgoing, connections_max.to_clients, CONNECTIONS_MIN)
         .with(Resource::IncompleteBytes, incomplete_bytes_max(config, memory), INCOMPLETE_BYTES_MIN)
         .with(Resource::ReplyBytes, limits.unread_reply_bytes_max.min(connections / 4), REPLY_BYTES_MIN)
         .with(Resource::RequestBytes, REQUEST_BYTES_MAX.min(connections / 4), REQUEST_BYTES_MIN)
-        .with(Resource::KeptBytes, memory.of_administration(), KEPT_BYTES_MIN)
+        .with(Resource::RetainedBytes, memory.of_administration(), RETAINED_BYTES_MIN)
         .with(Resource::Proxies, limits.proxies_max.into(), PROXIES_MIN)
         .with(Resource::EventTypes, limits.event_types_max.into(), EVENT_TYPES_MIN)
         .with(Resource::Threads, config.lanes.threads_max.into(), THREADS_MIN)
@@ -171,7 +171,7 @@ mod tests {
             assert!(sum <= part, "{sum} of {part}");
         }
         assert_eq!(octets(64 << 20, 2 << 20), (16 << 20, 16 << 20));
-        // What docs/operating.md says of the smallest.
+        // What docs/operating-reference.md says of the smallest.
         assert_eq!(octets(64 << 20, 16 << 20), (42 << 20, 16 << 20));
     }
 

@@ -10,7 +10,7 @@ use giop::ior::SecureTransport;
 use super::{Service, StartError, Stopper, TlsServer, not_written};
 use crate::admin::drain::Undone;
 use crate::counters::Counters;
-use crate::lane::links::mail::ToAdministration;
+use crate::lane::links::messages::ToAdministration;
 
 impl Service {
     /// The address it listens on, with the real port; where nothing is in the clear (`tls.required`), that for TLS.
@@ -87,8 +87,8 @@ impl Service {
     /// What of `[lanes]` and `[store]` is not as it was asked for, and what leaves the system unreachable or open to every host: a line for
     /// each, for the program that starts the service.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Calls `tell`, on any thread, when clients may look for the service: when the outside naming service has its name, and the reference
@@ -111,8 +111,8 @@ impl Service {
 
     /// Calls `tell`, on any thread, when a client asks for the end of the service (`shutdown` of TAO's monitor and control object), which
     /// it may where `compatibility.monitor_control` is set. The callback has to see to it that the service ends.
-    pub fn when_asked_to_stop(&self, tell: impl FnOnce() + Send + 'static) {
-        self.asked_to_stop.when_asked(tell);
+    pub fn on_shutdown_request(&self, tell: impl FnOnce() + Send + 'static) {
+        self.shutdown_request.on_request(tell);
     }
 
     /// Stops the service at once: requests that it has taken are answered, clients are notified that their connections close, and its
@@ -142,7 +142,7 @@ impl Service {
         let Some(thread) = self.administration_thread.take() else { return Undone::default() };
         // There is room: no other thread asks at the same time. Administration ends the lanes when it has answered.
         let mut administration = self.administration.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = administration.post(ToAdministration::Stop(limit));
+        let _ = administration.send(ToAdministration::Stop(limit));
         drop(administration);
         // A thread that panicked has said so on standard error already.
         thread.join().unwrap_or_default()

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::StartError;
-use super::door_settings;
 use super::limits::{ConnectionsMax, ceilings};
+use super::protocol_settings;
 use crate::config::{Config, DeclaredChannel};
 use crate::counters::Counters;
-use crate::doors::tempo::types::DeclaredTypes;
-use crate::lane::io::net::Bell;
+use crate::lane::io::net::Waker;
 use crate::memory::Memory;
 use crate::overflow;
+use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
-use corba::Door;
+use corba::Protocol;
 use engine::{Channel, ChannelId};
 
 /// The store, and what it has.
-pub(super) struct Kept {
+pub(super) struct OpenedStore {
     disk: Disk,
     /// How many events, and the number that is behind the last.
     events: (u64, u64),
@@ -47,13 +47,13 @@ pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>)
         Ok(found) => Ok((Some(found), Vec::new())),
         // There is nothing to be lost, and the configuration does not ask that there be.
         Err(error) if !is_wanted && error.is_nowhere(directory) => {
-            let remark = format!(
+            let warning = format!(
                 "nothing outlives this service, since {} cannot be used: {error}; name a folder with --data, or say that nothing is \
                  to be kept with --data none",
                 directory.display()
             );
-            log::warn!("store: {remark}");
-            Ok((None, vec![remark]))
+            log::warn!("store: {warning}");
+            Ok((None, vec![warning]))
         }
         Err(error) => Err(StartError::Store { directory: directory.into(), why: error.to_string() }),
     }
@@ -61,54 +61,55 @@ pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>)
 
 /// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that.
 pub(super) fn furnish(
-    door: &mut Door,
+    protocol: &mut Protocol,
     config: &Config,
     accounts: &Arc<Accounts>,
     found: Option<Found>,
-) -> Result<Option<Kept>, StartError> {
-    let Some(Found { directory, mut disk, image: kept, events }) = found else {
-        make_topology(door, config)?;
+) -> Result<Option<OpenedStore>, StartError> {
+    let Some(Found { directory, mut disk, image: stored, events }) = found else {
+        make_topology(protocol, config)?;
         return Ok(None);
     };
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
     // What clients made is charged, though not to a known client: or each restart would give them as much again.
     let account = accounts.account_of(Ipv4Addr::UNSPECIFIED.into());
     let mut declared = Ok(());
-    let is_restored = door.restore_image(&kept, &account, |door| declared = configure(door, config)).map_err(failed)?;
+    let is_restored =
+        protocol.restore_image(&stored, &account, |protocol| declared = configure(protocol, config)).map_err(failed)?;
     declared?;
     if is_restored {
         log::info!(
             "store: {} parts of what was configured, and {} events that somebody is yet to confirm, are restored from {}",
-            kept.len(),
+            stored.len(),
             events.0,
             directory.display()
         );
     } else {
-        make_topology(door, config)?;
+        make_topology(protocol, config)?;
     }
-    door.note_changed_parts();
-    let now = door.image();
-    let gone = kept.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
-    let news = now.iter().filter(|(key, value)| kept.get(*key) != Some(value));
+    protocol.note_changed_parts();
+    let now = protocol.image();
+    let gone = stored.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
+    let news = now.iter().filter(|(key, value)| stored.get(*key) != Some(value));
     let changes: Changes = news.map(|(key, value)| (key.clone(), Some(value.clone()))).chain(gone).collect();
     if !changes.is_empty() {
         disk.write(&changes).map_err(|error| failed(error.to_string()))?;
     }
-    let channels = door.hierarchy().channels().map(Channel::id).collect();
-    Ok(Some(Kept { disk, events, channels }))
+    let channels = protocol.hierarchy().channels().map(Channel::id).collect();
+    Ok(Some(OpenedStore { disk, events, channels }))
 }
 
 /// Starts the threads of a store in a folder, and of the backlogs beside it.
 pub(super) fn start_keepers(
-    Kept { disk, events, channels }: Kept,
+    OpenedStore { disk, events, channels }: OpenedStore,
     directory: &Path,
     (config, types): (&Config, &Arc<DeclaredTypes>),
-    (bell, counters): (&Arc<Bell>, &Counters),
+    (waker, counters): (&Arc<Waker>, &Counters),
     origin: Instant,
 ) -> Result<(Store, Keepers), StartError> {
     let limits = config.store_limits();
     let options =
-        StoreOptions { bell, counters: counters.of_store(), origin, next: events.1, channels: &channels, limits };
+        StoreOptions { waker, counters: counters.of_store(), origin, next: events.1, channels: &channels, limits };
     let (store, reception) = Store::start(disk, options)?;
     let (overflow, inquirer) = overflow::start(overflow::Options {
         directory,
@@ -117,7 +118,7 @@ pub(super) fn start_keepers(
         origin,
         types: Arc::clone(types),
         counters: counters.of_overflow(),
-        administration: bell,
+        administration: waker,
     })
     .map_err(|error| StartError::Store { directory: directory.into(), why: error.to_string() })?;
     Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), inquirer: Some(inquirer) }))
@@ -129,33 +130,37 @@ pub(crate) fn try_restore(image: &corba::Image) -> Result<(), String> {
     let memory = Memory::new(config.limits.memory_bytes.unwrap_or(1 << 40));
     let connections_max = ConnectionsMax { from_clients: 1, to_clients: 1, http: 1 };
     let account = Accounts::new(ceilings(&config, memory, connections_max)).account_of(Ipv4Addr::UNSPECIFIED.into());
-    let mut door =
-        Door::new(door_settings(&config, memory, super::Place { host: "127.0.0.1", port: 2809, secure: None }, true));
-    door.restore_image(image, &account, |_| {}).map(drop)
+    let mut protocol = Protocol::new(protocol_settings(
+        &config,
+        memory,
+        super::Place { host: "127.0.0.1", port: 2809, secure: None },
+        true,
+    ));
+    protocol.restore_image(image, &account, |_| {}).map(drop)
 }
 
 /// Makes what is to be configured at the start.
-fn make_topology(door: &mut Door, config: &Config) -> Result<(), StartError> {
-    let Some(path) = config.topology.as_deref() else { return configure(door, config) };
+fn make_topology(protocol: &mut Protocol, config: &Config) -> Result<(), StartError> {
+    let Some(path) = config.topology.as_deref() else { return configure(protocol, config) };
     let mut declared = Ok(());
     let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let made = read.and_then(|text| door.apply_json_and(&text, |door| declared = configure(door, config)));
+    let made = read.and_then(|text| protocol.apply_json_and(&text, |protocol| declared = configure(protocol, config)));
     made.map_err(|why| StartError::Topology { path: path.into(), why })?;
     declared
 }
 
 /// Declares the configured names and channels at each start. Called while no client is connected, since threads cannot be moved from under
 /// a client.
-fn configure(door: &mut Door, config: &Config) -> Result<(), StartError> {
-    door.bind_own_names();
-    declare_channels(door, &config.channels)
+fn configure(protocol: &mut Protocol, config: &Config) -> Result<(), StartError> {
+    protocol.bind_own_names();
+    declare_channels(protocol, &config.channels)
 }
 
 /// Makes the channels that the configuration declares, or sets those that are there already.
-fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(), StartError> {
+fn declare_channels(protocol: &mut Protocol, channels: &[DeclaredChannel]) -> Result<(), StartError> {
     for channel in channels {
         let DeclaredChannel { name, .. } = channel;
-        let made = door.declare_channel(name, &channel.declared_properties());
+        let made = protocol.declare_channel(name, &channel.declared_properties());
         made.map_err(|why| StartError::Channel { name: name.clone(), why })?;
     }
     Ok(())

@@ -17,11 +17,11 @@ pub(crate) struct DeadLetterLimits {
 }
 
 /// By which an event that is kept aside is known: its number, and for which consumer it is.
-pub(crate) type LetterId = (u64, ProxyKey);
+pub(crate) type DeadLetterId = (u64, ProxyKey);
 
 /// For one consumer.
 #[derive(Debug, Clone, Copy)]
-struct Letter {
+struct Entry {
     consumer: ProxyKey,
     /// Since when, in 100 ns since 15 October 1582.
     since: u64,
@@ -32,7 +32,7 @@ struct Letter {
 #[derive(Debug)]
 pub(crate) struct DeadLetters {
     limits: DeadLetterLimits,
-    by_event: BTreeMap<u64, Vec<Letter>>,
+    by_event: BTreeMap<u64, Vec<Entry>>,
     by_channel: BTreeMap<ChannelId, OfChannel>,
     count: u64,
 }
@@ -40,7 +40,7 @@ pub(crate) struct DeadLetters {
 #[derive(Debug, Default)]
 struct OfChannel {
     /// By the time since when they are kept aside.
-    letters: BTreeSet<(u64, u64, ProxyId)>,
+    entries: BTreeSet<(u64, u64, ProxyId)>,
     bytes: u64,
 }
 
@@ -51,30 +51,30 @@ impl DeadLetters {
 
     /// Keeps an event of so many octets aside for a consumer, unless it is already. More may be kept than may be:
     /// [`first_beyond`](Self::first_beyond).
-    pub(crate) fn add(&mut self, (number, consumer): LetterId, since: u64, bytes: u64) {
-        let letters = self.by_event.entry(number).or_default();
-        if letters.iter().any(|letter| letter.consumer == consumer) {
+    pub(crate) fn add(&mut self, (number, consumer): DeadLetterId, since: u64, bytes: u64) {
+        let entries = self.by_event.entry(number).or_default();
+        if entries.iter().any(|entry| entry.consumer == consumer) {
             return;
         }
-        letters.push(Letter { consumer, since, bytes });
+        entries.push(Entry { consumer, since, bytes });
         let channel = self.by_channel.entry(consumer.channel).or_default();
-        channel.letters.insert((since, number, consumer.proxy));
+        channel.entries.insert((since, number, consumer.proxy));
         channel.bytes += bytes;
         self.count += 1;
     }
 
     /// An event is not kept aside for a consumer any more. Says whether it was.
-    pub(crate) fn remove(&mut self, (number, consumer): LetterId) -> bool {
-        let Some(letters) = self.by_event.get_mut(&number) else { return false };
-        let Some(at) = letters.iter().position(|letter| letter.consumer == consumer) else { return false };
-        let Letter { since, bytes, .. } = letters.swap_remove(at);
-        if letters.is_empty() {
+    pub(crate) fn remove(&mut self, (number, consumer): DeadLetterId) -> bool {
+        let Some(entries) = self.by_event.get_mut(&number) else { return false };
+        let Some(at) = entries.iter().position(|entry| entry.consumer == consumer) else { return false };
+        let Entry { since, bytes, .. } = entries.swap_remove(at);
+        if entries.is_empty() {
             self.by_event.remove(&number);
         }
         if let Some(channel) = self.by_channel.get_mut(&consumer.channel) {
-            channel.letters.remove(&(since, number, consumer.proxy));
+            channel.entries.remove(&(since, number, consumer.proxy));
             channel.bytes -= bytes;
-            if channel.letters.is_empty() {
+            if channel.entries.is_empty() {
                 self.by_channel.remove(&consumer.channel);
             }
         }
@@ -88,15 +88,15 @@ impl DeadLetters {
     }
 
     /// The one that goes next, where a channel has more than it may.
-    pub(crate) fn first_beyond(&self, channel: ChannelId) -> Option<LetterId> {
+    pub(crate) fn first_beyond(&self, channel: ChannelId) -> Option<DeadLetterId> {
         let DeadLetterLimits { events_max, bytes_max } = self.limits;
         let of_channel = self.by_channel.get(&channel)?;
-        let is_beyond = of_channel.letters.len() as u64 > events_max || of_channel.bytes > bytes_max;
+        let is_beyond = of_channel.entries.len() as u64 > events_max || of_channel.bytes > bytes_max;
         of_channel.first(channel).filter(|_| is_beyond)
     }
 
     /// The first of a channel, by the time since when it is kept aside.
-    pub(crate) fn first_of(&self, channel: ChannelId) -> Option<LetterId> {
+    pub(crate) fn first_of(&self, channel: ChannelId) -> Option<DeadLetterId> {
         self.by_channel.get(&channel)?.first(channel)
     }
 
@@ -111,20 +111,20 @@ impl DeadLetters {
     }
 
     /// Whether it is for this one.
-    pub(crate) fn is_there(&self, (number, consumer): LetterId) -> bool {
-        self.of_event(number).any(|(kept, _)| kept == consumer)
+    pub(crate) fn is_there(&self, (number, consumer): DeadLetterId) -> bool {
+        self.of_event(number).any(|(stored, _)| stored == consumer)
     }
 
     /// The consumers for which an event is kept aside, and since when.
     pub(crate) fn of_event(&self, number: u64) -> impl Iterator<Item = (ProxyKey, u64)> {
-        let letters = self.by_event.get(&number).into_iter().flatten();
-        letters.map(|letter| (letter.consumer, letter.since))
+        let entries = self.by_event.get(&number).into_iter().flatten();
+        entries.map(|entry| (entry.consumer, entry.since))
     }
 
     /// Those behind one, by number and consumer, and since when each is kept aside.
-    pub(crate) fn behind(&self, (number, proxy): (u64, ProxyId)) -> impl Iterator<Item = (LetterId, u64)> {
-        self.by_event.range(number..).flat_map(move |(at, letters)| {
-            let mut sorted: Vec<_> = letters.iter().map(|letter| ((*at, letter.consumer), letter.since)).collect();
+    pub(crate) fn behind(&self, (number, proxy): (u64, ProxyId)) -> impl Iterator<Item = (DeadLetterId, u64)> {
+        self.by_event.range(number..).flat_map(move |(at, entries)| {
+            let mut sorted: Vec<_> = entries.iter().map(|entry| ((*at, entry.consumer), entry.since)).collect();
             sorted.retain(|((at, consumer), _)| (*at, consumer.proxy) > (number, proxy));
             sorted.sort_unstable();
             sorted
@@ -138,8 +138,8 @@ impl DeadLetters {
 }
 
 impl OfChannel {
-    fn first(&self, channel: ChannelId) -> Option<LetterId> {
-        let (_, number, proxy) = self.letters.first()?;
+    fn first(&self, channel: ChannelId) -> Option<DeadLetterId> {
+        let (_, number, proxy) = self.entries.first()?;
         Some((*number, ProxyKey { channel, proxy: *proxy }))
     }
 }
@@ -156,33 +156,33 @@ mod tests {
 
     #[test]
     fn at_either_bound_of_a_channel_the_one_that_was_kept_aside_first_is_beyond_it() {
-        let mut letters = DeadLetters::new(DeadLetterLimits { events_max: 2, bytes_max: 100 });
+        let mut entries = DeadLetters::new(DeadLetterLimits { events_max: 2, bytes_max: 100 });
         // The second event is kept aside first, and the same one twice.
-        letters.add((2, of(1)), 10, 40);
-        letters.add((1, of(1)), 20, 40);
-        letters.add((1, of(1)), 30, 40);
-        assert_eq!((letters.count(), letters.first_beyond(CHANNEL)), (2, None));
-        letters.add((1, of(2)), 40, 10);
-        assert_eq!(letters.first_beyond(CHANNEL), Some((2, of(1))));
-        assert!(letters.remove((2, of(1))) && !letters.remove((2, of(1))));
-        assert_eq!(letters.first_beyond(CHANNEL), None);
-        assert!(letters.remove((1, of(2))));
-        letters.add((9, of(2)), 50, 61);
-        assert_eq!(letters.first_beyond(CHANNEL), Some((1, of(1))), "by octets");
+        entries.add((2, of(1)), 10, 40);
+        entries.add((1, of(1)), 20, 40);
+        entries.add((1, of(1)), 30, 40);
+        assert_eq!((entries.count(), entries.first_beyond(CHANNEL)), (2, None));
+        entries.add((1, of(2)), 40, 10);
+        assert_eq!(entries.first_beyond(CHANNEL), Some((2, of(1))));
+        assert!(entries.remove((2, of(1))) && !entries.remove((2, of(1))));
+        assert_eq!(entries.first_beyond(CHANNEL), None);
+        assert!(entries.remove((1, of(2))));
+        entries.add((9, of(2)), 50, 61);
+        assert_eq!(entries.first_beyond(CHANNEL), Some((1, of(1))), "by octets");
         // Another channel has room of its own.
-        letters.add((9, ProxyKey { channel: ChannelId(4), proxy: ProxyId(2) }), 50, 61);
-        assert_eq!(letters.first_beyond(ChannelId(4)), None);
+        entries.add((9, ProxyKey { channel: ChannelId(4), proxy: ProxyId(2) }), 50, 61);
+        assert_eq!(entries.first_beyond(ChannelId(4)), None);
     }
 
     #[test]
     fn letters_are_listed_by_event_and_consumer_each_behind_the_one_before() {
-        let mut letters = DeadLetters::new(DeadLetterLimits { events_max: 9, bytes_max: 100 });
+        let mut entries = DeadLetters::new(DeadLetterLimits { events_max: 9, bytes_max: 100 });
         for (number, proxy) in [(5, 1), (3, 2), (3, 1), (4, 1)] {
-            letters.add((number, of(proxy)), 10, 1);
+            entries.add((number, of(proxy)), 10, 1);
         }
         let mut listed = Vec::new();
         let mut behind = (0, ProxyId(0));
-        while let Some((number, consumer)) = letters.behind(behind).next().map(|(id, _)| id) {
+        while let Some((number, consumer)) = entries.behind(behind).next().map(|(id, _)| id) {
             behind = (number, consumer.proxy);
             listed.push((number, consumer.proxy.0));
         }

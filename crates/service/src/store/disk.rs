@@ -12,10 +12,10 @@ use redb::{
 };
 
 use super::Changes;
-use super::medium::Place;
+use super::block_device::Place;
 #[cfg(test)]
-use super::medium::{Medium, Unsynchronised};
-use super::overlay::Overlay;
+use super::block_device::{BlockDevice, Unsynchronised};
+use super::copy_on_write::CopyOnWriteFile;
 #[cfg(test)]
 use super::room::Blocks;
 use super::room::{Room, is_full};
@@ -147,7 +147,7 @@ impl Disk {
         let file: PathBuf = directory.join(FILE);
         let measured = file.clone();
         let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
-        let open: Open = Box::new(move |builder| builder.create_with_backend(Overlay::of(&file)?));
+        let open: Open = Box::new(move |builder| builder.create_with_backend(CopyOnWriteFile::of(&file)?));
         Self::of(open, Box::new(octets), Room::on(None))
     }
 
@@ -166,10 +166,11 @@ impl Disk {
         let (blocks, on_disk) = blocks.unzip();
         let (measured, unsynchronised, room) = (backend(), Unsynchronised::default(), Room::on(blocks));
         room.begin(on_disk.unwrap_or(0));
-        let of_medium = room.clone();
+        let of_device = room.clone();
         let open = move |builder: &Builder| {
-            let medium = Medium::open(backend(), unsynchronised.clone(), Box::new(|| Ok(())), of_medium.clone());
-            builder.create_with_backend(medium.map_err(redb::StorageError::Io)?)
+            let block_device =
+                BlockDevice::open(backend(), unsynchronised.clone(), Box::new(|| Ok(())), of_device.clone());
+            builder.create_with_backend(block_device.map_err(redb::StorageError::Io)?)
         };
         Self::of(Box::new(open), Box::new(move || measured.len()), room)
     }

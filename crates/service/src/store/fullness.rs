@@ -28,7 +28,7 @@ pub(super) struct Fullness {
     /// When events were refused last because they are large.
     large_at: Option<Instant>,
     /// Most octets of events that the file had at once since it was made smaller.
-    held: u64,
+    peak_bytes: u64,
     at_once: usize,
 }
 
@@ -43,7 +43,7 @@ struct Episode {
 
 impl Default for Fullness {
     fn default() -> Self {
-        Self { looks_at: None, episode: None, large_at: None, held: 0, at_once: usize::MAX }
+        Self { looks_at: None, episode: None, large_at: None, peak_bytes: 0, at_once: usize::MAX }
     }
 }
 
@@ -65,8 +65,8 @@ impl Fullness {
     }
 
     /// The file has events of so many octets.
-    pub(super) fn note_held(&mut self, octets: u64) {
-        self.held = self.held.max(octets);
+    pub(super) fn note_bytes(&mut self, octets: u64) {
+        self.peak_bytes = self.peak_bytes.max(octets);
         self.at_once = self.at_once.saturating_mul(2);
     }
 
@@ -121,9 +121,9 @@ impl Fullness {
         }
     }
 
-    /// Looks for room, if it is time, and announces the end of an episode. `kept` is what the file has, of octets of events. Says whether
+    /// Looks for room, if it is time, and announces the end of an episode. `stored` is what the file has, of octets of events. Says whether
     /// the file is to be made smaller: what was removed left pages in it, and the database does not take those first that have blocks.
-    pub(super) fn look(&mut self, kept: u64, room: &Room) -> bool {
+    pub(super) fn look(&mut self, stored: u64, room: &Room) -> bool {
         let now = time::now();
         if let Some(refused) = self.ends_episode(now) {
             log::warn!(
@@ -141,7 +141,7 @@ impl Fullness {
             return false;
         }
         self.looks_at = Some(now + LOOKS_EVERY);
-        kept < self.held && kept <= self.held / 4 * 3
+        stored < self.peak_bytes && stored <= self.peak_bytes / 4 * 3
     }
 
     fn note_room(&mut self, now: Instant) {
@@ -156,8 +156,8 @@ impl Fullness {
     }
 
     /// The file was made smaller, or could not be: it is tried again when a quarter of what it has is gone.
-    pub(super) fn note_compacted(&mut self, kept: u64) {
-        self.held = kept;
+    pub(super) fn note_compacted(&mut self, stored: u64) {
+        self.peak_bytes = stored;
         self.looks_at = self.looks_at.map(|_| time::now());
     }
 }

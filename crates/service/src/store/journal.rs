@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use engine::{ChannelId, Draft, Event, ProxyId, ProxyKey, Settled, Settlement};
+use engine::{ChannelId, Completion, Disposition, Event, PendingEvent, ProxyId, ProxyKey};
 
-use crate::lane::io::net::Bell;
-use crate::lane::links::mail::LaneThread;
-use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
+use crate::lane::io::net::Waker;
+use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
+use crate::lane::links::messages::LaneThread;
 use crate::store::Reception;
 use crate::store::dead_letters::{DeadLetterLimits, DeadLetters};
 use crate::store::record::{consumers_of, count_consumers, read_aside, read_consumers};
@@ -32,8 +32,8 @@ pub(crate) const LATER: Duration = Duration::from_millis(100);
 const LATER_MAX: usize = 4_096;
 const LATER_BYTES_MAX: u64 = 16 << 20;
 /// Events that were kept when the process began are given to a lane so many at a time, or octets of them.
-const PIECE_EVENTS: usize = 1_024;
-const PIECE_BYTES: usize = 1 << 20;
+const CHUNK_EVENTS: usize = 1_024;
+const CHUNK_BYTES: usize = 1 << 20;
 /// What an event takes in the file beside its octets.
 const RECORD_OVERHEAD: u64 = 64;
 
@@ -43,7 +43,7 @@ pub(crate) enum ToStore {
     /// An event to be kept.
     Event(Posting),
     /// What became of one.
-    Settled(Settled),
+    Completion(Completion),
     /// One was undeliverable for a consumer, and its channel names none to which such events go.
     Undeliverable(NonZeroU64, ProxyKey),
 }
@@ -51,7 +51,7 @@ pub(crate) enum ToStore {
 /// An event to be kept.
 #[derive(Debug)]
 pub(crate) struct Posting {
-    pub(crate) draft: Draft,
+    pub(crate) pending_event: PendingEvent,
     /// By which its lane knows it when it comes back.
     pub(crate) posting: u64,
     /// Whether its lane is to be notified when all consumers have it.
@@ -62,11 +62,11 @@ pub(crate) struct Posting {
 #[derive(Debug)]
 pub(crate) enum FromStore {
     /// It is on the medium, and has the number by which it is known.
-    Kept(Draft, u64),
+    Stored(PendingEvent, u64),
     /// It is not.
-    NotKept(Draft, u64, Unkept),
+    NotStored(PendingEvent, u64, StoreRefusal),
     /// All consumers have an event that is kept, and its posting asked for this notice.
-    Settled(NonZeroU64),
+    Completion(NonZeroU64),
     /// One that was kept aside is to be delivered once more.
     Again(Box<Again>),
 }
@@ -83,7 +83,7 @@ pub(crate) struct Again {
 
 /// Why an event is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unkept {
+pub(crate) enum StoreRefusal {
     /// As much is kept as may be.
     Full,
     /// The medium fails.
@@ -92,28 +92,28 @@ pub(crate) enum Unkept {
 
 /// A lane's end of its link to the store.
 pub(crate) struct Link {
-    pub(crate) letters: Post<ToStore>,
+    pub(crate) messages: Mailbox<ToStore>,
     pub(crate) answers: Inbox<FromStore>,
     /// Of the main lane: the events that were kept when the process began, until there are no more.
-    pub(crate) restored: Option<Receiver<Piece>>,
+    pub(crate) restored: Option<Receiver<Chunk>>,
 }
 
 /// The store's end.
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     thread: LaneThread,
-    letters: Inbox<ToStore>,
-    answers: PatientPost<FromStore>,
+    messages: Inbox<ToStore>,
+    answers: BufferedMailbox<FromStore>,
     /// Letters that were there before the last answers were, and were not taken yet.
     earlier: usize,
 }
 
 /// Both ends of a lane's link. The first is the main lane's.
-pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> (Link, Seat) {
-    let (to_store, letters) = post_to(&to.bell, EVENTS_MAX + NEWS_MAX);
+pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -> (Link, Slot) {
+    let (to_store, messages) = mailbox(&to.waker, EVENTS_MAX + NEWS_MAX);
     // Answers, and the notices beside them.
-    let (to_lane, answers) = post_to(bell, EVENTS_MAX + NEWS_MAX);
-    let link = Link { letters: to_store, answers, restored: to.restored.take() };
-    (link, Seat { thread, letters, answers: PatientPost::new(to_lane), earlier: 0 })
+    let (to_lane, answers) = mailbox(waker, EVENTS_MAX + NEWS_MAX);
+    let link = Link { messages: to_store, answers, restored: to.restored.take() };
+    (link, Slot { thread, messages, answers: BufferedMailbox::new(to_lane), earlier: 0 })
 }
 
 /// An event that was kept when the process began.
@@ -128,7 +128,7 @@ struct Restored {
 
 /// Some of the events that were kept when the process began, by rising number.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     events: Vec<Restored>,
     /// Consumers yet to confirm the events: as a rule one event after the other has the same list, of which there is one then. And the last
     /// as it is kept, and octets of all of them.
@@ -139,10 +139,10 @@ pub(crate) struct Piece {
     records: Vec<u8>,
 }
 
-impl Piece {
+impl Chunk {
     /// Whether it has as much as a lane is given at a time.
     pub(crate) fn is_full(&self) -> bool {
-        self.events.len() >= PIECE_EVENTS || self.records.len() + self.list_bytes >= PIECE_BYTES
+        self.events.len() >= CHUNK_EVENTS || self.records.len() + self.list_bytes >= CHUNK_BYTES
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -229,7 +229,7 @@ impl Open {
     }
 
     /// Whether all consumers have it. Those without memory for it get it later, each with its own confirmation.
-    fn is_settled(&self) -> bool {
+    fn is_delivered(&self) -> bool {
         self.is_done_at_home && self.done > self.taken_over && self.first.is_none()
     }
 }
@@ -275,7 +275,7 @@ impl Pending {
 struct Unwritten {
     /// 0 if it is not to be kept.
     number: u64,
-    draft: Draft,
+    pending_event: PendingEvent,
     /// The lane that waits for it, and what that knows it by.
     thread: u32,
     posting: u64,
@@ -283,8 +283,8 @@ struct Unwritten {
 
 /// All events that are kept.
 pub(crate) struct Journal {
-    introductions: Inbox<Seat>,
-    seats: Vec<Seat>,
+    introductions: Inbox<Slot>,
+    slots: Vec<Slot>,
     next: u64,
     /// In order, so that those that come one after the other lie side by side: a start with a million of them takes two thirds of what it
     /// takes with a table by hashes.
@@ -304,13 +304,13 @@ pub(crate) struct Journal {
 impl Journal {
     /// One without events, to which lanes are introduced. The next event has this number.
     pub(crate) fn new(
-        introductions: Inbox<Seat>,
+        introductions: Inbox<Slot>,
         next: u64,
         (bytes_max, dead_letters): (u64, DeadLetterLimits),
     ) -> Self {
         Self {
             introductions,
-            seats: Vec::new(),
+            slots: Vec::new(),
             next,
             open: BTreeMap::new(),
             bytes: 0,
@@ -346,7 +346,7 @@ impl Journal {
             (open.begun, open.done, open.is_done_at_home) = (1, 1, true);
         }
         self.open.insert(number, open);
-        self.settle(number);
+        self.complete(number);
         !all_have_it
     }
 
@@ -358,33 +358,33 @@ impl Journal {
     /// Notes that the store looks: what lanes post from now on rings again. To be called before letters are taken.
     pub(crate) fn look(&self) {
         self.introductions.look();
-        self.seats.iter().for_each(|seat| seat.letters.look());
+        self.slots.iter().for_each(|slot| slot.messages.look());
     }
 
     /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a
     /// limited time.
     pub(crate) fn wait_for(&self, events: usize) {
-        self.seats.iter().for_each(|seat| seat.letters.wait_for(events));
+        self.slots.iter().for_each(|slot| slot.messages.wait_for(events));
     }
 
     /// Takes in what lanes have posted.
     pub(crate) fn receive(&mut self) {
-        while let Some(seat) = self.introductions.take() {
-            self.seats.push(seat);
+        while let Some(slot) = self.introductions.take() {
+            self.slots.push(slot);
         }
-        for at in 0..self.seats.len() {
+        for at in 0..self.slots.len() {
             let (mut bytes, mut events) = (0, 0);
             while bytes < EVENT_BYTES_MAX && events < EVENTS_MAX {
-                let Some(seat) = self.seats.get_mut(at) else { break };
-                let (thread, letter) = (seat.thread, seat.letters.take());
-                let is_earlier = seat.earlier > 0;
-                seat.earlier = seat.earlier.saturating_sub(1);
-                match letter {
+                let Some(slot) = self.slots.get_mut(at) else { break };
+                let (thread, message) = (slot.thread, slot.messages.take());
+                let is_earlier = slot.earlier > 0;
+                slot.earlier = slot.earlier.saturating_sub(1);
+                match message {
                     None => break,
-                    Some(ToStore::Settled(settled)) => self.note(thread, settled),
+                    Some(ToStore::Completion(completed)) => self.note(thread, completed),
                     Some(ToStore::Undeliverable(watch, consumer)) => self.keep_aside(watch.get(), consumer),
                     Some(ToStore::Event(posting)) => {
-                        bytes += posting.draft.bytes.len();
+                        bytes += posting.pending_event.bytes.len();
                         events += 1;
                         self.posted_before_answers += usize::from(is_earlier);
                         self.take_in(thread, posting);
@@ -392,42 +392,42 @@ impl Journal {
                 }
             }
         }
-        self.seats.retain(|seat| !seat.letters.has_ended());
+        self.slots.retain(|slot| !slot.messages.has_ended());
     }
 
     /// Whether no lane can post anything any more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.seats.is_empty() && self.introductions.has_ended()
+        self.slots.is_empty() && self.introductions.has_ended()
     }
 
     fn take_in(&mut self, thread: LaneThread, posting: Posting) {
-        let Posting { mut draft, posting, is_awaited } = posting;
+        let Posting { mut pending_event, posting, is_awaited } = posting;
         let thread = thread.0;
-        let octets = size_of(draft.bytes.len() + draft.names().0.len() + draft.names().1.len());
+        let octets = size_of(pending_event.bytes.len() + pending_event.names().0.len() + pending_event.names().1.len());
         if self.bytes + octets > self.bytes_max {
             // In its order, behind those that are to be written.
-            self.pending.events.push(Unwritten { number: 0, draft, thread, posting });
+            self.pending.events.push(Unwritten { number: 0, pending_event, thread, posting });
             return;
         }
         let number = self.next;
         self.next += 1;
         self.bytes += octets;
         self.open.insert(number, Open { bytes: octets, home: thread, is_awaited, ..Open::default() });
-        let event: &mut Event = &mut draft;
+        let event: &mut Event = &mut pending_event;
         event.watch = NonZeroU64::new(number);
         event.watch_each = true;
-        self.pending.events.push(Unwritten { number, draft, thread, posting });
+        self.pending.events.push(Unwritten { number, pending_event, thread, posting });
     }
 
-    fn note(&mut self, thread: LaneThread, settled: Settled) {
-        if let Settled::Gone { consumer } = settled {
+    fn note(&mut self, thread: LaneThread, completed: Completion) {
+        if let Completion::Gone { consumer } = completed {
             return self.note_gone(consumer);
         }
-        let Some(number) = settled.watch().map(NonZeroU64::get) else { return };
+        let Some(number) = completed.watch().map(NonZeroU64::get) else { return };
         let Some(open) = self.open.get_mut(&number) else { return };
-        match settled {
-            Settled::Begins { consumer, .. } => open.add(consumer),
-            Settled::Begun { bridges, .. } => {
+        match completed {
+            Completion::Begins { consumer, .. } => open.add(consumer),
+            Completion::Begun { bridges, .. } => {
                 open.begun = open.begun.saturating_add(1);
                 if open.home == thread.0 {
                     open.bridges = u16::try_from(bridges).unwrap_or(u16::MAX);
@@ -437,32 +437,32 @@ impl Journal {
                     self.pending.note_changed(number, open);
                 }
             }
-            Settled::ForConsumer { consumer, how, .. } => {
+            Completion::ForConsumer { consumer, how, .. } => {
                 // It may have come back to a consumer for which it was kept aside, if the process ended before its consumers were written.
-                let is_had = how == Settlement::Delivered && self.dead.remove((number, consumer));
+                let is_had = how == Disposition::Delivered && self.dead.remove((number, consumer));
                 if open.remove(consumer) || is_had {
                     self.pending.note_changed(number, open);
                 }
-                self.settle(number);
+                self.complete(number);
             }
-            Settled::Gone { .. } => {}
-            Settled::TakenOver { .. } => open.taken_over = open.taken_over.saturating_add(1),
-            Settled::ForAll { .. } => {
+            Completion::Gone { .. } => {}
+            Completion::TakenOver { .. } => open.taken_over = open.taken_over.saturating_add(1),
+            Completion::ForAll { .. } => {
                 open.done = open.done.saturating_add(1);
                 open.is_done_at_home |= open.home == thread.0;
-                self.settle(number);
+                self.complete(number);
             }
         }
     }
 
     /// If all consumers have an event, its lane is notified, if that is awaited, and it goes, unless it is kept aside.
-    fn settle(&mut self, number: u64) {
-        let Some(open) = self.open.get_mut(&number).filter(|open| open.is_settled()) else { return };
+    fn complete(&mut self, number: u64) {
+        let Some(open) = self.open.get_mut(&number).filter(|open| open.is_delivered()) else { return };
         let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
         let was_at_rest = core::mem::replace(&mut open.is_at_rest, true);
         self.at_rest += usize::from(!was_at_rest);
         if let Some(watch) = NonZeroU64::new(number).filter(|_| is_awaited) {
-            self.answer(home, FromStore::Settled(watch));
+            self.answer(home, FromStore::Completion(watch));
         }
         if !self.dead.has(number) {
             self.forget(number);
@@ -471,14 +471,14 @@ impl Journal {
 
     /// A consumer is gone that was yet to get events for which there was no memory.
     fn note_gone(&mut self, consumer: ProxyKey) {
-        let mut settled = BTreeSet::new();
+        let mut completed = BTreeSet::new();
         for (number, open) in self.open.iter_mut() {
             if open.remove(consumer) {
                 self.pending.note_changed(*number, open);
-                settled.extend(open.is_settled().then_some(*number));
+                completed.extend(open.is_delivered().then_some(*number));
             }
         }
-        settled.into_iter().for_each(|number| self.settle(number));
+        completed.into_iter().for_each(|number| self.complete(number));
     }
 
     fn forget(&mut self, number: u64) {
@@ -527,8 +527,8 @@ impl Journal {
 
     /// The events that are to be kept, with their numbers.
     pub(crate) fn events(&self) -> impl Iterator<Item = (u64, &Event)> {
-        let is_to_be_kept = |event: &&Unwritten| event.number > 0;
-        self.pending.events.iter().filter(is_to_be_kept).map(|event| (event.number, &*event.draft))
+        let is_to_be_stored = |event: &&Unwritten| event.number > 0;
+        self.pending.events.iter().filter(is_to_be_stored).map(|event| (event.number, &*event.pending_event))
     }
 
     /// Those that are to be delivered once more. They are written with or before what says that they are not kept aside under their earlier
@@ -585,16 +585,16 @@ impl Journal {
     pub(crate) fn note_written(&mut self) -> u64 {
         let mut refused = 0;
         self.posted_before_answers = 0;
-        self.seats.iter_mut().for_each(|seat| seat.earlier = seat.letters.waiting());
+        self.slots.iter_mut().for_each(|slot| slot.earlier = slot.messages.waiting());
         // Its memory is for the next batch.
         let mut events = core::mem::take(&mut self.pending.events);
-        for Unwritten { number, draft, thread, posting } in events.drain(..) {
+        for Unwritten { number, pending_event, thread, posting } in events.drain(..) {
             refused += u64::from(number == 0);
             self.answer(
                 thread,
                 match number {
-                    0 => FromStore::NotKept(draft, posting, Unkept::Full),
-                    _ => FromStore::Kept(draft, posting),
+                    0 => FromStore::NotStored(pending_event, posting, StoreRefusal::Full),
+                    _ => FromStore::Stored(pending_event, posting),
                 },
             );
         }
@@ -621,7 +621,7 @@ impl Journal {
 
     /// The same of events of more than so many octets, for which there is no room. The others stay, in their order.
     pub(crate) fn refuse_larger(&mut self, octets: u64) -> u64 {
-        let is_larger = |event: &Unwritten| event.number > 0 && size_of_event(&event.draft) > octets;
+        let is_larger = |event: &Unwritten| event.number > 0 && size_of_event(&event.pending_event) > octets;
         let (refused, left) = core::mem::take(&mut self.pending.events).into_iter().partition(is_larger);
         self.pending.events = left;
         self.give_back(refused)
@@ -629,35 +629,35 @@ impl Journal {
 
     fn give_back(&mut self, refused: Vec<Unwritten>) -> u64 {
         let mut events = 0;
-        for Unwritten { number, mut draft, thread, posting } in refused {
+        for Unwritten { number, mut pending_event, thread, posting } in refused {
             events += 1;
-            (draft.watch, draft.watch_each) = (None, false);
-            let why = if number == 0 { Unkept::Full } else { Unkept::Failed };
+            (pending_event.watch, pending_event.watch_each) = (None, false);
+            let why = if number == 0 { StoreRefusal::Full } else { StoreRefusal::Failed };
             self.bytes -= self.open.remove(&number).map_or(0, |open| open.bytes);
-            self.answer(thread, FromStore::NotKept(draft, posting, why));
+            self.answer(thread, FromStore::NotStored(pending_event, posting, why));
         }
         events
     }
 
     fn answer(&mut self, thread: u32, answer: FromStore) {
         // A lane that has ended lets go of its end.
-        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.thread.0 == thread) {
-            seat.answers.post(answer);
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.thread.0 == thread) {
+            slot.answers.send(answer);
         }
     }
 
     /// Posts the answers for which there was no room. True if there is none for some yet: it is to be tried again before long.
-    pub(crate) fn post_answers(&mut self) -> bool {
-        self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count() > 0
+    pub(crate) fn send_answers(&mut self) -> bool {
+        self.slots.iter_mut().map(|slot| slot.answers.send_waiting()).filter(|is_behind| *is_behind).count() > 0
     }
 
     /// Octets of events that the medium has: those that are kept, and those that are to go.
-    pub(crate) const fn bytes_on_medium(&self) -> u64 {
+    pub(crate) const fn bytes_on_device(&self) -> u64 {
         self.bytes + self.pending.gone_bytes
     }
 
     /// How many events are kept, and octets of them.
-    pub(crate) fn kept(&self) -> (u64, u64) {
+    pub(crate) fn stored(&self) -> (u64, u64) {
         (self.open.len() as u64, self.bytes)
     }
 }

@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use engine::{ProxyId, ProxyKey};
 
 use super::Writer;
-use super::dead_letters::LetterId;
+use super::dead_letters::DeadLetterId;
 use super::record::Record;
 use crate::counters::Counter;
-use crate::lane::io::net::Bell;
+use crate::lane::io::net::Waker;
 use crate::time;
 
 /// Events that are listed at a time, and octets that are read for that: the first may be of any size.
@@ -25,9 +25,9 @@ pub(crate) enum StoreRequest {
     /// Which events are kept aside, behind one, by number and consumer.
     List((u64, ProxyId)),
     /// These are to go.
-    Remove(Vec<LetterId>),
+    Remove(Vec<DeadLetterId>),
     /// These are to be delivered once more.
-    Replay(Vec<LetterId>),
+    Replay(Vec<DeadLetterId>),
 }
 
 /// An event that is kept aside for a consumer.
@@ -70,7 +70,7 @@ pub(crate) enum StoreReply {
 pub(crate) struct StoreDesk {
     requests: Sender<(u64, StoreRequest)>,
     replies: Receiver<(u64, StoreReply)>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 /// The store's end.
@@ -82,9 +82,9 @@ pub(super) struct Counterpart {
 }
 
 /// Both ends. The bell is the store's.
-pub(super) fn desk(bell: &Arc<Bell>) -> (StoreDesk, Counterpart) {
+pub(super) fn desk(waker: &Arc<Waker>) -> (StoreDesk, Counterpart) {
     let ((requests, requested), (replies, replied)) = (channel(), channel());
-    let desk = StoreDesk { requests, replies: replied, bell: Arc::clone(bell) };
+    let desk = StoreDesk { requests, replies: replied, waker: Arc::clone(waker) };
     (desk, Counterpart { requests: requested, replies, waiting: Vec::new() })
 }
 
@@ -93,7 +93,7 @@ impl StoreDesk {
     pub(crate) fn ask(&self, number: u64, request: StoreRequest) {
         // The thread ends after administration.
         let _ = self.requests.send((number, request));
-        self.bell.ring();
+        self.waker.notify();
     }
 
     /// The next reply, for which administration's bell was rung.
@@ -114,36 +114,38 @@ impl Writer {
     pub(super) fn serve_request(&mut self) {
         let Ok((number, request)) = self.desk.requests.try_recv() else { return };
         // It may take long to read: what is to be written has its turn before the next.
-        self.bell.ring();
+        self.waker.notify();
         match request {
             StoreRequest::List(behind) => {
                 let reply = self.list_dead_letters(behind);
                 self.reply(number, reply);
             }
-            StoreRequest::Remove(letters) => {
+            StoreRequest::Remove(dead_letters) => {
                 let journal = &mut self.journal;
-                let remove = |letter: &&LetterId| journal.is_aside(**letter) && journal.remove_dead_letter(**letter);
-                let there = letters.iter().filter(remove).count();
-                self.reply_when_written(number, (there, letters.len() - there), StoreReply::NotWritten);
+                let remove = |dead_letter: &&DeadLetterId| {
+                    journal.is_aside(**dead_letter) && journal.remove_dead_letter(**dead_letter)
+                };
+                let there = dead_letters.iter().filter(remove).count();
+                self.reply_when_written(number, (there, dead_letters.len() - there), StoreReply::NotWritten);
             }
-            StoreRequest::Replay(letters) => self.replay(number, letters),
+            StoreRequest::Replay(dead_letters) => self.replay(number, dead_letters),
         }
     }
 
     /// Has events delivered once more: so many of the first as may be read at a time. They may be more than may be kept: those that are
     /// kept aside have bounds of their own, and each goes as it is kept anew.
-    fn replay(&mut self, request: u64, letters: Vec<LetterId>) {
+    fn replay(&mut self, request: u64, dead_letters: Vec<DeadLetterId>) {
         let (mut octets, mut done, mut missing) = (0, 0, 0);
-        for letter in letters {
+        for dead_letter in dead_letters {
             if octets >= READ_MAX {
                 break;
             }
-            if !self.journal.is_aside(letter) {
+            if !self.journal.is_aside(dead_letter) {
                 missing += 1;
                 continue;
             }
             let mut anew = Vec::new();
-            let read = self.disk.event(letter.0, |octets| {
+            let read = self.disk.event(dead_letter.0, |octets| {
                 if let Some(record) = Record::read(octets) {
                     record.anew(time::utc()).write(&mut anew);
                 }
@@ -161,7 +163,7 @@ impl Writer {
             }
             octets += anew.len();
             done += 1;
-            self.journal.replay(letter, anew);
+            self.journal.replay(dead_letter, anew);
         }
         self.reply_when_written(request, (done, missing), StoreReply::Failed);
     }
@@ -173,7 +175,7 @@ impl Writer {
             if read >= READ_MAX {
                 break;
             }
-            let told = disk.event(number, |octets| {
+            let outcome = disk.event(number, |octets| {
                 read += octets.len();
                 let record = Record::read(octets)?;
                 let text = |octets| String::from_utf8_lossy(octets).into_owned();
@@ -188,11 +190,11 @@ impl Writer {
                     reason: "undeliverable",
                 })
             });
-            let Ok(letter) = told else {
+            let Ok(dead_letter) = outcome else {
                 counters.add(Counter::StoreFailures, 1);
                 return StoreReply::Failed;
             };
-            listed.extend(letter.flatten());
+            listed.extend(dead_letter.flatten());
         }
         StoreReply::Listed(listed)
     }
@@ -200,7 +202,7 @@ impl Writer {
     fn reply(&self, number: u64, reply: StoreReply) {
         // Administration may have ended.
         let _ = self.desk.replies.send((number, reply));
-        self.waiting.ring();
+        self.waiting.notify();
     }
 
     fn reply_when_written(&mut self, number: u64, (done, missing): (usize, usize), instead: StoreReply) {

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::retry_on_intr;
 
+use super::block_device::Places;
 use super::disk::BLOCK_BYTES;
-use super::medium::Places;
 
 /// Octets of the reserve: some hundred pages of the database, which a removal takes a few of.
 pub(super) const RESERVE_BYTES: u64 = 1 << 20;
@@ -268,11 +268,11 @@ impl Blocks for Arc<FileBlocks> {
 
 /// Writes so many octets, such as no file system makes less of.
 fn fill(file: &File, octets: u64) -> io::Result<()> {
-    let (mut random, mut piece) = (fastrand::Rng::new(), [0; 4_096]);
+    let (mut random, mut chunk) = (fastrand::Rng::new(), [0; 4_096]);
     file.set_len(octets)?;
-    for at in (0..octets).step_by(piece.len()) {
-        random.fill(&mut piece);
-        file.write_all_at(&piece, at)?;
+    for at in (0..octets).step_by(chunk.len()) {
+        random.fill(&mut chunk);
+        file.write_all_at(&chunk, at)?;
     }
     file.sync_data()
 }

@@ -12,10 +12,10 @@ use std::path::Path;
 use redb::StorageBackend;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::copy_on_write::CopyOnWriteFile;
 use super::disk::FILE;
-use super::kept::{KeptError, explain};
-use super::overlay::Overlay;
 use super::record::Record;
+use super::stored::{OfflineStoreError, explain};
 use super::target::Target;
 use crate::start;
 
@@ -131,42 +131,42 @@ struct Read {
 ///
 /// # Errors
 /// The first has no store, or another process has it; or the second has something in it, or cannot be written to.
-pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, KeptError> {
+pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OfflineStoreError> {
     let file = from.join(FILE);
     if !file.is_file() {
-        return Err(KeptError::Missing(from.into()));
+        return Err(OfflineStoreError::Missing(from.into()));
     }
-    let overlay = Overlay::of(&file).map_err(|error| explain(from, &error.into()))?;
+    let copy_on_write = CopyOnWriteFile::of(&file).map_err(|error| explain(from, &error.into()))?;
     let mut target = Target::new(to)?;
-    let mut reader = Reader::new(&overlay);
+    let mut reader = Reader::new(&copy_on_write);
     let Some(best) = reader.best() else {
         target.finish(from)?;
         let why = "neither of its last commits can be read: nothing can be brought out".to_owned();
         return Ok(Salvaged { damaged: vec![why], ..Salvaged::default() });
     };
-    let (mut kept, mut written) = (Kept::default(), Ok(()));
+    let (mut salvaged, mut written) = (SalvagedData::default(), Ok(()));
     let Read { mut found, .. } = reader.tables(best, &mut |entry| {
         if written.is_ok() {
-            written = kept.keep(entry, &mut target);
+            written = salvaged.keep(entry, &mut target);
         }
     });
     written?;
     target.finish(from)?;
-    drop(overlay);
-    if let Err(why) = start::try_restore(&kept.image) {
+    drop(copy_on_write);
+    if let Err(why) = start::try_restore(&salvaged.image) {
         found.note(format!("what is configured cannot be restored: {why}"));
     }
-    kept.unread.iter().for_each(|number| found.note(format!("event {number} cannot be read")));
-    kept.sort();
-    found.parts.whole = kept.image.len() as u64;
-    (found.events.whole, found.lists.whole) = (kept.numbers.len() as u64, kept.lists);
-    found.events.missing += kept.unread.len() as u64;
+    salvaged.unread.iter().for_each(|number| found.note(format!("event {number} cannot be read")));
+    salvaged.sort();
+    found.parts.whole = salvaged.image.len() as u64;
+    (found.events.whole, found.lists.whole) = (salvaged.numbers.len() as u64, salvaged.lists);
+    found.events.missing += salvaged.unread.len() as u64;
     Ok(found)
 }
 
 /// What was brought out.
 #[derive(Default)]
-struct Kept {
+struct SalvagedData {
     /// There is as much memory for it as a service has.
     image: corba::Image,
     /// Of events, by rising number once all are there.
@@ -177,8 +177,8 @@ struct Kept {
     unread: Vec<u64>,
 }
 
-impl Kept {
-    fn keep(&mut self, entry: Entry, target: &mut Target) -> Result<(), KeptError> {
+impl SalvagedData {
+    fn keep(&mut self, entry: Entry, target: &mut Target) -> Result<(), OfflineStoreError> {
         match entry {
             Entry::Part(key, value) => {
                 self.image.insert(key.clone(), value.clone());
@@ -214,7 +214,7 @@ impl Kept {
 
 /// Reads pages.
 struct Reader<'o> {
-    file: &'o Overlay,
+    file: &'o CopyOnWriteFile,
     length: u64,
     /// Pages of a region's header, and of its data.
     region: (u32, u32),
@@ -223,7 +223,7 @@ struct Reader<'o> {
 }
 
 impl<'o> Reader<'o> {
-    fn new(file: &'o Overlay) -> Self {
+    fn new(file: &'o CopyOnWriteFile) -> Self {
         Self { file, length: file.len().unwrap_or(0), region: REGION_DEFAULT, tried: 0 }
     }
 
@@ -513,8 +513,8 @@ mod tests {
     fn whatever_a_page_is_called_it_is_one_of_the_file_or_none() {
         let path = std::env::temp_dir().join(format!("campanile-pages-{}", std::process::id()));
         fs::write(&path, vec![1; 8 * 4_096]).unwrap();
-        let overlay = Overlay::of(&path).unwrap();
-        let mut reader = Reader::new(&overlay);
+        let copy_on_write = CopyOnWriteFile::of(&path).unwrap();
+        let mut reader = Reader::new(&copy_on_write);
         for region in [(1, 1 << 20), (0, 0), (u32::MAX, u32::MAX), (0, u32::MAX), (u32::MAX, 0)] {
             reader.region = region;
             let numbers = (0..64).flat_map(|bit| [1 << bit, u64::MAX << bit, u64::MAX >> bit]);

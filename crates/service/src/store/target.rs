@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::Changes;
 use super::disk::{Disk, FILE, Phases, StoreError};
-use super::kept::{KeptError, explain};
-use crate::overflow::PAST;
+use super::stored::{OfflineStoreError, explain};
+use crate::overflow::HISTORY_FOLDER;
 
 /// Octets that are written in one batch.
 const BATCH: usize = 8 << 20;
@@ -31,13 +31,13 @@ pub(super) struct Target {
 
 impl Target {
     /// Makes one in a folder that is made, or is empty.
-    pub(super) fn new(directory: &Path) -> Result<Self, KeptError> {
+    pub(super) fn new(directory: &Path) -> Result<Self, OfflineStoreError> {
         let (is_empty, is_there) = match fs::read_dir(directory) {
             Ok(mut entries) => (entries.next().is_none(), true),
             Err(error) => (error.kind() == io::ErrorKind::NotFound, false),
         };
         if !is_empty {
-            return Err(KeptError::NotEmpty(directory.into()));
+            return Err(OfflineStoreError::NotEmpty(directory.into()));
         }
         let made = (!is_there).then(|| directory.to_path_buf());
         let unfinished = Unfinished { folder: directory.join(UNFINISHED), made };
@@ -47,31 +47,31 @@ impl Target {
     }
 
     /// Has a part of what is configured.
-    pub(super) fn part(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), KeptError> {
+    pub(super) fn part(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), OfflineStoreError> {
         self.octets += key.len() + value.len();
         self.parts.insert(key, Some(value));
         self.write_much()
     }
 
     /// Has an event.
-    pub(super) fn event(&mut self, number: u64, record: Vec<u8>) -> Result<(), KeptError> {
+    pub(super) fn event(&mut self, number: u64, record: Vec<u8>) -> Result<(), OfflineStoreError> {
         self.octets += record.len();
         self.events.push((number, record));
         self.write_much()
     }
 
     /// Adds the list of the consumers that are yet to confirm an event.
-    pub(super) fn list(&mut self, number: u64, list: Vec<u8>) -> Result<(), KeptError> {
+    pub(super) fn list(&mut self, number: u64, list: Vec<u8>) -> Result<(), OfflineStoreError> {
         self.octets += list.len();
         self.lists.push((number, list));
         self.write_much()
     }
 
-    fn write_much(&mut self) -> Result<(), KeptError> {
+    fn write_much(&mut self) -> Result<(), OfflineStoreError> {
         if self.octets < BATCH { Ok(()) } else { self.write() }
     }
 
-    fn write(&mut self) -> Result<(), KeptError> {
+    fn write(&mut self) -> Result<(), OfflineStoreError> {
         let Self { directory, disk, parts, events, lists, octets, .. } = self;
         let written = disk.write_batch(Phases::Two, |batch| {
             batch.change_parts(parts)?;
@@ -87,13 +87,13 @@ impl Target {
     }
 
     /// Writes what is left, and takes over the files of channels' past from the store's former folder. Says how many octets its file has.
-    pub(super) fn finish(mut self, from: &Path) -> Result<u64, KeptError> {
+    pub(super) fn finish(mut self, from: &Path) -> Result<u64, OfflineStoreError> {
         self.write()?;
         let Self { directory, mut disk, unfinished, .. } = self;
         disk.compact().map_err(|error| explain(&directory, &error))?;
         drop(disk);
         let failed = |error| explain(&directory, &StoreError::Folder(error));
-        copy_all(&from.join(PAST), &unfinished.folder.join(PAST)).map_err(failed)?;
+        copy_all(&from.join(HISTORY_FOLDER), &unfinished.folder.join(HISTORY_FOLDER)).map_err(failed)?;
         unfinished.finish(&directory).map_err(failed)?;
         Ok(fs::metadata(directory.join(FILE)).map_err(failed)?.len())
     }
@@ -109,9 +109,9 @@ struct Unfinished {
 impl Unfinished {
     /// Has what is in it be the store of that folder.
     fn finish(&self, directory: &Path) -> io::Result<()> {
-        let past = self.folder.join(PAST);
-        if past.is_dir() {
-            fs::rename(past, directory.join(PAST))?;
+        let history = self.folder.join(HISTORY_FOLDER);
+        if history.is_dir() {
+            fs::rename(history, directory.join(HISTORY_FOLDER))?;
         }
         // The last: a folder without it has no store.
         fs::rename(self.folder.join(FILE), directory.join(FILE))?;

@@ -12,14 +12,14 @@ use std::sync::{Mutex, PoisonError};
 
 use core::num::NonZeroU64;
 
-use engine::{ChannelId, Draft, Event, ProxyId, ProxyKey, Settled};
+use engine::{ChannelId, Completion, Event, PendingEvent, ProxyId, ProxyKey};
 use redb::StorageBackend;
 use testing::wait_until;
 
-use super::journal::{FromStore, Posting, ToStore, Unkept};
+use super::journal::{FromStore, Posting, StoreRefusal, ToStore};
 use super::*;
 use crate::counters::Counters;
-use crate::lane::links::mail::LaneThread;
+use crate::lane::links::messages::LaneThread;
 
 /// What was asked of a medium since it was synchronised last.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ enum Unsynchronised {
 #[derive(Debug, Default)]
 struct State {
     seen: Vec<u8>,
-    kept: Vec<u8>,
+    stored: Vec<u8>,
     unsynchronised: Vec<Unsynchronised>,
     /// Operations until all fail.
     left: Option<u32>,
@@ -40,14 +40,14 @@ struct State {
     syncs_left: Option<u32>,
     power_cuts: u32,
     /// How often it was asked how large it is.
-    asked: u32,
+    size_queries: u32,
     /// Where blocks are few.
     disk: Option<full::Blocks>,
 }
 
 /// The number says since which power cut it is used: users from before it are as dead as the process was.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Medium(Arc<Mutex<State>>, u32);
+pub(crate) struct SimulatedDevice(Arc<Mutex<State>>, u32);
 
 fn apply(to: &mut Vec<u8>, change: &Unsynchronised) {
     match change {
@@ -65,7 +65,7 @@ fn limits(event_bytes_max: u64) -> StoreLimits {
     StoreLimits { event_bytes_max, disk_bytes_max: 1 << 40, sync_interval: Duration::ZERO, dead_letters }
 }
 
-impl Medium {
+impl SimulatedDevice {
     /// What is configured on it.
     pub(crate) fn image(&self) -> corba::Image {
         let opened = self.clone();
@@ -73,11 +73,11 @@ impl Medium {
     }
 
     /// A store on it.
-    pub(crate) fn store(&self, bell: &Arc<Bell>, counters: &Counters) -> Store {
+    pub(crate) fn store(&self, waker: &Arc<Waker>, counters: &Counters) -> Store {
         let opened = self.clone();
         let disk = Disk::on(move || opened.clone()).unwrap();
         let options = StoreOptions {
-            bell,
+            waker,
             counters: counters.of_store(),
             origin: time::now(),
             next: 1,
@@ -102,20 +102,20 @@ impl Medium {
 
     fn lane_on(mut disk: Disk, limits: StoreLimits) -> Lane {
         let (_, next) = disk.events().unwrap();
-        let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
+        let (waker, counters) = (Arc::new(Waker::new().unwrap()), Counters::new(1));
         let channels = &[SOURCE.channel];
         let options =
-            StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), next, channels, limits };
+            StoreOptions { waker: &waker, counters: counters.of_store(), origin: time::now(), next, channels, limits };
         let (store, mut reception) = Store::start(disk, options).unwrap();
-        let (link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
-        reception.introductions.post(seat).ok().unwrap();
+        let (link, slot) = journal::link(LaneThread::MAIN, &waker, &mut reception);
+        reception.introductions.send(slot).ok().unwrap();
         Lane { store, link, restored: Vec::new(), counters, _reception: reception }
     }
 
     /// What is left of it if the power went now.
-    fn kept(&self) -> Self {
-        let kept = self.with(|state| state.kept.clone());
-        Self(Arc::new(Mutex::new(State { seen: kept.clone(), kept, ..State::default() })), 0)
+    fn stored(&self) -> Self {
+        let stored = self.with(|state| state.stored.clone());
+        Self(Arc::new(Mutex::new(State { seen: stored.clone(), stored, ..State::default() })), 0)
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
@@ -165,15 +165,15 @@ impl Medium {
             state.power_cuts += 1;
             for change in std::mem::take(&mut state.unsynchronised) {
                 match (random.u32(..3), change) {
-                    (0, change) => apply(&mut state.kept, &change),
+                    (0, change) => apply(&mut state.stored, &change),
                     (1, Unsynchronised::Written(at, octets)) => {
                         let torn = octets[..random.usize(..=octets.len())].to_vec();
-                        apply(&mut state.kept, &Unsynchronised::Written(at, torn));
+                        apply(&mut state.stored, &Unsynchronised::Written(at, torn));
                     }
                     _ => {}
                 }
             }
-            state.seen.clone_from(&state.kept);
+            state.seen.clone_from(&state.stored);
             state.left = None;
             state.power_cuts
         });
@@ -198,24 +198,24 @@ struct Lane {
 
 const SOURCE: ProxyKey = ProxyKey { channel: ChannelId(3), proxy: ProxyId(5) };
 
-fn draft(source: ProxyKey, octets: Vec<u8>) -> Draft {
-    let mut draft = Draft::default();
-    let event: &mut Event = &mut draft;
+fn pending_event(source: ProxyKey, octets: Vec<u8>) -> PendingEvent {
+    let mut pending_event = PendingEvent::default();
+    let event: &mut Event = &mut pending_event;
     (event.source, event.bytes) = (source, octets);
-    draft
+    pending_event
 }
 
 impl Lane {
     /// Takes the next piece of what there was when the store began. Nothing if there is no more.
-    fn take_piece(&mut self) -> bool {
-        self.take_piece_within(testing::PATIENCE)
+    fn take_chunk(&mut self) -> bool {
+        self.take_chunk_within(testing::PATIENCE)
     }
 
-    fn take_piece_within(&mut self, limit: Duration) -> bool {
-        let Some(Ok(piece)) = self.link.restored.as_ref().map(|pieces| pieces.recv_timeout(limit)) else {
+    fn take_chunk_within(&mut self, limit: Duration) -> bool {
+        let Some(Ok(chunk)) = self.link.restored.as_ref().map(|chunks| chunks.recv_timeout(limit)) else {
             return false;
         };
-        piece.each(|number, consumers, record| {
+        chunk.each(|number, consumers, record| {
             self.restored.push(Restored { number, consumers, record: record.to_vec() });
         });
         true
@@ -223,45 +223,45 @@ impl Lane {
 
     /// Takes all of it.
     fn with_all(mut self) -> Self {
-        while self.take_piece() {}
+        while self.take_chunk() {}
         self
     }
 
     /// Has an event kept.
-    fn post(&mut self, octets: Vec<u8>) {
-        self.post_from(SOURCE, octets);
+    fn send(&mut self, octets: Vec<u8>) {
+        self.send_from(SOURCE, octets);
     }
 
-    fn post_from(&mut self, source: ProxyKey, octets: Vec<u8>) {
-        let draft = draft(source, octets);
-        self.link.letters.post(ToStore::Event(Posting { draft, posting: 0, is_awaited: false })).ok().unwrap();
+    fn send_from(&mut self, source: ProxyKey, octets: Vec<u8>) {
+        let pending_event = pending_event(source, octets);
+        self.link.messages.send(ToStore::Event(Posting { pending_event, posting: 0, is_awaited: false })).ok().unwrap();
     }
 
-    fn tell(&mut self, settled: Settled) {
-        self.link.letters.post(ToStore::Settled(settled)).ok().unwrap();
+    fn tell(&mut self, completed: Completion) {
+        self.link.messages.send(ToStore::Completion(completed)).ok().unwrap();
     }
 
     /// What became of the event that was posted first and not answered yet: its number, if it is kept.
-    fn answer(&mut self) -> Result<NonZeroU64, Unkept> {
+    fn answer(&mut self) -> Result<NonZeroU64, StoreRefusal> {
         let mut answer = None;
         wait_until("the store to answer", || {
             answer = self.link.answers.take();
             answer.is_some()
         });
         match answer.unwrap() {
-            FromStore::Kept(draft, _) => Ok(draft.watch.unwrap()),
-            FromStore::Settled(_) | FromStore::Again(_) => panic!("nobody asked for it"),
-            FromStore::NotKept(draft, _, why) => {
-                assert_eq!((draft.watch, draft.watch_each), (None, false));
+            FromStore::Stored(pending_event, _) => Ok(pending_event.watch.unwrap()),
+            FromStore::Completion(_) | FromStore::Again(_) => panic!("nobody asked for it"),
+            FromStore::NotStored(pending_event, _, why) => {
+                assert_eq!((pending_event.watch, pending_event.watch_each), (None, false));
                 Err(why)
             }
         }
     }
 
     /// All have an event.
-    fn settle(&mut self, watch: NonZeroU64) {
-        self.tell(Settled::Begun { watch, bridges: 0 });
-        self.tell(Settled::ForAll { watch });
+    fn complete(&mut self, watch: NonZeroU64) {
+        self.tell(Completion::Begun { watch, bridges: 0 });
+        self.tell(Completion::ForAll { watch });
     }
 
     fn end(self) {
@@ -275,10 +275,10 @@ fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-impl StorageBackend for Medium {
+impl StorageBackend for SimulatedDevice {
     fn len(&self) -> Result<u64, io::Error> {
         self.attempt(|state| {
-            state.asked += 1;
+            state.size_queries += 1;
             state.seen.len() as u64
         })
     }
@@ -306,7 +306,7 @@ impl StorageBackend for Medium {
                 }
                 *left -= 1;
             }
-            unsynchronised.iter().for_each(|change| apply(&mut state.kept, change));
+            unsynchronised.iter().for_each(|change| apply(&mut state.stored, change));
             Ok(())
         })?
     }

@@ -20,7 +20,7 @@ use client::notify::{
 use client::{InvokeError, Orb, OrbOptions, SimpleSupplier, SupplierOptions};
 use giop::value::Value;
 use service::{Config, Counter, Json, Service, Tempo};
-use testing::certificates::{Authority, Certified, Wanted};
+use testing::certificates::{Authority, CertificateSpec, Certified};
 use testing::rulebook::{CERTIFIED, CHANNELS, HOST, OPERATOR, Principal, Rulebook, TYPES, clients, surroundings};
 
 use crate::peers::start_with;
@@ -92,10 +92,10 @@ fn published(time: u32, channel: u32, of: (&str, &str)) -> String {
 }
 
 impl Rig {
-    fn start(door: &str, title: String, book: Rulebook) -> Self {
-        let authority = Authority::new(&format!("access-matrix-{door}"));
+    fn start(protocol: &str, title: String, book: Rulebook) -> Self {
+        let authority = Authority::new(&format!("access-matrix-{protocol}"));
         let hosts = &["localhost", "127.0.0.1", HOST];
-        let certified = authority.certify_as(&Wanted { name: CERTIFIED, hosts, ..Wanted::default() });
+        let certified = authority.certify_as(&CertificateSpec { name: CERTIFIED, hosts, ..CertificateSpec::default() });
         let file = authority.folder().join("campanile.toml");
         std::fs::write(&file, book.text() + &surroundings()).unwrap();
         let service = start_with(Config {

@@ -58,8 +58,8 @@ fn hundreds_of_analyses_hold_nobody_up_and_neither_do_they_the_end_of_the_servic
 
 #[test]
 fn a_client_has_its_share_of_the_analyses_that_wait_and_is_told_when_it_wants_more() {
-    for (client_share_percent, counter) in [(75, Counter::AnalysesShare), (100, Counter::AnalysesLimit)] {
-        let service = start_limited(Limits { client_share_percent, ..Limits::default() });
+    for (client_quota_percent, counter) in [(75, Counter::AnalysesQuota), (100, Counter::AnalysesLimit)] {
+        let service = start_limited(Limits { client_quota_percent, ..Limits::default() });
         let mut analysts = ask_for_analyses(&service, 2, 64);
         wait_until("more than there is for it", || service.counters().read(counter) > 0);
         let (header, bytes) = read_message(&mut analysts[1]).expect("a reply");
@@ -72,9 +72,9 @@ fn a_client_has_its_share_of_the_analyses_that_wait_and_is_told_when_it_wants_mo
 
 #[test]
 fn a_client_has_its_share_of_the_requests_that_wait_for_administration() {
-    for (client_share_percent, counter) in [(75, Counter::RequestBytesShare), (100, Counter::RequestBytesLimit)] {
+    for (client_quota_percent, counter) in [(75, Counter::RequestBytesQuota), (100, Counter::RequestBytesLimit)] {
         // Each request counts for half of what there is.
-        let service = start_limited(Limits { client_share_percent, administration_queue: 2, ..Limits::default() });
+        let service = start_limited(Limits { client_quota_percent, administration_queue: 2, ..Limits::default() });
         let _analysts = ask_for_analyses(&service, 4, 1);
         wait_until("more than there is for it", || service.counters().read(counter) > 0);
         assert!(service.counters().read(Counter::AdministrationFull) > 0);

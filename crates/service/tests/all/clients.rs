@@ -18,7 +18,7 @@ use crate::peers::{
 };
 
 /// A channel with a consumer that answers nothing, so that its suppliers are soon held.
-fn held_channel(service: &Service) -> (i32, Bare) {
+fn blocked_channel(service: &Service) -> (i32, Bare) {
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let budget = [Property::new("MemoryBudget", 100_000_u64)];
     let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&budget, &[]).unwrap();
@@ -32,11 +32,11 @@ fn push_until_paused(service: &Service, supplier: &mut BareSupplier) {
     let mut event = numbered(0);
     event.remainder = "x".repeat(10_000).as_str().into();
     let mut pushed = 0;
-    while service.counters().read(Counter::SuppliersHeld) < 64 {
+    while service.counters().read(Counter::SuppliersBlocked) < 64 {
         supplier.push(&event);
         pushed += 1;
         wait_until("the event to be in", || service.counters().read(Counter::EventsIn) == pushed);
-        if service.counters().read(Counter::SuppliersHeld) == 1 {
+        if service.counters().read(Counter::SuppliersBlocked) == 1 {
             event = numbered(0);
         }
     }
@@ -51,7 +51,7 @@ fn a_held_supplier_that_aborts_its_connection_is_let_go() {
     // Epoll tells of a connection that was reset whether one asks or not. The lane did not read from a supplier that it
     // held, so it never found out, and went round and round for as long as the supplier would have been held.
     let service = start();
-    let (id, _consumer) = held_channel(&service);
+    let (id, _consumer) = blocked_channel(&service);
     let mut supplier = BareSupplier::new(&service, Some(id));
     push_until_paused(&service, &mut supplier);
     let before = open(&service);
@@ -64,10 +64,10 @@ fn a_held_supplier_that_aborts_its_connection_is_let_go() {
 fn a_held_supplier_that_goes_away_is_let_go() {
     // As above, with an orderly end: nothing was announced of it while the connection was not read.
     let service = start();
-    let (id, _consumer) = held_channel(&service);
+    let (id, _consumer) = blocked_channel(&service);
     let mut supplier = BareSupplier::new(&service, Some(id));
     push_until_paused(&service, &mut supplier);
-    let replies = service.counters().read(Counter::EventsIn) - service.counters().read(Counter::SuppliersHeld);
+    let replies = service.counters().read(Counter::EventsIn) - service.counters().read(Counter::SuppliersBlocked);
     for _ in 0..replies {
         read_message(&mut supplier.stream).unwrap();
     }
@@ -79,7 +79,7 @@ fn a_held_supplier_that_goes_away_is_let_go() {
 #[test]
 fn what_a_held_supplier_sent_before_it_went_away_is_not_lost() {
     let service = start();
-    let (id, consumer) = held_channel(&service);
+    let (id, consumer) = blocked_channel(&service);
     let mut supplier = BareSupplier::new(&service, Some(id));
     push_until_paused(&service, &mut supplier);
     let held = service.counters().read(Counter::EventsIn);
@@ -333,7 +333,7 @@ fn locate(supplier: &mut BareSupplier, version: Version) -> LocateStatus {
 #[test]
 fn a_client_that_floods_gives_way_to_the_others_again_and_again() {
     const PUSHES: usize = 6_400;
-    let limits = Limits { share_messages: 64, share_us: 1_000_000, ..Limits::default() };
+    let limits = Limits { round_messages: 64, round_us: 1_000_000, ..Limits::default() };
     let service = start_with(Config { limits, ..Config::default() });
     let mut supplier = BareSupplier::new(&service, None);
     let mut reading = supplier.stream.try_clone().unwrap();

@@ -214,22 +214,22 @@ fn a_persistent_event_that_goes_to_no_other_channel_is_kept_aside_until_its_chan
     let push = |number| from.push_structured_event(&numbered(number)).unwrap();
     (0..3).for_each(push);
     assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [0, 2]);
-    await_count(&service, Counter::DeadLettersKept, 1);
-    await_count(&service, Counter::EventsKept, 1);
+    await_count(&service, Counter::DeadLettersStored, 1);
+    await_count(&service, Counter::EventsStored, 1);
     made.set_admin(&[Property::new("DeadLetterChannel", grave)]).unwrap();
     [1, 3].into_iter().for_each(push);
     assert_eq!(picky.taken.next_in_time(), 3);
     await_count(&service, Counter::DeadLetters, 1);
     // What was kept before stays, and the other is on disk no more.
-    await_count(&service, Counter::EventsKept, 1);
-    assert_eq!(service.counters().read(Counter::DeadLettersKept), 1);
+    await_count(&service, Counter::EventsStored, 1);
+    assert_eq!(service.counters().read(Counter::DeadLettersStored), 1);
     // Where it would go is gone.
     of_dead.destroy().unwrap();
     [1, 4].into_iter().for_each(push);
     assert_eq!(picky.taken.next_in_time(), 4);
-    await_count(&service, Counter::DeadLettersKept, 2);
+    await_count(&service, Counter::DeadLettersStored, 2);
     made.destroy().unwrap();
     await_count(&service, Counter::DeadLettersDropped, 2);
-    await_count(&service, Counter::DeadLettersKept, 0);
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::DeadLettersStored, 0);
+    await_count(&service, Counter::EventsStored, 0);
 }

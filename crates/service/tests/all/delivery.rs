@@ -188,7 +188,7 @@ fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
             supplier.publish(&event("s", number, 10_000)).unwrap();
         }
     });
-    wait_until("the supplier to be held", || service.counters().read(Counter::SuppliersHeld) == 1);
+    wait_until("the supplier to be held", || service.counters().read(Counter::SuppliersBlocked) == 1);
     // One event of 10 kB each: the budget of 1 MiB holds about a hundred; the supplier waits with the rest.
     assert!(service.counters().read(Counter::EventsIn) < 120);
     for _ in 0..300 {
@@ -257,7 +257,7 @@ fn a_consumer_whose_narrow_limit_is_not_granted_holds_nobody_and_one_whose_is_pa
     }
     assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
     await_count(&service, Counter::DroppedOutboxFull, 98);
-    assert_eq!(service.counters().read(Counter::SuppliersHeld), 0);
+    assert_eq!(service.counters().read(Counter::SuppliersBlocked), 0);
     // The one that was being pushed, and the newest.
     (0..2).for_each(|_| tokens.send(()).unwrap());
     assert_eq!(hanging.numbers(2), [0, 99]);
@@ -268,7 +268,7 @@ fn a_consumer_whose_narrow_limit_is_not_granted_holds_nobody_and_one_whose_is_pa
     let supplier = supply(&service, Some(id));
     std::thread::scope(|scope| {
         scope.spawn(|| (0..20).for_each(|number| supplier.publish(&event("s", number, 0)).unwrap()));
-        await_count(&service, Counter::SuppliersHeld, 1);
+        await_count(&service, Counter::SuppliersBlocked, 1);
         (0..20).for_each(|_| tokens.send(()).unwrap());
     });
     assert_eq!(hanging.numbers(20), (0..20).collect::<Vec<_>>());
@@ -296,7 +296,7 @@ fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_budget_and_t
             }
             number
         });
-        wait_until("suppliers to be held", || read(Counter::SuppliersHeld) > 0);
+        wait_until("suppliers to be held", || read(Counter::SuppliersBlocked) > 0);
         (0..3).for_each(|_| tokens.send(()).unwrap());
         assert_eq!(hanging.numbers(3), [0, 1, 2]);
         publishing.join().unwrap()

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use client::notify::{
     ClientType, ConstraintExp, ConstraintInfo, ConsumerAdmin, EventChannel, EventChannelFactory, EventType, Filter,
-    FilterGroupOperator, FilterQuestion, FilterServant, MappingConstraintPair, Property, ProxySupplier,
-    StructuredEvent, StructuredProxyPullSupplier, StructuredProxyPushConsumer, SupplierCallbacks, SupplierServant,
+    FilterCall, FilterGroupOperator, FilterServant, MappingConstraintPair, Property, ProxySupplier, StructuredEvent,
+    StructuredProxyPullSupplier, StructuredProxyPushConsumer, SupplierCallbacks, SupplierServant,
 };
 use client::{Activation, Orb, OrbOptions, ServantError};
 use giop::value::AnyValue;
@@ -61,8 +61,8 @@ impl Channel {
     fn remote(&self, answers: Receiver<bool>) -> (Filter, Activation, Receiver<i32>) {
         let (asked, questions) = channel();
         let (asked, answers) = (Mutex::<Sender<i32>>::new(asked), Mutex::new(answers));
-        let servant = FilterServant::new(move |question: FilterQuestion<'_>| {
-            let event = question.event().map_err(|_| ServantError::bad_operation())?;
+        let servant = FilterServant::new(move |call: FilterCall<'_>| {
+            let event = call.event().map_err(|_| ServantError::bad_operation())?;
             asked.lock().unwrap().send(number(&event)).unwrap();
             Ok(answers.lock().unwrap().recv().unwrap_or(false))
         });
@@ -230,9 +230,9 @@ fn a_filter_that_the_program_implements_is_asked_and_only_its_own_consumer_waits
 
 #[test]
 fn a_callback_is_told_of_the_event_types_that_a_filter_is_for() {
-    struct Told(Mutex<Sender<[Vec<String>; 2]>>);
+    struct Recorder(Mutex<Sender<[Vec<String>; 2]>>);
 
-    impl SupplierCallbacks for Told {
+    impl SupplierCallbacks for Recorder {
         fn subscription_change(&self, added: &[EventType], removed: &[EventType]) {
             let told = [added, removed].map(|types| types.iter().map(ToString::to_string).collect());
             self.0.lock().unwrap().send(told).unwrap();
@@ -241,7 +241,7 @@ fn a_callback_is_told_of_the_event_types_that_a_filter_is_for() {
 
     let c = Channel::new();
     let (told, changes) = channel();
-    let servant = SupplierServant::subscriptions(Told(Mutex::new(told)));
+    let servant = SupplierServant::subscriptions(Recorder(Mutex::new(told)));
     let activation = c.orb.activate(Arc::new(servant)).unwrap();
     let filter = c.filter(&[]);
     filter.attach_callback(activation.reference()).unwrap();

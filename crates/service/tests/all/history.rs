@@ -152,7 +152,7 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
     }
     let mut plain = plain.accept();
     assert_eq!(plain.accept_push(), numbered(100));
-    await_count(&service, Counter::HistoryKept, 110);
+    await_count(&service, Counter::HistoryStored, 110);
     let read = |counter| service.counters().read(counter);
     assert_eq!((read(Counter::HistoryMissed), read(Counter::Dropped)), (0, 0));
     await_count(&service, Counter::HistoryEvents, 110);
@@ -268,7 +268,7 @@ fn nothing_is_missing_and_nothing_comes_twice_while_events_come() {
     };
     let mut consumers: Vec<(Link, i32)> = Vec::new();
     for at in 1..=12_u64 {
-        await_at_least(&service, Counter::HistoryKept, at * 500);
+        await_at_least(&service, Counter::HistoryStored, at * 500);
         let mut link = begin(&service, id, if at % 3 == 0 { "last:40" } else { "first" });
         let first = number(&link.accept_push());
         consumers.push((link, first + 1));
@@ -524,5 +524,5 @@ fn events_of_all_lanes_are_kept_in_one_order() {
         assert_eq!(says, *of + 2);
         *of = says;
     }
-    await_count(&service, Counter::HistoryKept, 300);
+    await_count(&service, Counter::HistoryStored, 300);
 }

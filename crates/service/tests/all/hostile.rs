@@ -93,7 +93,7 @@ fn a_thousand_half_open_connections_leave_the_others_served() {
 
 #[test]
 fn one_connection_too_many_has_the_place_of_the_one_that_was_idle_for_longest() {
-    let service = start_limited(Limits { connections_max: 2, client_share_percent: 100, ..Limits::default() });
+    let service = start_limited(Limits { connections_max: 2, client_quota_percent: 100, ..Limits::default() });
     let mut first = TcpStream::connect(service.address()).unwrap();
     wait_until("it to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 1);
     let second = TcpStream::connect(service.address()).unwrap();
@@ -113,7 +113,7 @@ fn one_connection_too_many_has_the_place_of_the_one_that_was_idle_for_longest() 
 fn more_consumers_than_there_may_be_connections_get_their_events_in_turns() {
     // With all descriptors taken by connections to consumers, no new client was served any more.
     const CONSUMERS: usize = 12;
-    let service = start_limited(Limits { outgoing_connections_max: 4, client_share_percent: 100, ..Limits::default() });
+    let service = start_limited(Limits { outgoing_connections_max: 4, client_quota_percent: 100, ..Limits::default() });
     let (sender, received) = channel();
     let _consumers: Vec<SimpleConsumer> = (0..CONSUMERS)
         .map(|consumer| {
@@ -150,7 +150,7 @@ fn consumers_that_never_answer_have_their_share_of_the_connections_and_no_more()
         subscribe(&service, consumer.reference(), &[]);
     }
     supply(&service).publish(&numbered(0)).unwrap();
-    wait_until("the share to be spent", || service.counters().read(Counter::OutgoingShare) > 0);
+    wait_until("the share to be spent", || service.counters().read(Counter::OutgoingQuota) > 0);
     assert_eq!(service.counters().read(Counter::OutgoingLimit), 0);
     assert_eq!(service.counters().read(Counter::OutgoingIdleClosed), 0, "none of them is idle");
     assert_serves(&service);

@@ -502,7 +502,7 @@ fn a_flood_of_requests_whose_answers_are_not_read_stops_in_its_own_socket() {
 
 #[test]
 fn a_thousand_idle_connections_cost_the_others_nothing() {
-    let service = start_limited(Limits { client_share_percent: 100, ..Limits::default() });
+    let service = start_limited(Limits { client_quota_percent: 100, ..Limits::default() });
     let idle: Vec<Lines> = (0..1_000).map(|_| Lines::connect(&service)).collect();
     await_count(&service, Counter::JsonConnectionsOpen, 1_000);
     let mut subscriber = Lines::subscribed(&service, "");
@@ -518,7 +518,7 @@ fn a_thousand_idle_connections_cost_the_others_nothing() {
 
 #[test]
 fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one_goes() {
-    let limits = Limits { connections_max: 100, client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { connections_max: 100, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let mut subscriber = Lines::subscribed(&service, "");
     let mut idle: Vec<Lines> = (1..100).map(|_| Lines::subscribed(&service, r#","where":"false""#)).collect();
@@ -542,7 +542,7 @@ fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one
 
 #[test]
 fn whoever_neither_publishes_nor_subscribes_gives_way_to_others_at_the_limit() {
-    let limits = Limits { connections_max: 20, client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { connections_max: 20, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let mut subscriber = Lines::subscribed(&service, "");
     let mut idle: Vec<Lines> = (1..20).map(|_| Lines::connect(&service)).collect();
@@ -574,12 +574,12 @@ fn connections_count_with_corbas_and_reach_the_same_share() {
     };
     assert_eq!(open.len(), 30);
     assert!(told.is_some_and(|told| told.contains("from this address")));
-    assert!(service.counters().read(Counter::ConnectionsShare) >= 1);
+    assert!(service.counters().read(Counter::ConnectionsQuota) >= 1);
 }
 
 #[test]
 fn subscriptions_of_one_connection_have_a_limit_and_end_with_it() {
-    let service = start_limited(Limits { client_share_percent: 100, ..Limits::default() });
+    let service = start_limited(Limits { client_quota_percent: 100, ..Limits::default() });
     let mut client = Lines::connect(&service);
     let all: Vec<String> = (0..256).map(|id| format!(r#"{{"op":"subscribe","id":{id},"types":["A/B"]}}"#)).collect();
     client.send(&all.join("\n"));
@@ -601,10 +601,10 @@ fn the_service_listens_for_json_only_where_it_was_asked_to_and_says_what_that_me
     assert_eq!(service.json_address(), None);
     let service = start();
     assert!(address(&service).ip().is_loopback());
-    assert!(service.remarks().iter().all(|remark| !remark.contains("json.listen")));
+    assert!(service.warnings().iter().all(|warning| !warning.contains("json.listen")));
     let json = Json { listen: Some("0.0.0.0:0".into()), ..Json::default() };
     let service = start_with(Config { json, ..Config::default() });
-    assert!(service.remarks().iter().any(|remark| remark.contains("json.listen")), "{:?}", service.remarks());
+    assert!(service.warnings().iter().any(|warning| warning.contains("json.listen")), "{:?}", service.warnings());
     let json = Json { listen: Some("nonsense".into()), ..Json::default() };
     assert!(Service::start(Config { listen: "127.0.0.1:0".into(), json, ..Config::default() }).is_err());
 }

@@ -189,7 +189,7 @@ fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_held_at_the_budget
     let supplier = supply(&service, id);
     std::thread::scope(|scope| {
         scope.spawn(|| (0..LOW).for_each(|number| supplier.publish(&large(number)).unwrap()));
-        wait_until("its supplier to be held", || read(&service, Counter::SuppliersHeld) > 0);
+        wait_until("its supplier to be held", || read(&service, Counter::SuppliersBlocked) > 0);
         assert_eq!(numbers_of(&mut slow, 300), (0..LOW).collect::<Vec<i32>>());
         assert_eq!(take(&numbers, 300), (0..LOW).collect::<Vec<i32>>());
     });

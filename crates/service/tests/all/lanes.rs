@@ -420,7 +420,7 @@ fn lanes_of_pools_run_at_real_time_priorities_where_they_may() {
     let (_second, _) = new_channel(&service, &[pool(4712)]);
     let (_third, _) = new_channel(&service, &[pool(4713)]);
     let all = ["lane-1-p4711", "lane-2-p4712", "lane-3-p4713"].map(|name| scheduling_of(name)[0]);
-    if service.remarks().iter().any(|remark| remark.contains("ordinary")) {
+    if service.warnings().iter().any(|warning| warning.contains("ordinary")) {
         assert_eq!(all, [(0, 0); 3]);
         assert!(read(&service, Counter::LanesWithoutPriority) > 0);
     } else {

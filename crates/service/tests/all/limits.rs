@@ -1,4 +1,4 @@
-//! The limits of docs/operating.md: each is reached by a client here or in another test, and counted. The last test holds the
+//! The limits of docs/operating-reference.md: each is reached by a client here or in another test, and counted. The last test holds the
 //! document and the tests against each other.
 
 use std::collections::BTreeMap;
@@ -65,15 +65,15 @@ fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
     let service = start_limited(Limits { connections_max: 40, ..Limits::default() });
     assert_eq!(connect_until_refused(&service).len(), 30);
     assert_eq!(read(&service, Counter::ConnectionsRefused), 1);
-    assert!(read(&service, Counter::ConnectionsShare) >= 1);
+    assert!(read(&service, Counter::ConnectionsQuota) >= 1);
     assert_eq!(read(&service, Counter::ConnectionsLimit), 0);
 
-    let limits = Limits { connections_max: 40, client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { connections_max: 40, client_quota_percent: 100, ..Limits::default() };
     let service = crate::json::start_limited(limits);
     let mut using: Vec<Lines> = (0..40).map(|_| Lines::subscribed(&service, "")).collect();
     assert!(Lines::connect(&service).line().is_some_and(|line| line.contains("limits.connections_max")));
     assert_eq!((read(&service, Counter::ConnectionsLimit), read(&service, Counter::ConnectionsRefused)), (1, 1));
-    assert_eq!(read(&service, Counter::ConnectionsShare), 0);
+    assert_eq!(read(&service, Counter::ConnectionsQuota), 0);
     // For CORBA's clients there are places beside those: of administration, from which no proxies are made.
     let orbs: Vec<Orb> = (0..20).map(|_| Orb::new(OrbOptions::default())).collect();
     for orb in &orbs {
@@ -181,19 +181,19 @@ pub(crate) fn connect_from_address(service: &Service, address: [u8; 4]) -> TcpSt
 
 #[test]
 fn a_connection_with_more_messages_than_its_share_of_a_round_gives_way_to_the_others() {
-    let service = start_limited(Limits { share_messages: 2, ..Limits::default() });
+    let service = start_limited(Limits { round_messages: 2, ..Limits::default() });
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
     stream.write_all(&one.repeat(10)).unwrap();
     for _ in 0..10 {
         assert!(read_message(&mut stream).is_some());
     }
-    assert!(read(&service, Counter::SharesSpent) >= 1);
+    assert!(read(&service, Counter::RoundBudgetsSpent) >= 1);
 }
 
 #[test]
 fn an_address_whose_connections_have_more_to_do_than_its_slice_of_a_round_gives_way_to_others() {
-    let service = start_limited(Limits { share_us: 10, ..Limits::default() });
+    let service = start_limited(Limits { round_us: 10, ..Limits::default() });
     let mut other = connect_from(&service, 1);
     let mut many: Vec<TcpStream> = (0..8).map(|_| connect_from(&service, 2)).collect();
     let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
@@ -202,7 +202,7 @@ fn an_address_whose_connections_have_more_to_do_than_its_slice_of_a_round_gives_
         many.iter_mut().for_each(|stream| (0..10).for_each(|_| assert!(read_message(stream).is_some())));
         other.write_all(&one).unwrap();
         assert!(read_message(&mut other).is_some());
-        read(&service, Counter::SlicesSpent) > 0
+        read(&service, Counter::AddressBudgetsSpent) > 0
     });
 }
 
@@ -263,9 +263,9 @@ fn an_answer_that_would_be_larger_than_any_message_is_a_limit_that_is_told() {
 #[test]
 fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_limit() {
     // A client that is alone reaches the share before the limit.
-    let cases = [(75, 64 << 20, Counter::ReplyBytesShare), (100, 4 << 20, Counter::ReplyBytesLimit)];
-    for (client_share_percent, unread_reply_bytes_max, reached) in cases {
-        let service = start_limited(Limits { unread_reply_bytes_max, client_share_percent, ..Limits::default() });
+    let cases = [(75, 64 << 20, Counter::ReplyBytesQuota), (100, 4 << 20, Counter::ReplyBytesLimit)];
+    for (client_quota_percent, unread_reply_bytes_max, reached) in cases {
+        let service = start_limited(Limits { unread_reply_bytes_max, client_quota_percent, ..Limits::default() });
         let filter = with_much_text(&new_channel(&service));
         let key = &filter.object().ior().iiop().unwrap().key;
         // Each asks for sixteen million octets, of which the sockets hold a part, and reads none.
@@ -290,7 +290,7 @@ fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_lim
 
 #[test]
 fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_shares() {
-    let limits = Limits { outgoing_connections_max: 4, client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { outgoing_connections_max: 4, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let consumers: Vec<Bare> = (0..6).map(|_| Bare::new()).collect();
     for consumer in &consumers {
@@ -300,7 +300,7 @@ fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_s
     supplier.push(&numbered(1));
     assert!(read_message(&mut supplier.stream).is_some());
     wait_until("one too many to be refused", || read(&service, Counter::OutgoingLimit) >= 1);
-    assert_eq!(read(&service, Counter::OutgoingShare), 0);
+    assert_eq!(read(&service, Counter::OutgoingQuota), 0);
     // Those that are there get theirs; none of them is idle, so that none had to give way.
     let connected = read(&service, Counter::ConnectsBegun) - read(&service, Counter::ConnectsFailed);
     assert!(connected <= 4, "{connected} connections, where 4 may be");
@@ -351,7 +351,7 @@ fn events_that_wait_for_a_mute_filter_are_bounded() {
             stream
         })
         .collect();
-    wait_until("one too many to be refused", || read(&service, Counter::UndecidedRefused) >= 1);
+    wait_until("one too many to be refused", || read(&service, Counter::AwaitingFilterRefused) >= 1);
     drop(suppliers);
 }
 
@@ -443,7 +443,7 @@ fn a_consumer_that_holds_suppliers_for_its_hold_timeout_is_disconnected_and_they
     });
     // Administration counts it, which runs when it may.
     wait_until("it to be counted", || read(&service, Counter::ConsumersHolding) == 1);
-    assert!(read(&service, Counter::SuppliersHeld) >= 1);
+    assert!(read(&service, Counter::SuppliersBlocked) >= 1);
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
 /// One address could fill the registry for all, with callbacks of programs that are gone.
 #[test]
 fn reconnection_callbacks_beyond_a_share_are_refused_and_counted_and_one_that_cannot_be_reached_gives_way() {
-    let service = start_limited(Limits { client_share_percent: 1, ..Limits::default() });
+    let service = start_limited(Limits { client_quota_percent: 1, ..Limits::default() });
     let orb = Orb::new(OrbOptions::default());
     let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
     let register = |number: u32| {
@@ -469,21 +469,21 @@ fn reconnection_callbacks_beyond_a_share_are_refused_and_counted_and_one_that_ca
     let granted = (0..).find_map(|number| Some((number, register(number).err()?)));
     let (granted, refused) = granted.unwrap();
     assert_eq!((granted, kind(&refused)), (64, Some(Kind::NoResources)));
-    assert!(read(&service, Counter::RegistrationsShare) >= 1);
+    assert!(read(&service, Counter::RegistrationsQuota) >= 1);
     wait_until("one to be found out of reach and to give way", || register(granted).is_ok());
 }
 
 // ---- what is written and not read ----
 
 /// A service of which one client floods a channel with events of 60 KB until its suppliers are held, or 64 MB have come.
-fn flood_until_held(service: &Service, channel_id: i32, events_max: u64) -> u64 {
+fn flood_until_blocked(service: &Service, channel_id: i32, events_max: u64) -> u64 {
     let mut supplier = BareSupplier::new(service, Some(channel_id));
     let mut event = numbered(1);
     event.remainder = "x".repeat(60_000).as_str().into();
     let message = supplier.push_message(&REQUEST, CharSet::Latin1, &event);
     for number in 1..=events_max {
         supplier.stream.write_all(&message).unwrap();
-        let is_held = || read(service, Counter::SuppliersHeld) > 0;
+        let is_held = || read(service, Counter::SuppliersBlocked) > 0;
         supplier.stream.set_nonblocking(true).unwrap();
         let is_answered = || supplier.stream.peek(&mut [0]).is_ok();
         wait_until("an answer, or the supplier to be held", || is_answered() || is_held());
@@ -515,7 +515,7 @@ fn sequences_that_are_not_read_wait_where_the_budget_counts_them() {
     let consumer = Bare::new();
     connect_sequence_consumer(&channel, &consumer);
     // The budget, a mebibyte and a sequence on the connection, and what the sockets hold of their own: at most 10 MB.
-    let taken = flood_until_held(&service, id, 1_000);
+    let taken = flood_until_blocked(&service, id, 1_000);
     assert!(taken < 400, "{taken} events of 60 KB were taken in");
     assert_eq!(read(&service, Counter::Dropped), 0);
 }
@@ -523,7 +523,7 @@ fn sequences_that_are_not_read_wait_where_the_budget_counts_them() {
 /// What a consumer does not read was bounded on each connection only: a thousand of one address were a gigabyte that no budget had.
 #[test]
 fn what_consumers_do_not_read_has_a_limit_together_and_nothing_is_lost_at_it() {
-    let limits = Limits { unread_reply_bytes_max: 1 << 20, client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { unread_reply_bytes_max: 1 << 20, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let (channel, id) = channel_with(&service, &[Property::new("MemoryBudget", 256_u64 << 20)], &[]);
     let consumers = [Bare::new(), Bare::new()];
@@ -575,7 +575,7 @@ fn pulls_whose_answers_are_not_read_are_answered_when_those_before_them_are() {
         unread.write_all(&request_with(&head, CharSet::Latin1, |w| w.i32(4_096))).unwrap();
     }
     wait_until("all to wait", || read(&service, Counter::Pulls) == 200);
-    let taken = flood_until_held(&service, id, 1_000);
+    let taken = flood_until_blocked(&service, id, 1_000);
     assert!(taken < 400, "{taken} events of 60 KB were taken in");
     assert!(read(&service, Counter::PullsSetAside) > 0);
     // As it reads, the others are answered, and nothing is lost.
@@ -594,14 +594,14 @@ fn pulls_whose_answers_are_not_read_are_answered_when_those_before_them_are() {
 #[test]
 fn names_with_large_references_end_at_the_share_of_their_client_while_others_bind_theirs() {
     // Where there are no shares, at the limit.
-    let cases = [(75, Counter::KeptBytesShare), (100, Counter::KeptBytesLimit)];
-    for (client_share_percent, reached) in cases {
-        names_with_large_references_end_at(client_share_percent, reached);
+    let cases = [(75, Counter::RetainedBytesQuota), (100, Counter::RetainedBytesLimit)];
+    for (client_quota_percent, reached) in cases {
+        names_with_large_references_end_at(client_quota_percent, reached);
     }
 }
 
-fn names_with_large_references_end_at(client_share_percent: u8, reached: Counter) {
-    let limits = Limits { memory_bytes: Some(64 << 20), client_share_percent, ..Limits::default() };
+fn names_with_large_references_end_at(client_quota_percent: u8, reached: Counter) {
+    let limits = Limits { memory_bytes: Some(64 << 20), client_quota_percent, ..Limits::default() };
     let service = start_limited(limits);
     let naming = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NameService")).unwrap();
     let context = client::naming::NamingContext::unchecked(naming.clone());
@@ -614,7 +614,7 @@ fn names_with_large_references_end_at(client_share_percent: u8, reached: Counter
     // A quarter of the budget is for administration, three quarters of that for an address that is alone.
     let refusal = (0..400).find_map(|number| bind(number).err()).unwrap();
     assert_eq!(kind(&refusal), Some(Kind::NoResources));
-    let counted = [Counter::KeptBytesShare, Counter::KeptBytesLimit];
+    let counted = [Counter::RetainedBytesQuota, Counter::RetainedBytesLimit];
     assert_eq!(counted.map(|counter| read(&service, counter) >= 1), counted.map(|counter| counter == reached));
     // What was bound is there, and there is room again when some of it is gone.
     let name = [client::naming::NameComponent::new("0")];
@@ -627,14 +627,14 @@ fn names_with_large_references_end_at(client_share_percent: u8, reached: Counter
 /// knew of.
 #[test]
 fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
-    let limits = Limits { memory_bytes: Some(1 << 30), client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { memory_bytes: Some(1 << 30), client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let factory = EventChannelFactory::narrow(factory).unwrap();
     let refusal = (0..5_000).find_map(|_| factory.create_channel(&[], &[]).err()).unwrap();
     assert_eq!(kind(&refusal), Some(Kind::NoResources));
     assert_eq!(factory.get_all_channels().unwrap().len(), 4_096);
-    assert_eq!((read(&service, Counter::ChannelsLimit), read(&service, Counter::ChannelsShare)), (1, 0));
+    assert_eq!((read(&service, Counter::ChannelsLimit), read(&service, Counter::ChannelsQuota)), (1, 0));
 
     let lanes = Lanes { threads_max: 16, ..Lanes::default() };
     let service = start_with(Config { lanes: lanes.clone(), ..Config::default() });
@@ -643,16 +643,16 @@ fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
     // One address has twelve of them.
     let refusal = channel.set_qos(&[pool(13)]).unwrap_err();
     assert_eq!(kind(&refusal), Some(Kind::NoResources));
-    assert_eq!((read(&service, Counter::ThreadsShare), read(&service, Counter::ThreadsLimit)), (1, 0));
+    assert_eq!((read(&service, Counter::ThreadsQuota), read(&service, Counter::ThreadsLimit)), (1, 0));
     channel.set_qos(&[pool(2)]).unwrap();
 
-    let limits = Limits { client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { client_quota_percent: 100, ..Limits::default() };
     let service = start_with(Config { lanes, limits, ..Config::default() });
     let channel = new_channel(&service);
     // The exception says which number there may be, as of other properties.
     assert!(matches!(channel.set_qos(&[pool(17)]), Err(InvokeError::User(_))));
     assert!(matches!(channel.validate_qos(&[pool(17)]), Err(InvokeError::User(_))));
-    assert_eq!((read(&service, Counter::ThreadsShare), read(&service, Counter::ThreadsLimit)), (0, 1));
+    assert_eq!((read(&service, Counter::ThreadsQuota), read(&service, Counter::ThreadsLimit)), (0, 1));
     channel.set_qos(&[pool(2)]).unwrap();
 }
 
@@ -660,15 +660,15 @@ fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
 #[test]
 fn proxies_of_one_address_reach_their_share_and_without_shares_the_limit() {
     // A connection has three quarters at most of what its address may have.
-    let cases = [(75, 1_024..=1_125, Counter::ProxiesShare), (100, 1_500..=1_500, Counter::ProxiesLimit)];
-    for (client_share_percent, bounds, reached) in cases {
-        let service = start_limited(Limits { proxies_max: 1_500, client_share_percent, ..Limits::default() });
+    let cases = [(75, 1_024..=1_125, Counter::ProxiesQuota), (100, 1_500..=1_500, Counter::ProxiesLimit)];
+    for (client_quota_percent, bounds, reached) in cases {
+        let service = start_limited(Limits { proxies_max: 1_500, client_quota_percent, ..Limits::default() });
         let admin = new_channel(&service).default_supplier_admin().unwrap();
         let obtain = || admin.obtain_notification_push_consumer(ClientType::Structured);
         let made = (0..2_000).take_while(|_| obtain().is_ok()).count();
         assert!(bounds.contains(&made), "{made} of {bounds:?}");
         assert_eq!(kind(&obtain().unwrap_err()), Some(Kind::NoResources));
-        let counted = [Counter::ProxiesShare, Counter::ProxiesLimit];
+        let counted = [Counter::ProxiesQuota, Counter::ProxiesLimit];
         assert_eq!(counted.map(|counter| read(&service, counter) >= 1), counted.map(|counter| counter == reached));
     }
 }
@@ -677,9 +677,9 @@ fn proxies_of_one_address_reach_their_share_and_without_shares_the_limit() {
 /// many as there was memory for: 30 million on a machine of 24 GB.
 #[test]
 fn event_types_that_consumers_name_reach_their_share_and_without_shares_the_limit() {
-    let cases = [(4_000, 75, Counter::EventTypesShare), (3_000, 100, Counter::EventTypesLimit)];
-    for (event_types_max, client_share_percent, reached) in cases {
-        let service = start_limited(Limits { event_types_max, client_share_percent, ..Limits::default() });
+    let cases = [(4_000, 75, Counter::EventTypesQuota), (3_000, 100, Counter::EventTypesLimit)];
+    for (event_types_max, client_quota_percent, reached) in cases {
+        let service = start_limited(Limits { event_types_max, client_quota_percent, ..Limits::default() });
         let channel = new_channel(&service);
         let types: Vec<EventType> = (0..1_024).map(|number| EventType::new("Limits", &format!("{number}*"))).collect();
         let admin = channel.default_consumer_admin().unwrap();
@@ -694,10 +694,10 @@ fn event_types_that_consumers_name_reach_their_share_and_without_shares_the_limi
         second.subscription_change(&types, &everything).unwrap();
         let refusal = third.subscription_change(&types, &everything).unwrap_err();
         assert_eq!(kind(&refusal), Some(Kind::NoResources));
-        let counted = [Counter::EventTypesShare, Counter::EventTypesLimit].map(|counter| read(&service, counter));
+        let counted = [Counter::EventTypesQuota, Counter::EventTypesLimit].map(|counter| read(&service, counter));
         assert_eq!(
             counted.map(|times| times > 0),
-            [reached == Counter::EventTypesShare, reached == Counter::EventTypesLimit]
+            [reached == Counter::EventTypesQuota, reached == Counter::EventTypesLimit]
         );
         // What suppliers offer is not what is looked through.
         let supplier = channel.default_supplier_admin().unwrap();
@@ -745,9 +745,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_counter_in_the_tables_of_limits_is_read_by_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let document = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    let document = fs::read_to_string(root.join("docs/operating-reference.md")).unwrap();
     let limits = document.split_once("\n## Limits").unwrap().1;
-    let limits = limits.split_once("\n## Is this machine").unwrap().0;
+    let limits = limits.split_once("\n## Back-pressure").unwrap().0;
     // As the source calls them: `ConnectionsRefused = "connections_refused"`.
     let counters = fs::read_to_string(root.join("crates/service/src/counters.rs")).unwrap();
     let variants: BTreeMap<&str, &str> = counters

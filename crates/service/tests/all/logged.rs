@@ -6,7 +6,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use crate::peers::wait_until;
 
 /// Only of these are lines kept.
-const KEPT: &str = "127.0.9.";
+const RECORDED_ADDRESSES: &str = "127.0.9.";
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -19,7 +19,7 @@ impl log::Log for Logger {
 
     fn log(&self, record: &log::Record<'_>) {
         let line = record.args().to_string();
-        if self.enabled(record.metadata()) && line.contains(KEPT) {
+        if self.enabled(record.metadata()) && line.contains(RECORDED_ADDRESSES) {
             LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         }
     }

@@ -92,7 +92,7 @@ fn the_monitor_object_tells_what_the_lanes_know() {
 fn a_client_ends_the_service_where_it_may() {
     let told = |service: &Service| {
         let (sender, told) = channel();
-        service.when_asked_to_stop(move || sender.send(()).unwrap());
+        service.on_shutdown_request(move || sender.send(()).unwrap());
         told
     };
     let refusing = start();

@@ -67,7 +67,7 @@ fn persistent_events_of_a_backlog_on_disk_survive_a_stop_and_come_in_order() {
     let from = supplier(&service, id);
     // More than are read at a time, and than there is memory for.
     (0..1_300).for_each(|number| from.push_structured_event(&large(number)).unwrap());
-    await_count(&service, Counter::EventsKept, 1_300);
+    await_count(&service, Counter::EventsStored, 1_300);
     let service = folder.start(&config, Some(service));
     await_count(&service, Counter::EventsRestored, 1_300);
     let _ = held.resume_connection().or_else(|_| held.resume_connection());
@@ -75,7 +75,7 @@ fn persistent_events_of_a_backlog_on_disk_survive_a_stop_and_come_in_order() {
     for expected in 0..1_300 {
         assert_eq!(number(&link.accept_push()), expected);
     }
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
     await_count(&service, Counter::OverflowEvents, 0);
 }
 
@@ -90,7 +90,7 @@ fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
     let pushing = std::thread::spawn(move || {
         (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
     });
-    wait_until("a supplier to be held", || service.counters().read(Counter::SuppliersHeld) > 0);
+    wait_until("a supplier to be held", || service.counters().read(Counter::SuppliersBlocked) > 0);
     held.resume_connection().unwrap();
     let mut link = slow.accept();
     for expected in 0..1_000 {
@@ -116,7 +116,7 @@ fn a_persistent_consumer_that_takes_nothing_stays_and_loses_what_there_is_no_roo
     let dropped = || i32::try_from(read(Counter::DroppedWaitedOut)).unwrap();
     // The store's thread learns of those in its own time.
     wait_until("what was dropped to be forgotten", || {
-        read(Counter::EventsKept) + u64::from(dropped().unsigned_abs()) == 1_000
+        read(Counter::EventsStored) + u64::from(dropped().unsigned_abs()) == 1_000
     });
     assert!((300..900).contains(&dropped()), "{}", dropped());
     let lost = dropped();
@@ -127,7 +127,7 @@ fn a_persistent_consumer_that_takes_nothing_stays_and_loses_what_there_is_no_roo
         assert!(next > last, "{next} after {last}");
         last = next;
     }
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
     assert_eq!([Counter::ConsumersGivenUp, Counter::ConsumersHolding].map(read), [0, 0]);
     // What comes then goes as ever.
     from.push_structured_event(&large(1_000)).unwrap();
@@ -150,7 +150,7 @@ fn backlogs_of_all_channels_together_keep_to_a_bound_whatever_their_budgets() {
     });
     let read = |counter| service.counters().read(counter);
     wait_until("there to be no room on the disk", || read(Counter::ChannelsShortOfDisk) > 0);
-    wait_until("a supplier to be held", || read(Counter::SuppliersHeld) > 0);
+    wait_until("a supplier to be held", || read(Counter::SuppliersBlocked) > 0);
     assert!(read(Counter::OverflowBytes) <= 1 << 20, "{}", read(Counter::OverflowBytes));
     held.resume_connection().unwrap();
     let mut link = slow.accept();
@@ -171,9 +171,9 @@ fn what_waits_on_disk_for_a_consumer_that_disconnects_is_dropped_and_counted() {
     let held = suspend(&subscribe_to(&service, Some(id), slow.reference(), &[]));
     let from = supplier(&service, id);
     (0..400).for_each(|number| from.push_structured_event(&large(number)).unwrap());
-    await_count(&service, Counter::EventsKept, 400);
+    await_count(&service, Counter::EventsStored, 400);
     StructuredProxyPushSupplier::unchecked(held.object().clone()).disconnect_structured_push_supplier().unwrap();
     await_count(&service, Counter::DroppedRemoved, 400);
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
     await_count(&service, Counter::OverflowEvents, 0);
 }

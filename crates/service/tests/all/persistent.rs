@@ -10,7 +10,7 @@ use client::{InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::exception::Kind;
 use giop::realtime::PriorityModel;
 use giop::value::Value;
-use service::{Config, Counter, Delivery, KeptStore, Lanes, Limits, Scheduling, Service, StoreConfig};
+use service::{Config, Counter, Delivery, Lanes, Limits, OfflineStore, Scheduling, Service, StoreConfig};
 use testing::own_loopback;
 
 use crate::peers::{Bare, await_count, numbered, start, subscribe_to, wait_until};
@@ -131,7 +131,7 @@ fn what_a_consumer_has_not_got_is_there_after_a_stop_and_comes_in_its_order_befo
     let from = supplier(&service, id);
     (0..20).for_each(|number| from.push_structured_event(&numbered(number)).unwrap());
     assert_eq!(take(&quick, 20), (0..20).collect::<Vec<_>>());
-    await_count(&service, Counter::EventsKept, 20);
+    await_count(&service, Counter::EventsStored, 20);
     // Once more than need be: a consumer that has confirmed is not sent anything twice.
     let service = folder.start(&config, Some(service));
     let service = folder.start(&config, Some(service));
@@ -143,7 +143,7 @@ fn what_a_consumer_has_not_got_is_there_after_a_stop_and_comes_in_its_order_befo
     all.dedup();
     assert_eq!(all, (0..=20).collect::<Vec<_>>());
     assert_eq!(take(&quick, 1), [20]);
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn an_event_says_itself_whether_it_is_to_be_kept_and_its_suppliers_order_stays()
     let service = folder.start(&config, Some(service));
     let _ = held.resume_connection().or_else(|_| held.resume_connection());
     assert_eq!(take(&bare, 10), (30..60).step_by(3).collect::<Vec<_>>());
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
 }
 
 #[test]
@@ -192,12 +192,12 @@ fn an_event_for_consumers_on_several_lanes_is_kept_until_all_of_them_have_it() {
     (0..10).for_each(|number| from.push_structured_event(&numbered(number)).unwrap());
     of_main.resume_connection().unwrap();
     assert_eq!(take(&here, 10), (0..10).collect::<Vec<_>>());
-    await_count(&service, Counter::EventsKept, 10);
+    await_count(&service, Counter::EventsStored, 10);
     let service = folder.start(&config, Some(service));
     await_count(&service, Counter::EventsRestored, 10);
     let _ = of_pool.resume_connection().or_else(|_| of_pool.resume_connection());
     assert_eq!(take(&there, 10), (0..10).collect::<Vec<_>>());
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
 }
 
 /// Its supplier was answered that each was taken.
@@ -222,10 +222,10 @@ fn beyond_the_limit_of_what_is_kept_suppliers_are_told_and_room_comes_back() {
     };
     let InvokeError::System { exception, .. } = &error else { panic!("{error}") };
     assert_eq!((exception.kind, accepted), (Kind::ImpLimit, 10));
-    await_count(&service, Counter::EventsNotKept, 1);
+    await_count(&service, Counter::EventsNotStored, 1);
     held.resume_connection().unwrap();
     assert_eq!(take(&bare, 10).len(), 10);
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
     wait_until("room", || from.push_structured_event(&event).is_ok());
 }
 
@@ -248,7 +248,7 @@ fn an_event_that_has_expired_meanwhile_is_not_delivered_after_a_restart() {
     let service = folder.start(&config, Some(service));
     let _ = held.resume_connection().or_else(|_| held.resume_connection());
     assert_eq!(take(&bare, 2), [1, 3]);
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
 }
 
 /// A program that books what it gets must not book it twice, and would have to look each event up if it could not tell them apart.
@@ -283,7 +283,7 @@ fn who_asks_for_it_can_tell_events_that_may_have_come_before_from_new_ones() {
             assert_eq!(link.accept_push(), expected, "consumer {at}");
         }
     }
-    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::EventsStored, 0);
     // The supplier writes UTF-8, and consumers that name no code set take ISO 8859-1, with marks or without: two forms of six events.
     assert_eq!(service.counters().read(Counter::Translations), 12, "once for all");
 }
@@ -295,16 +295,16 @@ fn threads_that_there_are_not_any_more_are_served_by_the_main_lane() {
     let folder = Folder::new("threads");
     let with = |threads_max| {
         let lanes = Lanes { threads_max, scheduling: Scheduling::Ordinary, ..Lanes::default() };
-        Config { lanes, limits: Limits { client_share_percent: 100, ..Limits::default() }, ..folder.config() }
+        Config { lanes, limits: Limits { client_quota_percent: 100, ..Limits::default() }, ..folder.config() }
     };
     let many = folder.start(&with(80), None);
     let pool = ThreadPool::new(PriorityModel::ServerDeclared, 10, 70);
     let (_, id) = factory(&many).create_channel(&[pool.into()], &[]).unwrap();
     let address = many.address().to_string();
     many.shutdown();
-    assert_eq!(KeptStore::open(folder.path()).unwrap().check().unwrap(), Vec::<String>::new());
+    assert_eq!(OfflineStore::open(folder.path()).unwrap().check().unwrap(), Vec::<String>::new());
     let few = folder.start(&Config { listen: address, ..with(2) }, None);
-    assert!(few.remarks().iter().any(|remark| remark.contains("68 threads more")), "{:?}", few.remarks());
+    assert!(few.warnings().iter().any(|warning| warning.contains("68 threads more")), "{:?}", few.warnings());
     assert_eq!([Counter::LanesStarted, Counter::LanesRefused].map(|counter| few.counters().read(counter)), [2, 68]);
     let bare = Bare::new();
     subscribe_to(&few, Some(id), bare.reference(), &[]);

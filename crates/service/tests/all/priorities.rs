@@ -15,12 +15,12 @@ use testing::NextInTime;
 use crate::peers::{BareSupplier, REQUEST, numbered, read_message, start, wait_until};
 
 /// A consumer that gives the priorities it gets to a queue, with a reference that names this model.
-struct Told {
+struct PriorityRecorder {
     _consumer: SimpleConsumer,
     priorities: Receiver<Option<i16>>,
 }
 
-fn consume(service: &Service, model: Option<PriorityModel>) -> Told {
+fn consume(service: &Service, model: Option<PriorityModel>) -> PriorityRecorder {
     let (sender, priorities) = channel();
     let priority_model = model.map(|model| PriorityModelPolicy { model, server_priority: 3 });
     let options = ConsumerOptions { priority_model, ..ConsumerOptions::default() };
@@ -30,12 +30,16 @@ fn consume(service: &Service, model: Option<PriorityModel>) -> Told {
         let _ = sender.send(received.priority());
         Ok(())
     });
-    Told { _consumer: consumer.unwrap(), priorities }
+    PriorityRecorder { _consumer: consumer.unwrap(), priorities }
 }
 
 impl BareSupplier {
     /// Pushes with this as the context `RTCorbaPriority`. What the reply tells, or with what exception it was refused.
-    fn push_told(&mut self, event: &StructuredEvent, context: Option<&[u8]>) -> Result<Option<i16>, SystemException> {
+    fn push_with_priority(
+        &mut self,
+        event: &StructuredEvent,
+        context: Option<&[u8]>,
+    ) -> Result<Option<i16>, SystemException> {
         let context = context.map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data));
         let head = RequestHead { contexts: context.as_slice(), ..REQUEST };
         let message = self.push_message(&head, CharSet::Latin1, event);
@@ -61,13 +65,13 @@ fn priority_goes_with_the_event_and_comes_back_with_the_reply() {
         for endian in [Endian::Big, Endian::Little] {
             let context = realtime::priority_context(priority, endian);
             let event = numbered(i32::try_from(number).unwrap());
-            assert_eq!(supplier.push_told(&event, Some(&context)), Ok(Some(priority)));
+            assert_eq!(supplier.push_with_priority(&event, Some(&context)), Ok(Some(priority)));
             assert_eq!(asking.priorities.next_in_time(), Some(priority));
             assert_eq!(declaring.priorities.next_in_time(), None);
             assert_eq!(unaware.priorities.next_in_time(), None);
         }
     }
-    assert_eq!(supplier.push_told(&numbered(9), None), Ok(None));
+    assert_eq!(supplier.push_with_priority(&numbered(9), None), Ok(None));
     // This one's was not sent, and the main lane has none of its own.
     assert_eq!(asking.priorities.next_in_time(), None);
 }
@@ -79,15 +83,15 @@ fn priority_that_is_none_is_refused_and_counted_and_the_event_goes_nowhere() {
     let mut supplier = BareSupplier::new(&service, None);
     let whole = realtime::priority_context(5, Endian::Big);
     for length in 0..whole.len() {
-        let refused = supplier.push_told(&numbered(1), Some(&whole[..length])).unwrap_err();
+        let refused = supplier.push_with_priority(&numbered(1), Some(&whole[..length])).unwrap_err();
         assert_eq!((refused.kind, refused.minor), (Kind::Marshal, 0), "cut to {length}");
     }
     for priority in [-1, i16::MIN] {
         let context = realtime::priority_context(priority, Endian::Little);
-        let refused = supplier.push_told(&numbered(1), Some(&context)).unwrap_err();
+        let refused = supplier.push_with_priority(&numbered(1), Some(&context)).unwrap_err();
         assert_eq!((refused.kind, refused.minor), (Kind::DataConversion, OMG_MINOR | 2), "{priority}");
     }
-    assert_eq!(supplier.push_told(&numbered(1), Some(&whole)), Ok(Some(5)));
+    assert_eq!(supplier.push_with_priority(&numbered(1), Some(&whole)), Ok(Some(5)));
     assert_eq!(asking.priorities.next_in_time(), Some(5));
     assert_eq!(service.counters().read(Counter::WrongPriorities), 6);
     wait_until("the event", || service.counters().read(Counter::EventsIn) == 1);
@@ -102,7 +106,7 @@ fn one_way_push_with_a_wrong_priority_is_counted_and_answered_by_nothing() {
     let message = supplier.push_message(&head, CharSet::Latin1, &numbered(1));
     supplier.stream.write_all(&message).unwrap();
     wait_until("the push", || service.counters().read(Counter::WrongPriorities) == 1);
-    assert_eq!(supplier.push_told(&numbered(2), None), Ok(None));
+    assert_eq!(supplier.push_with_priority(&numbered(2), None), Ok(None));
     wait_until("the event", || service.counters().read(Counter::EventsIn) == 1);
 }
 
@@ -163,7 +167,7 @@ fn what_a_supplier_tells_a_declared_proxy_is_not_even_looked_at() {
     let consumer = consume(&service, Some(PROPAGATED));
     let mut supplier = BareSupplier::new(&service, None);
     for context in [&realtime::priority_context(9, Endian::Big)[..], &[0, 0, 0xff, 0xff], &[]] {
-        assert_eq!(supplier.push_told(&numbered(1), Some(context)), Ok(None));
+        assert_eq!(supplier.push_with_priority(&numbered(1), Some(context)), Ok(None));
         assert_eq!(consumer.priorities.next_in_time(), None, "the consumer's side has no pool and no priority");
     }
     assert_eq!(service.counters().read(Counter::WrongPriorities), 0);
@@ -178,8 +182,8 @@ fn wrong_priority_is_refused_on_whichever_lane_it_arrives() {
     let wrong = realtime::priority_context(-1, Endian::Big);
     let right = realtime::priority_context(200, Endian::Big);
     for _ in 0..3 {
-        assert_eq!(supplier.push_told(&numbered(1), Some(&wrong)).unwrap_err().kind, Kind::DataConversion);
-        assert_eq!(supplier.push_told(&numbered(1), Some(&right)), Ok(Some(200)));
+        assert_eq!(supplier.push_with_priority(&numbered(1), Some(&wrong)).unwrap_err().kind, Kind::DataConversion);
+        assert_eq!(supplier.push_with_priority(&numbered(1), Some(&right)), Ok(Some(200)));
     }
     wait_until("the counts", || service.counters().read(Counter::EventsIn) == 3);
     assert_eq!(service.counters().read(Counter::WrongPriorities), 3);

@@ -90,7 +90,7 @@ fn a_service_that_ends_leaves_no_event_untold() {
     }
     drop(service);
     let tally = publisher.sync();
-    assert_eq!((tally.published, tally.unsettled()), (1_005, 0));
+    assert_eq!((tally.published, tally.outstanding()), (1_005, 0));
     let told: u64 = core::iter::from_fn(|| publisher.next_loss()).map(|loss| loss.events.end - loss.events.start).sum();
     assert_eq!(told, tally.lost());
 }

@@ -296,7 +296,7 @@ fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {
         await_count(&service, Counter::TempoSessions, 0);
     }
     await_count(&service, Counter::EventsIn, 1_000);
-    for left in [Counter::TempoAnnounced, Counter::TempoTopics, Counter::AnnouncedLimit, Counter::AnnouncedShare] {
+    for left in [Counter::TempoAnnounced, Counter::TempoTopics, Counter::AnnouncedLimit, Counter::AnnouncedQuota] {
         assert_eq!(read(&service, left), 0, "{left:?}");
     }
     assert_eq!(read(&service, Counter::TempoExpired), 500);

@@ -11,7 +11,7 @@ use client::{
 use giop::ior::Ior;
 use giop::value::AnyValue;
 use service::{AccessRule, ClientCertificates, Config, Counter, Json, Limits, Service, Tls};
-use testing::certificates::{Authority, Certified, Wanted};
+use testing::certificates::{Authority, CertificateSpec, Certified};
 use testing::{NextInTime, patient};
 use tls::{ClientEnd, Identity, Session, Trust};
 
@@ -145,8 +145,10 @@ fn who_has_no_certificate_or_a_wrong_one_is_not_let_in_and_is_counted() {
     let revoked = authority.certify("revoked");
     let tls = Tls { crl: Some(authority.revoke(&[&revoked])), ..settings(&authority) };
     let service = start_with(Config { tls, ..Config::default() });
-    let expired = authority.certify_as(&Wanted { name: "expired", expired: true, ..Wanted::default() });
-    let by_itself = authority.certify_as(&Wanted { name: "itself", by_itself: true, ..Wanted::default() });
+    let expired =
+        authority.certify_as(&CertificateSpec { name: "expired", expired: true, ..CertificateSpec::default() });
+    let by_itself =
+        authority.certify_as(&CertificateSpec { name: "itself", by_itself: true, ..CertificateSpec::default() });
     let stranger = other.certify("stranger");
     let wrong = [None, Some(&revoked), Some(&expired), Some(&by_itself), Some(&stranger)];
     for (certified, count) in wrong.into_iter().zip(1..) {
@@ -345,8 +347,8 @@ fn consumer_whose_certificate_is_wrong_is_not_called_and_it_is_counted() {
 #[test]
 fn handshakes_are_bounded_for_all_and_for_each_address_and_the_others_are_closed() {
     let authority = Authority::new("service-many");
-    for (client_share_percent, counter) in [(75, Counter::HandshakesShare), (100, Counter::HandshakesLimit)] {
-        let limits = Limits { client_share_percent, ..Limits::default() };
+    for (client_quota_percent, counter) in [(75, Counter::HandshakesQuota), (100, Counter::HandshakesLimit)] {
+        let limits = Limits { client_quota_percent, ..Limits::default() };
         let service = start_with(Config { tls: settings(&authority), limits, ..Config::default() });
         let idle: Vec<TcpStream> = (0..1_100).map(|_| TcpStream::connect(json(&service)).unwrap()).collect();
         wait_until("the limit to be reached", || service.counters().read(counter) > 0);

@@ -5,8 +5,8 @@
 //! in order; that each event goes to another lane at most once and for a consumer there; that lanes hold each other up where there is no
 //! room, and let go of each other again.
 
-mod door;
 mod model;
+mod transport;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use std::time::Duration;
 
 use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, Discipline, EventType, FilterConstraint, FilterId, FilterRef,
-    FilterTarget, Form, FullOutbox, Hierarchy, HierarchyLimits, LaneChange, LaneSpec, Mapping, Operator, Outcome, Peer,
-    PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SubscriptionTarget, Time,
-    Want,
+    FilterTarget, Form, FullOutbox, Hierarchy, HierarchyLimits, LaneChange, LaneSpec, Mapping, Operator, Outcome,
+    OutputForm, Peer, PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot,
+    SubscriptionTarget, Time,
 };
 use fastrand::Rng;
 
 use crate::Mismatch;
 use crate::model::FIELD_NAMES;
 use crate::random::{Bytes, DOMAINS, NAMES, PATTERNS};
-use door::Node;
 use model::{Consumer, MapsPriority, Model, Pool, Published, Supplier};
+use transport::Node;
 
 /// What a run with several lanes did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,13 +34,13 @@ pub struct LanesSummary {
     /// Events taken.
     pub accepted: u64,
     /// Events taken, with their supplier held.
-    pub held: u64,
+    pub withheld: u64,
     /// Events refused.
     pub refused: u64,
     /// Events handed over, counted once for each lane.
     pub handed_over: u64,
     /// Of these, those that the other lane held.
-    pub handed_and_held: u64,
+    pub handed_and_withheld: u64,
     /// Hand-overs that found a queue full.
     pub no_room: u64,
     /// Events delivered, counted once for each consumer.
@@ -201,7 +201,7 @@ impl Run {
     fn create_supplier(&mut self) -> Result<(), Refusal> {
         let priority = [0, 0, 2, 9][self.random.usize(..4)];
         let (key, pool) = self.create_proxy(Side::Suppliers, Some(priority))?;
-        self.hierarchy.connect(key, None, Want(0))?;
+        self.hierarchy.connect(key, None, OutputForm(0))?;
         self.model.suppliers.push(Supplier { key, pool, priority, ticket: None });
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Run {
             self.hierarchy.set_mapping(FilterTarget::Proxy(key), Mapping::Priority, Some(filter))?;
             consumer.maps = Some(maps);
         }
-        self.hierarchy.connect(key, Some(Peer(1)), Want(0))?;
+        self.hierarchy.connect(key, Some(Peer(1)), OutputForm(0))?;
         self.model.consumers.push(consumer);
         Ok(key)
     }
@@ -249,7 +249,7 @@ impl Run {
         (consumer.from_number, consumer.maps) = (former.from_number, former.maps);
         let patch = SettingsPatch { pool: self.patches[pool].pool, ..SettingsPatch::default() };
         self.hierarchy.set_proxy_settings(key, patch)?;
-        self.hierarchy.connect(key, Some(Peer(2)), Want(0))?;
+        self.hierarchy.connect(key, Some(Peer(2)), OutputForm(0))?;
         self.model.consumers.push(consumer);
         self.summary.reconnected += 1;
         Ok(())
@@ -282,7 +282,7 @@ impl Run {
         let done = |what: &str, done: bool| Ok(format!("{what} {at}: {done}"));
         match self.random.u32(..100) {
             0..25 => self.publish(),
-            25..40 => done("post", self.post(at)),
+            25..40 => done("post", self.send_next(at)),
             40..52 => self.take_over(at).and_then(|any| done("take over", any)),
             52..62 => done("conclude", self.conclude(at)),
             62..74 => done("begin", self.begin(at)),
@@ -389,16 +389,16 @@ impl Run {
         let node = &mut self.nodes[usize::from(event.lane.0)];
         event.version = node.lane.snapshot().version;
         let label = self.model.published.len();
-        let mut draft = node.lane.begin_event();
-        draft.bytes.extend_from_slice(&(label as u64).to_le_bytes());
-        draft.bytes.push(event.number);
-        (draft.priority, draft.thread_priority) = (event.priority, event.thread_priority);
-        node.lane.classify(&mut draft, event.domain.as_bytes(), event.name.as_bytes());
+        let mut pending_event = node.lane.begin_event();
+        pending_event.bytes.extend_from_slice(&(label as u64).to_le_bytes());
+        pending_event.bytes.push(event.number);
+        (pending_event.priority, pending_event.thread_priority) = (event.priority, event.thread_priority);
+        node.lane.classify(&mut pending_event, event.domain.as_bytes(), event.name.as_bytes());
         let lane = event.lane;
-        match node.lane.handle_event(key, draft, &Bytes, self.now) {
+        match node.lane.handle_event(key, pending_event, &Bytes, self.now) {
             Admission::Accepted { .. } => self.summary.accepted += 1,
-            Admission::Held(ticket) => {
-                (self.summary.accepted, self.summary.held) = (self.summary.accepted + 1, self.summary.held + 1);
+            Admission::Withheld(ticket) => {
+                (self.summary.accepted, self.summary.withheld) = (self.summary.accepted + 1, self.summary.withheld + 1);
                 self.model.suppliers[supplier].ticket = Some((lane, ticket));
             }
             Admission::Refused(Refusal::EventTooLarge { .. }) => return Err("an event is too large".into()),
@@ -406,7 +406,7 @@ impl Run {
                 self.summary.refused += 1;
                 return Ok(format!("{key} publishes on {lane}: {refusal}"));
             }
-            Admission::Undecided(..) => return Err("nobody is to be asked".into()),
+            Admission::AwaitingFilter(..) => return Err("nobody is to be asked".into()),
         }
         self.model.published.push(event);
         Ok(format!("{key} publishes {label} on {lane}"))
@@ -427,7 +427,7 @@ impl Run {
         while quiet < 10 {
             let mut any = false;
             for at in 0..self.nodes.len() {
-                any |= self.resume(at) | self.post(at) | self.conclude(at) | self.begin(at);
+                any |= self.resume(at) | self.send_next(at) | self.conclude(at) | self.begin(at);
                 any |= self.take_over(at)? | self.answer(at, Outcome::Delivered)? | self.release(at)?;
             }
             quiet = if any { 0 } else { quiet + 1 };
@@ -444,8 +444,8 @@ impl Run {
 
     /// Looks whether nothing is left, and whether each consumer has what it should.
     fn conclude_all(mut self) -> Result<LanesSummary, String> {
-        if let Some(held) = self.model.suppliers.iter().find(|supplier| supplier.ticket.is_some()) {
-            return Err(format!("{} is still held", held.key));
+        if let Some(withheld) = self.model.suppliers.iter().find(|supplier| supplier.ticket.is_some()) {
+            return Err(format!("{} is still held", withheld.key));
         }
         let (mut handed, mut taken) = (0, 0);
         for node in &self.nodes {
@@ -454,7 +454,7 @@ impl Run {
                 return Err(format!("something is still on its way to or from {id}"));
             }
             for stats in node.lane.channels() {
-                if (stats.events, stats.memory_bytes, stats.held) != (0, 0, 0) {
+                if (stats.events, stats.memory_bytes, stats.withheld) != (0, 0, 0) {
                     return Err(format!("{id} still has {stats:?}"));
                 }
             }

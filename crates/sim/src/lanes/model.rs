@@ -86,12 +86,12 @@ impl Consumer {
 
     /// Whether it may get an event. Lanes pick routing up each in its time, so that one that knows a later subscription
     /// may be handed an event that was admitted before it.
-    fn may_want(&self, event: &Published) -> bool {
+    fn may_match(&self, event: &Published) -> bool {
         self.verdicts(event).any(|wants| wants)
     }
 
     fn may_get(&self, event: &Published) -> bool {
-        self.may_want(event) && event.number >= self.from_number
+        self.may_match(event) && event.number >= self.from_number
     }
 
     fn must_get(&self, event: &Published) -> bool {
@@ -170,10 +170,10 @@ impl Model {
     /// A lane took an event over.
     pub(super) fn handed_over(&mut self, label: usize, to: LaneId) -> Result<(), String> {
         let event = &self.published[label];
-        let may_want = |consumer: &&Consumer| {
-            consumer.may_want(event) && self.threads(consumer.pool, self.priority_for(consumer, event)).1.contains(&to)
+        let may_match = |consumer: &&Consumer| {
+            consumer.may_match(event) && self.threads(consumer.pool, self.priority_for(consumer, event)).1.contains(&to)
         };
-        if event.lane == to || !self.consumers.iter().any(|consumer| may_want(&consumer)) {
+        if event.lane == to || !self.consumers.iter().any(|consumer| may_match(&consumer)) {
             return Err(format!("event {label} was handed over to {to} for nobody"));
         }
         if !self.published[label].handed_to.insert(to) {

@@ -1,13 +1,13 @@
 //! Events in, and what happens at the limits of an outbox and of a channel.
 
 use engine::{
-    Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Mapping, Notice,
+    Admission, BlockedBy, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Mapping, Notice,
     OrderPolicy, OutboxSettings, ProxyKey, ProxyState, Refusal, Side, Ticket,
 };
 
 use super::filters::Says;
 use super::waiting::{Header, Waiting};
-use super::{Event, Held, Hold, Model, Reason, Said};
+use super::{Event, Hold, Model, Reason, Said, Withheld};
 
 /// What each of its consumers adds to what an event costs, and where events are sorted or expire.
 const CONSUMER_BYTES: u64 = 32;
@@ -31,7 +31,7 @@ impl Model {
         match self.routed.says(source, &self.events[event].content) {
             _ if approved => {}
             (Says::Yes, _) => {}
-            (Says::Ask, questions) => return Ok(Said::Undecided(questions)),
+            (Says::Ask, filter_groups) => return Ok(Said::AwaitingFilter(filter_groups)),
             (Says::No, _) => {
                 self.counts.filtered_in += 1;
                 return Ok(nowhere);
@@ -101,11 +101,12 @@ impl Model {
                 (outbox.holding, outbox.late, outbox.holding_since) = (true, true, self.now);
                 self.late += 1;
             }
-            let yet = self.held_yet(at);
-            if self.outboxes[at].holding && (self.outboxes[at].late || self.count_held(None, Reason::Outbox(at)) < yet)
+            let yet = self.still_blocked(at);
+            if self.outboxes[at].holding
+                && (self.outboxes[at].late || self.count_blocked(None, Reason::Outbox(at)) < yet)
             {
                 reasons.push(Reason::Outbox(at));
-                self.outboxes[at].held_events += 1;
+                self.outboxes[at].blocked_events += 1;
             }
         }
         self.counts.queued += u64::from(taken);
@@ -116,19 +117,19 @@ impl Model {
         if let Some(hold) = hold {
             self.begin_hold(hold);
         }
-        let yet = self.held_for_room(channel);
-        let holds_one_more = self.count_held(Some(channel), Reason::Channel) < yet;
+        let yet = self.blocked_for_room(channel);
+        let holds_one_more = self.count_blocked(Some(channel), Reason::Channel) < yet;
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.channel == channel).filter(|_| holds_one_more) {
             reasons.push(Reason::Channel);
-            hold.held_events += 1;
+            hold.blocked_events += 1;
         }
         if reasons.is_empty() {
             return Admission::Accepted { destinations: taken };
         }
         let ticket = Ticket(self.tickets_issued);
         self.tickets_issued += 1;
-        self.tickets.push(Held { ticket, channel, reasons });
-        Admission::Held(ticket)
+        self.tickets.push(Withheld { ticket, channel, reasons });
+        Admission::Withheld(ticket)
     }
 
     fn destinations(&self, event: usize) -> Vec<usize> {
@@ -177,8 +178,8 @@ impl Model {
         if policy == FullOutbox::Hold && (!self.outboxes[at].holding || self.outboxes[at].late) {
             (self.outboxes[at].holding, self.outboxes[at].late) = (true, false);
             self.outboxes[at].holding_since = self.now;
-            let by = Some(HeldBy::Consumer(self.outboxes[at].key));
-            self.notices.push(Notice::SuppliersHeld { channel: self.outboxes[at].key.channel, by });
+            let by = Some(BlockedBy::Consumer(self.outboxes[at].key));
+            self.notices.push(Notice::SuppliersBlocked { channel: self.outboxes[at].key.channel, by });
         }
         self.note_full(at, policy, granted(&settings, true) != settings.full_outbox);
         self.outboxes[at].full_at_bound = true;
@@ -211,7 +212,8 @@ impl Model {
         if self.holds.iter().any(|hold| hold.channel == channel) {
             let (events, bytes, _) = self.usage(channel);
             let queue = max_queue.is_some_and(|max| events + 1 > 2 * max);
-            let is_one = |held: &Held| held.channel == channel && held.reasons.contains(&Reason::Channel);
+            let is_one =
+                |withheld: &Withheld| withheld.channel == channel && withheld.reasons.contains(&Reason::Channel);
             if !self.tickets.iter().any(is_one) {
                 return Ok(None);
             }
@@ -225,8 +227,8 @@ impl Model {
             if !memory && !queue {
                 return Ok(None);
             }
-            if let Some(place) = self.leftovers.iter().position(|event| self.events[*event].channel == channel) {
-                self.leftovers.remove(place);
+            if let Some(place) = self.orphaned_events.iter().position(|event| self.events[*event].channel == channel) {
+                self.orphaned_events.remove(place);
                 continue;
             }
             if queue && limits.reject_new_events {
@@ -239,7 +241,7 @@ impl Model {
                     laggard = Some(at);
                 }
             }
-            let hold = |by| Hold { channel, by, since: self.now, memory, queue, held_events: 0, look_at: None };
+            let hold = |by| Hold { channel, by, since: self.now, memory, queue, blocked_events: 0, look_at: None };
             let Some(at) = laggard else { return Ok(memory.then(|| hold(None))) };
             let unset = if memory { FullOutbox::Hold } else { FullOutbox::Discard };
             let policy = granted(&self.settings(at), false).unwrap_or(unset);
@@ -248,7 +250,7 @@ impl Model {
                 _ if holds && self.outboxes[at].waited_out.is_none() => return Ok(Some(hold(Some(at)))),
                 FullOutbox::Reject => {
                     self.note_full(at, FullOutbox::Reject, false);
-                    self.outboxes[at].full_as_laggard = true;
+                    self.outboxes[at].full_as_slow_consumer = true;
                     return Err(refusal(queue));
                 }
                 FullOutbox::Disconnect => {
@@ -258,7 +260,7 @@ impl Model {
                 _ if self.outboxes[at].waiting.is_empty() => passed.push(at),
                 FullOutbox::Hold | FullOutbox::Discard => {
                     self.note_full(at, FullOutbox::Discard, false);
-                    self.outboxes[at].full_as_laggard = true;
+                    self.outboxes[at].full_as_slow_consumer = true;
                     let reason = if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
                     self.discard_one(at, if holds { DiscardReason::WaitedOut } else { reason });
                 }
@@ -275,25 +277,25 @@ impl Model {
         if !memory && !queue {
             return;
         }
-        let by = hold.by.map(|at| HeldBy::Consumer(self.outboxes[at].key));
-        self.notices.push(Notice::SuppliersHeld { channel: hold.channel, by });
+        let by = hold.by.map(|at| BlockedBy::Consumer(self.outboxes[at].key));
+        self.notices.push(Notice::SuppliersBlocked { channel: hold.channel, by });
         if let Some(at) = hold.by {
             self.note_full(at, FullOutbox::Hold, false);
-            self.outboxes[at].full_as_laggard = true;
+            self.outboxes[at].full_as_slow_consumer = true;
         }
         if !self.pressed.iter().any(|(channel, _)| *channel == hold.channel) {
             self.pressed.push((hold.channel, self.now));
         }
         let since = hold.by.map_or(self.now, |at| self.waited_for_since(at));
-        let look_at = hold.by.and_then(|at| self.held_until(at, since));
+        let look_at = hold.by.and_then(|at| self.blocked_until(at, since));
         self.holds.push(Hold { since, look_at, ..hold });
     }
 
     pub(super) fn end_hold(&mut self, channel: ChannelId) {
         let Some(place) = self.holds.iter().position(|hold| hold.channel == channel) else { return };
-        let Hold { by, held_events, .. } = self.holds.remove(place);
-        let by = by.map(|at| HeldBy::Consumer(self.outboxes[at].key));
-        self.notices.push(Notice::SuppliersReleased { channel, by, held_events });
+        let Hold { by, blocked_events, .. } = self.holds.remove(place);
+        let by = by.map(|at| BlockedBy::Consumer(self.outboxes[at].key));
+        self.notices.push(Notice::SuppliersReleased { channel, by, blocked_events });
         self.end_reason(Some(channel), Reason::Channel);
     }
 
@@ -303,32 +305,34 @@ impl Model {
         }
         self.outboxes[at].holding = false;
         let was_late = std::mem::take(&mut self.outboxes[at].late);
-        let held_events = std::mem::take(&mut self.outboxes[at].held_events);
+        let blocked_events = std::mem::take(&mut self.outboxes[at].blocked_events);
         let key = self.outboxes[at].key;
-        let by = Some(HeldBy::Consumer(key));
+        let by = Some(BlockedBy::Consumer(key));
         if !was_late {
-            self.notices.push(Notice::SuppliersReleased { channel: key.channel, by, held_events });
+            self.notices.push(Notice::SuppliersReleased { channel: key.channel, by, blocked_events });
         }
         self.end_reason(None, Reason::Outbox(at));
     }
 
     pub(super) fn end_reason(&mut self, channel: Option<ChannelId>, reason: Reason) {
-        for held in self.tickets.iter_mut().filter(|held| channel.is_none_or(|channel| held.channel == channel)) {
-            held.reasons.retain(|other| *other != reason);
+        for withheld in
+            self.tickets.iter_mut().filter(|withheld| channel.is_none_or(|channel| withheld.channel == channel))
+        {
+            withheld.reasons.retain(|other| *other != reason);
         }
-        let done = self.tickets.iter().filter(|held| held.reasons.is_empty());
-        self.released.extend(done.map(|held| held.ticket));
-        self.tickets.retain(|held| !held.reasons.is_empty());
+        let done = self.tickets.iter().filter(|withheld| withheld.reasons.is_empty());
+        self.released.extend(done.map(|withheld| withheld.ticket));
+        self.tickets.retain(|withheld| !withheld.reasons.is_empty());
     }
 
     /// How many events too many wait for a consumer, one that is about to come in included.
-    fn held_yet(&self, at: usize) -> usize {
+    fn still_blocked(&self, at: usize) -> usize {
         let max = self.settings(at).max_events_per_consumer;
         max.map_or(usize::MAX, |max| (self.outboxes[at].waiting.len() + 1).saturating_sub(max.get() as usize))
     }
 
     /// The same of a channel that holds its suppliers.
-    fn held_for_room(&self, channel: ChannelId) -> usize {
+    fn blocked_for_room(&self, channel: ChannelId) -> usize {
         let Some(hold) = self.holds.iter().find(|hold| hold.channel == channel) else { return 0 };
         let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return 0 };
         let (events, bytes, _) = self.usage(channel);
@@ -340,23 +344,25 @@ impl Model {
         by_memory.max(by_queue).try_into().unwrap_or(usize::MAX)
     }
 
-    fn count_held(&self, channel: Option<ChannelId>, reason: Reason) -> usize {
-        let is_one =
-            |held: &&Held| channel.is_none_or(|channel| held.channel == channel) && held.reasons.contains(&reason);
+    fn count_blocked(&self, channel: Option<ChannelId>, reason: Reason) -> usize {
+        let is_one = |withheld: &&Withheld| {
+            channel.is_none_or(|channel| withheld.channel == channel) && withheld.reasons.contains(&reason)
+        };
         self.tickets.iter().filter(is_one).count()
     }
 
     /// Of those that are held for a reason, lets the first go on until so many are left.
     fn release_but(&mut self, channel: Option<ChannelId>, reason: Reason, left: usize) {
-        let is_one =
-            |held: &Held| channel.is_none_or(|channel| held.channel == channel) && held.reasons.contains(&reason);
-        let count = self.tickets.iter().filter(|held| is_one(held)).count();
-        for held in self.tickets.iter_mut().filter(|held| is_one(held)).take(count.saturating_sub(left)) {
-            held.reasons.retain(|other| *other != reason);
+        let is_one = |withheld: &Withheld| {
+            channel.is_none_or(|channel| withheld.channel == channel) && withheld.reasons.contains(&reason)
+        };
+        let count = self.tickets.iter().filter(|withheld| is_one(withheld)).count();
+        for withheld in self.tickets.iter_mut().filter(|withheld| is_one(withheld)).take(count.saturating_sub(left)) {
+            withheld.reasons.retain(|other| *other != reason);
         }
-        let done = self.tickets.iter().filter(|held| held.reasons.is_empty());
-        self.released.extend(done.map(|held| held.ticket));
-        self.tickets.retain(|held| !held.reasons.is_empty());
+        let done = self.tickets.iter().filter(|withheld| withheld.reasons.is_empty());
+        self.released.extend(done.map(|withheld| withheld.ticket));
+        self.tickets.retain(|withheld| !withheld.reasons.is_empty());
     }
 
     /// Asks of everything that is full or held whether it still is.
@@ -378,7 +384,7 @@ impl Model {
                 self.end_outbox_hold(at);
             } else if !self.outboxes[at].late {
                 // Suppliers go on if there is a place for their events.
-                self.release_but(None, Reason::Outbox(at), self.held_yet(at));
+                self.release_but(None, Reason::Outbox(at), self.still_blocked(at));
             }
             if has_room && self.outboxes[at].full_at_bound {
                 self.outboxes[at].full_at_bound = false;
@@ -405,14 +411,14 @@ impl Model {
                 if has_room || no_reason {
                     self.end_hold(channel);
                 } else {
-                    self.release_but(Some(channel), Reason::Channel, self.held_for_room(channel));
+                    self.release_but(Some(channel), Reason::Channel, self.blocked_for_room(channel));
                 }
             }
             if memory_has_room && queue_has_room {
                 self.pressed.retain(|(pressed, _)| *pressed != channel);
                 for at in self.present() {
-                    if self.outboxes[at].key.channel == channel && self.outboxes[at].full_as_laggard {
-                        self.outboxes[at].full_as_laggard = false;
+                    if self.outboxes[at].key.channel == channel && self.outboxes[at].full_as_slow_consumer {
+                        self.outboxes[at].full_as_slow_consumer = false;
                         self.note_recovered(at);
                     }
                 }
@@ -423,7 +429,7 @@ impl Model {
     pub(super) fn note_full(&mut self, at: usize, policy: FullOutbox, not_granted: bool) {
         let (backlog_events, _, backlog_bytes) = self.backlog(at);
         let outbox = &mut self.outboxes[at];
-        if !outbox.full_at_bound && !outbox.full_as_laggard {
+        if !outbox.full_at_bound && !outbox.full_as_slow_consumer {
             outbox.dropped_while_full = 0;
             let key = outbox.key;
             self.notices.push(Notice::OutboxFull { key, policy, not_granted, backlog_events, backlog_bytes });
@@ -432,7 +438,7 @@ impl Model {
 
     pub(super) fn note_recovered(&mut self, at: usize) {
         let outbox = &mut self.outboxes[at];
-        if !outbox.full_at_bound && !outbox.full_as_laggard {
+        if !outbox.full_at_bound && !outbox.full_as_slow_consumer {
             let dropped = outbox.dropped_while_full;
             self.notices.push(Notice::OutboxRecovered { key: outbox.key, dropped });
         }

@@ -1,7 +1,8 @@
 //! Filters, naively: every constraint of every filter is asked about every event, for each consumer anew.
 
 use engine::{
-    ChannelId, EventType, FilterId, FilterRef, FilterTarget, Mapping, Operator, ProxyKey, Questions, Refusal, Side,
+    ChannelId, EventType, FilterId, FilterRef, FilterTarget, Mapping, Operator, ProxyKey, Refusal, RemoteFilterGroups,
+    Side,
 };
 
 use super::world::{Admin, World, matches};
@@ -62,8 +63,8 @@ pub(crate) const FIELD_NAMES: [&str; 3] = ["a", "b", "c"];
 impl Constraint {
     pub(crate) fn text(&self) -> String {
         let conditions = self.conditions.iter();
-        let texts = conditions.map(|asked| {
-            let Condition { field, comparison, number } = *asked;
+        let texts = conditions.map(|condition| {
+            let Condition { field, comparison, number } = *condition;
             format!("${} {comparison} {number}", FIELD_NAMES[field])
         });
         let texts: Vec<String> = texts.collect();
@@ -72,12 +73,12 @@ impl Constraint {
 
     fn matches(&self, content: &Content) -> bool {
         let of_type = |wanted: &EventType| matches(wanted, &content.domain, &content.name);
-        let holds = |asked: &Condition| {
-            let field = content.fields.get(asked.field).filter(|_| !content.cut);
-            field.is_some_and(|field| match asked.comparison {
-                "==" => *field == asked.number,
-                ">=" => *field >= asked.number,
-                _ => *field < asked.number,
+        let holds = |condition: &Condition| {
+            let field = content.fields.get(condition.field).filter(|_| !content.cut);
+            field.is_some_and(|field| match condition.comparison {
+                "==" => *field == condition.number,
+                ">=" => *field >= condition.number,
+                _ => *field < condition.number,
             })
         };
         (self.types.is_empty() || self.types.iter().any(of_type)) && self.conditions.iter().all(holds)
@@ -189,17 +190,18 @@ impl World {
 
     /// Whether an event passes a consumer's filters and subscriptions, or the filters on a supplier's side. What a
     /// supplier offers does not restrict it.
-    pub(crate) fn says(&self, key: ProxyKey, content: &Content) -> (Says, Questions) {
-        let nobody = Questions { proxy: false, admin: false, all: false };
+    pub(crate) fn says(&self, key: ProxyKey, content: &Content) -> (Says, RemoteFilterGroups) {
+        let nobody = RemoteFilterGroups { proxy: false, admin: false, all: false };
         let (Ok(proxy), Ok(admin)) = (self.proxy(key), self.admin_of(key)) else { return (Says::No, nobody) };
         let restricts = proxy.side == Side::Consumers;
         let own = self.group(proxy.types.as_deref().filter(|_| restricts), &proxy.attached, content);
         let of_admin = self.group(admin.types.as_deref().filter(|_| restricts), &admin.attached, content);
         let all = admin.operator == Operator::And;
-        let questions = Questions { proxy: own == Some(Says::Ask), admin: of_admin == Some(Says::Ask), all };
+        let filter_groups =
+            RemoteFilterGroups { proxy: own == Some(Says::Ask), admin: of_admin == Some(Says::Ask), all };
         let counting = [own, of_admin].into_iter().flatten();
         let says = if all { counting.min() } else { counting.max() };
-        (says.unwrap_or(Says::Yes), questions)
+        (says.unwrap_or(Says::Yes), filter_groups)
     }
 
     fn group(&self, types: Option<&[EventType]>, attached: &Attached, content: &Content) -> Option<Says> {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use engine::{ChannelId, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Notice, OrderPolicy, Reliability, Time};
+use engine::{
+    BlockedBy, ChannelId, DiscardReason, DisconnectReason, FullOutbox, Notice, OrderPolicy, Reliability, Time,
+};
 
 use super::Model;
 
@@ -71,7 +73,7 @@ impl Model {
     }
 
     /// When suppliers that wait for room since then have waited for long enough.
-    pub(super) fn held_until(&self, at: usize, since: Time) -> Option<Time> {
+    pub(super) fn blocked_until(&self, at: usize, since: Time) -> Option<Time> {
         if self.blocks(at) { Some(since + self.settings(at).blocking) } else { self.silent_until(at, since) }
     }
 
@@ -82,11 +84,11 @@ impl Model {
         (!limit.is_zero()).then(|| since.max(self.outboxes[at].silent_since) + limit)
     }
 
-    fn held_until_for_itself(&self, at: usize) -> Option<Time> {
+    fn blocked_until_for_itself(&self, at: usize) -> Option<Time> {
         let outbox = &self.outboxes[at];
         match (outbox.holding, outbox.late) {
             (false, _) => None,
-            (true, false) => self.held_until(at, outbox.holding_since),
+            (true, false) => self.blocked_until(at, outbox.holding_since),
             (true, true) => self.silent_until(at, outbox.holding_since),
         }
     }
@@ -96,14 +98,14 @@ impl Model {
             return None;
         }
         let as_laggard = self.holds.iter().filter(|hold| hold.by == Some(at)).filter_map(|hold| hold.look_at);
-        as_laggard.chain(self.held_until_for_itself(at)).min()
+        as_laggard.chain(self.blocked_until_for_itself(at)).min()
     }
 
     pub(super) fn end_long_holds(&mut self) {
         let is_over = |due: Option<Time>, now: Time| due.is_some_and(|due| due <= now);
         let due: Vec<usize> = self.present().into_iter().filter(|at| is_over(self.hold_due(*at), self.now)).collect();
         for at in due {
-            if is_over(self.held_until_for_itself(at), self.now) {
+            if is_over(self.blocked_until_for_itself(at), self.now) {
                 if self.blocks(at) && !self.outboxes[at].late { self.end_blocking(at) } else { self.end_long_hold(at) }
             }
             let Some(place) = self.holds.iter().position(|hold| hold.by == Some(at) && is_over(hold.look_at, self.now))
@@ -128,13 +130,13 @@ impl Model {
                 self.holds[place].since = self.waited_for_since(largest);
             }
             let is_waited_out = self.outboxes[largest].waited_out.is_some();
-            let due = self.held_until(largest, self.holds[place].since);
+            let due = self.blocked_until(largest, self.holds[place].since);
             let due = if is_waited_out { Some(self.now) } else { due };
             self.holds[place].by = Some(largest);
             self.holds[place].look_at = due;
             if largest != at {
-                let by = Some(HeldBy::Consumer(self.outboxes[largest].key));
-                self.notices.push(Notice::SuppliersHeld { channel, by });
+                let by = Some(BlockedBy::Consumer(self.outboxes[largest].key));
+                self.notices.push(Notice::SuppliersBlocked { channel, by });
                 self.look_for_room();
             }
             if is_over(due, self.now) && self.holds.iter().any(|hold| hold.by == Some(largest)) {
@@ -158,12 +160,12 @@ impl Model {
     }
 
     /// The same for one that is not waited for until it takes something.
-    fn wait_out(&mut self, at: usize, held_for: Duration) {
+    fn wait_out(&mut self, at: usize, blocked_for: Duration) {
         let outbox = &self.outboxes[at];
         let before = outbox.waited_out.unwrap_or(outbox.discards[DiscardReason::WaitedOut as usize]);
         if outbox.waited_out.is_none() {
             self.waited_out += 1;
-            self.notices.push(Notice::WaitedOut { key: outbox.key, held_for });
+            self.notices.push(Notice::WaitedOut { key: outbox.key, blocked_for });
         }
         self.drop_excess(at, Some(DiscardReason::WaitedOut));
         // Not before: it is no reason to hold any more then.
@@ -193,8 +195,8 @@ impl Model {
             if !memory && limits.max_queue_length.is_none_or(|max| events <= u64::from(max.get())) {
                 break;
             }
-            if let Some(place) = self.leftovers.iter().position(|event| self.events[*event].channel == channel) {
-                self.leftovers.remove(place);
+            if let Some(place) = self.orphaned_events.iter().position(|event| self.events[*event].channel == channel) {
+                self.orphaned_events.remove(place);
                 continue;
             }
             if self.outboxes[at].waiting.is_empty() {
@@ -215,17 +217,17 @@ impl Model {
         let (key, is_full) = (outbox.key, outbox.holding);
         let as_laggard = self.holds.iter().find(|hold| hold.by == Some(at)).map_or(self.now, |hold| hold.since);
         let since = if is_full { outbox.holding_since } else { as_laggard };
-        let held_for = self.now.since(since);
+        let blocked_for = self.now.since(since);
         let suspended = self.is_suspended(at);
         if outbox.waited_out.is_some() || (!suspended && self.can_take(at)) {
             return match self.is_waited_out(at) {
-                true => self.wait_out(at, held_for),
-                false => self.disconnect(at, DisconnectReason::HeldSuppliers { held_for }),
+                true => self.wait_out(at, blocked_for),
+                false => self.disconnect(at, DisconnectReason::BlockedSuppliers { blocked_for }),
             };
         }
         self.outboxes[at].silent_since = self.now;
-        self.notices.push(Notice::HoldGoesOn { key, held_for, suspended });
-        let due = self.held_until(at, self.now);
+        self.notices.push(Notice::HoldGoesOn { key, blocked_for, suspended });
+        let due = self.blocked_until(at, self.now);
         for hold in self.holds.iter_mut().filter(|hold| hold.by == Some(at)) {
             hold.look_at = due;
         }

@@ -3,22 +3,22 @@
 
 mod admission;
 mod aside;
+mod completed;
 mod filters;
 mod holding;
 mod outboxes;
-mod settled;
 mod waiting;
 mod world;
 
 use std::time::Duration;
 
 use engine::{
-    Admission, ChannelId, DiscardReason, DisconnectReason, Notice, OrderPolicy, OutboxState, Outcome, Peer, ProxyKey,
-    ProxyState, Questions, Refusal, Side, Ticket, Time, Want,
+    Admission, ChannelId, DiscardReason, DisconnectReason, Notice, OrderPolicy, OutboxState, Outcome, OutputForm, Peer,
+    ProxyKey, ProxyState, Refusal, RemoteFilterGroups, Side, Ticket, Time,
 };
 
+pub(crate) use completed::End;
 pub(crate) use filters::{Condition, Constraint, Content, FIELD_NAMES};
-pub(crate) use settled::End;
 pub(crate) use waiting::Header;
 pub(crate) use world::{World, matches};
 
@@ -27,7 +27,7 @@ use waiting::Waiting;
 /// What an event costs beside its bytes.
 const EVENT_BYTES: u64 = 320;
 /// How many events of consumers that are gone are let go of in a turn.
-const LEFTOVERS_PER_TURN: usize = 256;
+const ORPHANED_PER_ROUND: usize = 256;
 
 pub(crate) struct Model {
     /// What administration has done, and what of it the lane has picked up.
@@ -46,14 +46,14 @@ pub(crate) struct Model {
     holds: Vec<Hold>,
     /// Since when suppliers of channels were held that have not had room since.
     pressed: Vec<(ChannelId, Time)>,
-    tickets: Vec<Held>,
+    tickets: Vec<Withheld>,
     tickets_issued: u64,
     /// Events of consumers that are gone, not yet let go of.
-    leftovers: Vec<usize>,
+    orphaned_events: Vec<usize>,
     /// How deliveries were concluded, by consumer and event.
     concluded: Vec<((ProxyKey, usize), Outcome)>,
     /// Events that the door has; one it has twice is there twice.
-    door: Vec<usize>,
+    handed_out: Vec<usize>,
     pub(crate) released: Vec<Ticket>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) timed_out: Vec<(usize, u32)>,
@@ -117,11 +117,11 @@ pub(crate) struct Outbox {
     /// That is because its next event has waited for too long.
     late: bool,
     holding_since: Time,
-    held_events: u64,
+    blocked_events: u64,
     /// Suppliers have waited for it for too long, and do not until it takes something: how many events were dropped for that before.
     waited_out: Option<u64>,
     full_at_bound: bool,
-    full_as_laggard: bool,
+    full_as_slow_consumer: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
     pub(crate) discards: [u64; 12],
@@ -155,12 +155,12 @@ struct Hold {
     since: Time,
     memory: bool,
     queue: bool,
-    held_events: u64,
+    blocked_events: u64,
     /// When to look for the consumer that has taken nothing for too long.
     look_at: Option<Time>,
 }
 
-struct Held {
+struct Withheld {
     ticket: Ticket,
     channel: ChannelId,
     reasons: Vec<Reason>,
@@ -176,7 +176,7 @@ enum Reason {
 pub(crate) struct Counts {
     pub(crate) snapshots: u64,
     pub(crate) accepted: u64,
-    pub(crate) held: u64,
+    pub(crate) withheld: u64,
     pub(crate) refused: u64,
     pub(crate) unwanted: u64,
     pub(crate) queued: u64,
@@ -199,12 +199,12 @@ pub(crate) struct Expected {
     pub(crate) labels: Vec<usize>,
     pub(crate) event_serials: Vec<u64>,
     pub(crate) peer: Option<Peer>,
-    pub(crate) want: Want,
+    pub(crate) output_form: OutputForm,
     pub(crate) serial: u32,
     pub(crate) one_way: bool,
     pub(crate) deadline: Option<Time>,
     pub(crate) pulled: bool,
-    pub(crate) ask: Option<Questions>,
+    pub(crate) ask: Option<RemoteFilterGroups>,
     pub(crate) repeated: bool,
 }
 
@@ -212,7 +212,7 @@ pub(crate) struct Expected {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Said {
     Decided(Admission),
-    Undecided(Questions),
+    AwaitingFilter(RemoteFilterGroups),
 }
 
 impl Model {
@@ -230,9 +230,9 @@ impl Model {
             pressed: vec![],
             tickets: vec![],
             tickets_issued: 0,
-            leftovers: vec![],
+            orphaned_events: vec![],
             concluded: vec![],
-            door: vec![],
+            handed_out: vec![],
             released: vec![],
             notices: vec![],
             timed_out: vec![],
@@ -337,7 +337,7 @@ impl Model {
 
     fn hand_in(&mut self, source: ProxyKey, approved: bool, first: &[ProxyKey]) -> Said {
         let admission = match self.admit(source, approved, first) {
-            Ok(Said::Undecided(questions)) => return Said::Undecided(questions),
+            Ok(Said::AwaitingFilter(filter_groups)) => return Said::AwaitingFilter(filter_groups),
             Ok(Said::Decided(admission)) => Ok(admission),
             Err(refusal) => Err(refusal),
         };
@@ -345,7 +345,7 @@ impl Model {
             event.taken = admission.is_ok();
         }
         self.counts.accepted += u64::from(admission.is_ok());
-        self.counts.held += u64::from(matches!(admission, Ok(Admission::Held(_))));
+        self.counts.withheld += u64::from(matches!(admission, Ok(Admission::Withheld(_))));
         self.counts.refused += u64::from(admission.is_err());
         self.look_for_room();
         Said::Decided(admission.unwrap_or_else(Admission::Refused))
@@ -410,8 +410,8 @@ impl Model {
 
     fn begin(&mut self, at: usize, most: u32, pulled: bool, credit: Option<u32>) -> Expected {
         let settings = self.settings(at);
-        let want = self.routed.proxy(self.outboxes[at].key).map_or(Want(0), |proxy| proxy.want);
-        let want = want.marking_repeats(settings.mark_repeats);
+        let output_form = self.routed.proxy(self.outboxes[at].key).map_or(OutputForm(0), |proxy| proxy.output_form);
+        let output_form = output_form.marking_repeats(settings.mark_repeats);
         let mut events = self.line(at, settings.order_policy);
         // What others are asked about is a batch of its own.
         let ask = events.first().and_then(|first| first.ask);
@@ -429,11 +429,11 @@ impl Model {
         let (serial, peer) = (outbox.next_serial, outbox.peer);
         outbox.next_serial += 1;
         outbox.in_flight.push(Flight { serial, events, deadline, pulled, credit });
-        self.door.extend(&labels);
+        self.handed_out.extend(&labels);
         self.counts.deliveries += 1;
         self.look_for_room();
         let one_way = settings.one_way && !pulled;
-        Expected { labels, event_serials, peer, want, serial, one_way, deadline, pulled, ask, repeated: again }
+        Expected { labels, event_serials, peer, output_form, serial, one_way, deadline, pulled, ask, repeated: again }
     }
 
     pub(crate) fn outcome(&mut self, at: usize, serial: u32, outcome: Outcome) {
@@ -534,16 +534,16 @@ impl Model {
 
     /// The door lets go of an event.
     pub(crate) fn release(&mut self, label: usize) {
-        if let Some(place) = self.door.iter().position(|event| *event == label) {
-            self.door.remove(place);
+        if let Some(place) = self.handed_out.iter().position(|event| *event == label) {
+            self.handed_out.remove(place);
         }
         self.look_for_room();
     }
 
     /// Time has passed. `first` are looked at before the others.
     pub(crate) fn timeout(&mut self, first: &[ProxyKey]) {
-        let turn = self.leftovers.len().min(LEFTOVERS_PER_TURN);
-        self.leftovers.drain(..turn);
+        let count = self.orphaned_events.len().min(ORPHANED_PER_ROUND);
+        self.orphaned_events.drain(..count);
         let present = self.in_order_of(first);
         let (before, now) = (self.timed_at, self.now);
         for at in present {
@@ -588,7 +588,7 @@ impl Model {
 
     /// When something is due next.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        if !self.leftovers.is_empty() {
+        if !self.orphaned_events.is_empty() {
             return Some(self.now);
         }
         self.present()
@@ -672,23 +672,23 @@ impl Model {
     }
 
     /// How many events of consumers that are gone are not yet let go of.
-    pub(crate) fn leftovers(&self) -> usize {
-        self.leftovers.len()
+    pub(crate) fn orphaned_events(&self) -> usize {
+        self.orphaned_events.len()
     }
 
     /// How many events a channel has, what they are charged, and how many replies are withheld.
     pub(crate) fn usage(&self, channel: ChannelId) -> (u64, u64, u64) {
-        let mut held: Vec<usize> = self.leftovers.iter().chain(&self.door).copied().collect();
+        let mut retained: Vec<usize> = self.orphaned_events.iter().chain(&self.handed_out).copied().collect();
         for outbox in &self.outboxes {
             let in_flight = outbox.in_flight.iter().flat_map(|flight| &flight.events);
-            held.extend(outbox.waiting.iter().chain(in_flight).map(|waiting| waiting.event));
+            retained.extend(outbox.waiting.iter().chain(in_flight).map(|waiting| waiting.event));
         }
-        held.retain(|event| self.events[*event].channel == channel);
-        held.sort_unstable();
-        held.dedup();
-        let bytes = held.iter().map(|event| self.events[*event].charge).sum();
-        let tickets = self.tickets.iter().filter(|held| held.channel == channel).count();
-        (held.len() as u64, bytes, tickets as u64)
+        retained.retain(|event| self.events[*event].channel == channel);
+        retained.sort_unstable();
+        retained.dedup();
+        let bytes = retained.iter().map(|event| self.events[*event].charge).sum();
+        let tickets = self.tickets.iter().filter(|withheld| withheld.channel == channel).count();
+        (retained.len() as u64, bytes, tickets as u64)
     }
 }
 
@@ -722,10 +722,10 @@ impl Outbox {
             holding: false,
             late: false,
             holding_since: Time(0),
-            held_events: 0,
+            blocked_events: 0,
             waited_out: None,
             full_at_bound: false,
-            full_as_laggard: false,
+            full_as_slow_consumer: false,
             dropped_while_full: 0,
             delivered: 0,
             discards: [0; 12],

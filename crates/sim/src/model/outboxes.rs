@@ -124,9 +124,9 @@ impl Model {
         outbox.credits.clear();
         (outbox.aside, outbox.undeliverable_at) = (0, None);
         outbox.blamed.clear();
-        (outbox.full_at_bound, outbox.full_as_laggard) = (false, false);
+        (outbox.full_at_bound, outbox.full_as_slow_consumer) = (false, false);
         let (count, channel) = (events.len() as u64, outbox.key.channel);
-        self.leftovers.extend(events);
+        self.orphaned_events.extend(events);
         self.count_discards(at, reason, count);
         self.end_outbox_hold(at);
         if self.holds.iter().any(|hold| hold.channel == channel && hold.by == Some(at)) {

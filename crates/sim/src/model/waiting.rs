@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 
 use std::time::Duration;
 
-use engine::{DiscardPolicy, DiscardReason, Mapping, OrderPolicy, OutboxSettings, OutboxState, Questions, Time};
+use engine::{
+    DiscardPolicy, DiscardReason, Mapping, OrderPolicy, OutboxSettings, OutboxState, RemoteFilterGroups, Time,
+};
 
 use super::filters::Says;
 use super::{Event, Flight, Model};
@@ -29,7 +31,7 @@ pub(super) struct Waiting {
     pub(super) since: Time,
     expiry: Time,
     /// What clients' filters are to be asked first.
-    pub(super) ask: Option<Questions>,
+    pub(super) ask: Option<RemoteFilterGroups>,
     /// Whether it was in a batch that was rejected, or behind one.
     pub(super) again: bool,
 }
@@ -45,7 +47,7 @@ impl Model {
         let lifetime = self.routed.mapped(key, Mapping::Lifetime, content, header.timeout.is_some());
         let lifetime = lifetime.map_or(own, |nanos| u64::try_from(nanos).ok().map(Duration::from_nanos));
         let lifetime = lifetime.filter(|lifetime| !lifetime.is_zero());
-        let (says, questions) = self.routed.says(key, content);
+        let (says, filter_groups) = self.routed.says(key, content);
         let expiry = lifetime.map_or(NEVER, |lifetime| self.now + lifetime);
         let stop = if settings.stop_time_supported { header.stop } else { None };
         let start = if settings.start_time_supported { header.start } else { None };
@@ -54,7 +56,7 @@ impl Model {
             priority: priority.or(header.priority).unwrap_or(0),
             since: self.now.max(start.unwrap_or(self.now)),
             expiry: expiry.min(stop.unwrap_or(NEVER)),
-            ask: (says == Says::Ask).then_some(questions),
+            ask: (says == Says::Ask).then_some(filter_groups),
             again: false,
         }
     }

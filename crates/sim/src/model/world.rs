@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, ChannelLimits, EventType, FullOutbox, Operator, OrderPolicy, OutboxSettings, Peer, ProxyId,
-    ProxyKey, ProxyKind, ProxyState, Refusal, SettingsPatch, Side, Want,
+    AdminId, ChannelId, ChannelLimits, EventType, FullOutbox, Operator, OrderPolicy, OutboxSettings, OutputForm, Peer,
+    ProxyId, ProxyKey, ProxyKind, ProxyState, Refusal, SettingsPatch, Side,
 };
 
 use super::filters::{Attached, Filter};
@@ -47,7 +47,7 @@ pub(crate) struct Proxy {
     pub(crate) side: Side,
     pub(crate) kind: ProxyKind,
     pub(crate) peer: Option<Peer>,
-    pub(crate) want: Want,
+    pub(crate) output_form: OutputForm,
     pub(crate) state: ProxyState,
     pub(crate) connection: u64,
     /// The connected consumer keeps order.
@@ -134,7 +134,7 @@ impl World {
             side,
             kind,
             peer: None,
-            want: Want(0),
+            output_form: OutputForm(0),
             state: ProxyState::Unconnected,
             connection: 0,
             in_order: false,
@@ -151,7 +151,12 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+    pub(crate) fn connect(
+        &mut self,
+        key: ProxyKey,
+        peer: Option<Peer>,
+        output_form: OutputForm,
+    ) -> Result<(), Refusal> {
         let proxy = self.proxy(key)?;
         if proxy.state != ProxyState::Unconnected {
             return Err(Refusal::AlreadyConnected { proxy: key });
@@ -160,7 +165,8 @@ impl World {
         let connection = self.next_connection;
         self.next_connection += 1;
         let proxy = self.proxy_mut(key)?;
-        (proxy.peer, proxy.want, proxy.connection, proxy.state) = (peer, want, connection, ProxyState::Active);
+        (proxy.peer, proxy.output_form, proxy.connection, proxy.state) =
+            (peer, output_form, connection, ProxyState::Active);
         Ok(())
     }
 

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    AdminId, Admission, ChannelId, ChannelLimits, Delivery, DisconnectReason, Event, Form, FullOutbox, Hierarchy, Lane,
-    Notice, OrderPolicy, OutboxId, OutboxState, OutboxStats, Outcome, Peer, ProxyKey, ProxyKind, ProxyState, Refusal,
-    Reliability, SettingsPatch, Settled, Settlement, Side, Ticket, Time, Want,
+    AdminId, Admission, ChannelId, ChannelLimits, Completion, Delivery, DisconnectReason, Disposition, Event, Form,
+    FullOutbox, Hierarchy, Lane, Notice, OrderPolicy, OutboxId, OutboxState, OutboxStats, Outcome, OutputForm, Peer,
+    ProxyKey, ProxyKind, ProxyState, Refusal, Reliability, SettingsPatch, Side, Ticket, Time,
 };
 use fastrand::Rng;
 
@@ -28,11 +28,11 @@ pub struct OverflowSummary {
     /// Events taken.
     pub accepted: u64,
     /// Events taken, with their supplier held.
-    pub held: u64,
+    pub withheld: u64,
     /// Events refused.
     pub refused: u64,
     /// Events kept elsewhere, counted once for each consumer.
-    pub kept: u64,
+    pub stored: u64,
     /// Events brought back.
     pub brought_back: u64,
     /// Events lost elsewhere.
@@ -48,7 +48,7 @@ pub struct OverflowSummary {
     /// Consumers that went, or were disconnected, with something elsewhere.
     pub gone: u64,
     /// Events that were settled for all.
-    pub settled: u64,
+    pub completed: u64,
 }
 
 /// Runs `operations` random operations made of `seed` on a lane with room elsewhere, then lets everything drain; `trace` gets each one.
@@ -102,13 +102,13 @@ struct Run {
     next_label: usize,
     accepted: u64,
     tickets: BTreeSet<Ticket>,
-    told: Told,
+    reports: Reports,
     summary: OverflowSummary,
 }
 
 /// Reports of settled events. All events are watched.
 #[derive(Default)]
-struct Told {
+struct Reports {
     begun: BTreeSet<(usize, ProxyKey)>,
     ended: BTreeSet<(usize, ProxyKey)>,
     for_all: BTreeSet<usize>,
@@ -136,7 +136,7 @@ impl Run {
         let proxy =
             hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;
         let source = ProxyKey { channel, proxy };
-        hierarchy.connect(source, None, Want(0))?;
+        hierarchy.connect(source, None, OutputForm(0))?;
         let mut run = Self {
             random,
             now,
@@ -154,7 +154,7 @@ impl Run {
             next_label: 0,
             accepted: 0,
             tickets: BTreeSet::new(),
-            told: Told::default(),
+            reports: Reports::default(),
             summary: OverflowSummary::default(),
         };
         for _ in 0..run.random.u32(2..6) {
@@ -171,7 +171,7 @@ impl Run {
         let key = ProxyKey { channel: self.channel, proxy };
         self.proxies.push(key);
         self.set(key)?;
-        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0))
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0))
     }
 
     /// Changes a consumer's settings.
@@ -244,35 +244,35 @@ impl Run {
         let label = self.next_label;
         self.next_label += 1;
         let padding = [0, 10, 100, 400][self.random.usize(..4)];
-        let mut draft = self.lane.begin_event_for(8 + padding);
-        draft.bytes.extend_from_slice(&(label as u64).to_le_bytes());
-        draft.bytes.resize(8 + padding, 0);
+        let mut pending_event = self.lane.begin_event_for(8 + padding);
+        pending_event.bytes.extend_from_slice(&(label as u64).to_le_bytes());
+        pending_event.bytes.resize(8 + padding, 0);
         let name = NAMES[self.random.usize(..NAMES.len())];
-        self.lane.classify(&mut draft, b"domain", name.as_bytes());
+        self.lane.classify(&mut pending_event, b"domain", name.as_bytes());
         if self.is_sorted {
             let millis = Duration::from_millis;
-            draft.priority = Some(self.random.i16(-2..3));
-            draft.timeout = [None, None, Some(millis(300)), Some(millis(5_000))][self.random.usize(..4)];
-            draft.start = [None, None, Some(self.now + millis(100))][self.random.usize(..3)];
-            draft.stop = [None, None, Some(self.now + millis(400))][self.random.usize(..3)];
+            pending_event.priority = Some(self.random.i16(-2..3));
+            pending_event.timeout = [None, None, Some(millis(300)), Some(millis(5_000))][self.random.usize(..4)];
+            pending_event.start = [None, None, Some(self.now + millis(100))][self.random.usize(..3)];
+            pending_event.stop = [None, None, Some(self.now + millis(400))][self.random.usize(..3)];
         }
         // No number is 0.
-        (draft.watch, draft.watch_each) = (NonZeroU64::new(label as u64 + 1), true);
-        let admission = self.lane.handle_event(self.source, draft, &Bytes, self.now);
+        (pending_event.watch, pending_event.watch_each) = (NonZeroU64::new(label as u64 + 1), true);
+        let admission = self.lane.handle_event(self.source, pending_event, &Bytes, self.now);
         match &admission {
             Admission::Accepted { .. } => {}
-            Admission::Held(ticket) => {
-                self.summary.held += 1;
+            Admission::Withheld(ticket) => {
+                self.summary.withheld += 1;
                 self.tickets.insert(*ticket);
             }
             Admission::Refused(_) => {
                 self.summary.refused += 1;
                 return Ok(format!("publish {label}: {admission:?}"));
             }
-            Admission::Undecided(..) => return Err("there are no filters to be asked".into()),
+            Admission::AwaitingFilter(..) => return Err("there are no filters to be asked".into()),
         }
         self.accepted += 1;
-        self.told.taken.insert(label);
+        self.reports.taken.insert(label);
         Ok(format!("publish {label}: {admission:?}"))
     }
 
@@ -359,7 +359,7 @@ impl Run {
         let key = self.proxies[self.random.usize(..self.proxies.len())];
         let done = match self.random.u32(..4) {
             0 => self.hierarchy.disconnect(key).map(drop),
-            1 | 2 => self.hierarchy.connect(key, Some(Peer(self.random.u64(..))), Want(0)),
+            1 | 2 => self.hierarchy.connect(key, Some(Peer(self.random.u64(..))), OutputForm(0)),
             _ => self.set(key),
         };
         self.route();
@@ -429,7 +429,7 @@ impl Run {
         let mut disconnected = vec![];
         while let Some(notice) = self.lane.poll_notice() {
             match notice {
-                Notice::ConsumerDisconnected { key, reason: DisconnectReason::HeldSuppliers { .. }, .. }
+                Notice::ConsumerDisconnected { key, reason: DisconnectReason::BlockedSuppliers { .. }, .. }
                     if self.reliability == Reliability::Persistent =>
                 {
                     return Err(format!(
@@ -442,7 +442,7 @@ impl Run {
             }
         }
         // What is said of the events that they had comes first.
-        self.hear_settled()?;
+        self.take_completions()?;
         for key in disconnected {
             self.lose(key);
             let _ = self.hierarchy.disconnect(key);
@@ -451,39 +451,39 @@ impl Run {
         Ok(())
     }
 
-    fn hear_settled(&mut self) -> Result<(), String> {
-        while let Some(settled) = self.lane.poll_settled() {
-            let number = settled.watch().and_then(|watch| usize::try_from(watch.get()).ok());
+    fn take_completions(&mut self) -> Result<(), String> {
+        while let Some(completed) = self.lane.poll_completion() {
+            let number = completed.watch().and_then(|watch| usize::try_from(watch.get()).ok());
             let label = number.map_or(usize::MAX, |number| number - 1);
-            match settled {
-                Settled::Begins { consumer, .. } => {
-                    if !self.told.begun.insert((label, consumer)) {
+            match completed {
+                Completion::Begins { consumer, .. } => {
+                    if !self.reports.begun.insert((label, consumer)) {
                         return Err(format!("{label} was told twice to be for {consumer}"));
                     }
                 }
-                Settled::Begun { bridges: 0, .. } => {}
-                Settled::ForConsumer { consumer, how, .. } => {
-                    let is_of_use = !matches!(how, Settlement::Dropped(_));
-                    if is_of_use && !self.told.begun.contains(&(label, consumer)) {
+                Completion::Begun { bridges: 0, .. } => {}
+                Completion::ForConsumer { consumer, how, .. } => {
+                    let is_of_use = !matches!(how, Disposition::Dropped(_));
+                    if is_of_use && !self.reports.begun.contains(&(label, consumer)) {
                         return Err(format!("{label} ended for {consumer}, and nobody was told that it was for it"));
                     }
-                    let is_new = self.told.ended.insert((label, consumer));
+                    let is_new = self.reports.ended.insert((label, consumer));
                     if !is_new && is_of_use {
                         return Err(format!("{label} was told twice to be settled for {consumer}"));
                     }
                 }
-                Settled::Gone { consumer } => {
+                Completion::Gone { consumer } => {
                     self.summary.gone += 1;
-                    let its = self.told.begun.iter().filter(|(_, of)| *of == consumer);
-                    self.told.ended.extend(its.copied());
+                    let its = self.reports.begun.iter().filter(|(_, of)| *of == consumer);
+                    self.reports.ended.extend(its.copied());
                 }
-                Settled::ForAll { .. } => {
-                    if !self.told.for_all.insert(label) {
+                Completion::ForAll { .. } => {
+                    if !self.reports.for_all.insert(label) {
                         return Err(format!("{label} was told twice to be settled for all"));
                     }
-                    let its = self.told.begun.range((label, key_min())..).take_while(|(of, _)| *of == label);
+                    let its = self.reports.begun.range((label, key_min())..).take_while(|(of, _)| *of == label);
                     let has_it =
-                        |of: &&(usize, ProxyKey)| !self.told.ended.contains(of) && !self.shelf.ever.contains(of);
+                        |of: &&(usize, ProxyKey)| !self.reports.ended.contains(of) && !self.shelf.ever.contains(of);
                     if let Some((_, consumer)) = its.into_iter().find(has_it) {
                         return Err(format!("{label} was told to be settled for all, and {consumer} has it in memory"));
                     }
@@ -552,11 +552,11 @@ impl Run {
         if used > 0 || !self.shelf.is_empty() {
             return Err(format!("{used} bytes are left in memory; elsewhere nothing: {}", self.shelf.is_empty()));
         }
-        if let Some(label) = self.told.taken.iter().find(|label| !self.told.for_all.contains(label)) {
+        if let Some(label) = self.reports.taken.iter().find(|label| !self.reports.for_all.contains(label)) {
             return Err(format!("{label} is settled for all, and that was not told"));
         }
         // The numbers of events lost elsewhere are unknown.
-        let open = self.told.begun.iter().filter(|of| !self.told.ended.contains(of)).count() as u64;
+        let open = self.reports.begun.iter().filter(|of| !self.reports.ended.contains(of)).count() as u64;
         if open > self.shelf.lost {
             return Err(format!("{open} settlements were not told, and {} events were lost", self.shelf.lost));
         }
@@ -567,13 +567,13 @@ impl Run {
         let counters = self.lane.counters();
         OverflowSummary {
             accepted: self.accepted,
-            kept: counters.kept_elsewhere,
+            stored: counters.overflow_stored,
             brought_back: counters.brought_back,
             lost: self.shelf.lost,
             delivered: counters.delivered,
             dropped: counters.discards.total(),
             failures: counters.failures,
-            settled: self.told.for_all.intersection(&self.told.taken).count() as u64,
+            completed: self.reports.for_all.intersection(&self.reports.taken).count() as u64,
             ..self.summary
         }
     }

@@ -14,7 +14,7 @@ use crate::random::{Bytes, labels};
 pub(super) struct Shelf {
     errands: VecDeque<Overflow>,
     /// What each consumer is yet to read, and what clients are to be asked about it.
-    kept: BTreeMap<ProxyKey, VecDeque<(Rc<Event>, u8)>>,
+    stored: BTreeMap<ProxyKey, VecDeque<(Rc<Event>, u8)>>,
     /// Kept events that a consumer is yet to read.
     read_by: Vec<Rc<Event>>,
     answers: VecDeque<Answer>,
@@ -51,17 +51,17 @@ impl Shelf {
         match self.errands.pop_front() {
             None => return,
             // No channel keeps its past here.
-            Some(Overflow::Remember { .. } | Overflow::Recall { .. } | Overflow::Drop { .. }) => return,
+            Some(Overflow::Remember { .. } | Overflow::FetchHistory { .. } | Overflow::Drop { .. }) => return,
             Some(Overflow::Keep { event, .. }) => self.keep(event),
             Some(Overflow::Fetch { outbox, consumer, bytes }) => {
-                let queue = self.kept.entry(consumer).or_default();
+                let queue = self.stored.entry(consumer).or_default();
                 let lost = if random.u32(..15) == 0 { random.usize(..4).min(queue.len()) } else { 0 };
                 queue.drain(..lost);
                 let mut left = u64::from(bytes);
                 let mut records = VecDeque::new();
-                while let Some((kept, ask)) = queue.pop_front() {
-                    left = left.saturating_sub(kept.kept_bytes());
-                    records.push_back((kept, ask));
+                while let Some((stored, ask)) = queue.pop_front() {
+                    left = left.saturating_sub(stored.stored_bytes());
+                    records.push_back((stored, ask));
                     if left == 0 {
                         break;
                     }
@@ -71,7 +71,7 @@ impl Shelf {
                 self.answers.push_back(Answer::Back { outbox, records, lost });
             }
             Some(Overflow::Forget { consumer }) => {
-                self.kept.remove(&consumer);
+                self.stored.remove(&consumer);
             }
         }
         self.free();
@@ -79,20 +79,20 @@ impl Shelf {
 
     /// Frees the events that no consumer is yet to read.
     fn free(&mut self) {
-        let (over, kept) = self.read_by.drain(..).partition(|kept| Rc::strong_count(kept) == 1);
-        self.read_by = kept;
+        let (over, stored) = self.read_by.drain(..).partition(|stored| Rc::strong_count(stored) == 1);
+        self.read_by = stored;
         self.answers.extend(Vec::into_iter(over).map(Answer::Freed));
     }
 
     fn keep(&mut self, event: Arc<Event>) {
         let label = labels(std::slice::from_ref(&event)).first().copied().unwrap_or(usize::MAX);
-        let kept = Rc::new((*event).clone());
+        let stored = Rc::new((*event).clone());
         for away in event.away() {
             let consumer = ProxyKey { channel: event.source.channel, proxy: away.consumer };
-            self.kept.entry(consumer).or_default().push_back((Rc::clone(&kept), away.ask));
+            self.stored.entry(consumer).or_default().push_back((Rc::clone(&stored), away.ask));
             self.ever.insert((label, consumer));
         }
-        self.read_by.push(kept);
+        self.read_by.push(stored);
         self.answers.push_back(Answer::Written(event));
     }
 
@@ -101,13 +101,13 @@ impl Shelf {
         match self.answers.pop_front() {
             None => {}
             Some(Answer::Written(event)) => lane.release(event),
-            Some(Answer::Freed(kept)) => {
-                lane.note_freed(kept.source.channel, 1, kept.kept_bytes(), now);
+            Some(Answer::Freed(stored)) => {
+                lane.note_freed(stored.source.channel, 1, stored.stored_bytes(), now);
             }
             Some(Answer::Back { outbox, mut records, lost }) => {
-                let Some((kept, ask)) = records.pop_front() else { return lane.end_return(outbox, lost, now) };
-                return_one(lane, (outbox, ask), &kept, now);
-                drop(kept);
+                let Some((stored, ask)) = records.pop_front() else { return lane.end_return(outbox, lost, now) };
+                return_one(lane, (outbox, ask), &stored, now);
+                drop(stored);
                 self.answers.push_front(Answer::Back { outbox, records, lost });
                 self.free();
             }
@@ -116,14 +116,15 @@ impl Shelf {
 }
 
 fn return_one(lane: &mut Lane, to: (OutboxId, u8), event: &Event, now: Time) {
-    let mut draft = lane.begin_event_for(event.bytes.len());
-    draft.bytes.extend_from_slice(&event.bytes);
+    let mut pending_event = lane.begin_event_for(event.bytes.len());
+    pending_event.bytes.extend_from_slice(&event.bytes);
     let (domain, name) = event.names();
-    lane.classify(&mut draft, domain, name);
-    (draft.priority, draft.timeout, draft.start, draft.stop) = (event.priority, event.timeout, event.start, event.stop);
-    (draft.watch, draft.watch_each) = (event.watch, event.watch_each);
-    draft.arrived = event.arrived;
+    lane.classify(&mut pending_event, domain, name);
+    (pending_event.priority, pending_event.timeout, pending_event.start, pending_event.stop) =
+        (event.priority, event.timeout, event.start, event.stop);
+    (pending_event.watch, pending_event.watch_each) = (event.watch, event.watch_each);
+    pending_event.arrived = event.arrived;
     let (priority, timeout) = event.supplied();
-    draft.set_supplied(priority, timeout);
-    lane.return_event(to, (event.source, event.number()), draft, &Bytes, now);
+    pending_event.set_supplied(priority, timeout);
+    lane.return_event(to, (event.source, event.number()), pending_event, &Bytes, now);
 }

@@ -1,6 +1,6 @@
 //! Administration's operations: each is done to the hierarchy and to its model, and both must say the same.
 
-use engine::{EventType, Form, Operator, Peer, ProxyKey, Removal, Side, SubscriptionTarget, Want};
+use engine::{EventType, Form, Operator, OutputForm, Peer, ProxyKey, Removal, Side, SubscriptionTarget};
 
 use super::{PATTERNS, Run, same};
 
@@ -56,9 +56,9 @@ impl Run {
     pub(super) fn connect(&mut self, key: ProxyKey) -> Result<String, String> {
         self.next_peer += 1;
         let peer = (self.random.u32(..12) > 0).then_some(Peer(self.next_peer));
-        let want = Want(self.random.u32(..3));
-        let engine = self.hierarchy.connect(key, peer, want);
-        same("connect", &engine, &self.model.world.connect(key, peer, want))?;
+        let output_form = OutputForm(self.random.u32(..3));
+        let engine = self.hierarchy.connect(key, peer, output_form);
+        same("connect", &engine, &self.model.world.connect(key, peer, output_form))?;
         let in_order = self.random.bool();
         if in_order {
             same("in order", &self.hierarchy.note_in_order(key), &self.model.world.note_in_order(key))?;

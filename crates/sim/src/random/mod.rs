@@ -2,8 +2,8 @@
 
 mod administration;
 mod choices;
+mod completion;
 mod filters;
-mod settling;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use engine::{
     AdminId, Admission, ChannelId, Delivery, DiscardPolicy, DiscardReason, Event, Form, Hierarchy, Lane, Notice,
-    OrderPolicy, OutboxId, Outcome, ProxyKey, Side, Snapshot, Time, TypeId, Want,
+    OrderPolicy, OutboxId, Outcome, OutputForm, ProxyKey, Side, Snapshot, Time, TypeId,
 };
 use fastrand::Rng;
 
 use crate::model::{Content, Counts, Expected, Model, Said};
 use choices::{DISCARD_POLICIES, ORDER_POLICIES};
+use completion::Reports;
 pub(crate) use filters::Bytes;
 use filters::FIELDS_AT;
-use settling::Told;
 
 /// The engine and its model differed.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Summary {
     /// Events taken.
     pub accepted: u64,
     /// Events taken, with their supplier held.
-    pub held: u64,
+    pub withheld: u64,
     /// Events refused.
     pub refused: u64,
     /// Deliveries begun.
@@ -68,9 +68,9 @@ pub struct Summary {
     /// Events that the filters on their supplier's side did not let in.
     pub filtered_in: u64,
     /// Events that clients' filters on their supplier's side decided.
-    pub undecided: u64,
+    pub remote_admissions: u64,
     /// Deliveries that clients' filters decided.
-    pub asked: u64,
+    pub remote_deliveries: u64,
     /// Constraints evaluated.
     pub evaluations: u64,
     /// Events with their filtering cut short.
@@ -78,7 +78,7 @@ pub struct Summary {
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
     pub discards: [u64; 12],
     /// Watched events that were settled for all.
-    pub settled: u64,
+    pub completed: u64,
     /// Suppliers held because a consumer's next event was late.
     pub late: u64,
     /// Full consumers for which suppliers had waited for as long as they are to.
@@ -143,18 +143,18 @@ struct Run {
     /// Deliveries that were answered or abandoned: their outcomes are handed in again now and then.
     stale: Vec<Unanswered>,
     /// Events that the door has not yet let go of.
-    kept: Vec<(Arc<Event>, usize)>,
+    unreleased: Vec<(Arc<Event>, usize)>,
     /// What each of the model's outboxes is called by the lane.
     names: BTreeMap<usize, OutboxId>,
     /// The lane's notices since they were last compared.
     heard: Vec<Notice>,
     /// The lane's reports of settled events.
-    told: Told,
+    reports: Reports,
     next_peer: u64,
     pulled: u64,
     batches: u64,
-    undecided: u64,
-    asked: u64,
+    remote_admissions: u64,
+    remote_deliveries: u64,
 }
 
 /// The policies that a seed's first channel begins with: each combination has every twentieth seed.
@@ -195,15 +195,15 @@ impl Run {
             model: Model::new(now, keeps_expired),
             unanswered: vec![],
             stale: vec![],
-            kept: vec![],
+            unreleased: vec![],
             names: BTreeMap::new(),
             heard: vec![],
-            told: Told::default(),
+            reports: Reports::default(),
             next_peer: 0,
             pulled: 0,
             batches: 0,
-            undecided: 0,
-            asked: 0,
+            remote_admissions: 0,
+            remote_deliveries: 0,
         };
         run.begin();
         run
@@ -236,7 +236,7 @@ impl Run {
         match self.random.u32(..100) {
             0..34 => self.publish(),
             34..66 => Ok(self.answer()),
-            66..73 => Ok(self.let_go()),
+            66..73 => Ok(self.release_one()),
             73..76 => {
                 let done = self.change_filters()?;
                 if self.random.bool() {
@@ -273,28 +273,28 @@ impl Run {
         let name = self.pick(&NAMES);
         let padding = self.pick(&[0, 3, 30, 200, 700]);
         let label = self.model.next_label();
-        let mut draft =
+        let mut pending_event =
             if self.random.bool() { self.lane.begin_event() } else { self.lane.begin_event_for(8 + padding) };
-        draft.bytes.extend_from_slice(&(label as u64).to_le_bytes());
-        draft.bytes.resize(FIELDS_AT + padding, 0);
-        for field in draft.bytes.iter_mut().skip(FIELDS_AT) {
+        pending_event.bytes.extend_from_slice(&(label as u64).to_le_bytes());
+        pending_event.bytes.resize(FIELDS_AT + padding, 0);
+        for field in pending_event.bytes.iter_mut().skip(FIELDS_AT) {
             *field = self.random.u8(..4);
         }
-        let fields = draft.bytes.get(FIELDS_AT..).unwrap_or_default().to_vec();
+        let fields = pending_event.bytes.get(FIELDS_AT..).unwrap_or_default().to_vec();
         let mut content = 8 + padding as u64;
-        for want in 0..self.random.u32(..3) {
-            draft.alternates.push(Want(want)).bytes.extend_from_slice(b"translated");
+        for output_form in 0..self.random.u32(..3) {
+            pending_event.alternates.push(OutputForm(output_form)).bytes.extend_from_slice(b"translated");
             content += 10;
         }
-        self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
+        self.lane.classify(&mut pending_event, domain.as_bytes(), name.as_bytes());
         let header = self.header();
-        (draft.priority, draft.timeout, draft.start, draft.stop) =
+        (pending_event.priority, pending_event.timeout, pending_event.start, pending_event.stop) =
             (header.priority, header.timeout, header.start, header.stop);
-        content += self.told.watch(label, &mut draft);
+        content += self.reports.watch(label, &mut pending_event);
         let read = Content { domain: domain.into(), name: name.into(), fields, cut: false };
         let said = read.fields.get(..3).unwrap_or_default();
         let shown = format!("publish {label} ({content} bytes) from {source} as {domain}:{name} {said:?}, {header:?}");
-        let engine = self.lane.handle_event(source, draft, &Bytes, self.now);
+        let engine = self.lane.handle_event(source, pending_event, &Bytes, self.now);
         let disconnected = self.disconnected();
         let model = self.model.publish(source, (read, content), header, &disconnected);
         let said = self.decide(source, engine, model).map_err(|difference| format!("{shown}: {difference}"))?;
@@ -303,18 +303,18 @@ impl Run {
 
     /// Compares what became of an event. One that is undecided is handed in again, or abandoned.
     fn decide(&mut self, source: ProxyKey, engine: Admission, model: Said) -> Result<Said, String> {
-        let Admission::Undecided(mut draft, questions) = engine else {
+        let Admission::AwaitingFilter(mut pending_event, filter_groups) = engine else {
             let engine = Said::Decided(engine);
             return same("admission", &engine, &model).map(|()| engine);
         };
-        same("admission", &Said::Undecided(questions), &model)?;
-        self.undecided += 1;
+        same("admission", &Said::AwaitingFilter(filter_groups), &model)?;
+        self.remote_admissions += 1;
         if self.random.u32(..3) == 0 {
-            self.lane.abandon_event(draft);
+            self.lane.abandon_event(pending_event);
             return Ok(model);
         }
-        draft.approved = true;
-        let engine = self.lane.handle_event(source, draft, &Bytes, self.now);
+        pending_event.approved = true;
+        let engine = self.lane.handle_event(source, pending_event, &Bytes, self.now);
         let disconnected = self.disconnected();
         let model = self.model.approve(source, &disconnected);
         self.decide(source, engine, model)
@@ -397,10 +397,10 @@ impl Run {
         format!("outcome of {:?} serial {}: {outcome:?}", answered.outbox, answered.serial)
     }
 
-    fn let_go(&mut self) -> String {
+    fn release_one(&mut self) -> String {
         for _ in 0..8 {
-            if !self.kept.is_empty() {
-                let (event, label) = self.kept.swap_remove(self.random.usize(..self.kept.len()));
+            if !self.unreleased.is_empty() {
+                let (event, label) = self.unreleased.swap_remove(self.random.usize(..self.unreleased.len()));
                 self.lane.release(event);
                 self.model.release(label);
             }
@@ -506,7 +506,7 @@ impl Run {
             labels: labels(&events),
             event_serials: events.iter().map(|event| event.serial).collect(),
             peer: delivery.peer,
-            want: delivery.want,
+            output_form: delivery.output_form,
             serial: delivery.serial,
             one_way: delivery.one_way,
             deadline: delivery.deadline,
@@ -517,14 +517,14 @@ impl Run {
         same(&format!("delivery to {}", delivery.key), &said, &expected)?;
         self.pulled += u64::from(said.pulled);
         self.batches += u64::from(said.labels.len() > 1);
-        self.asked += u64::from(said.ask.is_some());
+        self.remote_deliveries += u64::from(said.ask.is_some());
         self.name(at, delivery.outbox)?;
         let first = expected.labels.first().copied().unwrap_or_default();
         self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at, first });
         for (event, label) in events.into_iter().zip(expected.labels) {
             // The door keeps some events for longer than it takes to write them.
             if self.random.u32(..4) == 0 {
-                self.kept.push((event, label));
+                self.unreleased.push((event, label));
             } else {
                 self.lane.release(event);
                 self.model.release(label);
@@ -590,13 +590,13 @@ impl Run {
         engine.sort_unstable();
         model.sort_unstable();
         same("notices", &engine, &model)?;
-        self.compare_settled()?;
+        self.compare_completed()?;
         self.compare_outboxes()?;
         let mut engine: Vec<_> = self.lane.channels().collect();
         engine.sort_by_key(|stats| stats.channel);
         same("channels", &engine.iter().map(|stats| stats.channel).collect::<Vec<_>>(), &self.model.channels())?;
         for stats in engine {
-            let said = (stats.events, stats.memory_bytes, stats.held);
+            let said = (stats.events, stats.memory_bytes, stats.withheld);
             let what = format!("events, bytes and withheld replies of {:?}", stats.channel);
             same(&what, &said, &self.model.usage(stats.channel))?;
         }
@@ -622,7 +622,7 @@ impl Run {
         }
         // What is left behind is counted by type as it is let go of.
         let by_type: u64 = self.lane.type_drops().map(|drops| drops.events).sum();
-        let said = by_type + self.lane.type_drops_beyond() + self.model.leftovers() as u64;
+        let said = by_type + self.lane.type_drops_beyond() + self.model.orphaned_events() as u64;
         same("discards by type", &said, &self.lane.counters().discards.total())?;
         Ok(())
     }
@@ -632,7 +632,7 @@ impl Run {
         Counts {
             snapshots: counters.snapshots,
             accepted: counters.events_accepted,
-            held: counters.events_held,
+            withheld: counters.events_withheld,
             refused: counters.events_refused,
             unwanted: counters.events_unwanted,
             queued: counters.queued,
@@ -654,7 +654,7 @@ impl Run {
         let counts = self.counts();
         Summary {
             accepted: counts.accepted,
-            held: counts.held,
+            withheld: counts.withheld,
             refused: counts.refused,
             deliveries: counts.deliveries,
             delivered: counts.delivered,
@@ -664,12 +664,12 @@ impl Run {
             pulled: self.pulled,
             batches: self.batches,
             filtered_in: counts.filtered_in,
-            undecided: self.undecided,
-            asked: self.asked,
+            remote_admissions: self.remote_admissions,
+            remote_deliveries: self.remote_deliveries,
             evaluations: self.lane.counters().filter_evaluations,
             cuts: self.lane.counters().filter_cuts,
             discards: counts.discards,
-            settled: self.told.settled(),
+            completed: self.reports.completed(),
             late: self.model.late,
             blocked: self.model.blocked,
             waited_out: self.model.waited_out,

@@ -87,10 +87,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn told(&self) -> Peer {
+    pub(super) fn described(&self) -> Peer {
         let (role, delay, received, lost) = match &self.kind {
             Kind::Publisher(heard) => (Role::Publisher, None, heard.messages, heard.sequence.lost()),
-            Kind::Subscriber(listener) => (Role::Subscriber, listener.delays.told(), listener.received, listener.lost),
+            Kind::Subscriber(listener) => {
+                (Role::Subscriber, listener.delays.described(), listener.received, listener.lost)
+            }
         };
         Peer {
             session: self.session,

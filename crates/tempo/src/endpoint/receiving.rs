@@ -162,7 +162,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 let before = core::mem::replace(heard, Heard { reported_at: now, ..Heard::default() });
                 self.counters.unfinished += u64::from(self.unfinished.release(at));
                 if let Some(topic) = self.topics.get_mut(topic) {
-                    topic.tally.add(&before);
+                    topic.counts.add(&before);
                 }
             }
         }
@@ -170,7 +170,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             if let Some(topic) = self.topics.get_mut(topic) {
                 topic.is_blocked = false;
             }
-            if let Some(peer) = self.peers.get(at).map(Entry::told) {
+            if let Some(peer) = self.peers.get(at).map(Entry::described) {
                 to.noticed(Notice::Moved { topic: self.topics.id(topic), peer });
             }
             self.answer(topic, from, header.session, given);
@@ -181,10 +181,10 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     fn renew(&mut self, now: Nanos, at: usize, announced: Announced, to: &mut impl Receive) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         let is_new = peer.presence.renew(now, announced);
-        let (topic, until, told) = (peer.topic, peer.presence.until(), peer.told());
+        let (topic, until, described) = (peer.topic, peer.presence.until(), peer.described());
         self.peers.renewed(until);
         if is_new {
-            to.noticed(Notice::Changed { topic: self.topics.id(topic), peer: told });
+            to.noticed(Notice::Changed { topic: self.topics.id(topic), peer: described });
         }
     }
 
@@ -229,7 +229,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             topic.counterparts += 1;
             topic.is_blocked = false;
         }
-        to.noticed(Notice::Found { topic: self.topics.id(topic), peer: entry.told() });
+        to.noticed(Notice::Found { topic: self.topics.id(topic), peer: entry.described() });
         self.answer(topic, from, header.session, given);
     }
 
@@ -299,7 +299,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         let counters = &mut self.counters;
         match self.unfinished.take(now, at, number, fragment, octets, &mut counters.unfinished) {
             Outcome::Complete(slot) => return Some(slot),
-            Outcome::Kept => {}
+            Outcome::Incomplete => {}
             Outcome::Repeated | Outcome::Late => counters.fragments_late += 1,
             Outcome::Refused => counters.fragments_refused += 1,
             Outcome::Unfit(Unfit::TooLarge | Unfit::TooMany) => counters.too_large += 1,

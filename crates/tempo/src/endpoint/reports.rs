@@ -190,7 +190,7 @@ impl Delays {
         self.echoes += 1;
     }
 
-    pub(super) fn told(&self) -> Option<Delay> {
+    pub(super) fn described(&self) -> Option<Delay> {
         let &Self { last_ns, highest_ns, total_ns, echoes } = self;
         let mean_ns = total_ns.checked_div(echoes)?;
         Some(Delay { last_ns, highest_ns, mean_ns, echoes })

@@ -286,7 +286,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     fn put_message(&mut self, outgoing: &mut Outgoing<'_>) -> Option<Put> {
         loop {
-            let topic = self.topic_whose_turn_it_is()?;
+            let topic = self.next_topic()?;
             let put = match self.settings.channel {
                 Channel::Group(group) => self.put_to_group(topic, group, outgoing),
                 Channel::Peer(_) | Channel::None => self.put_to_next(topic, outgoing),
@@ -299,11 +299,11 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     }
 
     /// A topic with a message that is being sent.
-    fn topic_whose_turn_it_is(&mut self) -> Option<usize> {
+    fn next_topic(&mut self) -> Option<usize> {
         while self.topics.busy > 0 {
             let is_at_it =
                 |at: &usize| self.topics.get(*at).is_some_and(|topic| topic.sending.is_some() && !topic.is_blocked);
-            if let Some(at) = self.turn.filter(is_at_it) {
+            if let Some(at) = self.current_topic.filter(is_at_it) {
                 return Some(at);
             }
             let ready = self.topics.iter().filter(|(_, topic)| topic.is_busy() && !topic.is_blocked);
@@ -313,7 +313,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 self.topics.get_mut(at)?.is_blocked = true;
                 continue;
             }
-            self.turn = Some(at);
+            self.current_topic = Some(at);
             self.begin_message(at);
         }
         None
@@ -338,13 +338,13 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         topic.is_probe_waiting &= is_message;
         if topic.counterparts == 0 {
             self.queue.release(&mut topic.lane, first);
-            topic.tally.unheard += u64::from(is_message);
+            topic.counts.unheard += u64::from(is_message);
             if !topic.is_busy() {
                 self.topic_rests();
             }
             return;
         }
-        *(if is_message { &mut topic.tally.sent } else { &mut topic.tally.probes }) += 1;
+        *(if is_message { &mut topic.counts.sent } else { &mut topic.counts.probes }) += 1;
         topic.sending = Some(Sending {
             message: first,
             deadline,
@@ -428,7 +428,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     /// All that can have it have the message of a topic. If others wait for room, it is kept, and the topic blocked meanwhile.
     fn sent_to_all(&mut self, at: usize) {
-        self.turn = None;
+        self.current_topic = None;
         let Some(topic) = self.topics.get_mut(at) else { return };
         let Some(sending) = topic.sending.as_mut() else { return };
         let message = sending.message;

@@ -96,7 +96,7 @@ impl Probes {
 
 /// What was counted of a topic. What a subscriber counts is here when its publisher is gone.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct TopicCounts {
     pub(super) sent: u64,
     pub(super) probes: u64,
     pub(super) refused: u64,
@@ -107,7 +107,7 @@ pub(super) struct Tally {
     pub(super) repeated: u64,
 }
 
-impl Tally {
+impl TopicCounts {
     /// What was counted of a publisher counts here.
     pub(super) fn add(&mut self, heard: &Heard) {
         let sequence = &heard.sequence;
@@ -149,7 +149,7 @@ pub(super) struct Topic {
     /// One at a time is enough.
     pub(super) is_probe_waiting: bool,
     pub(super) delays: Delays,
-    pub(super) tally: Tally,
+    pub(super) counts: TopicCounts,
 }
 
 impl Topic {
@@ -245,7 +245,7 @@ impl<const N: usize> Topics<N> {
             is_probe_waiting: false,
             probes: Probes { number: 0, sent: [None; 4], slowest: (0, 0) },
             delays: Delays::new(),
-            tally: Tally::default(),
+            counts: TopicCounts::default(),
         });
         self.untouched = self.untouched.max(at + 1);
         self.divide_up();

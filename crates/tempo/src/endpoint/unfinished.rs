@@ -1,7 +1,7 @@
 //! Messages that come in fragments: a few at a time, one at most of each publisher's topic.
 
 use crate::Nanos;
-use crate::reassembly::{Piece, Reassembly, Unfit};
+use crate::reassembly::{FragmentResult, Reassembly, Unfit};
 use crate::wire::Fragment;
 
 /// A message of which nothing came for so long gives way to another one.
@@ -34,7 +34,7 @@ pub(super) struct Unfinished<const MESSAGE: usize, const N: usize> {
 pub(super) enum Outcome {
     /// The message is complete: it is in this slot.
     Complete(usize),
-    Kept,
+    Incomplete,
     Repeated,
     /// A later message of the publisher has been begun.
     Late,
@@ -56,7 +56,7 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         number: u32,
         fragment: Fragment,
         octets: &[u8],
-        let_go: &mut u64,
+        discarded: &mut u64,
     ) -> Outcome {
         if usize::try_from(fragment.total).is_ok_and(|total| total > MESSAGE) {
             return Outcome::Unfit(Unfit::TooLarge);
@@ -66,7 +66,7 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
             return Outcome::Refused;
         };
         if *owner != Some(peer) {
-            *let_go += u64::from(slot.message.clear());
+            *discarded += u64::from(slot.message.clear());
             *owner = Some(peer);
         }
         match slot.message.number() {
@@ -74,15 +74,15 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
                 if number.wrapping_sub(before) >= 1 << 31 {
                     return Outcome::Late;
                 }
-                *let_go += u64::from(slot.message.clear());
+                *discarded += u64::from(slot.message.clear());
             }
             _ => {}
         }
         slot.last_came = now;
         match slot.message.take(number, fragment, octets) {
-            Ok(Piece::Kept) => Outcome::Kept,
-            Ok(Piece::Repeated) => Outcome::Repeated,
-            Ok(Piece::Complete) => Outcome::Complete(at),
+            Ok(FragmentResult::Incomplete) => Outcome::Incomplete,
+            Ok(FragmentResult::Repeated) => Outcome::Repeated,
+            Ok(FragmentResult::Complete) => Outcome::Complete(at),
             Err(unfit) => {
                 if slot.message.number().is_none() {
                     *owner = None;

@@ -111,17 +111,17 @@ fn fragments_that_do_not_fit_together_are_counted_and_never_handed_on() {
     let (mut world, _, subscriber) = pair(12, BOTH_C);
     world.run(PERIOD_MS);
     let number = u32::try_from(world.topic_of(0)).unwrap() + 1;
-    let mut piece = |sequence, total, place: u32, octets: &[u8]| {
+    let mut chunk = |sequence, total, place: u32, octets: &[u8]| {
         let data = Data { fragment: Some(Fragment { total, at: place }), content: Content::Octets, octets };
         world.hand(subscriber, at(1), &write(Header { sequence, ..header(11, number) }, Payload::Data(data)));
     };
-    piece(50, 30, 0, &[1; 10]);
-    piece(50, 30, 0, &[1; 9]); // of another size
-    piece(50, 30, 5, &[1; 10]); // not at a multiple
-    piece(50, 31, 10, &[1; 10]); // another total
-    piece(50, 30, 19, &[1; 11]); // the last one, not at a multiple
-    piece(51, 4_097, 0, &[1; 10]); // too large
-    piece(50, 30, 20, &[1; 10]);
+    chunk(50, 30, 0, &[1; 10]);
+    chunk(50, 30, 0, &[1; 9]); // of another size
+    chunk(50, 30, 5, &[1; 10]); // not at a multiple
+    chunk(50, 31, 10, &[1; 10]); // another total
+    chunk(50, 30, 19, &[1; 11]); // the last one, not at a multiple
+    chunk(51, 4_097, 0, &[1; 10]); // too large
+    chunk(50, 30, 20, &[1; 10]);
     assert_eq!(world.counter(subscriber, "fragments"), 5);
     assert!(world.messages(subscriber).is_empty());
     let last = Data { fragment: Some(Fragment { total: 30, at: 10 }), content: Content::Octets, octets: &[1; 10] };
@@ -178,9 +178,9 @@ fn numbers_mean_the_same_to_both_however_they_come() {
         let before = world.messages(subscriber).len();
         let mut next = random.u32(..);
         let (mut handed_on, mut is_first) = (0, true);
-        let told =
+        let reported =
             |world: &mut World| ["lost", "late", "repeated"].map(|name| world.of_peer(subscriber, 11, name).unwrap());
-        let begun_with = told(&mut world);
+        let begun_with = reported(&mut world);
         for _ in 0..600 {
             let step = match random.u8(0..20) {
                 0 => random.u32(..),
@@ -204,7 +204,7 @@ fn numbers_mean_the_same_to_both_however_they_come() {
             handed_on += usize::from(model.take(world.now, PERIOD_MS * MS, next).is_handed_on());
             is_first = false;
             assert_eq!(world.messages(subscriber).len() - before, handed_on, "seed {seed}");
-            let [lost, late, repeated] = told(&mut world);
+            let [lost, late, repeated] = reported(&mut world);
             let expected = [model.lost(), model.late(), model.repeated()];
             let since = [lost - begun_with[0], late - begun_with[1], repeated - begun_with[2]];
             assert_eq!(since, expected, "seed {seed}");
@@ -304,16 +304,16 @@ fn fragments_of_a_publisher_that_is_gone_are_not_put_together_with_those_of_anot
     let mut world = World::new(22);
     let subscriber = world.add(Language::C, at(1), 11, Channel::None);
     world.topic(subscriber, SUBSCRIBER, TOPIC);
-    let piece = |at: u32, octets| {
+    let chunk = |at: u32, octets| {
         Payload::Data(Data { fragment: Some(Fragment { total: 20, at }), content: Content::Octets, octets })
     };
     meet(&mut world, subscriber, at(8), 5, 1, Role::Publisher);
-    world.hand(subscriber, at(8), &write(Header { sequence: 50, ..header(5, 1) }, piece(0, &[1; 10])));
+    world.hand(subscriber, at(8), &write(Header { sequence: 50, ..header(5, 1) }, chunk(0, &[1; 10])));
     world.hand(subscriber, at(8), &write(header(5, 1), Payload::Bye(Role::Publisher)));
     meet(&mut world, subscriber, at(9), 6, 1, Role::Publisher);
-    world.hand(subscriber, at(9), &write(Header { sequence: 50, ..header(6, 1) }, piece(10, &[2; 10])));
+    world.hand(subscriber, at(9), &write(Header { sequence: 50, ..header(6, 1) }, chunk(10, &[2; 10])));
     assert!(world.messages(subscriber).is_empty());
-    world.hand(subscriber, at(9), &write(Header { sequence: 50, ..header(6, 1) }, piece(0, &[2; 10])));
+    world.hand(subscriber, at(9), &write(Header { sequence: 50, ..header(6, 1) }, chunk(0, &[2; 10])));
     assert_eq!(message(&world.messages(subscriber)[0]), [2; 20]);
 }
 
@@ -369,9 +369,9 @@ fn what_is_missing_is_remembered_for_64_numbers_by_both() {
                 let data = Payload::Data(Data { fragment: None, content: Content::Octets, octets: b"x" });
                 world.hand(subscriber, at(8), &write(Header { sequence, ..header(5, 1) }, data));
                 model.take(world.now, PERIOD_MS * MS, sequence);
-                let told = ["received", "lost", "late", "repeated"].map(|name| world.of_peer(subscriber, 5, name));
+                let reported = ["received", "lost", "late", "repeated"].map(|name| world.of_peer(subscriber, 5, name));
                 let expected = [model.received(), model.lost(), model.late(), model.repeated()];
-                assert_eq!(told, expected.map(Some), "{base} + {first} + {second}: {sequence}");
+                assert_eq!(reported, expected.map(Some), "{base} + {first} + {second}: {sequence}");
             }
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct Said {
     /// Messages it was handed, as text: topic, and the frame's fields.
     pub(crate) messages: Vec<String>,
     /// What it reported of topics and peers.
-    pub(crate) told: Vec<String>,
+    pub(crate) reported: Vec<String>,
     pub(crate) value: String,
 }
 
@@ -83,7 +83,7 @@ impl Driven {
                     said.sent.push((Place::read(to).expect("it sends to somewhere"), text::octets(octets)));
                 }
                 "message" => said.messages.push(rest.to_owned()),
-                _ => said.told.push(line.trim_end().to_owned()),
+                _ => said.reported.push(line.trim_end().to_owned()),
             }
         }
         said

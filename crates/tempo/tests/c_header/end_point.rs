@@ -31,8 +31,8 @@ pub(crate) fn pair(seed: u64, languages: (Language, Language)) -> (World, usize,
 impl World {
     /// The only topic of a node.
     pub(crate) fn topic_of(&mut self, node: usize) -> usize {
-        let told = self.ask(node, "tell").told;
-        let line = told.iter().find(|line| line.starts_with("topic ")).unwrap();
+        let reported = self.ask(node, "tell").reported;
+        let line = reported.iter().find(|line| line.starts_with("topic ")).unwrap();
         line.split(' ').nth(1).unwrap().parse().unwrap()
     }
 }

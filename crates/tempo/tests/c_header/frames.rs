@@ -149,8 +149,8 @@ pub(crate) fn mutate(random: &mut fastrand::Rng, bytes: &mut Vec<u8>) {
             0 => bytes.truncate(at.max(1)),
             1 => bytes.extend((0..random.usize(0..60)).map(|_| random.u8(..)).collect::<Vec<_>>()),
             2 if length > 32 => {
-                let told = u32::try_from(length - 32).unwrap().wrapping_add_signed(random.i32(-2..=2));
-                bytes[28..32].copy_from_slice(&told.to_le_bytes());
+                let reported = u32::try_from(length - 32).unwrap().wrapping_add_signed(random.i32(-2..=2));
+                bytes[28..32].copy_from_slice(&reported.to_le_bytes());
             }
             3 => {
                 bytes.insert(at, random.u8(..));
@@ -282,10 +282,10 @@ fn values_at_the_ends_of_their_ranges_are_judged_alike() {
     }
     for period in [0_u16, 9, 10, 11, 59_999, 60_000, 60_001, u16::MAX] {
         for role in 0..4 {
-            for told in 0..4 {
+            for reported in 0..4 {
                 let mut payload = vec![0; 36];
                 payload.extend(period.to_le_bytes());
-                payload.extend([role, told, b'A', b'B']);
+                payload.extend([role, reported, b'A', b'B']);
                 records.push(raw(1, 0, &payload));
             }
         }

@@ -162,7 +162,7 @@ impl RustEnd {
         for (at, &(topic, role)) in self.topics.iter().enumerate() {
             let (published, subscribed) = (self.end.published(topic), self.end.subscribed(topic));
             let delay = published.delay.map_or((0, 0), |delay| (delay.echoes, delay.last_ns));
-            said.told.push(format!(
+            said.reported.push(format!(
                 "topic {at} sent={} unheard={} too_large={} echoes={} delay={}",
                 published.sent,
                 published.unheard,
@@ -170,14 +170,14 @@ impl RustEnd {
                 delay.0,
                 delay.1
             ));
-            let mut told = String::new();
+            let mut reported = String::new();
             let mut tell = |peer: tempo::endpoint::Peer| {
                 let delay = peer.delay.map_or(0, |delay| delay.last_ns);
                 // Those of the topic: these tests have one publisher each.
                 let (late, repeated) = (subscribed.late, subscribed.repeated);
                 let (session, rate, received, lost) = (peer.session, peer.announced.rate, peer.received, peer.lost);
                 writeln!(
-                    told,
+                    reported,
                     "peer {session} topic={at} rate={rate} received={received} lost={lost} late={late} repeated={repeated} delay={delay}"
                 )
                 .unwrap();
@@ -186,7 +186,7 @@ impl RustEnd {
                 Role::Publisher => self.end.subscribers(topic).for_each(&mut tell),
                 Role::Subscriber => self.end.publishers(topic).for_each(&mut tell),
             }
-            said.told.extend(told.lines().map(str::to_owned));
+            said.reported.extend(reported.lines().map(str::to_owned));
         }
         let counters = self.end.counters();
         let [met, moved, replaced, left] = self.peers;

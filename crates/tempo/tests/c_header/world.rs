@@ -212,16 +212,16 @@ impl World {
 
     /// A number that it tells of its topic.
     pub(crate) fn of_topic(&mut self, node: usize, topic: usize, name: &str) -> u64 {
-        let told = self.ask(node, "tell").told;
+        let reported = self.ask(node, "tell").reported;
         let begin = format!("topic {topic} ");
-        field(told.iter().find(|line| line.starts_with(&begin)).expect("it has the topic"), name)
+        field(reported.iter().find(|line| line.starts_with(&begin)).expect("it has the topic"), name)
     }
 
     /// A number that it tells of a peer by that session, if it knows one.
     pub(crate) fn of_peer(&mut self, node: usize, session: u32, name: &str) -> Option<u64> {
-        let told = self.ask(node, "tell").told;
+        let reported = self.ask(node, "tell").reported;
         let begin = format!("peer {session} ");
-        told.iter().find(|line| line.starts_with(&begin)).map(|line| field(line, name))
+        reported.iter().find(|line| line.starts_with(&begin)).map(|line| field(line, name))
     }
 }
 

@@ -11,12 +11,12 @@ use crate::network::{End, MS, address};
 
 /// What an end point tells its application.
 #[derive(Default)]
-struct Told {
+struct Reported {
     periods: Vec<TopicId>,
     messages: u64,
 }
 
-impl Receive for Told {
+impl Receive for Reported {
     fn message(&mut self, _message: Message<'_>) {
         self.messages += 1;
     }
@@ -31,7 +31,7 @@ impl Receive for Told {
 /// A publisher and a subscriber, and a link between them that carries so many octets in a millisecond one way.
 struct Link {
     ends: [Box<End>; 2],
-    told: [Told; 2],
+    reported: [Reported; 2],
     places: [Place; 2],
     now: Nanos,
     octets_per_ms: usize,
@@ -59,7 +59,7 @@ impl Link {
         }
         Self {
             ends,
-            told: Default::default(),
+            reported: Default::default(),
             places,
             now: 0,
             octets_per_ms,
@@ -83,14 +83,14 @@ impl Link {
     fn pass(&mut self) -> Vec<(usize, TopicId)> {
         self.now += MS;
         for at in 0..2 {
-            self.ends[at].handle_timeout(self.now, &mut self.told[at]);
+            self.ends[at].handle_timeout(self.now, &mut self.reported[at]);
         }
         self.carry();
         for at in [1, 0] {
             self.send(at);
         }
         (0..2)
-            .flat_map(|at| std::mem::take(&mut self.told[at].periods).into_iter().map(move |topic| (at, topic)))
+            .flat_map(|at| std::mem::take(&mut self.reported[at].periods).into_iter().map(move |topic| (at, topic)))
             .collect()
     }
 
@@ -98,7 +98,7 @@ impl Link {
         let carried = self.buffer.len().min(self.octets_per_ms);
         if matches!(self.places[0], Place::Stream(_)) {
             self.came.extend(self.buffer.drain(..carried));
-            let handled = self.ends[1].handle(self.now, self.places[0], &self.came, &mut self.told[1]);
+            let handled = self.ends[1].handle(self.now, self.places[0], &self.came, &mut self.reported[1]);
             self.came.drain(..handled.consumed);
             if self.buffer.len() < self.buffer_max / 2 {
                 self.ends[0].set_ready(self.places[1], true);
@@ -110,7 +110,7 @@ impl Link {
             self.left -= octets;
             self.ends_at.pop_front();
             let datagram: Vec<u8> = self.buffer.drain(..octets).collect();
-            self.ends[1].handle(self.now, self.places[0], &datagram, &mut self.told[1]);
+            self.ends[1].handle(self.now, self.places[0], &datagram, &mut self.reported[1]);
         }
         // Only a datagram that is under way has saved up something.
         if self.buffer.is_empty() {
@@ -125,7 +125,7 @@ impl Link {
             let octets = &out[..transmit.octets];
             let is_stream = matches!(self.places[0], Place::Stream(_));
             if at == 1 {
-                self.ends[0].handle(self.now, self.places[1], octets, &mut self.told[0]);
+                self.ends[0].handle(self.now, self.places[1], octets, &mut self.reported[0]);
             } else if is_stream || self.buffer.len() + octets.len() <= self.buffer_max {
                 self.buffer.extend_from_slice(octets);
                 self.ends_at.push_back(octets.len());

@@ -10,8 +10,8 @@ mod adaptation;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
-mod seeds;
+mod ordering;
 #[cfg(test)]
-mod turns;
+mod seeds;
 #[cfg(test)]
 mod ways;

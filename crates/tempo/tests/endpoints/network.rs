@@ -82,7 +82,7 @@ struct Pipe {
 
 enum Arrival {
     Datagram { from: SocketAddr, to: SocketAddr, octets: Vec<u8> },
-    Piece { pipe: (usize, u32), connection: u64, octets: Vec<u8> },
+    Chunk { pipe: (usize, u32), connection: u64, octets: Vec<u8> },
 }
 
 /// How the network treats datagrams.
@@ -213,12 +213,12 @@ impl Network {
         self.nodes[at].is_cut_off = false;
         let pipes: Vec<_> = self.pipes.iter().filter(|(_, pipe)| pipe.to == at).map(|(&from, _)| from).collect();
         for from in pipes {
-            self.bring_piece(from, &[]);
+            self.bring_chunk(from, &[]);
         }
     }
 
     /// Lets time pass until nothing is under way.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_until_idle(&mut self) {
         let until = self.now + S;
         assert!(self.run_until(until, |network| network.under_way.is_empty()), "something is always under way");
     }
@@ -323,8 +323,8 @@ impl Network {
         }
         let mut rest = octets;
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(self.random.usize(1..=rest.len()));
-            self.arrives(at, Arrival::Piece { pipe: from, connection, octets: piece.to_vec() });
+            let (chunk, behind) = rest.split_at(self.random.usize(1..=rest.len()));
+            self.arrives(at, Arrival::Chunk { pipe: from, connection, octets: chunk.to_vec() });
             rest = behind;
         }
     }
@@ -333,10 +333,10 @@ impl Network {
         let Some(Reverse((_, count))) = self.under_way.pop() else { return };
         match self.arrivals.remove(&count) {
             Some(Arrival::Datagram { from, to, octets }) => self.bring(from, to, &octets),
-            Some(Arrival::Piece { pipe, connection, octets })
+            Some(Arrival::Chunk { pipe, connection, octets })
                 if self.pipes.get(&pipe).is_some_and(|pipe| pipe.connection == connection) =>
             {
-                self.bring_piece(pipe, &octets);
+                self.bring_chunk(pipe, &octets);
             }
             _ => {}
         }
@@ -352,7 +352,7 @@ impl Network {
         self.flush(at);
     }
 
-    fn bring_piece(&mut self, from: (usize, u32), octets: &[u8]) {
+    fn bring_chunk(&mut self, from: (usize, u32), octets: &[u8]) {
         let Some(pipe) = self.pipes.get_mut(&from) else { return };
         pipe.came.extend_from_slice(octets);
         pipe.unread += octets.len();

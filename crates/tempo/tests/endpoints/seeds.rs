@@ -12,10 +12,10 @@ use crate::network::{MS, Network, S, Weather, address};
 const USUAL: Range<u64> = 0..400;
 
 /// Which seeds are run: those that the environment asks for, or some.
-fn asked() -> Range<u64> {
+fn requested() -> Range<u64> {
     #[expect(clippy::disallowed_methods, reason = "it is no setting of the service")]
-    let asked = std::env::var("SIMULATED_SEEDS").ok();
-    let range = asked.as_deref().and_then(|asked| asked.split_once(".."));
+    let requested = std::env::var("SIMULATED_SEEDS").ok();
+    let range = requested.as_deref().and_then(|requested| requested.split_once(".."));
     range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?)).unwrap_or(USUAL)
 }
 
@@ -35,14 +35,14 @@ impl Drop for Named {
 #[test]
 fn seeds_of_networks_keep_every_promise() {
     let mut runs = [0; 3];
-    for seed in asked() {
+    for seed in requested() {
         let _named = Named(seed);
         let scenario = Scenario::new(seed);
         let kind = if scenario.is_exact() { 0 } else { 1 + usize::from(scenario.has_breaks) };
         runs[kind] += 1;
         scenario.run();
     }
-    assert!(asked() != USUAL || runs.iter().all(|&runs| runs > 50), "{runs:?}");
+    assert!(requested() != USUAL || runs.iter().all(|&runs| runs > 50), "{runs:?}");
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl Scenario {
     fn run(mut self) {
         self.network.run(2 * S);
         (0..self.publishers.len()).for_each(|publisher| self.publish(publisher, 20));
-        self.network.settle();
+        self.network.run_until_idle();
         let begin = self.figures();
         for node in &mut self.network.nodes {
             node.brought.clear();
@@ -165,7 +165,7 @@ impl Scenario {
         let last = self.count;
         (0..self.publishers.len()).for_each(|publisher| self.publish(publisher, 20));
         self.network.run(S / 2);
-        self.network.settle();
+        self.network.run_until_idle();
         self.everybody_has_what_was_published_last(last);
         self.each_message_came_once_and_in_its_order();
         self.numbers_agree(&begin);

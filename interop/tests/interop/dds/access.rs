@@ -19,7 +19,7 @@ use interop::service_with;
 const TEST: u32 = 11;
 
 /// Samples that are kept for who comes later: more than there are of a topic.
-const KEPT: u32 = 64;
+const HISTORY_DEPTH: u32 = 64;
 
 /// A service with channels that are all joined, a program in DDS, and who publishes and watches beside.
 struct Rig {
@@ -49,7 +49,7 @@ fn config(rules: &str) -> Config {
     let joins = numbered().zip(CHANNELS).map(|(channel, name)| DdsJoin {
         channel: name.unwrap_or("0").to_owned(),
         partition: Some(partition_of(channel)),
-        late_joiners: KEPT,
+        late_joiners: HISTORY_DEPTH,
         ..join(TEST)
     });
     let dds = Dds {
@@ -109,7 +109,7 @@ impl Rig {
         let program = participant(TEST);
         let topics = numbered().map(|channel| {
             let partitions = vec![partition_of(channel)];
-            let qos = Qos { partitions, ignore_own: true, late_joiners: KEPT, ..Qos::default() };
+            let qos = Qos { partitions, ignore_own: true, late_joiners: HISTORY_DEPTH, ..Qos::default() };
             let ends = TYPES.map(|(_, name)| {
                 let topic = program.topic(name, &wind()).unwrap();
                 (topic.writer(&qos).unwrap(), topic.reader(&qos).unwrap())

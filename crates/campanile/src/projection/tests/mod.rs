@@ -141,14 +141,14 @@ fn a_type_that_contains_itself_is_walked_to_a_bounded_depth() {
 fn what_lies_as_it_is_wanted_is_known() {
     let plan = Plan::same(&structure("S", &[("a", long()), ("b", TypeCode::primitive(Kind::Double))])).unwrap();
     let octets = [0; 32];
-    let at = |phase, encoding| plan.lies_as_wanted(&mut Reader::with_phase(&octets, phase, encoding)).unwrap();
+    let at = |phase, encoding| plan.has_native_layout(&mut Reader::with_phase(&octets, phase, encoding)).unwrap();
     let other = if Endian::NATIVE == Endian::Little { Endian::Big } else { Endian::Little };
     assert!(at(0, NATIVE) && at(7, NATIVE) && !at(4, NATIVE));
     assert!(!at(0, Encoding { endian: other, ..NATIVE }));
     assert!(at(0, Encoding { chars: CharSet::Latin1, ..NATIVE }), "there is no text in it");
     let plan = Plan::same(&TypeCode::string()).unwrap();
     let mut reader = Reader::new(&octets, Encoding { chars: CharSet::Latin1, ..NATIVE });
-    assert!(!plan.lies_as_wanted(&mut reader).unwrap());
+    assert!(!plan.has_native_layout(&mut reader).unwrap());
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(super) struct Said {
     pub(super) sent_twice: AtomicU64,
     pub(super) overtaken: AtomicU64,
     /// Not passed while it was parted.
-    pub(super) kept: AtomicU64,
+    pub(super) withheld: AtomicU64,
 }
 
 /// A packet under way, and for whom.
@@ -109,7 +109,7 @@ impl Link {
         let said = Arc::clone(&self.said);
         let plain = said.is_plain.load(Ordering::Relaxed);
         if said.is_parted.load(Ordering::Relaxed) {
-            said.kept.fetch_add(1, Ordering::Relaxed);
+            said.withheld.fetch_add(1, Ordering::Relaxed);
         } else if !plain && self.random.u8(..100) < LOST {
             said.lost.fetch_add(1, Ordering::Relaxed);
         } else {

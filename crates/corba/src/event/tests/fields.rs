@@ -1,6 +1,6 @@
 //! What filters find in events, in every form and encoding.
 
-use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, golden, samples, want};
+use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, golden, output_form, samples};
 use crate::event::fields::{CorbaForms, EventFields};
 use crate::event::types::{properties_type, structured_event_type};
 use crate::event::{
@@ -210,7 +210,7 @@ fn a_structured_event_in_an_any_is_read_both_ways() {
     for endian in ENDIANS {
         for version in VERSIONS {
             let event = rich(encoding(endian, version, CharSet::Utf8), 0);
-            let inside = event.translated(want(FORM_ANY, version, &CHARS));
+            let inside = event.translated(output_form(FORM_ANY, version, &CHARS));
             assert_eq!(inside.form, FORM_ANY);
             check(&fields_of(&inside), &inside.name, HOLD, DO_NOT);
         }
@@ -261,7 +261,7 @@ fn an_any_has_generic_properties() {
 fn an_any_that_became_a_structured_event_is_read_both_ways() {
     for version in VERSIONS {
         let event = any_event(&readings(), encoding(Endian::Big, version, CharSet::Utf8));
-        let around = event.translated(want(FORM_STRUCTURED, version, &CHARS));
+        let around = event.translated(output_form(FORM_STRUCTURED, version, &CHARS));
         assert_eq!(around.form, FORM_STRUCTURED);
         check(
             &fields_of(&around),
@@ -466,7 +466,7 @@ fn events_that_are_cut_short_or_mutated_come_to_no_harm() {
         }
     };
     let event = rich(encoding(Endian::Little, Version::V1_1, CharSet::Utf8), 3);
-    let inside = event.translated(want(FORM_ANY, Version::V1_2, &CHARS));
+    let inside = event.translated(output_form(FORM_ANY, Version::V1_2, &CHARS));
     for event in [&event, &inside] {
         for length in 0..event.bytes.len() {
             read(event.form, &event.bytes[..length], event.tag);

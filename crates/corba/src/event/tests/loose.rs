@@ -1,6 +1,6 @@
 //! Events in which nothing lies at a multiple of 8.
 
-use super::{CHARS, ENDIANS, Sample, encoding, golden, samples, want_of};
+use super::{CHARS, ENDIANS, Sample, encoding, golden, output_form_of, samples};
 use crate::event::{
     Batch, FORM_ANY, FORM_STRUCTURED, Header, Skeleton, batch_encoding, fits, is_loose, phase_of, read_any,
     read_structured, reader, tag_at, tag_of, write_batch,
@@ -97,7 +97,7 @@ fn a_sequence_of_what_is_copied_is_that_of_what_is_written_anew() {
     let mut copied = 0;
     for _ in 0..500 {
         let encoding = encoding(rng.choice(ENDIANS).unwrap(), Version::V1_2, rng.choice(CHARS).unwrap());
-        let wanted = want_of(FORM_STRUCTURED, true, Version::V1_2, &CHARS);
+        let required_form = output_form_of(FORM_STRUCTURED, true, Version::V1_2, &CHARS);
         let (mut events, mut strict) = (Vec::new(), Vec::new());
         for _ in 0..rng.usize(1..8) {
             let chosen: Vec<_> = (0..rng.usize(1..4)).map(|_| &rng.choice(&values).unwrap().0).collect();
@@ -114,9 +114,10 @@ fn a_sequence_of_what_is_copied_is_that_of_what_is_written_anew() {
         }
         let put_together = |events: &[Arc<Event>]| {
             let mut out = Vec::new();
-            let encoding = batch_encoding(events, wanted).unwrap();
+            let encoding = batch_encoding(events, required_form).unwrap();
             let written =
-                write_batch(events, (wanted, false), &mut Vec::new(), &mut Writer::new(&mut out, encoding)).unwrap();
+                write_batch(events, (required_form, false), &mut Vec::new(), &mut Writer::new(&mut out, encoding))
+                    .unwrap();
             assert_eq!(written as usize, events.len());
             out
         };
@@ -176,11 +177,11 @@ fn a_known_beginning_tells_it_of_each_value() {
 fn what_came_at_a_multiple_of_four_fits_where_one_of_eight_is_needed_if_it_is_loose() {
     let encoding = encoding(ENDIANS[0], Version::V1_2, CharSet::Utf8);
     for (form, batches) in [(FORM_STRUCTURED, false), (FORM_ANY, false), (FORM_STRUCTURED, true)] {
-        let wanted = want_of(form, batches, Version::V1_2, &CHARS);
+        let required_form = output_form_of(form, batches, Version::V1_2, &CHARS);
         for phase in 0..8 {
             let (loose, strict) = (tag_at(encoding, phase, true), tag_at(encoding, phase, false));
-            assert_eq!(fits(form, loose, wanted), batches || phase % 4 == 0);
-            assert_eq!(fits(form, strict, wanted), batches || phase == 0);
+            assert_eq!(fits(form, loose, required_form), batches || phase % 4 == 0);
+            assert_eq!(fits(form, strict, required_form), batches || phase == 0);
             assert_eq!((phase_of(loose), phase_of(strict)), (phase % 4, phase));
             assert_eq!(reader(&[], loose).encoding(), encoding);
         }

@@ -1,12 +1,12 @@
 //! The mark of events that may have come before.
 
-use super::{CHARS, Sample, VERSIONS, golden, samples, want, want_of, wants};
+use super::{CHARS, Sample, VERSIONS, golden, output_form, output_form_of, output_forms, samples};
 use crate::event::{
     DEAD_LETTER, FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, Pulled, Source, as_dead_letter, as_repeated,
-    encoding_of, fits, reader, source_for, want_for_pulling, write_batch, write_pulled,
+    encoding_of, fits, pull_output_form, reader, source_for, write_batch, write_pulled,
 };
 use client::notify::{Property, StructuredEvent};
-use engine::Want;
+use engine::OutputForm;
 use giop::cdr::{CharSet, Reader, Version, Writer};
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ fn repeated(sample: &Sample) -> Sample {
 }
 
 /// Sequence consumers, and those that take one at a time.
-fn structured_wants() -> Vec<Want> {
-    let want = |batches, version| want_of(FORM_STRUCTURED, batches, version, &CHARS);
-    [false, true].into_iter().flat_map(|batches| VERSIONS.map(|version| want(batches, version))).collect()
+fn structured_output_forms() -> Vec<OutputForm> {
+    let output_form = |batches, version| output_form_of(FORM_STRUCTURED, batches, version, &CHARS);
+    [false, true].into_iter().flat_map(|batches| VERSIONS.map(|version| output_form(batches, version))).collect()
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn who_asks_for_the_mark_gets_it_behind_what_the_header_has_and_nobody_else_sees
     let mut marked = 0;
     for sample in structured() {
         let restored = repeated(&sample);
-        for wanted in structured_wants() {
-            let plain = sample.translated(wanted);
-            assert_eq!(restored.translated(wanted).bytes, plain.bytes, "{}", sample.name);
-            let asks = wanted.marking_repeats(true);
+        for required_form in structured_output_forms() {
+            let plain = sample.translated(required_form);
+            assert_eq!(restored.translated(required_form).bytes, plain.bytes, "{}", sample.name);
+            let asks = required_form.marking_repeats(true);
             assert_eq!(
                 sample.translated(asks).bytes,
                 plain.bytes,
@@ -68,23 +68,33 @@ fn what_is_made_of_an_any_or_put_into_one_is_marked_where_it_has_a_header() {
     let mut seen = [0, 0];
     for sample in golden().into_iter().chain(samples()) {
         let restored = repeated(&sample);
-        for wanted in wants() {
-            if !sample.is_sayable(wanted) {
+        for required_form in output_forms() {
+            if !sample.is_sayable(required_form) {
                 continue;
             }
-            let asks = wanted.marking_repeats(true);
-            assert_eq!(restored.translated(wanted).bytes, sample.translated(wanted).bytes, "{}", sample.name);
-            if super::form_of(wanted) == FORM_STRUCTURED {
+            let asks = required_form.marking_repeats(true);
+            assert_eq!(
+                restored.translated(required_form).bytes,
+                sample.translated(required_form).bytes,
+                "{}",
+                sample.name
+            );
+            if super::form_of(required_form) == FORM_STRUCTURED {
                 let there = restored.translated(asks);
                 assert_eq!(read(&there.bytes, there.tag).variable_header.last(), Some(&mark()), "{}", sample.name);
                 seen[0] += 1;
             } else if sample.form == FORM_ANY {
-                assert_eq!(restored.translated(asks).bytes, sample.translated(wanted).bytes, "an Any has no header");
+                assert_eq!(
+                    restored.translated(asks).bytes,
+                    sample.translated(required_form).bytes,
+                    "an Any has no header"
+                );
                 seen[1] += 1;
             } else {
                 // A structured event in an Any has its own, where it is not itself made of an Any.
-                let back = restored.translated(asks).translated(want(FORM_STRUCTURED, Version::V1_2, &CHARS));
-                let is_of_any = sample.value() != back.value() && back.value() == sample.translated(wanted).value();
+                let back = restored.translated(asks).translated(output_form(FORM_STRUCTURED, Version::V1_2, &CHARS));
+                let is_of_any =
+                    sample.value() != back.value() && back.value() == sample.translated(required_form).value();
                 assert!(is_of_any || format!("{:?}", back.value()).contains("PossiblyRepeated"), "{}", sample.name);
             }
         }
@@ -119,19 +129,19 @@ fn a_dead_letter_says_why_for_whom_and_of_which_channel_behind_what_its_header_h
 fn a_consumer_that_asks_for_the_mark_while_the_event_waits_gets_the_event_without() {
     for sample in structured() {
         let event = repeated(&sample).event();
-        for wanted in structured_wants() {
-            let asks = wanted.marking_repeats(true);
-            let source = source_for(&event, wanted);
+        for required_form in structured_output_forms() {
+            let asks = required_form.marking_repeats(true);
+            let source = source_for(&event, required_form);
             // None where it would have had to be translated for this consumer in any case.
             assert_eq!(source_for(&event, asks), source);
-            assert_eq!(source, fits(event.form, event.tag, wanted).then_some(Source::Native));
+            assert_eq!(source, fits(event.form, event.tag, required_form).then_some(Source::Native));
         }
     }
 }
 
 #[test]
 fn sequences_have_marked_and_unmarked_events_side_by_side() {
-    let asks = want_of(FORM_STRUCTURED, true, Version::V1_2, &CHARS).marking_repeats(true);
+    let asks = output_form_of(FORM_STRUCTURED, true, Version::V1_2, &CHARS).marking_repeats(true);
     let plain = super::sample(giop::cdr::Endian::Big, Version::V1_2, CharSet::Utf8, 0);
     let mut restored = repeated(&plain).event();
     let there = repeated(&plain).translated(asks);
@@ -155,11 +165,18 @@ fn sequences_have_marked_and_unmarked_events_side_by_side() {
         .unwrap();
     assert_eq!(headers(&bytes, false), [false, false]);
     // For a consumer that pulls it is written when it asks.
-    let pulls = want_for_pulling(FORM_STRUCTURED);
-    for (want, expected) in [(pulls, [false, false]), (pulls.marking_repeats(true), [true, false])] {
+    let pulls = pull_output_form(FORM_STRUCTURED);
+    for (output_form, expected) in [(pulls, [false, false]), (pulls.marking_repeats(true), [true, false])] {
         let mut bytes = Vec::new();
-        write_pulled(&events, Pulled::Batch, true, want, &mut Vec::new(), &mut Writer::new(&mut bytes, encoding))
-            .unwrap();
+        write_pulled(
+            &events,
+            Pulled::Batch,
+            true,
+            output_form,
+            &mut Vec::new(),
+            &mut Writer::new(&mut bytes, encoding),
+        )
+        .unwrap();
         assert_eq!(headers(&bytes, true), expected);
     }
 }

@@ -1,29 +1,29 @@
 //! Events in sequences and in the results of pulls.
 
-use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, golden, sample, samples, want, want_of};
+use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, golden, output_form, output_form_of, sample, samples};
 use crate::event::{
     Batch, FORM_ANY, FORM_STRUCTURED, Known, Pulled, Translated, Untranslatable, batch_encoding, encoding_of, fits,
-    phase_of, read_header, read_pulled, reader, tag_at, tag_of, takes_batches, translate, version_of, want_for_pulling,
+    phase_of, pull_output_form, read_header, read_pulled, reader, tag_at, tag_of, takes_batches, translate, version_of,
     write_batch, write_nothing, write_pulled,
 };
-use engine::{Event, Form, Want};
+use engine::{Event, Form, OutputForm};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use giop::typecode::Work;
 use giop::value::Value;
 use std::sync::Arc;
 
 /// What a sequence consumer wants that takes this version and these code sets.
-fn batches(version: Version, chars: &[CharSet]) -> Want {
-    want_of(FORM_STRUCTURED, true, version, chars)
+fn batches(version: Version, chars: &[CharSet]) -> OutputForm {
+    output_form_of(FORM_STRUCTURED, true, version, chars)
 }
 
 /// The event as a lane holds it, with what it is for a consumer that cannot take it as it is.
-fn held(sample: &Sample, wanted: Want) -> Arc<Event> {
+fn queued(sample: &Sample, required_form: OutputForm) -> Arc<Event> {
     let mut event = sample.event();
-    if !fits(event.form, event.tag, wanted) {
+    if !fits(event.form, event.tag, required_form) {
         let (form, tag, bytes) = (event.form, event.tag, event.bytes.clone());
-        let alternate = event.alternates.push(wanted);
-        match translate(form, tag, &bytes, (wanted, 0), &mut alternate.bytes) {
+        let alternate = event.alternates.push(required_form);
+        match translate(form, tag, &bytes, (required_form, 0), &mut alternate.bytes) {
             Ok(Translated::Written { tag, .. }) => alternate.tag = tag,
             Ok(Translated::AlreadyFits) => panic!("it did not fit"),
             Err(_) => event.alternates.pop(),
@@ -61,16 +61,20 @@ struct Sequence {
 }
 
 /// Appends the sequence that a consumer with this want gets.
-fn put_together(events: &[Arc<Event>], wanted: Want, out: &mut Vec<u8>) -> Result<Sequence, Untranslatable> {
-    let encoding = batch_encoding(events, wanted).unwrap();
+fn put_together(
+    events: &[Arc<Event>],
+    required_form: OutputForm,
+    out: &mut Vec<u8>,
+) -> Result<Sequence, Untranslatable> {
+    let encoding = batch_encoding(events, required_form).unwrap();
     let mut left_out = vec![9];
-    let events = write_batch(events, (wanted, false), &mut left_out, &mut Writer::new(out, encoding))?;
+    let events = write_batch(events, (required_form, false), &mut left_out, &mut Writer::new(out, encoding))?;
     Ok(Sequence { tag: tag_of(encoding, 0), events, left_out })
 }
 
 /// All that there is, in structured form, and what it is worth.
 fn everything() -> Vec<(Sample, Value)> {
-    let wide = want(FORM_STRUCTURED, Version::V1_2, &CHARS);
+    let wide = output_form(FORM_STRUCTURED, Version::V1_2, &CHARS);
     let with_value = |sample: Sample| {
         let value = if sample.form == FORM_ANY { sample.translated(wide).value() } else { sample.value() };
         (sample, value)
@@ -83,13 +87,13 @@ fn events_of_all_sorts_leave_in_one_sequence() {
     let all = everything();
     for version in VERSIONS {
         for chars in [&[CharSet::Latin1][..], &[CharSet::Utf8], &CHARS] {
-            let wanted = batches(version, chars);
-            assert!(takes_batches(wanted) && version_of(wanted) == version);
-            let all: Vec<_> = all.iter().filter(|(sample, _)| sample.is_sayable(wanted)).collect();
+            let required_form = batches(version, chars);
+            assert!(takes_batches(required_form) && version_of(required_form) == version);
+            let all: Vec<_> = all.iter().filter(|(sample, _)| sample.is_sayable(required_form)).collect();
             assert!(all.len() > 100);
-            let events: Vec<_> = all.iter().map(|(sample, _)| held(sample, wanted)).collect();
+            let events: Vec<_> = all.iter().map(|(sample, _)| queued(sample, required_form)).collect();
             let mut out = vec![0xaa; 5];
-            let written = put_together(&events, wanted, &mut out).unwrap();
+            let written = put_together(&events, required_form, &mut out).unwrap();
             assert_eq!((written.events as usize, written.left_out), (all.len(), vec![]));
             let Encoding { version: in_version, chars: in_chars, .. } = encoding_of(written.tag);
             assert_eq!((in_version, phase_of(written.tag)), (version, 0));
@@ -107,11 +111,11 @@ fn events_of_all_sorts_leave_in_one_sequence() {
 #[test]
 fn a_sequence_of_events_in_one_encoding_is_copied_octet_for_octet() {
     let one = sample(Endian::Big, Version::V1_2, CharSet::Utf8, 0);
-    let wanted = batches(Version::V1_2, &CHARS);
-    let events = vec![held(&one, wanted); 3];
+    let required_form = batches(Version::V1_2, &CHARS);
+    let events = vec![queued(&one, required_form); 3];
     assert!(events.iter().all(|event| event.alternates.is_empty()));
     let mut out = Vec::new();
-    let written = put_together(&events, wanted, &mut out).unwrap();
+    let written = put_together(&events, required_form, &mut out).unwrap();
     assert_eq!(encoding_of(written.tag), encoding_of(one.tag));
     for event in read_batch(&reader(&out, written.tag)) {
         assert_eq!(event.value(), one.value());
@@ -120,9 +124,9 @@ fn a_sequence_of_events_in_one_encoding_is_copied_octet_for_octet() {
     }
     // None at all is a sequence, too.
     out.clear();
-    assert_eq!(batch_encoding(&[], wanted), None);
+    assert_eq!(batch_encoding(&[], required_form), None);
     let mut writer = Writer::new(&mut out, Encoding::new(Endian::Big));
-    let written = write_batch(&[], (wanted, false), &mut Vec::new(), &mut writer).unwrap();
+    let written = write_batch(&[], (required_form, false), &mut Vec::new(), &mut writer).unwrap();
     assert_eq!((written, &out[..]), (0, &[0; 4][..]));
 }
 
@@ -186,21 +190,24 @@ fn broken() -> Sample {
 
 #[test]
 fn what_cannot_be_put_into_a_sequence_is_left_out() {
-    let wanted = batches(Version::V1_2, &[CharSet::Latin1]);
+    let required_form = batches(Version::V1_2, &[CharSet::Latin1]);
     let good = sample(Endian::Little, Version::V1_1, CharSet::Utf8, 4);
-    let events = [&broken(), &good, &broken()].map(|sample| held(sample, wanted));
+    let events = [&broken(), &good, &broken()].map(|sample| queued(sample, required_form));
     let mut out = Vec::new();
-    let written = put_together(&events, wanted, &mut out).unwrap();
+    let written = put_together(&events, required_form, &mut out).unwrap();
     assert_eq!((written.events, written.left_out), (1, vec![0, 2]));
     assert_eq!(read_batch(&reader(&out, written.tag)).len(), 1);
-    assert_eq!(batch_encoding(&events[..1], wanted), None);
+    assert_eq!(batch_encoding(&events[..1], required_form), None);
     let mut writer = Writer::new(&mut out, Encoding::new(Endian::Big));
-    assert_eq!(write_batch(&events[..1], (wanted, false), &mut Vec::new(), &mut writer), Err(Untranslatable::Already));
+    assert_eq!(
+        write_batch(&events[..1], (required_form, false), &mut Vec::new(), &mut writer),
+        Err(Untranslatable::Already)
+    );
     out.clear();
     // One that only turns out to be broken when it is put into another byte order.
     let both = batches(Version::V1_2, &CHARS);
     let mixed =
-        [&sample(Endian::Little, Version::V1_2, CharSet::Latin1, 0), &broken()].map(|sample| held(sample, both));
+        [&sample(Endian::Little, Version::V1_2, CharSet::Latin1, 0), &broken()].map(|sample| queued(sample, both));
     let written = put_together(&mixed, both, &mut out).unwrap();
     assert_eq!(written.events as usize + written.left_out.len(), 2);
 }
@@ -241,18 +248,19 @@ fn pulled_back(pulled: Pulled, form: Form, tried: bool, body: &Reader<'_>) -> Ve
 fn every_event_is_pulled_in_every_form_and_encoding() {
     let chosen = samples().into_iter().step_by(5).chain(golden().into_iter().step_by(7));
     for original in chosen {
-        let wide = |form| original.translated(want(form, Version::V1_2, &CHARS)).value();
+        let wide = |form| original.translated(output_form(form, Version::V1_2, &CHARS)).value();
         let own = original.value();
         for (pulled, form) in KINDS {
             let value = if form == original.form { own.clone() } else { wide(form) };
             let event = Arc::new(original.event());
-            assert!(fits(original.form, original.tag, want_for_pulling(form)), "nothing is translated in advance");
+            assert!(fits(original.form, original.tag, pull_output_form(form)), "nothing is translated in advance");
             for (encoding, phase) in places() {
                 for tried in [false, true] {
                     let mut bytes = Vec::new();
                     let mut w = Writer::with_phase(&mut bytes, phase, encoding);
                     let mut left_out = vec![9];
-                    write_pulled(std::slice::from_ref(&event), pulled, tried, Want(0), &mut left_out, &mut w).unwrap();
+                    write_pulled(std::slice::from_ref(&event), pulled, tried, OutputForm(0), &mut left_out, &mut w)
+                        .unwrap();
                     assert!(left_out.is_empty());
                     let body = Reader::with_phase(&bytes, phase, encoding);
                     let back = pulled_back(pulled, form, tried, &body);
@@ -275,7 +283,7 @@ fn a_try_without_an_event_gives_the_emptiest_value() {
             assert!(pulled_back(pulled, form, true, &body).is_empty());
             let mut same = Vec::new();
             let mut w = Writer::with_phase(&mut same, phase, encoding);
-            write_pulled(&[], pulled, true, Want(0), &mut Vec::new(), &mut w).unwrap();
+            write_pulled(&[], pulled, true, OutputForm(0), &mut Vec::new(), &mut w).unwrap();
             assert_eq!(same, bytes);
             for length in 0..bytes.len() {
                 let cut = Reader::with_phase(&bytes[..length], phase, encoding);
@@ -292,7 +300,7 @@ fn what_cannot_be_pulled_leaves_no_trace() {
     for (pulled, _) in KINDS {
         let mut bytes = vec![1, 2, 3];
         let mut w = Writer::new(&mut bytes, latin1);
-        write_pulled(&[Arc::new(broken().event())], pulled, true, Want(0), &mut Vec::new(), &mut w).unwrap_err();
+        write_pulled(&[Arc::new(broken().event())], pulled, true, OutputForm(0), &mut Vec::new(), &mut w).unwrap_err();
         assert_eq!(bytes, [1, 2, 3]);
     }
     // In a sequence the others are pulled all the same.
@@ -301,7 +309,7 @@ fn what_cannot_be_pulled_leaves_no_trace() {
     let events = [Arc::new(broken().event()), Arc::new(good)];
     let mut left_out = Vec::new();
     let mut writer = Writer::new(&mut bytes, latin1);
-    write_pulled(&events, Pulled::Batch, false, Want(0), &mut left_out, &mut writer).unwrap();
+    write_pulled(&events, Pulled::Batch, false, OutputForm(0), &mut left_out, &mut writer).unwrap();
     assert_eq!(left_out, [0]);
     assert_eq!(pulled_back(Pulled::Batch, FORM_STRUCTURED, false, &Reader::new(&bytes, latin1)).len(), 1);
 }
@@ -317,10 +325,10 @@ fn a_result_is_best_written_in_the_byte_order_of_its_first_event() {
 #[test]
 fn random_bytes_never_harm_those_who_read_sequences_and_results() {
     let mut random = fastrand::Rng::with_seed(0x5e0_5e0);
-    let wanted = batches(Version::V1_2, &CHARS);
-    let events: Vec<_> = samples().iter().take(4).map(|sample| held(sample, wanted)).collect();
+    let required_form = batches(Version::V1_2, &CHARS);
+    let events: Vec<_> = samples().iter().take(4).map(|sample| queued(sample, required_form)).collect();
     let mut out = Vec::new();
-    let written = put_together(&events, wanted, &mut out).unwrap();
+    let written = put_together(&events, required_form, &mut out).unwrap();
     let mut batch = Batch::new();
     for _ in 0..20_000 {
         let mut bytes = out.clone();

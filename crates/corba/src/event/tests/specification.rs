@@ -6,7 +6,7 @@
 #[path = "../../../../filter/tests/event/mod.rs"]
 mod event;
 
-use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, want};
+use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, output_form};
 use crate::event::types::properties_type;
 use crate::event::{FORM_ANY, FORM_STRUCTURED, fields_of_any, fields_of_structured, reader, tag_of};
 use event::{Event, NOW, Tree};
@@ -206,7 +206,7 @@ fn every_way(event: &Event) -> Vec<Sample> {
                     continue;
                 }
                 if sample.form == FORM_STRUCTURED {
-                    ways.push(sample.translated(want(FORM_ANY, version, &CHARS)));
+                    ways.push(sample.translated(output_form(FORM_ANY, version, &CHARS)));
                 }
                 ways.push(sample);
             }

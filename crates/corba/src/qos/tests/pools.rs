@@ -23,14 +23,14 @@ fn lanes(pool: ThreadPoolLanes) -> (&'static str, AnyValue) {
 /// One with so few threads that they are soon spent.
 fn scene(lane_threads_max: u32) -> Scene {
     let hierarchy = HierarchyLimits { lane_threads_max, ..HierarchyLimits::default() };
-    Scene::with(crate::DoorSettings { hierarchy, ..settings(1) })
+    Scene::with(crate::ProtocolSettings { hierarchy, ..settings(1) })
 }
 
 impl Scene {
     /// The pool that an object itself has.
     fn spec(&mut self, object: &Ior) -> Option<PoolSpec> {
         use crate::keys::ObjectKey;
-        let hierarchy = self.d.door.hierarchy();
+        let hierarchy = self.d.protocol.hierarchy();
         let patch = match crate::tests::dialogue::key_of(object) {
             ObjectKey::Channel { channel, .. } => *hierarchy.channel(channel).unwrap().patch(),
             ObjectKey::Admin { channel, side, admin, .. } => hierarchy.admin(channel, side, admin).unwrap().patch,
@@ -73,7 +73,7 @@ fn pool_becomes_one_lane_at_the_priority_that_its_model_gives_it() {
         assert_eq!(spec.lanes, [LaneSpec { priority, threads: 3 }]);
         assert_eq!((spec.server_priority, spec.discipline), (500, Discipline::default()));
         assert_eq!(spec.queue_events_max, QUEUE_EVENTS_MAX);
-        scene.d.door.publish();
+        scene.d.protocol.publish();
     }
 }
 
@@ -87,11 +87,11 @@ fn lanes_are_taken_in_any_order_and_told_back_by_rising_priority() {
     let rising = [(0, 2), (10_000, 1), (20_000, 1)];
     assert_eq!(spec.lanes, rising.map(|(priority, threads)| LaneSpec { priority, threads }));
     assert_eq!((spec.model, spec.queue_events_max), (engine::PriorityModel::ClientPropagated, 100));
-    let told = scene.qos(&channel);
+    let reported = scene.qos(&channel);
     let rising = rising.map(|(priority, threads)| (priority, u32::from(threads)));
     let expected = ThreadPoolLanes { max_buffered_requests: 100, ..ThreadPoolLanes::new(PROPAGATED, 7, &rising) };
-    assert_eq!(told["ThreadPoolLanes"], AnyValue::from(expected).value);
-    assert!(!told.contains_key("ThreadPool"));
+    assert_eq!(reported["ThreadPoolLanes"], AnyValue::from(expected).value);
+    assert!(!reported.contains_key("ThreadPool"));
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn same_pool_set_again_stays_even_while_clients_are_connected() {
     let (channel, proxy) = (scene.channel.clone(), scene.to_consumer.clone());
     let three = lanes(ThreadPoolLanes::new(PROPAGATED, 0, &[(1, 1), (2, 1), (3, 1)]));
     scene.set(&channel, std::slice::from_ref(&three));
-    let id = scene.d.door.hierarchy().channels().next().unwrap().patch().pool;
+    let id = scene.d.protocol.hierarchy().channels().next().unwrap().patch().pool;
     assert!(id.is_some());
     scene.connect(&proxy);
     // There is no thread left for another one.
     scene.set(&channel, &[three]);
     let body = scene.d.get(&channel, "get_qos");
     scene.d.call(&channel, "set_qos", |w| w.raw(body.reader().rest())).unwrap();
-    assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().patch().pool, id);
+    assert_eq!(scene.d.protocol.hierarchy().channels().next().unwrap().patch().pool, id);
 }
 
 #[test]
@@ -318,8 +318,8 @@ fn both_properties_at_once_are_refused() {
     let [first, second] = both;
     scene.set(&channel, &[first]);
     scene.set(&channel, &[second]);
-    let told = scene.qos(&channel);
-    assert!(told.contains_key("ThreadPoolLanes") && !told.contains_key("ThreadPool"));
+    let reported = scene.qos(&channel);
+    assert!(reported.contains_key("ThreadPoolLanes") && !reported.contains_key("ThreadPool"));
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn channel_is_made_with_its_pool_or_not_at_all() {
     assert_eq!(scene.d.ids(&factory, "get_all_channels").len(), 2);
     // Threads come back with the channel's end.
     scene.d.get(&channel, "destroy");
-    scene.d.door.publish();
+    scene.d.protocol.publish();
     create(&mut scene, 2).unwrap();
 }
 

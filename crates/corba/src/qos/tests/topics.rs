@@ -8,7 +8,7 @@ use giop::realtime::PriorityModel;
 const UNAVAILABLE_VALUE: u32 = 3;
 
 fn topics_of(scene: &mut Scene) -> engine::Topics {
-    let hierarchy = scene.d.door.hierarchy();
+    let hierarchy = scene.d.protocol.hierarchy();
     let channel = hierarchy.channels().next().unwrap();
     channel.topics().as_ref().clone()
 }
@@ -133,16 +133,16 @@ fn a_discipline_is_that_of_the_pool_set_beside_it() {
     assert_eq!(scene.errors(&channel, &[pool(), discipline("FirstCome")])[0].0, BAD_VALUE);
     // In whichever order.
     scene.set(&channel, &[discipline("LeastLaxity"), pool()]);
-    let told = |name: &str| Some(Value::String(name.into()));
-    assert_eq!(scene.qos(&channel).get("Discipline").cloned(), told("LeastLaxity"));
-    assert_eq!(scene.qos(&admin).get("Discipline").cloned(), told("LeastLaxity"));
-    let published = scene.d.door.publish().unwrap();
+    let reported = |name: &str| Some(Value::String(name.into()));
+    assert_eq!(scene.qos(&channel).get("Discipline").cloned(), reported("LeastLaxity"));
+    assert_eq!(scene.qos(&admin).get("Discipline").cloned(), reported("LeastLaxity"));
+    let published = scene.d.protocol.publish().unwrap();
     assert_eq!(published.routing.lanes()[0].discipline, Discipline::LeastLaxity);
     // The same pool, set again, says nothing of it.
     scene.set(&channel, &[pool()]);
-    assert_eq!(scene.qos(&channel).get("Discipline").cloned(), told("LeastLaxity"));
+    assert_eq!(scene.qos(&channel).get("Discipline").cloned(), reported("LeastLaxity"));
     scene.set(&channel, &[discipline("MaximumUrgency")]);
-    let published = scene.d.door.publish().unwrap();
+    let published = scene.d.protocol.publish().unwrap();
     assert_eq!(published.routing.lanes()[0].discipline, Discipline::MaximumUrgency);
     // What an admin inherits is not its to change.
     assert_eq!(scene.errors(&admin, &[discipline("Shares")])[0].0, UNAVAILABLE_PROPERTY);

@@ -171,12 +171,12 @@ fn making_attaching_and_destroying_in_any_order_leaves_nothing_behind() {
                 }
                 _ => {}
             }
-            d.door.publish();
+            d.protocol.publish();
         }
         let remote = check_holders(&mut d, &holders);
         let gone = d.effects().iter().filter(|effect| matches!(effect, Effect::ReleasePeer(_))).count();
         new_channel(&mut d);
-        let known = d.door.publish().unwrap().directory.peers.len();
+        let known = d.protocol.publish().unwrap().directory.peers.len();
         assert_eq!(known, remote, "seed {seed:#x}, {gone} gone");
     }
 }
@@ -256,7 +256,7 @@ fn bodies_with_any_octet_changed_end_in_a_result_or_an_exception() {
             args: Reader::new(&args, encoding),
             principal: somebody(),
         };
-        if let Err(Exception::System(refused)) = d.door.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)) {
+        if let Err(Exception::System(refused)) = d.protocol.handle(&call, &mut Writer::new(&mut Vec::new(), encoding)) {
             assert_ne!(refused.kind, Kind::Internal, "seed {seed:#x}: {operation} of {args:?}");
             assert_ne!(refused.kind, Kind::Unknown, "seed {seed:#x}: {operation} of {args:?}");
         }

@@ -4,8 +4,8 @@ use alloc::vec;
 
 use super::*;
 use crate::{
-    AdminId, ChannelId, ChannelLimits, Discipline, Form, HierarchyLimits, LaneSpec, Operator, Peer, ProxyKind, Side,
-    Want,
+    AdminId, ChannelId, ChannelLimits, Discipline, Form, HierarchyLimits, LaneSpec, Operator, OutputForm, Peer,
+    ProxyKind, Side,
 };
 
 fn spec(model: PriorityModel, lanes: &[(i16, u16)]) -> PoolSpec {
@@ -44,7 +44,7 @@ impl Rig {
     }
 
     fn connect(&mut self, key: ProxyKey) {
-        self.hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
     }
 
     /// The places of a proxy, on whichever side it is.

@@ -86,7 +86,7 @@ impl Outbox {
             self.single_out(position);
             return None;
         }
-        self.first_of(position).map(|event| events.turn(event).1)
+        self.first_of(position).map(|event| events.arrival_order(event).1)
     }
 
     /// Counts an attempt of the `failed` event, after all unanswered deliveries were put back, `was_aside` of which were set aside. If the
@@ -106,7 +106,7 @@ impl Outbox {
         }
         while self.aside.deliveries <= was_aside
             && let Some((_, next)) = self.waiting.next(events)
-            && self.is_exhausted(events.turn(next).1, now)
+            && self.is_exhausted(events.arrival_order(next).1, now)
             && let Some(entry) = self.waiting.pop(events)
         {
             let serial = self.flight.next_serial;
@@ -141,7 +141,7 @@ impl Outbox {
         if matches!(self.terms.settings.order_policy, OrderPolicy::Any | OrderPolicy::Fifo) {
             return self.aside.blamed.clear();
         }
-        let taken = self.flight.unanswered.get(position).map(|event| events.turn(event.entry.event).1);
+        let taken = self.flight.unanswered.get(position).map(|event| events.arrival_order(event.entry.event).1);
         self.aside.blamed.retain(|known| Some(known.serial) != taken);
     }
 

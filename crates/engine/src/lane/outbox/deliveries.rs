@@ -15,13 +15,13 @@ impl Outbox {
     pub(in crate::lane) fn is_ready(&self, events: &Events, now: Time) -> bool {
         // The commonest reasons not to be come first, so that it costs little to ask.
         self.waiting.ready() > 0
-            && self.is_wanted()
+            && self.has_demand()
             && !(self.suspended || self.dead || self.trouble.blocked.is_some() || self.trouble.retry_at.is_some())
             && (!self.waiting.is_special() || self.is_due(events, now))
     }
 
     #[inline]
-    fn is_wanted(&self) -> bool {
+    fn has_demand(&self) -> bool {
         let is_careful = self.trouble.failures > 0 || self.flight.split.left > 0;
         let window = if is_careful { 1 + self.aside.deliveries } else { u32::from(self.terms.settings.push_window) };
         if self.terms.pull { !self.flight.credits.is_empty() } else { self.flight.in_flight < window }
@@ -115,13 +115,13 @@ impl Outbox {
         let (serial, ask) = (self.flight.next_serial, entry.ask);
         self.flight.next_serial = serial.wrapping_add(1);
         // The connection of the client that asked for it reports what became of it.
-        let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.is_asked()) };
+        let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.needs_filter_call()) };
         self.flight.in_flight += 1;
         taken(entry.event);
         self.flight.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
         let most = if ask.is_repeated() { most.min(self.flight.split.batch_max) } else { most };
         // One that others are asked about comes alone.
-        if most > 1 && !ask.is_asked() {
+        if most > 1 && !ask.needs_filter_call() {
             self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
         }
         Some(Handed { serial, deadline, pulled, ask })
@@ -274,7 +274,9 @@ impl Outbox {
         let (count, is_pulled) = (self.count_of(position), self.is_pulled(position));
         // Each client that pulls has its own batch.
         let end = if is_pulled { position + count } else { self.flight.unanswered.len() };
-        for event in self.flight.unanswered.range_mut(position..end).filter(|event| !event.entry.ask.is_asked()) {
+        for event in
+            self.flight.unanswered.range_mut(position..end).filter(|event| !event.entry.ask.needs_filter_call())
+        {
             event.entry.ask = event.entry.ask.repeated();
         }
         let put_back = match is_pulled {
@@ -291,7 +293,9 @@ impl Outbox {
     /// Has the events of the delivery at `position`, which failed, come alone when everything is put back.
     pub(super) fn single_out(&mut self, position: usize) {
         let end = position + self.count_of(position);
-        for event in self.flight.unanswered.range_mut(position..end).filter(|event| !event.entry.ask.is_asked()) {
+        for event in
+            self.flight.unanswered.range_mut(position..end).filter(|event| !event.entry.ask.needs_filter_call())
+        {
             event.entry.ask = event.entry.ask.repeated();
         }
         let put_back = self.flight.unanswered.len() as u64;

@@ -55,9 +55,9 @@ fn under_hold_nothing_is_dropped_and_the_supplier_waits() {
     rig.consumer(SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..max_events(2) });
     rig.publish(0);
     rig.publish(1);
-    let Admission::Held(first) = rig.publish(2) else { panic!("full") };
-    let Admission::Held(second) = rig.publish(3) else { panic!("full") };
-    assert_eq!(rig.lane.channels().next().unwrap().held, 2);
+    let Admission::Withheld(first) = rig.publish(2) else { panic!("full") };
+    let Admission::Withheld(second) = rig.publish(3) else { panic!("full") };
+    assert_eq!(rig.lane.channels().next().unwrap().withheld, 2);
     rig.answer(Outcome::Delivered);
     assert_eq!(rig.lane.poll_release(), None);
     // One after the other, as events leave.
@@ -66,7 +66,7 @@ fn under_hold_nothing_is_dropped_and_the_supplier_waits() {
         assert_eq!([rig.lane.poll_release(), rig.lane.poll_release()], [Some(ticket), None]);
     }
     assert_eq!(rig.drain(), [3]);
-    assert_eq!(rig.lane.channels().next().unwrap().held, 0);
+    assert_eq!(rig.lane.channels().next().unwrap().withheld, 0);
 }
 
 #[test]
@@ -110,14 +110,15 @@ fn by_default_suppliers_are_held_at_the_budget_and_nothing_is_dropped() {
     for number in 0..8 {
         assert_eq!(rig.publish(number), Admission::Accepted { destinations: 1 });
     }
-    let Admission::Held(ticket) = rig.publish(8) else { panic!("no room") };
-    assert_eq!(rig.notices()[0], Notice::SuppliersHeld { channel: rig.channel, by: Some(HeldBy::Consumer(key)) });
+    let Admission::Withheld(ticket) = rig.publish(8) else { panic!("no room") };
+    assert_eq!(rig.notices()[0], Notice::SuppliersBlocked { channel: rig.channel, by: Some(BlockedBy::Consumer(key)) });
     rig.answer(Outcome::Delivered);
     assert_eq!(rig.lane.poll_release(), None, "at the budget is not below it");
     rig.answer(Outcome::Delivered);
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     assert_eq!(rig.drain(), [2, 3, 4, 5, 6, 7, 8]);
-    let released = Notice::SuppliersReleased { channel: rig.channel, by: Some(HeldBy::Consumer(key)), held_events: 1 };
+    let released =
+        Notice::SuppliersReleased { channel: rig.channel, by: Some(BlockedBy::Consumer(key)), blocked_events: 1 };
     assert_eq!(rig.notices(), [released, Notice::OutboxRecovered { key, dropped: 0 }]);
 }
 
@@ -127,7 +128,7 @@ fn suppliers_that_go_on_while_held_are_refused_at_twice_the_budget() {
     rig.consumer(SettingsPatch::default());
     let admissions: Vec<Admission> = (0..9).map(|number| rig.publish(number)).collect();
     assert!(admissions[..4].iter().all(|admission| matches!(admission, Admission::Accepted { .. })));
-    assert!(admissions[4..8].iter().all(|admission| matches!(admission, Admission::Held(_))));
+    assert!(admissions[4..8].iter().all(|admission| matches!(admission, Admission::Withheld(_))));
     assert!(matches!(admissions[8], Admission::Refused(Refusal::MemorySpent { .. })));
     assert_eq!(rig.drain(), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
@@ -188,10 +189,10 @@ fn the_laggard_is_the_one_with_the_most_bytes_not_the_most_events() {
     rig.hierarchy.subscribe(SubscriptionTarget::Proxy(b), &large, &[EventType::everything()]).unwrap();
     rig.route();
     let mut publish = |name: &str, bytes: usize| {
-        let mut draft = rig.lane.begin_event_for(bytes);
-        draft.bytes.resize(bytes, 0);
-        rig.lane.classify(&mut draft, b"d", name.as_bytes());
-        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
+        let mut pending_event = rig.lane.begin_event_for(bytes);
+        pending_event.bytes.resize(bytes, 0);
+        rig.lane.classify(&mut pending_event, b"d", name.as_bytes());
+        rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now)
     };
     publish("large", 15_000);
     for _ in 0..20 {
@@ -226,7 +227,7 @@ fn suppliers_are_let_go_when_the_laggard_is_destroyed() {
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(0);
     rig.publish(1);
-    let Admission::Held(ticket) = rig.publish(2) else { panic!("no room") };
+    let Admission::Withheld(ticket) = rig.publish(2) else { panic!("no room") };
     rig.hierarchy.destroy_proxy(key).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -238,7 +239,7 @@ fn suppliers_are_let_go_when_the_laggard_may_be_discarded_after_all() {
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(0);
     rig.publish(1);
-    let Admission::Held(ticket) = rig.publish(2) else { panic!("no room") };
+    let Admission::Withheld(ticket) = rig.publish(2) else { panic!("no room") };
     rig.hierarchy.set_proxy_settings(key, full(FullOutbox::Discard)).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -251,7 +252,7 @@ fn a_larger_budget_lets_suppliers_go() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(charge(1)));
     rig.consumer(SettingsPatch::default());
     rig.publish(0);
-    let Admission::Held(ticket) = rig.publish(1) else { panic!("no room") };
+    let Admission::Withheld(ticket) = rig.publish(1) else { panic!("no room") };
     rig.hierarchy.set_limits(rig.channel, budget(100_000)).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -287,10 +288,10 @@ fn at_max_queue_length_the_laggards_oldest_goes_or_the_event_is_refused() {
 fn a_small_event_in_a_large_buffer_does_not_escape_the_budget() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch::default());
-    let mut draft = rig.lane.begin_event();
-    draft.bytes.resize(1 << 20, 0);
-    rig.lane.classify(&mut draft, b"domain", b"name");
-    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.resize(1 << 20, 0);
+    rig.lane.classify(&mut pending_event, b"domain", b"name");
+    rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
     rig.drain();
     rig.publish(1);
     let mut events = Vec::new();
@@ -308,7 +309,7 @@ fn another_channel(rig: &mut Rig, budget: ChannelLimits) -> ProxyKey {
         let kind = ProxyKind::default();
         let proxy = rig.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
         let key = ProxyKey { channel, proxy };
-        rig.hierarchy.connect(key, Some(Peer(1_000 + u64::from(proxy.0))), Want(0)).unwrap();
+        rig.hierarchy.connect(key, Some(Peer(1_000 + u64::from(proxy.0))), OutputForm(0)).unwrap();
         key
     };
     connect(Side::Consumers);
@@ -318,20 +319,20 @@ fn another_channel(rig: &mut Rig, budget: ChannelLimits) -> ProxyKey {
 }
 
 fn publish_from(rig: &mut Rig, source: ProxyKey, bytes: usize) -> Admission {
-    let mut draft = rig.lane.begin_event();
-    draft.bytes.resize(bytes, 0);
-    rig.lane.handle_event(source, draft, &NoFields, rig.now)
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.resize(bytes, 0);
+    rig.lane.handle_event(source, pending_event, &NoFields, rig.now)
 }
 
 /// Twelve channels with 256 MiB each took 3.1 GB: only each one's own budget counted.
 #[test]
 fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
     const MIB: u64 = 1 << 20;
-    let shared = Arc::new(SharedRoom::new(32 * MIB, 75));
+    let shared = Arc::new(MemoryPool::new(32 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
     let mut sources = vec![rig.source];
     rig.lane = Lane::new(rig.now);
-    rig.lane.share_memory(Arc::clone(&shared));
+    rig.lane.set_memory_pool(Arc::clone(&shared));
     rig.consumer(SettingsPatch::default());
     for _ in 0..5 {
         sources.push(another_channel(&mut rig, budget(1 << 40)));
@@ -359,16 +360,16 @@ fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
 #[test]
 fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     const MIB: u64 = 1 << 20;
-    let shared = Arc::new(SharedRoom::new(8 * MIB, 75));
+    let shared = Arc::new(MemoryPool::new(8 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
     rig.lane = Lane::new(rig.now);
-    rig.lane.share_memory(Arc::clone(&shared));
+    rig.lane.set_memory_pool(Arc::clone(&shared));
     rig.consumer(SettingsPatch::default());
     let mut other_lane = Part::default();
     other_lane.set_shared(Arc::clone(&shared));
     other_lane.add(7 * MIB);
     let ticket = loop {
-        if let Admission::Held(ticket) = rig.publish_bytes(&vec![0; 100_000]) {
+        if let Admission::Withheld(ticket) = rig.publish_bytes(&vec![0; 100_000]) {
             break ticket;
         }
     };
@@ -380,7 +381,7 @@ fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     rig.advance(Duration::from_millis(5));
     assert!(
-        rig.lane.commons.short_of_room.is_empty() && rig.lane.commons.room_looked_at.is_none(),
+        rig.lane.memory_pool.short_of_room.is_empty() && rig.lane.memory_pool.room_looked_at.is_none(),
         "nobody waits any more"
     );
 }

@@ -41,12 +41,12 @@ fn a_large_backlog_is_let_go_of_a_little_at_a_time() {
     }
     rig.hierarchy.destroy_proxy(key).unwrap();
     rig.route();
-    let mut turns = 0;
+    let mut rounds = 0;
     while rig.lane.next_timeout() == Some(rig.now) {
         rig.advance(Duration::ZERO);
-        turns += 1;
+        rounds += 1;
     }
-    assert_eq!((turns, rig.memory()), (4, 0));
+    assert_eq!((rounds, rig.memory()), (4, 0));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_snapshot_from_before_a_disconnection_does_not_bring_the_consumer_back() {
     assert_eq!(rig.publish(2), Admission::Accepted { destinations: 1 });
     // It hears of it, and the client connects anew.
     rig.hierarchy.disconnect(key).unwrap();
-    rig.hierarchy.connect(key, Some(Peer(50)), Want(0)).unwrap();
+    rig.hierarchy.connect(key, Some(Peer(50)), OutputForm(0)).unwrap();
     rig.route();
     assert_eq!(rig.publish(3), Admission::Accepted { destinations: 2 });
 }
@@ -71,7 +71,7 @@ fn a_consumer_connected_anew_does_not_get_the_old_ones_backlog() {
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(1);
     rig.hierarchy.disconnect(key).unwrap();
-    rig.hierarchy.connect(key, Some(Peer(50)), Want(0)).unwrap();
+    rig.hierarchy.connect(key, Some(Peer(50)), OutputForm(0)).unwrap();
     rig.route();
     rig.publish(2);
     assert_eq!(rig.drain(), [2]);
@@ -95,7 +95,7 @@ fn a_destroyed_channel_lets_its_suppliers_go() {
     let mut rig = Rig::new(full(FullOutbox::Hold), budget(charge(1)));
     rig.consumer(SettingsPatch::default());
     rig.publish(1);
-    let Admission::Held(ticket) = rig.publish(2) else { panic!("no room") };
+    let Admission::Withheld(ticket) = rig.publish(2) else { panic!("no room") };
     rig.hierarchy.destroy_channel(rig.channel).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -113,8 +113,8 @@ fn who_looks_at_outboxes_piece_by_piece_meets_each_that_stays_once() {
     let mut met = Vec::new();
     let mut first = 0;
     let keys = |rig: &Rig, first| Some(rig.lane.outboxes_at(first, 3)?.map(|stats| stats.key).collect::<Vec<_>>());
-    while let Some(piece) = keys(&rig, first) {
-        met.extend(piece);
+    while let Some(chunk) = keys(&rig, first) {
+        met.extend(chunk);
         first += 3;
         // Between any two pieces one goes that was met, or would have been, and another comes in its place.
         if first == 6 {
@@ -138,13 +138,13 @@ fn a_snapshot_names_the_consumers_that_are_not_connected_as_before() {
     let kind = ProxyKind { pull: true, ..ProxyKind::default() };
     let proxy = rig.hierarchy.create_proxy(other, Side::Consumers, AdminId::DEFAULT, Form(1), kind).unwrap();
     let elsewhere = ProxyKey { channel: other, proxy };
-    rig.hierarchy.connect(elsewhere, None, Want(0)).unwrap();
+    rig.hierarchy.connect(elsewhere, None, OutputForm(0)).unwrap();
     let before = rig.hierarchy.snapshot();
     assert_eq!(before.consumers_gone_since(&before), []);
     rig.hierarchy.set_proxy_settings(stays, max_events(3)).unwrap();
     rig.hierarchy.destroy_proxy(goes).unwrap();
     rig.hierarchy.disconnect(comes_again).unwrap();
-    rig.hierarchy.connect(comes_again, Some(Peer(9)), Want(0)).unwrap();
+    rig.hierarchy.connect(comes_again, Some(Peer(9)), OutputForm(0)).unwrap();
     rig.hierarchy.destroy_channel(other).unwrap();
     assert_eq!(rig.hierarchy.snapshot().consumers_gone_since(&before), [goes, comes_again, elsewhere]);
 }

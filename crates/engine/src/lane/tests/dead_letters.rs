@@ -40,7 +40,7 @@ impl Scene {
         let side = Side::Consumers;
         let proxy = rig.hierarchy.create_proxy(rig.channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
         let key = ProxyKey { channel: rig.channel, proxy };
-        rig.hierarchy.connect(key, Some(Peer(7)), Want(0)).unwrap();
+        rig.hierarchy.connect(key, Some(Peer(7)), OutputForm(0)).unwrap();
         rig.hierarchy.set_proxy_settings(key, patch).unwrap();
         rig.route();
         Self { rig, key, fails, tries: vec![], taken: vec![] }
@@ -286,11 +286,11 @@ fn by_priority_too_the_event_is_passed_over_that_fails() {
     (0..8).for_each(|number| _ = scene.rig.publish(number));
     // What is more important comes all the time, and is taken.
     for _ in 0..60 {
-        let mut draft = scene.rig.lane.begin_event();
-        draft.bytes.push(100);
-        draft.priority = Some(5);
-        scene.rig.lane.classify(&mut draft, b"domain", b"name");
-        scene.rig.lane.handle_event(scene.rig.source, draft, &NoFields, scene.rig.now);
+        let mut pending_event = scene.rig.lane.begin_event();
+        pending_event.bytes.push(100);
+        pending_event.priority = Some(5);
+        scene.rig.lane.classify(&mut pending_event, b"domain", b"name");
+        scene.rig.lane.handle_event(scene.rig.source, pending_event, &NoFields, scene.rig.now);
         scene.run(1, |number| number == 3);
     }
     scene.taken.retain(|number| *number < 100);
@@ -361,16 +361,19 @@ fn a_client_that_cannot_be_given_what_it_pulls_says_nothing_of_the_event() {
 fn an_undeliverable_event_is_settled_as_dropped_for_that_reason() {
     let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
     let watch = NonZeroU64::new(9).unwrap();
-    let mut draft = scene.rig.lane.begin_event();
-    draft.bytes.push(0);
-    (draft.watch, draft.watch_each) = (Some(watch), true);
-    scene.rig.lane.classify(&mut draft, b"domain", b"name");
-    scene.rig.lane.handle_event(scene.rig.source, draft, &NoFields, scene.rig.now);
+    let mut pending_event = scene.rig.lane.begin_event();
+    pending_event.bytes.push(0);
+    (pending_event.watch, pending_event.watch_each) = (Some(watch), true);
+    scene.rig.lane.classify(&mut pending_event, b"domain", b"name");
+    scene.rig.lane.handle_event(scene.rig.source, pending_event, &NoFields, scene.rig.now);
     scene.rig.publish(1);
     scene.run(10, |number| number == 0);
-    let how = Settlement::Dropped(DiscardReason::Undeliverable);
-    let told: Vec<Settled> = core::iter::from_fn(|| scene.rig.lane.poll_settled()).collect();
-    assert_eq!(told[2..], [Settled::ForConsumer { watch, consumer: scene.key, how }, Settled::ForAll { watch }]);
+    let how = Disposition::Dropped(DiscardReason::Undeliverable);
+    let reports: Vec<Completion> = core::iter::from_fn(|| scene.rig.lane.poll_completion()).collect();
+    assert_eq!(
+        reports[2..],
+        [Completion::ForConsumer { watch, consumer: scene.key, how }, Completion::ForAll { watch }]
+    );
 }
 
 #[test]
@@ -401,7 +404,7 @@ fn an_undeliverable_event_goes_to_the_channel_that_its_own_names_for_dead_letter
     let (side, kind) = (Side::Consumers, ProxyKind::default());
     let proxy = rig.hierarchy.create_proxy(grave, side, AdminId::DEFAULT, Form(1), kind).unwrap();
     let reader = ProxyKey { channel: grave, proxy };
-    rig.hierarchy.connect(reader, Some(Peer(8)), Want(0)).unwrap();
+    rig.hierarchy.connect(reader, Some(Peer(8)), OutputForm(0)).unwrap();
     let limits = ChannelLimits { dead_letters: Some(grave), ..ChannelLimits::default() };
     rig.hierarchy.set_limits(rig.channel, limits).unwrap();
     rig.route();
@@ -410,21 +413,21 @@ fn an_undeliverable_event_goes_to_the_channel_that_its_own_names_for_dead_letter
     let dead = scene.rig.lane.poll_dead_letter().unwrap();
     assert_eq!((dead.event.bytes.as_slice(), dead.consumer, dead.to), (&[1][..], scene.key, grave));
     assert!(scene.rig.lane.poll_dead_letter().is_none());
-    let mut draft = scene.rig.lane.begin_event();
-    draft.bytes.extend_from_slice(&dead.event.bytes);
-    scene.rig.lane.classify(&mut draft, b"domain", b"name");
+    let mut pending_event = scene.rig.lane.begin_event();
+    pending_event.bytes.extend_from_slice(&dead.event.bytes);
+    scene.rig.lane.classify(&mut pending_event, b"domain", b"name");
     scene.rig.lane.release(dead.event);
-    let admitted = scene.rig.lane.handle_dead_letter(grave, draft, &NoFields, scene.rig.now);
+    let admitted = scene.rig.lane.handle_dead_letter(grave, pending_event, &NoFields, scene.rig.now);
     assert_eq!(admitted, Admission::Accepted { destinations: 1 });
     // There it is an event like any other, and its channel names none.
     scene.rig.publish(4);
     let (key, number, outbox, serial) = core::iter::from_fn(|| scene.rig.poll()).find(|got| got.0 == reader).unwrap();
     assert_eq!((key, number), (reader, 1));
     scene.rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, scene.rig.now);
-    let mut draft = scene.rig.lane.begin_event();
-    draft.bytes.push(9);
+    let mut pending_event = scene.rig.lane.begin_event();
+    pending_event.bytes.push(9);
     let gone = ChannelId(99);
-    let admitted = scene.rig.lane.handle_dead_letter(gone, draft, &NoFields, scene.rig.now);
+    let admitted = scene.rig.lane.handle_dead_letter(gone, pending_event, &NoFields, scene.rig.now);
     assert_eq!(admitted, Admission::Refused(Refusal::ChannelNotFound { channel: gone }));
 }
 
@@ -432,7 +435,7 @@ fn an_undeliverable_event_goes_to_the_channel_that_its_own_names_for_dead_letter
 struct Elsewhere {
     rig: Rig,
     key: ProxyKey,
-    kept: VecDeque<(Time, Vec<u8>)>,
+    stored: VecDeque<(Time, Vec<u8>)>,
 }
 
 impl Elsewhere {
@@ -442,7 +445,7 @@ impl Elsewhere {
         let limits = ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(20_000) };
         rig.hierarchy.set_limits(rig.channel, limits).unwrap();
         let key = rig.consumer(persistent());
-        let mut scene = Self { rig, key, kept: VecDeque::new() };
+        let mut scene = Self { rig, key, stored: VecDeque::new() };
         (0..large).for_each(|_| scene.publish(&[0; 12_000]));
         scene
     }
@@ -454,20 +457,20 @@ impl Elsewhere {
 
     /// Writes what is to be kept, and brings back one event where some are wanted.
     fn work(&mut self) {
-        let Self { rig, kept, .. } = self;
+        let Self { rig, stored, .. } = self;
         while let Some(errand) = rig.lane.poll_overflow() {
             match errand {
                 Overflow::Keep { event, .. } => {
-                    kept.push_back((event.arrived, event.bytes.clone()));
+                    stored.push_back((event.arrived, event.bytes.clone()));
                     rig.lane.release(event);
                 }
                 Overflow::Fetch { outbox, .. } => {
-                    if let Some((arrived, bytes)) = kept.pop_front() {
-                        let mut draft = rig.lane.begin_event();
-                        draft.bytes.extend_from_slice(&bytes);
-                        draft.arrived = arrived;
-                        rig.lane.classify(&mut draft, b"domain", b"name");
-                        rig.lane.return_event((outbox, 0), (rig.source, None), draft, &NoFields, rig.now);
+                    if let Some((arrived, bytes)) = stored.pop_front() {
+                        let mut pending_event = rig.lane.begin_event();
+                        pending_event.bytes.extend_from_slice(&bytes);
+                        pending_event.arrived = arrived;
+                        rig.lane.classify(&mut pending_event, b"domain", b"name");
+                        rig.lane.return_event((outbox, 0), (rig.source, None), pending_event, &NoFields, rig.now);
                     }
                     rig.lane.end_return(outbox, 0, rig.now);
                 }
@@ -501,7 +504,7 @@ fn what_is_behind_it_may_be_elsewhere() {
     for large in [1, 2, 8] {
         let mut scene = Elsewhere::new(large);
         scene.publish(&[1; 10]);
-        assert_eq!(scene.rig.lane.counters().kept_elsewhere, large);
+        assert_eq!(scene.rig.lane.counters().overflow_stored, large);
         let (taken, _) = scene.run(2_000);
         let undeliverable = scene.rig.stats(scene.key).discards.of(DiscardReason::Undeliverable);
         assert_eq!((taken, undeliverable, scene.rig.memory()), (vec![1], large, 0), "{large}");

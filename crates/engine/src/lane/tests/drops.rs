@@ -5,11 +5,11 @@ use alloc::string::String;
 
 impl Rig {
     fn publish_type(&mut self, name: &str, timeout: Option<Duration>) -> Admission {
-        let mut draft = self.lane.begin_event();
-        draft.bytes.push(0);
-        draft.timeout = timeout;
-        self.lane.classify(&mut draft, b"domain", name.as_bytes());
-        self.lane.handle_event(self.source, draft, &NoFields, self.now)
+        let mut pending_event = self.lane.begin_event();
+        pending_event.bytes.push(0);
+        pending_event.timeout = timeout;
+        self.lane.classify(&mut pending_event, b"domain", name.as_bytes());
+        self.lane.handle_event(self.source, pending_event, &NoFields, self.now)
     }
 
     /// Each type's name, reason and count, sorted by name.
@@ -66,10 +66,10 @@ fn events_that_expire_are_counted_by_their_type() {
     }
     rig.publish_type("stays", None);
     rig.advance(Duration::from_millis(2));
-    let mut draft = rig.lane.begin_event();
-    draft.stop = Some(Time(1));
-    rig.lane.classify(&mut draft, b"domain", b"late");
-    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.stop = Some(Time(1));
+    rig.lane.classify(&mut pending_event, b"domain", b"late");
+    rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
     let reason = DiscardReason::Expired;
     assert_eq!(rig.drops_of(key), named([("a", reason, 2), ("b", reason, 1), ("late", reason, 1)]));
 }

@@ -79,38 +79,38 @@ impl Rig {
         let kind = ProxyKind::default();
         let proxy = self.hierarchy.create_proxy(channel, side, admin, Form(1), kind).unwrap();
         let key = ProxyKey { channel, proxy };
-        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
         (FilterTarget::Admin { channel, side, admin }, key)
     }
 
-    fn draft(&mut self, text: &str) -> Draft {
-        self.draft_of("name", text)
+    fn pending_event(&mut self, text: &str) -> PendingEvent {
+        self.pending_event_of("name", text)
     }
 
-    fn draft_of(&mut self, name: &str, text: &str) -> Draft {
-        let mut draft = self.lane.begin_event();
-        draft.bytes.extend_from_slice(text.as_bytes());
-        self.lane.classify(&mut draft, b"domain", name.as_bytes());
-        draft
+    fn pending_event_of(&mut self, name: &str, text: &str) -> PendingEvent {
+        let mut pending_event = self.lane.begin_event();
+        pending_event.bytes.extend_from_slice(text.as_bytes());
+        self.lane.classify(&mut pending_event, b"domain", name.as_bytes());
+        pending_event
     }
 
-    fn hand_in(&mut self, draft: Draft) -> Admission {
-        self.lane.handle_event(self.source, draft, &Notes, self.now)
+    fn hand_in(&mut self, pending_event: PendingEvent) -> Admission {
+        self.lane.handle_event(self.source, pending_event, &Notes, self.now)
     }
 
     /// Hands an event in; returns the consumers that get it, in the order of delivery.
     fn tell(&mut self, text: &str) -> Vec<ProxyKey> {
-        let draft = self.draft(text);
-        self.tell_draft(draft)
+        let pending_event = self.pending_event(text);
+        self.admit_pending_event(pending_event)
     }
 
     fn tell_of(&mut self, name: &str, text: &str) -> Vec<ProxyKey> {
-        let draft = self.draft_of(name, text);
-        self.tell_draft(draft)
+        let pending_event = self.pending_event_of(name, text);
+        self.admit_pending_event(pending_event)
     }
 
-    fn tell_draft(&mut self, draft: Draft) -> Vec<ProxyKey> {
-        let admission = self.hand_in(draft);
+    fn admit_pending_event(&mut self, pending_event: PendingEvent) -> Vec<ProxyKey> {
+        let admission = self.hand_in(pending_event);
         let mut got = Vec::new();
         while let Some((key, _, outbox, serial)) = self.poll() {
             got.push(key);
@@ -231,7 +231,7 @@ fn an_admins_filter_decides_for_all_its_proxies() {
     let FilterTarget::Admin { channel, side, admin: id } = admin else { panic!("an admin") };
     let proxy = rig.hierarchy.create_proxy(channel, side, id, Form(1), ProxyKind::default()).unwrap();
     let second = ProxyKey { channel, proxy };
-    rig.hierarchy.connect(second, Some(Peer(9)), Want(0)).unwrap();
+    rig.hierarchy.connect(second, Some(Peer(9)), OutputForm(0)).unwrap();
     let (all, own) = (rig.filter(&["$n >= 1"]), rig.filter(&["$n == 2"]));
     rig.attach(admin, all);
     rig.attach(FilterTarget::Proxy(second), own);
@@ -324,8 +324,8 @@ fn a_consumer_that_the_lane_gave_up_is_not_chosen() {
     let mut rig = Rig::plain();
     let gone = rig.filtered(&[&["$n == 1"]]);
     let other = rig.filtered(&[&["$n == 1"]]);
-    let draft = rig.draft("n=1");
-    rig.hand_in(draft);
+    let pending_event = rig.pending_event("n=1");
+    rig.hand_in(pending_event);
     let (key, _, outbox, serial) = rig.poll().unwrap();
     assert_eq!(key, gone);
     rig.lane.handle_outcome(outbox, serial, Outcome::Gone, rig.now);
@@ -338,8 +338,8 @@ fn a_consumer_disconnected_to_make_room_is_not_chosen() {
     let mut rig = Rig::new(full(FullOutbox::Disconnect), budget(2 * charge(3)));
     let (lazy, quick) = (rig.filtered(&[&["$n <= 2"]]), rig.filtered(&[&["$n == 3"]]));
     for text in ["n=1", "n=2"] {
-        let draft = rig.draft(text);
-        assert_eq!(rig.hand_in(draft), Admission::Accepted { destinations: 1 });
+        let pending_event = rig.pending_event(text);
+        assert_eq!(rig.hand_in(pending_event), Admission::Accepted { destinations: 1 });
     }
     assert_eq!(rig.tell("n=3"), [quick]);
     assert_eq!(rig.stats(lazy).state, OutboxState::Disconnected);
@@ -402,9 +402,9 @@ fn filtering_takes_no_more_than_the_time_an_event_has_left() {
     let mut rig = Rig::plain();
     rig.filtered(&[&["$n * 2 + $n * 3 == 5"]]);
     let mut tell = |timeout: Option<Duration>| {
-        let mut draft = rig.draft("n=1");
-        draft.timeout = timeout;
-        rig.tell_draft(draft).len()
+        let mut pending_event = rig.pending_event("n=1");
+        pending_event.timeout = timeout;
+        rig.admit_pending_event(pending_event).len()
     };
     assert_eq!([None, Some(Duration::from_secs(1)), Some(Duration::from_nanos(16))].map(&mut tell), [1, 1, 0]);
     assert_eq!(rig.lane.counters().filter_cuts, 1);
@@ -428,7 +428,7 @@ fn an_event_that_does_not_pass_its_suppliers_filters_is_taken_and_goes_nowhere()
     let other =
         rig.hierarchy.create_proxy(rig.channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default());
     let other = ProxyKey { channel: rig.channel, proxy: other.unwrap() };
-    rig.hierarchy.connect(other, None, Want(0)).unwrap();
+    rig.hierarchy.connect(other, None, OutputForm(0)).unwrap();
     rig.route();
     rig.source = other;
     assert_eq!(rig.tell("n=2"), [key], "another supplier's filters are another's");
@@ -444,7 +444,7 @@ fn a_suppliers_filters_and_its_admins_must_both_match_or_either() {
         let admin = rig.hierarchy.create_admin(channel, side, operator).unwrap();
         let proxy = rig.hierarchy.create_proxy(channel, side, admin, Form(1), ProxyKind::default()).unwrap();
         rig.source = ProxyKey { channel, proxy };
-        rig.hierarchy.connect(rig.source, None, Want(0)).unwrap();
+        rig.hierarchy.connect(rig.source, None, OutputForm(0)).unwrap();
         let (own, of_admin) = (rig.filter(&["$own == 1"]), rig.filter(&["$admin == 1"]));
         rig.attach(rig.proxy_of_supplier(), own);
         rig.attach(FilterTarget::Admin { channel, side, admin }, of_admin);
@@ -472,12 +472,14 @@ fn an_event_is_undecided_while_a_clients_filter_decides_and_is_handed_in_again()
     let filter = rig.filter(&["$n == 1"]);
     rig.attach(rig.proxy_of_supplier(), filter);
     assert_eq!(rig.tell("n=1"), [key], "a filter of ours says yes, so nobody need be asked");
-    let draft = rig.draft("n=2");
-    let Admission::Undecided(mut draft, questions) = rig.hand_in(draft) else { panic!("nobody knows yet") };
-    assert_eq!(questions, Questions { proxy: true, admin: false, all: true });
+    let pending_event = rig.pending_event("n=2");
+    let Admission::AwaitingFilter(mut pending_event, filter_groups) = rig.hand_in(pending_event) else {
+        panic!("nobody knows yet")
+    };
+    assert_eq!(filter_groups, RemoteFilterGroups { proxy: true, admin: false, all: true });
     assert_eq!(rig.lane.counters().events_accepted, 1);
-    draft.approved = true;
-    assert_eq!(rig.tell_draft(draft), [key]);
+    pending_event.approved = true;
+    assert_eq!(rig.admit_pending_event(pending_event), [key]);
     let mut fresh = rig.lane.begin_event();
     assert!(!fresh.approved, "the next event is not approved because one before it was");
     fresh.bytes.clear();
@@ -511,10 +513,10 @@ fn a_delivery_says_which_clients_filters_are_to_be_asked() {
             rig.hierarchy.add_filter(target, FilterRef::Remote(Peer(peer))).unwrap();
         }
         rig.route();
-        let draft = rig.draft(text);
-        rig.hand_in(draft);
+        let pending_event = rig.pending_event(text);
+        rig.hand_in(pending_event);
         let asked = rig.lane.poll_delivery(rig.now, &mut Vec::new()).map(|delivery| delivery.ask);
-        let expected = expected.map(|ask| ask.map(|(proxy, admin, all)| Questions { proxy, admin, all }));
+        let expected = expected.map(|ask| ask.map(|(proxy, admin, all)| RemoteFilterGroups { proxy, admin, all }));
         assert_eq!(asked, expected, "{operator:?} {text}");
     }
 }
@@ -543,9 +545,9 @@ fn by_priority(rig: &mut Rig, texts: &[&str]) -> Vec<u8> {
     rig.hierarchy.suspend(key).unwrap();
     rig.route();
     for text in texts {
-        let mut draft = rig.draft(text);
-        draft.priority = text.strip_suffix('!').map(|_| 5);
-        assert_eq!(rig.hand_in(draft), Admission::Accepted { destinations: 1 });
+        let mut pending_event = rig.pending_event(text);
+        pending_event.priority = text.strip_suffix('!').map(|_| 5);
+        assert_eq!(rig.hand_in(pending_event), Admission::Accepted { destinations: 1 });
     }
     rig.hierarchy.resume(key).unwrap();
     rig.route();
@@ -608,9 +610,9 @@ fn a_mapping_filter_gives_an_event_its_lifetime_for_one_consumer() {
     }
     rig.route();
     for (text, timeout) in [("n=1", Some(60)), ("n=2", Some(60)), ("n=3", Some(60)), ("n=4", None)] {
-        let mut draft = rig.draft(text);
-        draft.timeout = timeout.map(Duration::from_secs);
-        rig.hand_in(draft);
+        let mut pending_event = rig.pending_event(text);
+        pending_event.timeout = timeout.map(Duration::from_secs);
+        rig.hand_in(pending_event);
     }
     let backlogs = |rig: &Rig| [mapped, other].map(|key| rig.stats(key).backlog_events);
     assert_eq!(backlogs(&rig), [4, 4]);

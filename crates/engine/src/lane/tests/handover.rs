@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 struct Under {
     from: usize,
     handover: Handover,
-    held: Option<Ticket>,
+    withheld: Option<Ticket>,
 }
 
 /// Several lanes by id, and a door between them with queues that take so many events.
@@ -15,13 +15,13 @@ struct Lanes {
     hierarchy: Hierarchy,
     lanes: Vec<Lane>,
     queues: Vec<VecDeque<Under>>,
-    held: Vec<Vec<Under>>,
+    withheld: Vec<Vec<Under>>,
     queue_max: usize,
     /// Of suppliers.
     released: Vec<Ticket>,
     channel: ChannelId,
     /// How many hand-overs were posted.
-    posted: usize,
+    sent: usize,
     now: Time,
 }
 
@@ -47,9 +47,9 @@ impl Lanes {
         let ids = 0..=u16::try_from(priorities.len()).unwrap();
         let lanes: Vec<Lane> = ids.map(|id| Lane::with_id(LaneId(id), now)).collect();
         let queues = lanes.iter().map(|_| VecDeque::new()).collect();
-        let held = lanes.iter().map(|_| Vec::new()).collect();
+        let withheld = lanes.iter().map(|_| Vec::new()).collect();
         let lanes =
-            Self { hierarchy, lanes, queues, held, queue_max: 1_000, released: Vec::new(), channel, posted: 0, now };
+            Self { hierarchy, lanes, queues, withheld, queue_max: 1_000, released: Vec::new(), channel, sent: 0, now };
         (lanes, patch)
     }
 
@@ -58,7 +58,7 @@ impl Lanes {
         let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
         let key = ProxyKey { channel, proxy };
         self.hierarchy.set_proxy_settings(key, patch).unwrap();
-        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
         self.route();
         key
     }
@@ -77,20 +77,20 @@ impl Lanes {
 
     fn publish_with(&mut self, lane: usize, source: ProxyKey, number: u8, with: impl FnOnce(&mut Event)) -> Admission {
         let lane = &mut self.lanes[lane];
-        let mut draft = lane.begin_event();
-        draft.bytes.push(number);
-        lane.classify(&mut draft, b"domain", b"name");
-        with(&mut draft);
-        lane.handle_event(source, draft, &NoFields, self.now)
+        let mut pending_event = lane.begin_event();
+        pending_event.bytes.push(number);
+        lane.classify(&mut pending_event, b"domain", b"name");
+        with(&mut pending_event);
+        lane.handle_event(source, pending_event, &NoFields, self.now)
     }
 
     /// Carries hand-overs until nothing is left to be carried.
     fn carry(&mut self) {
-        while self.post() | self.take_over() {}
+        while self.send_ready() | self.take_over() {}
     }
 
     /// Posts what can be posted. Says whether there was anything.
-    fn post(&mut self) -> bool {
+    fn send_ready(&mut self) -> bool {
         let mut any = false;
         for from in 0..self.lanes.len() {
             while let Some(handover) = self.lanes[from].poll_handover(self.now) {
@@ -101,8 +101,8 @@ impl Lanes {
                     lane.release(handover.event);
                     continue;
                 }
-                queue.push_back(Under { from, handover, held: None });
-                (self.posted, any) = (self.posted + 1, true);
+                queue.push_back(Under { from, handover, withheld: None });
+                (self.sent, any) = (self.sent + 1, true);
             }
         }
         any
@@ -115,19 +115,19 @@ impl Lanes {
             while let Some(under) = self.queues[to].pop_front() {
                 any = true;
                 let (lane, event) = (&mut self.lanes[to], &under.handover.event);
-                let draft = lane.begin_handover(event);
-                match lane.handle_handover(event, draft, &NoFields, self.now) {
+                let pending_event = lane.begin_handover(event);
+                match lane.handle_handover(event, pending_event, &NoFields, self.now) {
                     Admission::Accepted { .. } => self.conclude(under, Outcome::Delivered),
-                    Admission::Held(ticket) => self.held[to].push(Under { held: Some(ticket), ..under }),
+                    Admission::Withheld(ticket) => self.withheld[to].push(Under { withheld: Some(ticket), ..under }),
                     Admission::Refused(_) => self.conclude(under, Outcome::Rejected),
-                    Admission::Undecided(..) => panic!("nobody is asked twice"),
+                    Admission::AwaitingFilter(..) => panic!("nobody is asked twice"),
                 }
             }
             while let Some(ticket) = self.lanes[to].poll_release() {
                 any = true;
-                match self.held[to].iter().position(|under| under.held == Some(ticket)) {
+                match self.withheld[to].iter().position(|under| under.withheld == Some(ticket)) {
                     Some(at) => {
-                        let under = self.held[to].remove(at);
+                        let under = self.withheld[to].remove(at);
                         self.conclude(under, Outcome::Delivered);
                     }
                     None => self.released.push(ticket),
@@ -179,7 +179,7 @@ fn an_event_is_handed_over_once_to_each_lane_however_many_consumers_want_it_ther
     let there: Vec<ProxyKey> = (0..3).map(|_| lanes.proxy(Side::Consumers, pool)).collect();
     assert_eq!(lanes.publish(0, source, 7, Some(2)), Admission::Accepted { destinations: 1 });
     lanes.carry();
-    assert_eq!(lanes.posted, 1);
+    assert_eq!(lanes.sent, 1);
     assert_eq!((lanes.drain(0), lanes.drain(1)), (vec![(here, 7)], vec![]));
     assert_eq!(lanes.drain(2), there.iter().map(|key| (*key, 7)).collect::<Vec<_>>());
     let counters = lanes.lanes.iter().map(|lane| *lane.counters()).collect::<Vec<_>>();
@@ -201,7 +201,7 @@ fn a_consumer_with_several_places_gets_an_event_on_the_lane_of_its_priority_only
         lanes.carry();
         assert_eq!(lanes.drain(lane), [(consumer, number)]);
     }
-    assert_eq!(lanes.posted, 0);
+    assert_eq!(lanes.sent, 0);
     // Wherever it was admitted, and whichever priority counts: the thread's before the header's before the supplier's.
     for (number, priority, thread_priority, lane) in
         [(1, Some(1), Some(10), 2), (2, Some(100), Some(0), 1), (3, Some(100), None, 3), (4, None, None, 1)]
@@ -214,7 +214,7 @@ fn a_consumer_with_several_places_gets_an_event_on_the_lane_of_its_priority_only
         assert_eq!(got.iter().map(Vec::len).sum::<usize>(), 1, "{number}: {got:?}");
         assert_eq!(got[lane], [(consumer, number)]);
     }
-    assert_eq!(lanes.posted, 4);
+    assert_eq!(lanes.sent, 4);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_handed_over_event_is_the_same_event() {
         (event.form, event.tag, event.thread_priority, event.priority) = (Form(3), 77, Some(5), Some(-4));
         (event.timeout, event.start) = (Some(Duration::from_secs(9)), Some(Time(1)));
         event.stop = Some(Time(1 << 60));
-        let alternate = event.alternates.push(Want(4));
+        let alternate = event.alternates.push(OutputForm(4));
         (alternate.tag, alternate.bytes) = (6, b"other".to_vec());
     });
     lanes.now = lanes.now + Duration::from_millis(2);
@@ -262,7 +262,7 @@ fn a_handed_over_event_is_the_same_event() {
         (Some(Duration::from_secs(9)), Some(Time(1)), Some(Time(1 << 60)))
     );
     assert_eq!((event.arrived, event.source), (arrived, source));
-    let alternate = event.alternates.find(Want(4)).unwrap();
+    let alternate = event.alternates.find(OutputForm(4)).unwrap();
     assert_eq!((alternate.tag, &alternate.bytes[..]), (6, &b"other"[..]));
     assert_eq!(lanes.lanes[1].type_names(event.event_type), Some((&b"domain"[..], &b"name"[..])));
 }
@@ -277,7 +277,7 @@ fn only_lanes_with_consumers_that_may_want_the_type_get_an_event() {
     lanes.route();
     assert_eq!(lanes.publish(0, source, 1, None), Admission::Accepted { destinations: 0 });
     lanes.carry();
-    assert_eq!((lanes.posted, lanes.lanes[0].counters().events_unwanted), (0, 1));
+    assert_eq!((lanes.sent, lanes.lanes[0].counters().events_unwanted), (0, 1));
     lanes.hierarchy.subscribe(target, &[EventType::new("domain", "name")], &[]).unwrap();
     lanes.route();
     assert_eq!(lanes.publish(0, source, 2, None), Admission::Accepted { destinations: 0 });
@@ -294,10 +294,10 @@ fn a_queue_without_room_holds_events_back_in_order_until_it_has_room() {
     for number in 0..9 {
         lanes.publish(0, source, number, None);
     }
-    lanes.post();
-    assert_eq!(lanes.posted, 2);
-    lanes.post();
-    assert_eq!(lanes.posted, 2, "nothing more until it is resumed");
+    lanes.send_ready();
+    assert_eq!(lanes.sent, 2);
+    lanes.send_ready();
+    assert_eq!(lanes.sent, 2, "nothing more until it is resumed");
     lanes.carry();
     assert_eq!(lanes.drain(1), (0..9).map(|number| (consumer, number)).collect::<Vec<_>>());
     assert_eq!(lanes.lanes[0].counters().failures, 0);
@@ -311,10 +311,10 @@ fn at_most_sixty_four_events_of_a_channel_are_under_way_to_one_lane() {
     for number in 0..100 {
         lanes.publish(0, source, number, None);
     }
-    lanes.post();
-    assert_eq!(lanes.posted, 64);
+    lanes.send_ready();
+    assert_eq!(lanes.sent, 64);
     lanes.carry();
-    assert_eq!((lanes.posted, lanes.drain(1).len()), (100, 100));
+    assert_eq!((lanes.sent, lanes.drain(1).len()), (100, 100));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_full_outbox_on_another_lane_holds_the_supplier_once_as_much_waits_for_that_
         let ticket = loop {
             match lanes.publish(0, source, number, None) {
                 Admission::Accepted { .. } => lanes.carry(),
-                Admission::Held(ticket) => break ticket,
+                Admission::Withheld(ticket) => break ticket,
                 other => panic!("{other:?}"),
             }
             number += 1;
@@ -349,15 +349,15 @@ fn a_full_outbox_on_another_lane_holds_the_supplier_once_as_much_waits_for_that_
         // Four wait for the consumer, 64 are under way and held, four wait for the lane, and one more was taken.
         assert_eq!(number, 4 + 64 + 4, "{policy:?}");
         let channel = lanes.channel;
-        let held = Notice::SuppliersHeld { channel, by: Some(HeldBy::Lane(LaneId(1))) };
-        assert_eq!(lanes.notices(0), [held]);
+        let withheld = Notice::SuppliersBlocked { channel, by: Some(BlockedBy::Lane(LaneId(1))) };
+        assert_eq!(lanes.notices(0), [withheld]);
         let mut got = Vec::new();
         for _ in 0..=number {
             got.extend(lanes.drain(1));
             lanes.carry();
         }
         assert_eq!(lanes.released, [ticket]);
-        let released = Notice::SuppliersReleased { channel, by: Some(HeldBy::Lane(LaneId(1))), held_events: 1 };
+        let released = Notice::SuppliersReleased { channel, by: Some(BlockedBy::Lane(LaneId(1))), blocked_events: 1 };
         assert_eq!(lanes.notices(0), [released]);
         assert_eq!(got, (0..=number).map(|number| (consumer, number)).collect::<Vec<_>>());
         assert_eq!([0, 1].map(|lane| lanes.memory(lane)), [(0, 0); 2]);
@@ -385,9 +385,9 @@ fn a_channels_limits_are_divided_among_the_lanes_that_it_is_on() {
     assert_eq!(refused, Admission::Refused(Refusal::QueueFull { channel: lanes.channel, capacity_events: 2 }));
     let budget = limits.memory_budget_bytes;
     let weight = usize::try_from(budget / 2).unwrap();
-    let mut draft = lanes.lanes[0].begin_event();
-    draft.bytes.resize(weight, 0);
-    let refused = lanes.lanes[0].handle_event(main, draft, &NoFields, lanes.now);
+    let mut pending_event = lanes.lanes[0].begin_event();
+    pending_event.bytes.resize(weight, 0);
+    let refused = lanes.lanes[0].handle_event(main, pending_event, &NoFields, lanes.now);
     let charged_bytes = weight as u64 + EVENT_OVERHEAD_BYTES + HOLDER_OVERHEAD_BYTES;
     assert_eq!(refused, Admission::Refused(Refusal::EventTooLarge { charged_bytes, budget_bytes: budget / 2 }));
 }
@@ -403,7 +403,7 @@ fn what_another_lane_has_too_much_of_is_held_and_not_refused() {
         assert_eq!(lanes.publish(0, source, number, None), Admission::Accepted { destinations: 0 });
         lanes.carry();
     }
-    assert_eq!((lanes.memory(1).0, lanes.held[1].len()), (4, 2), "two are beyond what the lane is to have");
+    assert_eq!((lanes.memory(1).0, lanes.withheld[1].len()), (4, 2), "two are beyond what the lane is to have");
     let refused = lanes.publish(0, source, 4, None);
     assert_eq!(refused, Admission::Refused(Refusal::QueueFull { channel: lanes.channel, capacity_events: 2 }));
     assert_eq!(lanes.drain(1), (0..4).map(|number| (consumer, number)).collect::<Vec<_>>());
@@ -503,7 +503,7 @@ fn lanes_that_are_both_full_of_what_is_for_each_other_do_not_wait_for_each_other
     let mut tickets = Vec::new();
     for (lane, source) in sources.into_iter().enumerate() {
         for number in 0..9 {
-            if let Admission::Held(ticket) = lanes.publish(lane, source, number, None) {
+            if let Admission::Withheld(ticket) = lanes.publish(lane, source, number, None) {
                 tickets.push((lane, ticket, number));
             }
         }
@@ -549,8 +549,8 @@ fn what_waits_for_a_slow_lane_is_dropped_if_all_its_consumers_would_have_it_so()
         assert_eq!((counters.handovers_dropped, counters.discards.total()), (if is_dropped { 2 } else { 0 }, 0));
         let notices = lanes.notices(0);
         if !is_dropped {
-            assert!(matches!(admissions[4..], [Admission::Held(_), Admission::Held(_)]), "{policies:?}");
-            assert_eq!(notices, [Notice::SuppliersHeld { channel, by: Some(HeldBy::Lane(lane)) }]);
+            assert!(matches!(admissions[4..], [Admission::Withheld(_), Admission::Withheld(_)]), "{policies:?}");
+            assert_eq!(notices, [Notice::SuppliersBlocked { channel, by: Some(BlockedBy::Lane(lane)) }]);
             continue;
         }
         assert!(admissions.iter().all(|admission| *admission == Admission::Accepted { destinations: 0 }));
@@ -572,19 +572,22 @@ fn each_lane_tells_when_an_event_is_settled_for_its_consumers_and_the_first_who_
     lanes.publish_with(0, source, 1, |event| {
         (event.priority, event.watch, event.watch_each) = (Some(2), Some(watch), true);
     });
-    let settled = |lanes: &mut Lanes, lane: usize| -> Vec<Settled> {
-        core::iter::from_fn(|| lanes.lanes[lane].poll_settled()).collect()
+    let completions = |lanes: &mut Lanes, lane: usize| -> Vec<Completion> {
+        core::iter::from_fn(|| lanes.lanes[lane].poll_completion()).collect()
     };
-    let begun = |consumer, bridges| [Settled::Begins { watch, consumer }, Settled::Begun { watch, bridges }];
+    let begun = |consumer, bridges| [Completion::Begins { watch, consumer }, Completion::Begun { watch, bridges }];
     let here = lanes.drain(0)[0].0;
-    let how = Settlement::Delivered;
-    let told = settled(&mut lanes, 0);
-    assert_eq!(told[..2], begun(here, 1));
-    assert_eq!(told[2..], [Settled::ForConsumer { watch, consumer: here, how }]);
+    let how = Disposition::Delivered;
+    let reports = completions(&mut lanes, 0);
+    assert_eq!(reports[..2], begun(here, 1));
+    assert_eq!(reports[2..], [Completion::ForConsumer { watch, consumer: here, how }]);
     lanes.carry();
-    assert_eq!(settled(&mut lanes, 0), [Settled::TakenOver { watch, by: LaneId(2) }, Settled::ForAll { watch }]);
-    assert_eq!([settled(&mut lanes, 1), settled(&mut lanes, 2)], [vec![], begun(there, 0).to_vec()]);
+    assert_eq!(
+        completions(&mut lanes, 0),
+        [Completion::TakenOver { watch, by: LaneId(2) }, Completion::ForAll { watch }]
+    );
+    assert_eq!([completions(&mut lanes, 1), completions(&mut lanes, 2)], [vec![], begun(there, 0).to_vec()]);
     lanes.drain(2);
-    let for_consumer = Settled::ForConsumer { watch, consumer: there, how };
-    assert_eq!(settled(&mut lanes, 2), [for_consumer, Settled::ForAll { watch }]);
+    let for_consumer = Completion::ForConsumer { watch, consumer: there, how };
+    assert_eq!(completions(&mut lanes, 2), [for_consumer, Completion::ForAll { watch }]);
 }

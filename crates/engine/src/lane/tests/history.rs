@@ -9,8 +9,8 @@ use core::num::NonZeroU64;
 #[derive(Default)]
 struct Chronicle {
     /// What it was given and has not looked at.
-    letters: VecDeque<Overflow>,
-    kept: Vec<(u64, ProxyKey, Event)>,
+    commands: VecDeque<Overflow>,
+    stored: Vec<(u64, ProxyKey, Event)>,
     /// Written, and not handed back.
     readers: BTreeMap<ProxyKey, u64>,
     answers: VecDeque<Answer>,
@@ -21,31 +21,31 @@ struct Chronicle {
 
 enum Answer {
     Remembered(Arc<Event>),
-    Recalled(OutboxId, Vec<(u64, ProxyKey, Event)>, Recalled),
+    FetchedHistory(OutboxId, Vec<(u64, ProxyKey, Event)>, FetchedHistory),
 }
 
 impl Chronicle {
     fn gather(&mut self, lane: &mut Lane) {
-        self.letters.extend(core::iter::from_fn(|| lane.poll_overflow()));
+        self.commands.extend(core::iter::from_fn(|| lane.poll_overflow()));
     }
 
     /// Looks at what came first.
     fn look(&mut self) {
-        match self.letters.pop_front() {
+        match self.commands.pop_front() {
             Some(Overflow::Remember { event, .. }) => {
                 let number = event.number().unwrap().get();
                 assert!(number > self.last, "in order");
                 self.last = number;
-                self.kept.push((number, event.source, (*event).clone()));
+                self.stored.push((number, event.source, (*event).clone()));
                 self.answers.push_back(Answer::Remembered(event));
             }
-            Some(Overflow::Recall { outbox, consumer, start, bytes }) => {
+            Some(Overflow::FetchHistory { outbox, consumer, start, bytes }) => {
                 if let Some(start) = start {
                     let next = match start {
                         StartFrom::Last(count) => (self.last + 1).saturating_sub(count),
                         StartFrom::Number(number) => number,
                         StartFrom::Time(time) => {
-                            let mut before = self.kept.iter().filter(|(.., event)| event.arrived.0 < time);
+                            let mut before = self.stored.iter().filter(|(.., event)| event.arrived.0 < time);
                             before.next_back().map_or(0, |(number, ..)| number + 1)
                         }
                         _ => 0,
@@ -56,22 +56,26 @@ impl Chronicle {
                     && time > self.utc
                 {
                     let ahead = Some((time, Time(time)));
-                    self.answers.push_back(Answer::Recalled(outbox, vec![], Recalled { ahead, ..Recalled::default() }));
+                    self.answers.push_back(Answer::FetchedHistory(
+                        outbox,
+                        vec![],
+                        FetchedHistory { ahead, ..FetchedHistory::default() },
+                    ));
                     return;
                 }
                 let next = self.readers.get_mut(&consumer).unwrap();
                 let mut given = Vec::new();
-                let from = self.kept.partition_point(|(number, ..)| number < next);
-                for kept in self.kept.iter().skip(from).take(1 + bytes as usize / 100) {
-                    *next = kept.0 + 1;
-                    given.push(kept.clone());
+                let from = self.stored.partition_point(|(number, ..)| number < next);
+                for stored in self.stored.iter().skip(from).take(1 + bytes as usize / 100) {
+                    *next = stored.0 + 1;
+                    given.push(stored.clone());
                 }
-                let through = (*next > self.last || from + given.len() == self.kept.len()).then_some(self.last);
-                let recalled = Recalled { through, begins: start.map(|_| *next), ..Recalled::default() };
-                self.answers.push_back(Answer::Recalled(outbox, given, recalled));
+                let through = (*next > self.last || from + given.len() == self.stored.len()).then_some(self.last);
+                let fetched = FetchedHistory { through, begins: start.map(|_| *next), ..FetchedHistory::default() };
+                self.answers.push_back(Answer::FetchedHistory(outbox, given, fetched));
             }
             Some(Overflow::Forget { consumer }) => _ = self.readers.remove(&consumer),
-            Some(Overflow::Drop { .. }) => self.kept.clear(),
+            Some(Overflow::Drop { .. }) => self.stored.clear(),
             Some(other) => panic!("{other:?}"),
             None => {}
         }
@@ -80,15 +84,15 @@ impl Chronicle {
     fn answer(&mut self, lane: &mut Lane, now: Time) {
         match self.answers.pop_front() {
             Some(Answer::Remembered(event)) => lane.note_remembered(event, now),
-            Some(Answer::Recalled(outbox, given, recalled)) => {
+            Some(Answer::FetchedHistory(outbox, given, fetched)) => {
                 for (number, source, event) in given {
-                    let mut draft = lane.begin_event();
-                    draft.bytes.extend_from_slice(&event.bytes);
+                    let mut pending_event = lane.begin_event();
+                    pending_event.bytes.extend_from_slice(&event.bytes);
                     let (domain, name) = event.names();
-                    lane.classify(&mut draft, domain, name);
-                    lane.recall_event(outbox, (source, number), draft, &NoFields, now);
+                    lane.classify(&mut pending_event, domain, name);
+                    lane.return_history_event(outbox, (source, number), pending_event, &NoFields, now);
                 }
-                lane.end_recall(outbox, recalled, &NoFields, now);
+                lane.end_history_fetch(outbox, fetched, &NoFields, now);
             }
             None => {}
         }
@@ -97,7 +101,7 @@ impl Chronicle {
     fn work_until_quiet(&mut self, rig: &mut Rig) {
         loop {
             self.gather(&mut rig.lane);
-            if self.letters.is_empty() && self.answers.is_empty() {
+            if self.commands.is_empty() && self.answers.is_empty() {
                 return;
             }
             self.look();
@@ -107,7 +111,7 @@ impl Chronicle {
 }
 
 impl Rig {
-    fn with_past(memory: u64) -> Self {
+    fn with_history(memory: u64) -> Self {
         let mut rig = Self::new(SettingsPatch::default(), ChannelLimits::default());
         rig.lane.allow_overflow();
         let history = HistoryLimits { events: 1_000, ..HistoryLimits::default() };
@@ -128,7 +132,7 @@ impl Rig {
         let key = ProxyKey { channel: self.channel, proxy };
         let patch = SettingsPatch { start_from: Some(start), ..SettingsPatch::default() };
         self.hierarchy.set_proxy_settings(key, patch).unwrap();
-        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
         self.hierarchy.note_start(key, resumed_at).unwrap();
         self.route();
         key
@@ -154,7 +158,7 @@ impl Rig {
 
 #[test]
 fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
-    let mut rig = Rig::with_past(1 << 20);
+    let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     for says in 0..50 {
         assert_eq!(rig.publish_say(says), Admission::Accepted { destinations: 0 }, "nobody wants it, and it is kept");
@@ -173,38 +177,38 @@ fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
     assert_eq!(rig.take_numbered(), Some((key, 51, Some(52))), "without a way round");
     chronicle.work_until_quiet(&mut rig);
     let told = rig.notices();
-    assert!(matches!(told[..], [Notice::BeginsInPast { .. }, Notice::CaughtUp { events: 21, .. }]), "{told:?}");
+    assert!(matches!(told[..], [Notice::BeginsInHistory { .. }, Notice::CaughtUp { events: 21, .. }]), "{told:?}");
     assert_eq!(rig.memory(), 0);
     let counters = rig.lane.counters();
-    assert_eq!((counters.history_kept, counters.history_recalled, counters.history_missed), (52, 21, 0));
+    assert_eq!((counters.history_stored, counters.history_recalled, counters.history_missed), (52, 21, 0));
 }
 
 /// `number:15` in a channel with 10 as its last event delivered 11.
 #[test]
 fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
-    for kept in [0, 1, 10] {
-        let mut rig = Rig::with_past(1 << 20);
+    for stored in [0, 1, 10] {
+        let mut rig = Rig::with_history(1 << 20);
         let mut chronicle = Chronicle::default();
-        for says in 0..kept {
+        for says in 0..stored {
             rig.publish_say(says);
             chronicle.work_until_quiet(&mut rig);
         }
         let key = rig.starting(StartFrom::Number(15));
         chronicle.work_until_quiet(&mut rig);
         assert_eq!(rig.notices(), [Notice::BeginsAhead { key, number: Some(15) }]);
-        for says in kept..14 {
+        for says in stored..14 {
             rig.publish_say(says);
             chronicle.work_until_quiet(&mut rig);
-            assert_eq!(rig.take_numbered(), None, "{says} of {kept}");
+            assert_eq!(rig.take_numbered(), None, "{says} of {stored}");
         }
         // What follows before the first is fetched follows it.
         (14..17).for_each(|says| _ = rig.publish_say(says));
         for says in 14..20 {
             chronicle.work_until_quiet(&mut rig);
-            assert_eq!(rig.take_numbered(), Some((key, says, Some(u64::from(says) + 1))), "{kept}");
+            assert_eq!(rig.take_numbered(), Some((key, says, Some(u64::from(says) + 1))), "{stored}");
             rig.publish_say(says + 3);
         }
-        assert!(matches!(rig.notices()[..], [Notice::BeginsInPast { first: 15, .. }, Notice::CaughtUp { .. }]));
+        assert!(matches!(rig.notices()[..], [Notice::BeginsInHistory { first: 15, .. }, Notice::CaughtUp { .. }]));
         assert_eq!(rig.lane.counters().discards.of(DiscardReason::OverflowLost), 0);
     }
 }
@@ -212,12 +216,15 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
 /// The number that comes next is no future one.
 #[test]
 fn who_begins_with_the_next_number_waits_for_nothing() {
-    let mut rig = Rig::with_past(1 << 20);
+    let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     rig.publish_say(0);
     let key = rig.starting(StartFrom::Number(2));
     chronicle.work_until_quiet(&mut rig);
-    assert!(matches!(rig.notices()[..], [Notice::BeginsInPast { first: 2, .. }, Notice::CaughtUp { events: 0, .. }]));
+    assert!(matches!(
+        rig.notices()[..],
+        [Notice::BeginsInHistory { first: 2, .. }, Notice::CaughtUp { events: 0, .. }]
+    ));
     rig.publish_say(1);
     assert_eq!(rig.take_numbered(), Some((key, 1, Some(2))));
 }
@@ -225,7 +232,7 @@ fn who_begins_with_the_next_number_waits_for_nothing() {
 /// Of what is not kept, what comes before the start is no loss of that consumer, and what comes behind it is one.
 #[test]
 fn what_is_missed_before_a_start_ahead_is_not_counted_as_lost() {
-    let mut rig = Rig::with_past(100_000);
+    let mut rig = Rig::with_history(100_000);
     let mut chronicle = Chronicle::default();
     let late = rig.starting(StartFrom::Number(901));
     assert_eq!(rig.notices(), [Notice::BeginsAhead { key: late, number: Some(901) }]);
@@ -245,7 +252,7 @@ fn what_is_missed_before_a_start_ahead_is_not_counted_as_lost() {
 
 #[test]
 fn who_begins_at_a_time_to_come_gets_nothing_that_came_before() {
-    let mut rig = Rig::with_past(1 << 20);
+    let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     let begins = rig.now.0 + 5_000_000_000;
     chronicle.utc = rig.now.0;
@@ -285,7 +292,7 @@ fn who_is_connected_again_begins_ahead_only_if_that_is_yet_to_come() {
         (StartFrom::Time(100), 100, false),
         (StartFrom::Time(100), 99, true),
     ] {
-        let mut rig = Rig::with_past(1 << 20);
+        let mut rig = Rig::with_history(1 << 20);
         let mut chronicle = Chronicle { utc: 99, ..Chronicle::default() };
         (0..2).for_each(|says| _ = rig.publish_say(says));
         let key = rig.starting_at(start, Some(resumed_at));
@@ -302,7 +309,7 @@ fn who_is_connected_again_begins_ahead_only_if_that_is_yet_to_come() {
 
 #[test]
 fn what_nobody_writes_is_bounded_and_missed_and_nobody_is_held_for_it() {
-    let mut rig = Rig::with_past(100_000);
+    let mut rig = Rig::with_history(100_000);
     let mut chronicle = Chronicle::default();
     let reader = rig.consumer(SettingsPatch::default());
     let late = rig.starting(StartFrom::First);
@@ -361,7 +368,7 @@ fn numbers_go_on_and_a_past_that_is_not_kept_is_dropped() {
 fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut rig = Rig::with_past(1 << 20);
+        let mut rig = Rig::with_history(1 << 20);
         let mut chronicle = Chronicle::default();
         let (mut says, mut consumers) = (0, BTreeMap::<ProxyKey, (Option<u64>, u64)>::new());
         let check = |taken: (ProxyKey, u32, Option<u64>), consumers: &mut BTreeMap<ProxyKey, (Option<u64>, u64)>| {
@@ -393,7 +400,7 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
                         consumers.remove(&key);
                     }
                 }
-                2..=7 if chronicle.letters.len() < 30 => {
+                2..=7 if chronicle.commands.len() < 30 => {
                     assert!(matches!(rig.publish_say(says), Admission::Accepted { .. }), "seed {seed}");
                     says += 1;
                 }

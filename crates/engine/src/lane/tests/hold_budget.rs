@@ -49,7 +49,7 @@ impl Plant {
                 break;
             }
             match self.rig.publish(0) {
-                Admission::Held(ticket) => self.waits = Some(ticket),
+                Admission::Withheld(ticket) => self.waits = Some(ticket),
                 Admission::Accepted { .. } => self.free += 1,
                 other => panic!("{other:?}"),
             }
@@ -112,7 +112,7 @@ fn a_narrow_limit_of_its_own_that_is_not_granted_costs_a_consumer_its_own_events
         let full = |notice: &Notice| matches!(notice, Notice::OutboxFull { policy, not_granted: true, .. } if *policy == discards);
         let notices = plant.rig.notices();
         assert!(notices.iter().any(full), "{notices:?}");
-        assert!(!notices.iter().any(|notice| matches!(notice, Notice::SuppliersHeld { .. })), "{notices:?}");
+        assert!(!notices.iter().any(|notice| matches!(notice, Notice::SuppliersBlocked { .. })), "{notices:?}");
     }
 }
 
@@ -151,7 +151,7 @@ fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_hold_timeout
         let waited = plant.run(599, 20);
         assert!((budget - 2..=budget + 4).contains(&waited), "{waited}");
         let notices = plant.rig.notices();
-        assert!(notices.contains(&Notice::HoldSpent { key: plant.slow, held_for: seconds(budget) }), "{notices:?}");
+        assert!(notices.contains(&Notice::HoldSpent { key: plant.slow, blocked_for: seconds(budget) }), "{notices:?}");
         assert_eq!(spent(&notices), 1, "once an episode");
         assert!(plant.dropped(DiscardReason::WaitedOut) > 5_000);
         assert_ne!(plant.rig.stats(plant.slow).state, OutboxState::Disconnected);
@@ -186,7 +186,7 @@ fn where_the_others_are_as_slow_nobody_is_kept_from_going_on() {
     let mut waits = None;
     for _ in 0..200 {
         while waits.is_none() {
-            if let Admission::Held(ticket) = rig.publish(0) {
+            if let Admission::Withheld(ticket) = rig.publish(0) {
                 waits = Some(ticket);
             }
         }
@@ -207,7 +207,7 @@ fn a_channel_that_disconnects_who_is_full_disconnects_who_has_spent_its_budget()
     let mut plant = Plant::new(full(FullOutbox::Disconnect), room_for_few(), patch, true);
     let waited = plant.run(100, 20);
     assert!((28..=34).contains(&waited), "{waited}");
-    let reason = DisconnectReason::HoldSpent { held_for: seconds(30) };
+    let reason = DisconnectReason::HoldSpent { blocked_for: seconds(30) };
     let notices = plant.rig.notices();
     let is_it = |key: &ProxyKey, why: &DisconnectReason| (*key, *why) == (plant.slow, reason);
     let gone =
@@ -245,7 +245,7 @@ fn suppliers_go_on_one_by_one_as_a_slow_consumer_takes_events() {
         rig.consumer(bound);
         let mut waiting = VecDeque::new();
         while waiting.len() < 5 {
-            if let Admission::Held(ticket) = rig.publish(0) {
+            if let Admission::Withheld(ticket) = rig.publish(0) {
                 waiting.push_back(ticket);
             }
         }
@@ -256,7 +256,7 @@ fn suppliers_go_on_one_by_one_as_a_slow_consumer_takes_events() {
             most = most.max(released.len());
             for ticket in released {
                 assert_eq!(waiting.pop_front(), Some(ticket), "in the order in which they came");
-                let Admission::Held(next) = rig.publish(0) else { panic!("{limits:?}") };
+                let Admission::Withheld(next) = rig.publish(0) else { panic!("{limits:?}") };
                 waiting.push_back(next);
             }
         }

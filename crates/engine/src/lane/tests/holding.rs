@@ -12,8 +12,8 @@ fn room_for_two() -> ChannelLimits {
     budget(2 * charge(1) + 2 * HOLDER_OVERHEAD_BYTES)
 }
 
-fn held_for(time: Duration) -> DisconnectReason {
-    DisconnectReason::HeldSuppliers { held_for: time }
+fn blocked_for(time: Duration) -> DisconnectReason {
+    DisconnectReason::BlockedSuppliers { blocked_for: time }
 }
 
 impl Rig {
@@ -21,7 +21,7 @@ impl Rig {
     fn fill(&mut self) -> Ticket {
         (0..100)
             .find_map(|number| match self.publish(number) {
-                Admission::Held(ticket) => Some(ticket),
+                Admission::Withheld(ticket) => Some(ticket),
                 _ => None,
             })
             .expect("suppliers to be held")
@@ -48,7 +48,7 @@ fn who_takes_nothing_while_suppliers_wait_for_it_is_disconnected_after_its_hold_
     let since = Time(1_000_000_000);
     assert_eq!(rig.stats(consumer).holds, Some(Holding { since, until: Some(since + seconds(30)) }));
     rig.advance(seconds(1));
-    assert_eq!(rig.disconnected(), [(consumer, held_for(seconds(30)))]);
+    assert_eq!(rig.disconnected(), [(consumer, blocked_for(seconds(30)))]);
     assert_eq!(rig.lane.poll_release(), Some(ticket));
 }
 
@@ -66,7 +66,7 @@ fn who_takes_an_event_now_and_then_is_waited_for_and_whoever_does_not_is_not() {
     let (.., outbox, serial) = *under_way.iter().find(|(key, ..)| *key == slow).unwrap();
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     rig.advance(seconds(10));
-    assert_eq!(rig.disconnected(), [(mute, held_for(seconds(30)))]);
+    assert_eq!(rig.disconnected(), [(mute, blocked_for(seconds(30)))]);
     assert_eq!(rig.lane.poll_release(), Some(ticket));
 }
 
@@ -78,7 +78,7 @@ fn the_same_holds_for_one_that_is_full_and_its_own_hold_timeout_counts() {
     let consumer = rig.consumer(patch);
     rig.fill();
     rig.advance(seconds(5));
-    assert_eq!(rig.disconnected(), [(consumer, held_for(seconds(5)))]);
+    assert_eq!(rig.disconnected(), [(consumer, blocked_for(seconds(5)))]);
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn several_that_are_silent_go_together_as_suppliers_go_on() {
     let consumers = [rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default())];
     rig.fill();
     rig.advance(seconds(30));
-    assert_eq!(rig.disconnected(), [(consumers[0], held_for(seconds(30)))]);
+    assert_eq!(rig.disconnected(), [(consumers[0], blocked_for(seconds(30)))]);
     // Suppliers go on; the channel has had no room since, so that they wait for the second no longer than for the first.
     rig.fill();
     rig.advance(Duration::ZERO);
-    assert_eq!(rig.disconnected(), [(consumers[1], held_for(seconds(30)))]);
+    assert_eq!(rig.disconnected(), [(consumers[1], blocked_for(seconds(30)))]);
 }
 
 /// The hold of a consumer that had become the largest counted from when suppliers were first held for another one.
@@ -107,7 +107,7 @@ fn who_becomes_the_largest_has_its_own_time_unless_it_took_nothing_all_the_while
     let (.., outbox, serial) = under_way[0];
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     rig.advance(seconds(10));
-    assert_eq!(rig.disconnected(), [(mute, held_for(seconds(30)))]);
+    assert_eq!(rig.disconnected(), [(mute, blocked_for(seconds(30)))]);
     // It has taken nothing for ten seconds, and suppliers have waited for it for none.
     rig.fill();
     let since = rig.now;
@@ -115,7 +115,7 @@ fn who_becomes_the_largest_has_its_own_time_unless_it_took_nothing_all_the_while
     rig.advance(seconds(4));
     assert_eq!(rig.disconnected(), []);
     rig.advance(seconds(1));
-    assert_eq!(rig.disconnected(), [(slow, held_for(seconds(5)))]);
+    assert_eq!(rig.disconnected(), [(slow, blocked_for(seconds(5)))]);
 }
 
 /// Settings of a consumer with a connection that is there to stay.
@@ -137,10 +137,10 @@ fn a_persistent_consumer_that_holds_suppliers_for_its_hold_timeout_stays_and_los
             assert!(matches!(rig.publish(number), Admission::Accepted { .. }));
         }
         let (.., outbox, serial) = rig.poll().unwrap();
-        let Admission::Held(ticket) = rig.publish(4) else { panic!("there is no room") };
+        let Admission::Withheld(ticket) = rig.publish(4) else { panic!("there is no room") };
         rig.advance(seconds(30));
         assert_eq!(rig.lane.poll_release(), Some(ticket), "suppliers go on");
-        let waited = Notice::WaitedOut { key: consumer, held_for: seconds(30) };
+        let waited = Notice::WaitedOut { key: consumer, blocked_for: seconds(30) };
         assert_eq!(rig.notices().iter().filter(|notice| **notice == waited).count(), 1);
         assert_eq!(discarded(&rig, consumer, DiscardReason::WaitedOut), 1, "no more than has to");
         // They do not wait for it again.
@@ -155,7 +155,7 @@ fn a_persistent_consumer_that_holds_suppliers_for_its_hold_timeout_stays_and_los
         assert!(rig.notices().contains(&Notice::WaitedForAgain { key: consumer, dropped: 6 }));
         let left = if policy == DiscardPolicy::Fifo { [7, 8, 9] } else { [1, 2, 9] };
         assert!(matches!(rig.publish(10), Admission::Accepted { .. }));
-        assert!(matches!(rig.publish(11), Admission::Held(_)), "suppliers wait for it again");
+        assert!(matches!(rig.publish(11), Admission::Withheld(_)), "suppliers wait for it again");
         assert_eq!(rig.drain(), [&left[..], &[10, 11]].concat(), "{policy:?}");
         assert_eq!(rig.disconnected(), []);
     }
@@ -209,7 +209,7 @@ fn whoever_is_not_to_be_waited_out_any_more_holds_suppliers_again() {
     let for_ever = SettingsPatch { hold_timeout: Some(Duration::ZERO), ..persistent() };
     rig.hierarchy.set_proxy_settings(consumer, for_ever).unwrap();
     rig.route();
-    assert!(matches!(rig.publish(2), Admission::Held(_)));
+    assert!(matches!(rig.publish(2), Admission::Withheld(_)));
     rig.advance(seconds(86_400));
     assert_eq!((rig.disconnected(), rig.lane.poll_release()), (vec![], None));
 }
@@ -223,7 +223,7 @@ fn who_cannot_take_anything_is_named_and_stays() {
     rig.fill();
     for round in 1..3 {
         rig.advance(seconds(30));
-        let goes_on = Notice::HoldGoesOn { key: consumer, held_for: seconds(30 * round), suspended: true };
+        let goes_on = Notice::HoldGoesOn { key: consumer, blocked_for: seconds(30 * round), suspended: true };
         assert!(rig.notices().contains(&goes_on));
     }
     rig.advance(seconds(29));
@@ -232,7 +232,7 @@ fn who_cannot_take_anything_is_named_and_stays() {
     rig.advance(seconds(29));
     assert_eq!(rig.disconnected(), [], "its time begins when it is resumed");
     rig.advance(seconds(1));
-    assert_eq!(rig.disconnected(), [(consumer, held_for(seconds(119)))]);
+    assert_eq!(rig.disconnected(), [(consumer, blocked_for(seconds(119)))]);
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn where_a_consumer_is_full_suppliers_are_blocked_for_a_time_and_then_events_go(
     let blocking = SettingsPatch { blocking: Some(seconds(5)), ..max_events(2) };
     let mut rig = Rig::plain();
     let consumer = rig.consumer(blocking);
-    let held = |admission| match admission {
-        Admission::Held(ticket) => ticket,
+    let withheld = |admission| match admission {
+        Admission::Withheld(ticket) => ticket,
         other => panic!("{other:?}"),
     };
     // One is sent, two wait, and the next has no place.
@@ -268,7 +268,7 @@ fn where_a_consumer_is_full_suppliers_are_blocked_for_a_time_and_then_events_go(
     rig.poll().unwrap();
     assert!(matches!(rig.publish(1), Admission::Accepted { .. }));
     assert!(matches!(rig.publish(2), Admission::Accepted { .. }));
-    let ticket = held(rig.publish(3));
+    let ticket = withheld(rig.publish(3));
     rig.advance(seconds(4));
     assert_eq!((rig.lane.poll_release(), discarded(&rig, consumer, DiscardReason::OutboxFull)), (None, 0));
     rig.advance(seconds(1));
@@ -276,7 +276,7 @@ fn where_a_consumer_is_full_suppliers_are_blocked_for_a_time_and_then_events_go(
     assert_eq!(discarded(&rig, consumer, DiscardReason::OutboxFull), 1);
     assert_eq!((rig.stats(consumer).backlog_events, rig.disconnected().len()), (3, 0));
     // The next waits for as long again, and is let in at once when there is room.
-    let ticket = held(rig.publish(4));
+    let ticket = withheld(rig.publish(4));
     rig.advance(seconds(4));
     assert_eq!(rig.lane.poll_release(), None);
     rig.hierarchy.set_proxy_settings(consumer, max_events(9)).unwrap();
@@ -339,16 +339,16 @@ fn what_consumers_that_are_gone_have_left_behind_goes_before_events_that_somebod
     }
     rig.route();
     let mut publish = |name: &str, bytes: usize| {
-        let mut draft = rig.lane.begin_event();
-        draft.bytes.resize(bytes, 0);
-        rig.lane.classify(&mut draft, b"domain", name.as_bytes());
-        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
+        let mut pending_event = rig.lane.begin_event();
+        pending_event.bytes.resize(bytes, 0);
+        rig.lane.classify(&mut pending_event, b"domain", name.as_bytes());
+        rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now)
     };
     // The large one is why suppliers are held. What they had under way comes in, twice as much as there is room for.
     publish("large", 1_000_000);
     let admissions: Vec<Admission> = (0..598).map(|_| publish("small", 1)).collect();
-    let held = |admission: &&Admission| matches!(admission, Admission::Held(_));
-    assert_eq!(admissions.iter().filter(held).count(), 299);
+    let withheld = |admission: &&Admission| matches!(admission, Admission::Withheld(_));
+    assert_eq!(admissions.iter().filter(withheld).count(), 299);
     rig.hierarchy.disconnect(gone).unwrap();
     rig.route();
     rig.advance(seconds(5));

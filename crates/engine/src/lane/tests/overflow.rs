@@ -68,9 +68,9 @@ fn a_consumer_that_sleeps_costs_nobody_anything_and_gets_everything_in_order() {
     // Then it goes on as before.
     rig.publish_number(2_000);
     assert_eq!([(); 2].map(|()| rig.take(None).map(|(_, number)| number)), [Some(2_000); 2]);
-    assert!(shelf.kept.is_empty());
-    let told = rig.notices();
-    assert!(matches!(told[..], [Notice::Overflows { .. }, Notice::OverflowOver { .. }]), "{told:?}");
+    assert!(shelf.stored.is_empty());
+    let reports = rig.notices();
+    assert!(matches!(reports[..], [Notice::Overflows { .. }, Notice::OverflowOver { .. }]), "{reports:?}");
     assert_eq!(rig.memory(), 0);
 }
 
@@ -102,7 +102,7 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
     let mut number = 0;
     let ticket = loop {
         match rig.publish_number(number) {
-            Admission::Held(ticket) => break ticket,
+            Admission::Withheld(ticket) => break ticket,
             Admission::Accepted { .. } => number += 1,
             other => panic!("{other:?}"),
         }
@@ -144,11 +144,11 @@ fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_tha
     let persistent =
         SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() };
     let sleeper = rig.consumer(persistent);
-    let (mut number, mut held) = (0, None);
-    while held.is_none() {
+    let (mut number, mut withheld) = (0, None);
+    while withheld.is_none() {
         number += 1;
-        held = match publish_watched(&mut rig, number) {
-            Admission::Held(ticket) => Some(ticket),
+        withheld = match publish_watched(&mut rig, number) {
+            Admission::Withheld(ticket) => Some(ticket),
             _ => None,
         };
         shelf.work_until_quiet(&mut rig);
@@ -157,7 +157,7 @@ fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_tha
     let (delivery, _) = begin(&mut rig).unwrap();
     rig.advance(Duration::from_secs(30));
     rig.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Unreachable, rig.now);
-    assert_eq!(rig.lane.poll_release(), held, "suppliers go on");
+    assert_eq!(rig.lane.poll_release(), withheld, "suppliers go on");
     let last = number + 50;
     for number in number + 1..=last {
         assert!(matches!(publish_watched(&mut rig, number), Admission::Accepted { .. }), "{number}");
@@ -172,20 +172,23 @@ fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_tha
         shelf.work_until_quiet(&mut rig);
     }
     assert_eq!(rig.take(None), None);
-    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
-    let mut over: Vec<u64> =
-        told.iter().filter(|settled| matches!(settled, Settled::ForAll { .. })).filter_map(number_of).collect();
+    let reports: Vec<Completion> = core::iter::from_fn(|| rig.lane.poll_completion()).collect();
+    let mut over: Vec<u64> = reports
+        .iter()
+        .filter(|completion| matches!(completion, Completion::ForAll { .. }))
+        .filter_map(number_of)
+        .collect();
     over.sort_unstable();
     assert_eq!(over, (1..=last).collect::<Vec<_>>(), "whoever keeps them can forget them all");
 }
 
 fn publish_watched(rig: &mut Rig, number: u64) -> Admission {
-    let mut draft = rig.lane.begin_event();
-    draft.bytes.resize(100, 0);
-    draft.bytes[..4].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
-    rig.lane.classify(&mut draft, b"domain", b"name");
-    (draft.watch, draft.watch_each) = (NonZeroU64::new(number), true);
-    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.resize(100, 0);
+    pending_event.bytes[..4].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
+    rig.lane.classify(&mut pending_event, b"domain", b"name");
+    (pending_event.watch, pending_event.watch_each) = (NonZeroU64::new(number), true);
+    rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now)
 }
 
 /// That there had been no room elsewhere stuck to a consumer, until others let go of what they had there.
@@ -208,7 +211,7 @@ fn a_consumer_that_has_caught_up_is_not_full_though_others_take_all_room_elsewhe
         let admission = rig.publish_number(published);
         published += 1;
         shelf.work_until_quiet(&mut rig);
-        if let Admission::Held(ticket) = admission {
+        if let Admission::Withheld(ticket) = admission {
             break ticket;
         }
     };
@@ -235,15 +238,15 @@ fn suppliers_go_on_when_there_may_be_more_elsewhere() {
     let mut shelf = Shelf::default();
     let sleeper = rig.consumer(SettingsPatch::default());
     rig.suspended(sleeper, true);
-    let mut held = false;
+    let mut withheld = false;
     for number in 0..300 {
-        held |= matches!(rig.publish_number(number), Admission::Held(_));
+        withheld |= matches!(rig.publish_number(number), Admission::Withheld(_));
         shelf.work_until_quiet(&mut rig);
-        if held {
+        if withheld {
             break;
         }
     }
-    assert!(held && rig.lane.poll_release().is_none());
+    assert!(withheld && rig.lane.poll_release().is_none());
     let limits = ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(20_000) };
     rig.hierarchy.set_limits(rig.channel, limits).unwrap();
     rig.route();
@@ -304,11 +307,11 @@ fn what_is_elsewhere_comes_back_when_all_that_was_in_memory_was_dropped() {
 }
 
 fn publish_for(rig: &mut Rig, consumer: ProxyKey) {
-    let mut draft = rig.lane.begin_event();
-    draft.bytes.extend_from_slice(&[0; 100]);
-    rig.lane.classify(&mut draft, b"domain", b"name");
-    draft.only = Some([consumer.proxy].into());
-    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.extend_from_slice(&[0; 100]);
+    rig.lane.classify(&mut pending_event, b"domain", b"name");
+    pending_event.only = Some([consumer.proxy].into());
+    rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
 }
 
 /// A consumer's lifetime began anew, however long it had been there.
@@ -382,7 +385,7 @@ fn what_is_elsewhere_counts_when_suppliers_have_waited_for_long_enough() {
     let sleeper = rig.consumer(patch);
     rig.suspended(sleeper, true);
     let mut number = 0;
-    while !matches!(rig.publish_number(number), Admission::Held(_)) {
+    while !matches!(rig.publish_number(number), Admission::Withheld(_)) {
         number += 1;
         shelf.work_until_quiet(&mut rig);
     }
@@ -411,8 +414,8 @@ fn a_consumer_whose_next_events_are_being_brought_back_is_waited_for() {
     let mut left = Vec::new();
     rig.lane.undelivered_at(0, 100, rig.now, &mut left);
     let events = rig.stats(sleeper).elsewhere_events;
-    assert!(events > 0 && !shelf.asked.is_empty());
-    assert_eq!(left, [Undelivered { of: HeldBy::Consumer(sleeper), events, waits_for: WaitsFor::Consumer }]);
+    assert!(events > 0 && !shelf.requests.is_empty());
+    assert_eq!(left, [Undelivered { of: BlockedBy::Consumer(sleeper), events, waits_for: WaitsFor::Consumer }]);
 }
 
 #[test]
@@ -442,11 +445,11 @@ fn what_was_kept_for_a_consumer_that_is_gone_is_forgotten_and_counted() {
     rig.suspended(other, true);
     let watch = NonZeroU64::new(7).unwrap();
     for number in 0..100 {
-        let mut draft = rig.lane.begin_event();
-        draft.bytes.extend_from_slice(&[number; 100]);
-        rig.lane.classify(&mut draft, b"domain", b"name");
-        (draft.watch, draft.watch_each) = (Some(watch), true);
-        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        let mut pending_event = rig.lane.begin_event();
+        pending_event.bytes.extend_from_slice(&[number; 100]);
+        rig.lane.classify(&mut pending_event, b"domain", b"name");
+        (pending_event.watch, pending_event.watch_each) = (Some(watch), true);
+        rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
         shelf.work_until_quiet(&mut rig);
     }
     rig.hierarchy.disconnect(sleeper).unwrap();
@@ -455,9 +458,9 @@ fn what_was_kept_for_a_consumer_that_is_gone_is_forgotten_and_counted() {
     assert_eq!(shelf.read.keys().copied().collect::<Vec<_>>(), [other.proxy]);
     rig.advance(Duration::ZERO);
     assert_eq!(rig.lane.counters().discards.of(DiscardReason::Removed), 100);
-    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
-    assert!(told.contains(&Settled::Gone { consumer: sleeper }));
-    let begun = told.iter().filter(|settled| matches!(settled, Settled::Begins { .. })).count();
+    let reports: Vec<Completion> = core::iter::from_fn(|| rig.lane.poll_completion()).collect();
+    assert!(reports.contains(&Completion::Gone { consumer: sleeper }));
+    let begun = reports.iter().filter(|completion| matches!(completion, Completion::Begins { .. })).count();
     assert_eq!(begun, 200, "each was told to be for both");
 }
 
@@ -468,33 +471,39 @@ fn an_event_that_was_elsewhere_is_settled_for_its_consumer_when_that_has_it() {
     let sleeper = rig.consumer(SettingsPatch::default());
     rig.suspended(sleeper, true);
     for number in 1..=20_u64 {
-        let mut draft = rig.lane.begin_event();
-        draft.bytes.extend_from_slice(&[1; 100]);
-        rig.lane.classify(&mut draft, b"domain", b"name");
-        (draft.watch, draft.watch_each) = (NonZeroU64::new(number), true);
-        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        let mut pending_event = rig.lane.begin_event();
+        pending_event.bytes.extend_from_slice(&[1; 100]);
+        rig.lane.classify(&mut pending_event, b"domain", b"name");
+        (pending_event.watch, pending_event.watch_each) = (NonZeroU64::new(number), true);
+        rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
         shelf.work_until_quiet(&mut rig);
     }
     rig.suspended(sleeper, false);
     while rig.take(None).is_some() {
         shelf.work_until_quiet(&mut rig);
     }
-    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
-    let of = |kind: fn(&Settled) -> Option<u64>| {
-        let mut numbers: Vec<u64> = told.iter().filter_map(kind).collect();
+    let reports: Vec<Completion> = core::iter::from_fn(|| rig.lane.poll_completion()).collect();
+    let of = |kind: fn(&Completion) -> Option<u64>| {
+        let mut numbers: Vec<u64> = reports.iter().filter_map(kind).collect();
         numbers.sort_unstable();
         numbers
     };
     let all: Vec<u64> = (1..=20).collect();
-    let begins = |settled: &Settled| matches!(settled, Settled::Begins { .. }).then(|| number_of(settled)).flatten();
-    let ends = |settled: &Settled| matches!(settled, Settled::ForConsumer { .. }).then(|| number_of(settled)).flatten();
-    let over = |settled: &Settled| matches!(settled, Settled::ForAll { .. }).then(|| number_of(settled)).flatten();
+    let begins = |completion: &Completion| {
+        matches!(completion, Completion::Begins { .. }).then(|| number_of(completion)).flatten()
+    };
+    let ends = |completion: &Completion| {
+        matches!(completion, Completion::ForConsumer { .. }).then(|| number_of(completion)).flatten()
+    };
+    let over = |completion: &Completion| {
+        matches!(completion, Completion::ForAll { .. }).then(|| number_of(completion)).flatten()
+    };
     assert_eq!([of(begins), of(ends), of(over)], [all.clone(), all.clone(), all]);
 }
 
-fn number_of(settled: &Settled) -> Option<u64> {
-    match settled {
-        Settled::Begins { watch, .. } | Settled::ForConsumer { watch, .. } | Settled::ForAll { watch } => {
+fn number_of(completion: &Completion) -> Option<u64> {
+    match completion {
+        Completion::Begins { watch, .. } | Completion::ForConsumer { watch, .. } | Completion::ForAll { watch } => {
             Some(watch.get())
         }
         _ => None,
@@ -516,24 +525,24 @@ fn what_is_lost_elsewhere_is_counted_and_the_consumer_goes_on() {
     let away = rig.stats(sleeper).elsewhere_events;
     rig.suspended(sleeper, false);
     shelf.look(&mut rig.lane);
-    while shelf.asked.is_empty() {
+    while shelf.requests.is_empty() {
         rig.take(None).unwrap();
         shelf.look(&mut rig.lane);
     }
-    let (outbox, ..) = shelf.asked.pop_front().unwrap();
+    let (outbox, ..) = shelf.requests.pop_front().unwrap();
     rig.lane.end_return(outbox, away, rig.now);
     assert_eq!(rig.stats(sleeper).discards.of(DiscardReason::OverflowLost), away);
     // Which those were is unknown: all that it does not get.
-    let gone = Settled::Gone { consumer: sleeper };
-    let mut told = Vec::new();
+    let gone = Completion::Gone { consumer: sleeper };
+    let mut reports = Vec::new();
     assert!(rig.stats(sleeper).backlog_events > 0);
     while rig.stats(sleeper).backlog_events > 0 {
-        told.extend(core::iter::from_fn(|| rig.lane.poll_settled()));
-        assert!(!told.contains(&gone), "it is yet to get some");
+        reports.extend(core::iter::from_fn(|| rig.lane.poll_completion()));
+        assert!(!reports.contains(&gone), "it is yet to get some");
         rig.take(None).unwrap();
     }
-    told.extend(core::iter::from_fn(|| rig.lane.poll_settled()));
-    assert_eq!(told.iter().filter(|told| **told == gone).count(), 1);
+    reports.extend(core::iter::from_fn(|| rig.lane.poll_completion()));
+    assert_eq!(reports.iter().filter(|reports| **reports == gone).count(), 1);
     rig.publish_number(100);
     assert_eq!(rig.take(None), Some((sleeper, 100)));
 }
@@ -552,7 +561,7 @@ fn a_consumer_that_goes_while_its_backlog_comes_back_leaves_the_order_of_others_
         shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
     }
     rig.suspended(leaver, false);
-    while shelf.asked.is_empty() {
+    while shelf.requests.is_empty() {
         assert_eq!(rig.take(Some(sleeper)).map(|(key, _)| key), Some(leaver));
         shelf.look(&mut rig.lane);
     }
@@ -599,10 +608,13 @@ fn what_is_elsewhere_comes_back_also_where_all_that_stood_before_it_was_dropped(
     // There is no room in memory for one of the other's.
     rig.hierarchy.set_limits(rig.channel, ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(1_000) }).unwrap();
     rig.route();
-    let mut draft = rig.lane.begin_event();
-    draft.bytes.resize(500, 0);
-    rig.lane.classify(&mut draft, b"domain", b"other");
-    assert_eq!(rig.lane.handle_event(rig.source, draft, &NoFields, rig.now), Admission::Accepted { destinations: 1 });
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.resize(500, 0);
+    rig.lane.classify(&mut pending_event, b"domain", b"other");
+    assert_eq!(
+        rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now),
+        Admission::Accepted { destinations: 1 }
+    );
     assert_eq!(rig.stats(sleeper).discards.of(DiscardReason::MemorySpent), in_memory);
     assert_eq!(rig.take(None), Some((other, 0)));
     rig.suspended(sleeper, false);
@@ -628,23 +640,23 @@ fn suppliers_go_on_when_what_made_the_queue_too_long_has_been_read_elsewhere() {
     rig.suspended(consumer, false);
     while rig.take(None).is_some() {}
     let ticket = (0..100).find_map(|_| match rig.publish_number(0) {
-        Admission::Held(ticket) => Some(ticket),
+        Admission::Withheld(ticket) => Some(ticket),
         _ => None,
     });
-    let (mut kept, mut asked) = (Vec::new(), None);
+    let (mut stored, mut requests) = (Vec::new(), None);
     while let Some(errand) = rig.lane.poll_overflow() {
         match errand {
-            Overflow::Keep { event, .. } => kept.push(event),
-            Overflow::Fetch { outbox, .. } => asked = Some(outbox),
+            Overflow::Keep { event, .. } => stored.push(event),
+            Overflow::Fetch { outbox, .. } => requests = Some(outbox),
             _ => {}
         }
     }
-    let (events, outbox) = (kept.len() as u64, asked.unwrap());
-    for event in kept {
-        let mut draft = rig.lane.begin_event();
-        draft.bytes.extend_from_slice(&event.bytes);
-        rig.lane.classify(&mut draft, b"domain", b"name");
-        rig.lane.return_event((outbox, 0), (event.source, None), draft, &NoFields, rig.now);
+    let (events, outbox) = (stored.len() as u64, requests.unwrap());
+    for event in stored {
+        let mut pending_event = rig.lane.begin_event();
+        pending_event.bytes.extend_from_slice(&event.bytes);
+        rig.lane.classify(&mut pending_event, b"domain", b"name");
+        rig.lane.return_event((outbox, 0), (event.source, None), pending_event, &NoFields, rig.now);
         rig.lane.release(event);
         assert_eq!(rig.take(None), Some((consumer, 0)));
     }
@@ -673,12 +685,12 @@ fn whatever_consumers_do_each_gets_what_it_should_in_order() {
             .collect();
         let mut got: BTreeMap<ProxyKey, Vec<u32>> = BTreeMap::new();
         let mut gone: BTreeSet<ProxyKey> = BTreeSet::new();
-        let (mut published, mut held, mut unanswered) = (0, 0_u32, VecDeque::new());
+        let (mut published, mut withheld, mut unanswered) = (0, 0_u32, VecDeque::new());
         for _ in 0..3_000 {
             match random.u32(..12) {
-                0..5 if held == 0 => match rig.publish_number(published) {
+                0..5 if withheld == 0 => match rig.publish_number(published) {
                     Admission::Accepted { destinations } if destinations as usize == 4 - gone.len() => published += 1,
-                    Admission::Held(_) => (published, held) = (published + 1, held + 1),
+                    Admission::Withheld(_) => (published, withheld) = (published + 1, withheld + 1),
                     other => panic!("{other:?}"),
                 },
                 // Some go: they are disconnected, or found to be no more.
@@ -695,7 +707,7 @@ fn whatever_consumers_do_each_gets_what_it_should_in_order() {
                 _ => answer(&mut rig, &mut unanswered, &mut got, random.u32(..6) == 0),
             }
             shelf.look(&mut rig.lane);
-            held -= u32::from(rig.lane.poll_release().is_some());
+            withheld -= u32::from(rig.lane.poll_release().is_some());
         }
         consumers.iter().for_each(|key| rig.suspended(*key, false));
         let lacks = |got: &BTreeMap<ProxyKey, Vec<u32>>| {
@@ -718,7 +730,7 @@ fn whatever_consumers_do_each_gets_what_it_should_in_order() {
             assert!(numbers.iter().copied().eq(0..all), "seed {seed}: {key}: {numbers:?}");
         }
         assert_eq!(rig.memory(), 0, "seed {seed}");
-        assert!(shelf.kept.is_empty() && shelf.read.is_empty(), "seed {seed}");
+        assert!(shelf.stored.is_empty() && shelf.read.is_empty(), "seed {seed}");
     }
 }
 

@@ -15,7 +15,7 @@ fn a_supplier_waits_while_the_next_event_of_a_consumer_that_keeps_up_is_too_old(
     assert_eq!([rig.publish(1), rig.publish(2)], [accepted, Admission::Accepted { destinations: 1 }]);
     let (_, _, outbox, serial) = rig.poll().unwrap();
     rig.advance(Duration::from_millis(11));
-    let Admission::Held(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
     assert_eq!(rig.lane.poll_release(), None);
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     // The second goes, and the third has just come.
@@ -36,7 +36,7 @@ fn one_that_does_not_keep_up_holds_nobody_for_longer_than_a_second() {
     rig.publish(2);
     rig.poll().unwrap();
     rig.advance(Duration::from_millis(500));
-    let Admission::Held(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
     rig.advance(Duration::from_millis(400));
     assert_eq!(rig.lane.poll_release(), None);
     let due = rig.lane.next_timeout().unwrap();
@@ -72,7 +72,7 @@ fn taking_the_bound_away_lets_suppliers_go() {
     rig.publish(2);
     rig.poll().unwrap();
     rig.advance(Duration::from_millis(11));
-    let Admission::Held(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
     rig.hierarchy.set_proxy_settings(consumer, SettingsPatch::default()).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -85,7 +85,7 @@ fn bounded_for_two() -> SettingsPatch {
 
 fn ticket(admission: Admission) -> Ticket {
     match admission {
-        Admission::Held(ticket) => ticket,
+        Admission::Withheld(ticket) => ticket,
         other => panic!("it is not held: {other:?}"),
     }
 }
@@ -106,8 +106,8 @@ fn where_a_late_consumer_is_full_too_suppliers_wait_for_room() {
     rig.consumer(SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..bounded_for_two() });
     let (outbox, serial) = late(&mut rig);
     let tickets = [ticket(rig.publish(3)), ticket(rig.publish(4))];
-    let by = Some(HeldBy::Consumer(rig.lane.outboxes().next().unwrap().key));
-    assert!(rig.notices().contains(&Notice::SuppliersHeld { channel: rig.channel, by }));
+    let by = Some(BlockedBy::Consumer(rig.lane.outboxes().next().unwrap().key));
+    assert!(rig.notices().contains(&Notice::SuppliersBlocked { channel: rig.channel, by }));
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     assert_eq!(rig.answer(Outcome::Delivered), Some(2));
     for ticket in tickets {
@@ -163,11 +163,11 @@ fn suppliers_go_on_as_soon_as_something_that_is_not_late_is_the_next() {
     rig.consumer(SettingsPatch { order_policy: Some(OrderPolicy::Priority), ..bounded(10) });
     late(&mut rig);
     let ticket = ticket(rig.publish(3));
-    let mut draft = rig.lane.begin_event();
-    draft.bytes.push(4);
-    draft.priority = Some(1);
-    rig.lane.classify(&mut draft, b"domain", b"name");
-    let admission = rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.push(4);
+    pending_event.priority = Some(1);
+    rig.lane.classify(&mut pending_event, b"domain", b"name");
+    let admission = rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
     assert_eq!((admission, rig.lane.poll_release()), (Admission::Accepted { destinations: 1 }, Some(ticket)));
 }
 

@@ -24,8 +24,8 @@ fn refuses_events_of_suppliers_that_are_not_there_or_not_connected() {
         (nowhere, Refusal::ChannelNotFound { channel: ChannelId(9) }),
         (source, Refusal::NotConnected { proxy: source }),
     ] {
-        let draft = rig.lane.begin_event();
-        assert_eq!(rig.lane.handle_event(key, draft, &NoFields, rig.now), Admission::Refused(refusal));
+        let pending_event = rig.lane.begin_event();
+        assert_eq!(rig.lane.handle_event(key, pending_event, &NoFields, rig.now), Admission::Refused(refusal));
     }
     assert_eq!(rig.lane.counters().events_refused, 3);
 }
@@ -60,9 +60,9 @@ fn types_beyond_the_table_are_still_matched_by_name() {
         rig.lane.intern(b"d", format!("{number}").as_bytes());
     }
     for (name, destinations) in [("late", 1), ("later", 0), ("1x", 1), ("late", 1), ("2", 0)] {
-        let mut draft = rig.lane.begin_event();
-        rig.lane.classify(&mut draft, b"d", name.as_bytes());
-        let admission = rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        let mut pending_event = rig.lane.begin_event();
+        rig.lane.classify(&mut pending_event, b"d", name.as_bytes());
+        let admission = rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
         assert_eq!(admission, Admission::Accepted { destinations }, "{name}");
     }
     assert_eq!(rig.lane.counters().types_not_interned, 4);
@@ -75,10 +75,10 @@ fn the_types_of_channels_that_are_gone_make_room() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch::default());
     let publish = |rig: &mut Rig, name: &str| {
-        let mut draft = rig.lane.begin_event();
-        rig.lane.classify(&mut draft, b"d", name.as_bytes());
-        let event_type = draft.event_type;
-        (rig.lane.handle_event(rig.source, draft, &NoFields, rig.now), event_type)
+        let mut pending_event = rig.lane.begin_event();
+        rig.lane.classify(&mut pending_event, b"d", name.as_bytes());
+        let event_type = pending_event.event_type;
+        (rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now), event_type)
     };
     let (_, kept) = publish(&mut rig, "shared");
     let lasting = (rig.channel, rig.source);
@@ -87,7 +87,7 @@ fn the_types_of_channels_that_are_gone_make_room() {
         let kind = ProxyKind::default();
         let proxy = rig.hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), kind).unwrap();
         (rig.channel, rig.source) = (channel, ProxyKey { channel, proxy });
-        rig.hierarchy.connect(rig.source, None, Want(0)).unwrap();
+        rig.hierarchy.connect(rig.source, None, OutputForm(0)).unwrap();
         // Its events wait when the channel goes.
         let consumer = rig.consumer(SettingsPatch::default());
         for number in 0..5_000 {
@@ -99,12 +99,12 @@ fn the_types_of_channels_that_are_gone_make_room() {
         assert_eq!(rig.lane.types_known(), 5_001);
         rig.hierarchy.destroy_channel(channel).unwrap();
         rig.route();
-        let mut turns = 0;
+        let mut rounds = 0;
         while rig.lane.next_timeout() == Some(rig.now) {
             rig.lane.handle_timeout(rig.now);
-            turns += 1;
+            rounds += 1;
         }
-        assert!(turns > 5_000 / 256, "a little at a time: {turns}");
+        assert!(rounds > 5_000 / 256, "a little at a time: {rounds}");
         (rig.channel, rig.source) = lasting;
         // The names of types with reported drops are known as long as these are.
         assert_eq!(rig.lane.types_known(), 1 + Rig::DROPS);
@@ -120,10 +120,10 @@ fn the_types_that_a_living_channel_does_not_remember_make_room() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch::default());
     for number in 0..150_000_u32 {
-        let mut draft = rig.lane.begin_event();
-        draft.bytes.push(1);
-        rig.lane.classify(&mut draft, b"d", format!("{number}").as_bytes());
-        let admission = rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        let mut pending_event = rig.lane.begin_event();
+        pending_event.bytes.push(1);
+        rig.lane.classify(&mut pending_event, b"d", format!("{number}").as_bytes());
+        let admission = rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
         assert_eq!(admission, Admission::Accepted { destinations: 1 });
         assert_eq!(rig.answer(Outcome::Delivered), Some(1));
         rig.lane.handle_timeout(rig.now);

@@ -3,9 +3,9 @@
 use super::*;
 use crate::lane::delivery::DUE_AT_ONCE;
 
-mod asked_about;
 mod batches;
 mod pull;
+mod remote_filters;
 
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -31,11 +31,11 @@ struct Got {
 
 impl Rig {
     fn publish_with(&mut self, number: u8, set: impl FnOnce(&mut Event)) -> Admission {
-        let mut draft = self.lane.begin_event();
-        draft.bytes.push(number);
-        self.lane.classify(&mut draft, b"domain", b"name");
-        set(&mut draft);
-        self.lane.handle_event(self.source, draft, &NoFields, self.now)
+        let mut pending_event = self.lane.begin_event();
+        pending_event.bytes.push(number);
+        self.lane.classify(&mut pending_event, b"domain", b"name");
+        set(&mut pending_event);
+        self.lane.handle_event(self.source, pending_event, &NoFields, self.now)
     }
 
     fn prior(&mut self, number: u8, priority: i16) {
@@ -50,7 +50,7 @@ impl Rig {
         let (channel, side) = (self.channel, Side::Consumers);
         let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
         let key = ProxyKey { channel, proxy };
-        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
         self.set(key, patch);
         key
     }
@@ -302,9 +302,9 @@ fn the_nearest_timeout_wins() {
 #[test]
 fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
     let by_deadline = SettingsPatch { order_policy: Some(OrderPolicy::Deadline), ..SettingsPatch::default() };
-    for is_kept in [false, true] {
+    for is_stored in [false, true] {
         let mut rig = Rig::plain();
-        if is_kept {
+        if is_stored {
             rig.lane.keep_expired();
         }
         let key = rig.consumer(by_deadline);
@@ -320,7 +320,7 @@ fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
         rig.publish_with(4, |event| event.stop = Some(late));
         rig.hierarchy.resume(key).unwrap();
         rig.route();
-        let (got, expired) = if is_kept { (vec![2, 3, 1, 4, 0], 0) } else { (vec![0], 4) };
+        let (got, expired) = if is_stored { (vec![2, 3, 1, 4, 0], 0) } else { (vec![0], 4) };
         assert_eq!((rig.drain(), rig.expired()), (got, expired));
     }
 }
@@ -406,7 +406,7 @@ fn suppliers_are_let_go_when_expiry_makes_room() {
     rig.get().unwrap();
     rig.mortal(1, millis(10));
     let admission = rig.publish_with(2, |event| event.timeout = Some(millis(10)));
-    let Admission::Held(ticket) = admission else { panic!("{admission:?}") };
+    let Admission::Withheld(ticket) = admission else { panic!("{admission:?}") };
     rig.advance(millis(10));
     assert_eq!((rig.lane.poll_release(), rig.stats(key).backlog_events), (Some(ticket), 1));
 }
@@ -420,7 +420,7 @@ fn suppliers_held_by_the_budget_are_let_go_when_expiry_makes_room() {
     rig.mortal(0, millis(10));
     rig.mortal(1, millis(20));
     let admission = rig.publish_with(2, |event| event.timeout = Some(millis(30)));
-    let Admission::Held(ticket) = admission else { panic!("{admission:?}") };
+    let Admission::Withheld(ticket) = admission else { panic!("{admission:?}") };
     rig.advance(millis(10));
     assert_eq!(rig.lane.poll_release(), Some(ticket));
 }
@@ -438,13 +438,13 @@ fn a_flood_of_expired_events_is_dropped_a_turn_at_a_time_and_none_is_delivered()
     rig.hierarchy.resume(key).unwrap();
     rig.now = rig.now + millis(10);
     rig.route();
-    let mut turns = 0;
+    let mut rounds = 0;
     while rig.lane.next_timeout().is_some_and(|due| due <= rig.now) {
         assert!(rig.get().is_none());
         rig.advance(Duration::ZERO);
-        turns += 1;
+        rounds += 1;
     }
-    assert!(turns > 1, "the others have their turns in between");
+    assert!(rounds > 1, "the others have their turns in between");
     assert_eq!(rig.expired(), 3_000);
     assert_eq!(rig.drain(), [7]);
 }

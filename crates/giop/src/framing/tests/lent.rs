@@ -44,7 +44,7 @@ fn feed_lent(inbound: &mut Inbound, mut bytes: &[u8], step: usize) -> Result<(Ve
 }
 
 /// Takes nothing back between reads, unless the message is too large.
-fn feed_keeping(inbound: &mut Inbound, mut bytes: &[u8], step: usize) -> Vec<Vec<u8>> {
+fn feed_retaining(inbound: &mut Inbound, mut bytes: &[u8], step: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut spare = Some(Vec::with_capacity(LOAN));
     while !bytes.is_empty() {
@@ -72,7 +72,7 @@ fn finds_messages_in_lent_buffers_however_the_bytes_arrive() {
         assert_eq!(feed_lent(&mut inbound, &stream, step).unwrap().0, messages, "{step} at a time");
         assert!(inbound.reserved() <= 4096, "{} are kept when nothing is under way", inbound.reserved());
         assert_eq!(inbound.buffered(), 0);
-        assert_eq!(feed_keeping(&mut inbound, &stream, step), messages, "{step} at a time, keeping what is lent");
+        assert_eq!(feed_retaining(&mut inbound, &stream, step), messages, "{step} at a time, keeping what is lent");
     }
 }
 

@@ -3,49 +3,49 @@
 use crate::admin::run::{Administration, Withheld};
 use crate::admin::waiting::{Late, Sending};
 use crate::counters::Counter;
-use crate::lane::links::mail::{LaneThread, ToLane};
+use crate::lane::links::messages::{LaneThread, ToLane};
 use crate::time;
 
 impl Administration {
     pub(crate) fn send(&mut self, answer: Sending) {
         match answer {
-            Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
+            Sending::ToClient(lane, message, _) => _ = self.lane_registry.send(lane, message),
             // No thread waits any more if it cannot be sent.
             Sending::ToProgram(to, answer) => _ = to.try_send(answer),
-            Sending::Then(letter) => _ = self.roster.post(LaneThread::MAIN, letter),
+            Sending::Then(message) => _ = self.lane_registry.send(LaneThread::MAIN, message),
         }
     }
 
     /// Hands what was changed to the store.
     pub(super) fn keep(&mut self) {
-        let Self { keeping, objects, .. } = self;
-        keeping.gather(|| objects.poll_changed_part());
+        let Self { persistence, objects, .. } = self;
+        persistence.gather(|| objects.poll_changed_part());
     }
 
     /// The same until there is nothing more to hand over.
     pub(super) fn keep_all(&mut self) {
         self.keep();
-        while self.keeping.has_to_gather() {
+        while self.persistence.has_to_gather() {
             self.keep();
         }
     }
 
     /// Sends what is answered when what it speaks of is on disk, or has it wait for that.
-    pub(super) fn send_when_kept(&mut self, answer: Sending) {
-        if let Some(answer) = self.keeping.admit(answer) {
+    pub(super) fn send_when_stored(&mut self, answer: Sending) {
+        if let Some(answer) = self.persistence.admit(answer) {
             self.send(answer);
         }
     }
 
     /// Lets the answers go that waited for the disk, and those that have waited for too long, in which that is said.
-    pub(super) fn answer_kept(&mut self) {
-        while let Some(answer) = self.keeping.poll() {
+    pub(super) fn answer_stored(&mut self) {
+        while let Some(answer) = self.persistence.poll() {
             self.send(answer);
         }
         let mut undoes = false;
-        while let Some(answer) = self.keeping.poll_late(time::now()) {
-            let Late { answer, is_change, made } = answer.not_kept();
-            self.counters.add(Counter::ChangesNotKept, is_change.into());
+        while let Some(answer) = self.persistence.poll_late(time::now()) {
+            let Late { answer, is_change, made } = answer.not_stored();
+            self.counters.add(Counter::ChangesNotStored, is_change.into());
             if !made.is_nothing() {
                 undoes = true;
                 self.objects.unmake(made);
@@ -61,9 +61,9 @@ impl Administration {
 
     /// Sends an answer when what it speaks of is published, and the clients that are to know of it are notified. What follows from it goes
     /// behind it.
-    pub(super) fn send_when_told(&mut self, answer: Sending) {
-        match (self.objects.take_farewell(), self.objects.take_unpublished()) {
-            (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
+    pub(super) fn send_when_notified(&mut self, answer: Sending) {
+        match (self.objects.take_delayed_reply(), self.objects.take_unpublished()) {
+            (Some(delayed_reply), _) => _ = self.answers.delayed_replies.insert(delayed_reply, answer),
             (None, Some(changed)) => {
                 self.answers.unpublished.push((changed.clone(), answer));
                 while let Some(then) = self.poll_parting() {
@@ -92,17 +92,17 @@ impl Administration {
             .extract_if(.., |(changed, _)| objects.is_published(changed))
             .map(|(_, answer)| answer)
             .collect();
-        published.into_iter().for_each(|answer| self.send_when_kept(answer));
+        published.into_iter().for_each(|answer| self.send_when_stored(answer));
     }
 
     /// Lets the answers go that need not wait for clients any more.
     pub(super) fn answer_withheld(&mut self) {
-        while let Some((farewell, all_told)) = self.objects.poll_farewell() {
-            if !all_told {
+        while let Some((delayed_reply, all_notified)) = self.objects.poll_delayed_reply() {
+            if !all_notified {
                 self.counters.add(Counter::DestroysNotWaitedFor, 1);
             }
-            if let Some(answer) = self.answers.untold.remove(&farewell) {
-                self.send_when_kept(answer);
+            if let Some(answer) = self.answers.delayed_replies.remove(&delayed_reply) {
+                self.send_when_stored(answer);
             }
         }
     }

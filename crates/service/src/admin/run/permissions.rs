@@ -6,8 +6,8 @@ use engine::ChannelId;
 use crate::admin::run::{Administration, Answers};
 use crate::admin::values::{Answer, Command, Query};
 use crate::admin::waiting::Sending;
-use crate::doors::{Forbidden, Settable, dead_letter_channels};
-use crate::lane::links::mail::{LaneThread, ToLane, Visit};
+use crate::lane::links::messages::{LaneThread, ToLane, Visit};
+use crate::protocols::{Forbidden, Settable, dead_letter_channels};
 use access::Right;
 use accounts::Principal;
 
@@ -68,7 +68,7 @@ impl Administration {
         let forbidden = self.forbids(&by, Some(Right::Subscribe), Some(channel), "to look at events");
         let answer = forbidden.map_or(Answer::Done(Ok(())), Answer::Denied);
         if let Answer::Done(_) = answer {
-            self.roster.post(LaneThread::MAIN, ToLane::Visitor(Box::new(visitor)));
+            self.lane_registry.send(LaneThread::MAIN, ToLane::Visitor(Box::new(visitor)));
         }
         answers.push(Sending::ToProgram(to, Ok(answer)));
     }

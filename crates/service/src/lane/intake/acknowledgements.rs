@@ -1,17 +1,17 @@
 //! Answers that wait until all consumers have the event (`AcknowledgeAfter` `Delivered`), and no longer than their suppliers said.
 //!
-//! Such an event has a number, by which the engine tells [when it is settled](engine::Settled). Of one that is to outlive the process it is
+//! Such an event has a number, by which the engine tells [when it is settled](engine::Completion). Of one that is to outlive the process it is
 //! the store's, and the store tells when all have it; of any other it names the lane where the answer waits, and other lanes that take the
 //! event over notify that lane.
 
 use core::num::NonZeroU64;
 use std::collections::BTreeSet;
 
-use engine::{Settled, Time};
+use engine::{Completion, Time};
 use hashbrown::HashMap;
 
 use crate::lane::intake::Token;
-use crate::lane::links::mail::LaneThread;
+use crate::lane::links::messages::LaneThread;
 
 /// Set in the numbers of events that lanes number themselves: of others the store does.
 const OF_LANES: u64 = 1 << 63;
@@ -32,7 +32,7 @@ pub(crate) struct Acknowledgements {
 
 #[derive(Debug)]
 struct Awaited {
-    owed: Token,
+    pending_ack: Token,
     until: Time,
     /// Lanes that have taken it over, and that have done with it.
     taken_over: u32,
@@ -65,18 +65,18 @@ impl Acknowledgements {
     }
 
     /// What is owed waits until the event with that number is settled, or that time has come.
-    pub(crate) fn wait(&mut self, watch: NonZeroU64, owed: Token, until: Time) {
-        let awaited = Awaited { owed, until, taken_over: 0, done: 0, is_done_here: false };
+    pub(crate) fn wait(&mut self, watch: NonZeroU64, pending_ack: Token, until: Time) {
+        let awaited = Awaited { pending_ack, until, taken_over: 0, done: 0, is_done_here: false };
         self.waiting.insert(watch.get(), awaited);
         self.due.insert((until, watch.get()));
     }
 
     /// Takes in what the engine of this lane reports of an event. Returns what is owed, if nothing more is waited for.
-    pub(crate) fn note(&mut self, settled: Settled, here: LaneThread) -> Option<Token> {
-        let (Settled::TakenOver { watch, .. } | Settled::ForAll { watch }) = settled else { return None };
+    pub(crate) fn note(&mut self, completed: Completion, here: LaneThread) -> Option<Token> {
+        let (Completion::TakenOver { watch, .. } | Completion::ForAll { watch }) = completed else { return None };
         let is_elsewhere = is_of_lanes(watch) && home_of(watch) != here;
         if is_elsewhere {
-            if matches!(settled, Settled::ForAll { .. }) {
+            if matches!(completed, Completion::ForAll { .. }) {
                 self.to_tell.push((home_of(watch), watch));
             }
             return None;
@@ -86,8 +86,8 @@ impl Acknowledgements {
             return None;
         }
         let awaited = self.waiting.get_mut(&watch.get())?;
-        match settled {
-            Settled::TakenOver { .. } => awaited.taken_over += 1,
+        match completed {
+            Completion::TakenOver { .. } => awaited.taken_over += 1,
             _ => (awaited.done, awaited.is_done_here) = (awaited.done + 1, true),
         }
         self.conclude(watch)
@@ -106,9 +106,9 @@ impl Acknowledgements {
 
     /// An event is settled for all.
     pub(crate) fn end(&mut self, watch: NonZeroU64) -> Option<Token> {
-        let Awaited { owed, until, .. } = self.waiting.remove(&watch.get())?;
+        let Awaited { pending_ack, until, .. } = self.waiting.remove(&watch.get())?;
         self.due.remove(&(until, watch.get()));
-        Some(owed)
+        Some(pending_ack)
     }
 
     /// What is owed for an event that has been waited for for long enough.
@@ -118,7 +118,7 @@ impl Acknowledgements {
             self.due.remove(&(until, watch));
             // An event without a waiting answer is passed over: there may be others behind it.
             if let Some(awaited) = self.waiting.remove(&watch) {
-                return Some(awaited.owed);
+                return Some(awaited.pending_ack);
             }
         }
     }
@@ -147,15 +147,15 @@ mod tests {
         let watch = all.number(HERE);
         assert!(is_of_lanes(watch) && home_of(watch) == HERE);
         all.wait(watch, token(), Time(10));
-        assert_eq!(all.note(Settled::TakenOver { watch, by: LaneId(1) }, HERE), None);
+        assert_eq!(all.note(Completion::TakenOver { watch, by: LaneId(1) }, HERE), None);
         assert_eq!(all.note_done_elsewhere(watch), None);
-        assert_eq!(all.note(Settled::ForAll { watch }, HERE), Some(token()));
+        assert_eq!(all.note(Completion::ForAll { watch }, HERE), Some(token()));
         assert!(all.is_empty() && all.pop_overdue(Time(10)).is_none());
         // The other lane has it yet, or had it before.
         let next = all.number(HERE);
         all.wait(next, token(), Time(10));
-        all.note(Settled::TakenOver { watch: next, by: LaneId(1) }, HERE);
-        assert_eq!(all.note(Settled::ForAll { watch: next }, HERE), None);
+        all.note(Completion::TakenOver { watch: next, by: LaneId(1) }, HERE);
+        assert_eq!(all.note(Completion::ForAll { watch: next }, HERE), None);
         assert_eq!(all.note_done_elsewhere(next), Some(token()));
         assert_ne!(next, watch);
     }
@@ -187,7 +187,7 @@ mod tests {
         all.wait(watch, token(), Time(10));
         assert_eq!(all.pop_overdue(Time(9)), None);
         assert_eq!(all.pop_overdue(Time(10)), Some(token()));
-        assert_eq!(all.note(Settled::ForAll { watch }, HERE), None);
+        assert_eq!(all.note(Completion::ForAll { watch }, HERE), None);
         assert!(all.is_empty());
     }
 
@@ -195,13 +195,13 @@ mod tests {
     fn of_another_lanes_event_that_lane_is_told_as_soon_as_there_is_room() {
         let mut all = Acknowledgements::default();
         let watch = all.number(HERE);
-        assert_eq!(all.note(Settled::ForAll { watch }, LaneThread(4)), None);
+        assert_eq!(all.note(Completion::ForAll { watch }, LaneThread(4)), None);
         all.tell(|_, _| false);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         all.tell(|lane, watch| {
-            told.push((lane, watch));
+            reported.push((lane, watch));
             true
         });
-        assert_eq!((told, all.is_empty()), (vec![(HERE, watch)], true));
+        assert_eq!((reported, all.is_empty()), (vec![(HERE, watch)], true));
     }
 }

@@ -9,15 +9,19 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 
-use engine::{Admission, ChannelId, DiscardReason, Draft, Event, ProxyId, ProxyKey, Reliability, Settled, Settlement};
+use engine::{
+    Admission, ChannelId, Completion, DiscardReason, Disposition, Event, PendingEvent, ProxyId, ProxyKey, Reliability,
+};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
-use crate::doors::forms;
 use crate::lane::intake::{Refused, Submission, acknowledgements};
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
-use crate::store::journal::{Again, EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Piece, Posting, ToStore, Unkept};
+use crate::protocols::forms;
+use crate::store::journal::{
+    Again, Chunk, EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Posting, StoreRefusal, ToStore,
+};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -29,10 +33,10 @@ pub(crate) struct Journal {
     /// In their order. Those that are with the store, or have yet to be posted, are behind those that can go on.
     waiting: VecDeque<Waiting>,
     /// How many of the first have been looked at for being posted.
-    looked_at: usize,
+    examined: usize,
     /// Events that are with the store, and octets of them.
-    posted: usize,
-    posted_bytes: usize,
+    sent: usize,
+    sent_bytes: usize,
     /// The number of the last that was posted: by it its answer is known.
     last_posting: u64,
     /// How many wait of each supplier.
@@ -41,7 +45,7 @@ pub(crate) struct Journal {
 
 struct Waiting {
     source: ProxyKey,
-    owed: Token,
+    pending_ack: Token,
     state: State,
     /// How long its answer waits for consumers afterwards, if it does.
     within: Option<Duration>,
@@ -52,20 +56,20 @@ enum Received {
     /// What became of an event that is with it.
     Answer,
     /// All have an event that it kept.
-    Settled(NonZeroU64),
+    Completed(NonZeroU64),
     /// One that it kept aside is to be delivered once more.
     Again(Box<Again>),
 }
 
 enum State {
     /// It is to be kept.
-    ToPost(Draft),
+    ToSend(PendingEvent),
     /// The store has it.
-    Posted { posting: u64, bytes: usize },
+    Sent { posting: u64, bytes: usize },
     /// It is on the medium, or is not to be kept.
-    Done(Draft),
+    Done(PendingEvent),
     /// It is not kept.
-    Failed(Draft, Unkept),
+    Failed(PendingEvent, StoreRefusal),
 }
 
 impl Journal {
@@ -83,10 +87,10 @@ impl Journal {
     }
 
     /// Some of them. Nothing if there are none at the moment, or none any more.
-    fn next_restored(&mut self) -> Option<Piece> {
+    fn next_restored(&mut self) -> Option<Chunk> {
         let link = self.link.as_mut()?;
         match link.restored.as_ref()?.recv_timeout(RESTORED_WITHIN) {
-            Ok(piece) => Some(piece),
+            Ok(chunk) => Some(chunk),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 link.restored = None;
@@ -110,56 +114,56 @@ impl Journal {
     }
 
     /// Posts as many events as may be with the store.
-    fn post(&mut self) {
+    fn send(&mut self) {
         let Some(link) = &mut self.link else { return };
-        while let Some(waiting) = self.waiting.get_mut(self.looked_at) {
-            if let State::ToPost(draft) = &waiting.state {
-                let bytes = draft.bytes.len();
-                let is_first = self.posted == 0;
-                if self.posted >= EVENTS_MAX || (self.posted_bytes + bytes > EVENT_BYTES_MAX && !is_first) {
+        while let Some(waiting) = self.waiting.get_mut(self.examined) {
+            if let State::ToSend(pending_event) = &waiting.state {
+                let bytes = pending_event.bytes.len();
+                let is_first = self.sent == 0;
+                if self.sent >= EVENTS_MAX || (self.sent_bytes + bytes > EVENT_BYTES_MAX && !is_first) {
                     return;
                 }
                 let (posting, is_awaited) = (self.last_posting + 1, waiting.within.is_some());
-                let posted = core::mem::replace(&mut waiting.state, State::Posted { posting, bytes });
-                let State::ToPost(draft) = posted else { return };
-                let letter = ToStore::Event(Posting { draft, posting, is_awaited });
-                if let Err(ToStore::Event(back)) = link.letters.post(letter) {
-                    waiting.state = State::ToPost(back.draft);
+                let sent = core::mem::replace(&mut waiting.state, State::Sent { posting, bytes });
+                let State::ToSend(pending_event) = sent else { return };
+                let message = ToStore::Event(Posting { pending_event, posting, is_awaited });
+                if let Err(ToStore::Event(back)) = link.messages.send(message) {
+                    waiting.state = State::ToSend(back.pending_event);
                     return;
                 }
                 self.last_posting = posting;
-                self.posted += 1;
-                self.posted_bytes += bytes;
+                self.sent += 1;
+                self.sent_bytes += bytes;
             }
-            self.looked_at += 1;
+            self.examined += 1;
         }
     }
 
     /// Whether there is room to report an event's outcome to the store. Places for as many events as may be posted are left.
     fn has_room_for_news(&self) -> bool {
-        self.link.as_ref().is_none_or(|link| link.letters.room() > EVENTS_MAX)
+        self.link.as_ref().is_none_or(|link| link.messages.room() > EVENTS_MAX)
     }
 
     /// Tells the store what became of an event, if it is one of its own. It looks from time to time. `goes_elsewhere`: what is
     /// undeliverable for consumers of a channel goes to another one.
-    fn tell(&mut self, settled: Settled, goes_elsewhere: impl FnOnce(ChannelId) -> bool) -> bool {
-        let is_its = settled.watch().is_none_or(|watch| !acknowledgements::is_of_lanes(watch));
+    fn tell(&mut self, completed: Completion, goes_elsewhere: impl FnOnce(ChannelId) -> bool) -> bool {
+        let is_its = completed.watch().is_none_or(|watch| !acknowledgements::is_of_lanes(watch));
         let Some(link) = self.link.as_mut().filter(|_| is_its) else { return false };
-        let letter = match settled {
-            Settled::ForConsumer { watch, consumer, how: Settlement::Dropped(DiscardReason::Undeliverable) }
+        let message = match completed {
+            Completion::ForConsumer { watch, consumer, how: Disposition::Dropped(DiscardReason::Undeliverable) }
                 if !goes_elsewhere(consumer.channel) =>
             {
                 ToStore::Undeliverable(watch, consumer)
             }
-            settled => ToStore::Settled(settled),
+            completed => ToStore::Completion(completed),
         };
-        link.letters.post_quietly(letter).is_ok()
+        link.messages.send_quietly(message).is_ok()
     }
 
     /// Has the store look now, if an answer waits for that or it has much to look at.
-    fn ring(&mut self, is_awaited: bool) {
-        if let Some(link) = self.link.as_mut().filter(|link| is_awaited || link.letters.room() <= EVENTS_MAX) {
-            link.letters.ring();
+    fn notify(&mut self, is_awaited: bool) {
+        if let Some(link) = self.link.as_mut().filter(|link| is_awaited || link.messages.room() <= EVENTS_MAX) {
+            link.messages.notify();
         }
     }
 
@@ -167,19 +171,18 @@ impl Journal {
     fn receive(&mut self) -> Option<Received> {
         let answer = self.link.as_mut().and_then(|link| link.answers.take())?;
         let (posting, state) = match answer {
-            FromStore::Kept(draft, posting) => (posting, State::Done(draft)),
-            FromStore::NotKept(draft, posting, why) => (posting, State::Failed(draft, why)),
-            FromStore::Settled(watch) => return Some(Received::Settled(watch)),
+            FromStore::Stored(pending_event, posting) => (posting, State::Done(pending_event)),
+            FromStore::NotStored(pending_event, posting, why) => (posting, State::Failed(pending_event, why)),
+            FromStore::Completion(watch) => return Some(Received::Completed(watch)),
             FromStore::Again(again) => return Some(Received::Again(again)),
         };
         // Answers come in the order of the questions, and an event that has one goes on: so it is the first, as a rule.
-        let of_it =
-            |waiting: &&mut Waiting| matches!(waiting.state, State::Posted { posting: of, .. } if of == posting);
+        let of_it = |waiting: &&mut Waiting| matches!(waiting.state, State::Sent { posting: of, .. } if of == posting);
         if let Some(waiting) = self.waiting.iter_mut().find(of_it)
-            && let State::Posted { bytes, .. } = core::mem::replace(&mut waiting.state, state)
+            && let State::Sent { bytes, .. } = core::mem::replace(&mut waiting.state, state)
         {
-            self.posted -= 1;
-            self.posted_bytes -= bytes;
+            self.sent -= 1;
+            self.sent_bytes -= bytes;
         }
         Some(Received::Answer)
     }
@@ -188,7 +191,7 @@ impl Journal {
     fn next(&mut self) -> Option<Waiting> {
         let is_over = |waiting: &mut Waiting| matches!(waiting.state, State::Done(_) | State::Failed(..));
         let first = self.waiting.pop_front_if(is_over)?;
-        self.looked_at = self.looked_at.saturating_sub(1);
+        self.examined = self.examined.saturating_sub(1);
         if let Some(count) = self.by_source.get_mut(&first.source) {
             *count -= 1;
         }
@@ -206,7 +209,7 @@ const ANSWERS_AT_ONCE: usize = 256;
 /// How long it is waited for events that were kept when the process began, until letters are looked at.
 const RESTORED_WITHIN: Duration = Duration::from_millis(10);
 /// The events of a piece take about so much memory.
-const PIECE_MEMORY: usize = 1 << 20;
+const CHUNK_MEMORY: usize = 1 << 20;
 /// They are taken in for so long, until letters are looked at.
 const RESTORING_FOR: Duration = Duration::from_millis(5);
 
@@ -218,13 +221,13 @@ impl Worker {
         link.answers.look();
         for _ in 0..ANSWERS_AT_ONCE {
             match self.core.intake.journal.receive() {
-                Some(Received::Answer) => self.core.go_on_with_kept(),
-                Some(Received::Settled(watch)) => self.core.note_settled_for_all(watch),
+                Some(Received::Answer) => self.core.resume_stored(),
+                Some(Received::Completed(watch)) => self.core.note_completed_for_all(watch),
                 Some(Received::Again(again)) => self.core.deliver_again(*again),
                 None => break,
             }
         }
-        self.core.intake.journal.post();
+        self.core.intake.journal.send();
         self.core.intake.journal.link.as_ref().is_some_and(|link| link.answers.waiting() > 0)
     }
 
@@ -236,15 +239,15 @@ impl Worker {
         let until = self.core.clock.now + RESTORING_FOR;
         while self.core.keeps_up_with_backlogs()
             && self.core.clock.time() < until
-            && let Some(piece) = self.core.intake.journal.next_restored()
+            && let Some(chunk) = self.core.intake.journal.next_restored()
         {
             // In one go: the memory of a thread grows by a page at a time otherwise, with a system call for each.
-            drop(black_box(Vec::<u8>::with_capacity(PIECE_MEMORY)));
-            piece.each(|number, consumers, record| {
+            drop(black_box(Vec::<u8>::with_capacity(CHUNK_MEMORY)));
+            chunk.each(|number, consumers, record| {
                 self.core.counters.add(Counter::EventsRestored, 1);
                 self.core.restore_event(number, consumers, record);
             });
-            self.core.hear_of_settled();
+            self.core.process_completions();
             self.core.send_errands();
         }
         !self.core.intake.journal.is_restoring()
@@ -253,59 +256,63 @@ impl Worker {
 
 impl Core {
     /// Has an event wait for the store, if it is to be kept or comes behind one that is. Otherwise it comes back.
-    pub(crate) fn wait_for_store(&mut self, submission: &mut Submission, mut draft: Draft) -> Option<Draft> {
+    pub(crate) fn wait_for_store(
+        &mut self,
+        submission: &mut Submission,
+        mut pending_event: PendingEvent,
+    ) -> Option<PendingEvent> {
         if !self.intake.journal.is_there() {
-            return Some(draft);
+            return Some(pending_event);
         }
         let source = submission.source;
-        let is_to_be_kept = self.lane.reliability_of(source, &draft) == Reliability::Persistent
-            && self.lane.complete_event(source, &mut draft);
+        let is_to_be_kept = self.lane.reliability_of(source, &pending_event) == Reliability::Persistent
+            && self.lane.complete_event(source, &mut pending_event);
         let state = match is_to_be_kept {
-            true => State::ToPost(draft),
-            false if self.intake.journal.is_waiting_for(source) => State::Done(draft),
-            false => return Some(draft),
+            true => State::ToSend(pending_event),
+            false if self.intake.journal.is_waiting_for(source) => State::Done(pending_event),
+            false => return Some(pending_event),
         };
-        let owed = self.intake.owe(submission);
+        let pending_ack = self.intake.await_ack(submission);
         let within = self.lane.acknowledges_within(source);
-        self.intake.journal.wait(Waiting { source, owed, state, within });
-        self.intake.journal.post();
+        self.intake.journal.wait(Waiting { source, pending_ack, state, within });
+        self.intake.journal.send();
         None
     }
 
     /// Hands in the events that need not wait for the store any more.
-    fn go_on_with_kept(&mut self) {
-        while let Some(Waiting { source, owed, mut state, within }) = self.intake.journal.next() {
-            if let (State::Done(draft), Some(within)) = (&mut state, within) {
-                self.intake.owe_more(owed);
-                self.await_delivery(draft, owed, within);
+    fn resume_stored(&mut self) {
+        while let Some(Waiting { source, pending_ack, mut state, within }) = self.intake.journal.next() {
+            if let (State::Done(pending_event), Some(within)) = (&mut state, within) {
+                self.intake.await_more(pending_ack);
+                self.await_delivery(pending_event, pending_ack, within);
             }
             match state {
-                State::Done(draft) if self.lane.takes_turns() => {
-                    self.lane.queue_turn(source, draft, owed.to_bits(), self.clock.now);
+                State::Done(pending_event) if self.lane.schedules_topics() => {
+                    self.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.clock.now);
                 }
-                State::Done(draft) => self.admit_in_turn(source, draft, owed),
-                State::Failed(draft, why) => {
-                    self.lane.abandon_event(draft);
-                    self.pay(owed, Some(Refused::NotKept(why)));
+                State::Done(pending_event) => self.admit_queued(source, pending_event, pending_ack),
+                State::Failed(pending_event, why) => {
+                    self.lane.abandon_event(pending_event);
+                    self.complete_ack(pending_ack, Some(Refused::NotStored(why)));
                 }
-                State::ToPost(_) | State::Posted { .. } => {}
+                State::ToSend(_) | State::Sent { .. } => {}
             }
         }
     }
 
     /// Hears what became of events, and tells the store of those that it keeps.
-    pub(crate) fn hear_of_settled(&mut self) {
+    pub(crate) fn process_completions(&mut self) {
         let mut has_some = false;
         while self.intake.journal.has_room_for_news()
-            && let Some(settled) = self.lane.poll_settled()
+            && let Some(completed) = self.lane.poll_completion()
         {
-            self.note_settled(settled);
+            self.note_completed(completed);
             let lane = &self.lane;
-            has_some |= self.intake.journal.tell(settled, |channel| lane.dead_letters_of(channel).is_some());
+            has_some |= self.intake.journal.tell(completed, |channel| lane.dead_letters_of(channel).is_some());
         }
         self.tell_of_done();
         if has_some {
-            self.intake.journal.ring(!self.intake.acknowledgements.is_empty());
+            self.intake.journal.notify(!self.intake.acknowledgements.is_empty());
             // The rest is reported before long, whatever else happens.
             self.clock.plan_sweep();
         }
@@ -317,17 +324,17 @@ impl Core {
         record: &Record<'_>,
         (clock, came): (&UtcClock, u64),
         may_be_repeated: bool,
-    ) -> Draft {
-        let mut draft = self.lane.begin_event_for(record.length());
-        draft.keeps_names = forms::keeps_names(record.form());
-        self.lane.classify(&mut draft, record.domain, record.name);
-        let event: &mut Event = &mut draft;
+    ) -> PendingEvent {
+        let mut pending_event = self.lane.begin_event_for(record.length());
+        pending_event.keeps_names = forms::keeps_names(record.form());
+        self.lane.classify(&mut pending_event, record.domain, record.name);
+        let event: &mut Event = &mut pending_event;
         record.fill(event, clock);
         if may_be_repeated {
             event.tag = forms::as_repeated(event.form, event.tag);
         }
         self.translate_that_came(record.source, event, came);
-        draft
+        pending_event
     }
 
     /// Takes an event in that was kept aside for a consumer: for that alone or, if it is not connected any more, for all of its channel.
@@ -345,19 +352,19 @@ impl Core {
         let Some(record) = Record::read(record) else {
             log::error!("store: event {number} cannot be read, and is dropped");
             if let Some(link) = &mut self.intake.journal.link {
-                let _ = link.letters.post_quietly(ToStore::Settled(Settled::ForAll { watch }));
+                let _ = link.messages.send_quietly(ToStore::Completion(Completion::ForAll { watch }));
             }
             return;
         };
         let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
         // Whether it was delivered before is not known.
-        let mut draft = self.event_of(&record, (&clock, record.arrived()), true);
-        (draft.watch, draft.watch_each, draft.only) = (Some(watch), true, consumers);
-        let admitted = self.lane.restore_event(record.source, draft, &self.doors, self.clock.now);
-        if let Admission::Undecided(mut draft, _) = admitted {
+        let mut pending_event = self.event_of(&record, (&clock, record.arrived()), true);
+        (pending_event.watch, pending_event.watch_each, pending_event.only) = (Some(watch), true, consumers);
+        let admitted = self.lane.restore_event(record.source, pending_event, &self.protocols, self.clock.now);
+        if let Admission::AwaitingFilter(mut pending_event, _) = admitted {
             // It was accepted; clients' filters on its supplier's side are not asked once more.
-            draft.approved = true;
-            self.lane.restore_event(record.source, draft, &self.doors, self.clock.now);
+            pending_event.approved = true;
+            self.lane.restore_event(record.source, pending_event, &self.protocols, self.clock.now);
         }
     }
 }

@@ -51,7 +51,7 @@ impl Buffers {
 
     /// Takes back what was lent, unless much of what was read still waits and there are buffers enough for others. False
     /// if that had to be copied because there are not.
-    pub(crate) fn settle(&mut self, borrower: &mut impl Borrower) -> bool {
+    pub(crate) fn take_back(&mut self, borrower: &mut impl Borrower) -> bool {
         if !borrower.is_lent() {
             return true;
         }
@@ -83,7 +83,7 @@ mod tests {
     struct Reads {
         lent: Option<Vec<u8>>,
         waits: usize,
-        kept: usize,
+        retained: usize,
     }
 
     impl Borrower for Reads {
@@ -103,7 +103,7 @@ mod tests {
         }
 
         fn reclaim(&mut self) -> Option<Vec<u8>> {
-            self.kept = self.waits;
+            self.retained = self.waits;
             self.lent.take()
         }
 
@@ -114,7 +114,7 @@ mod tests {
 
     /// A connection of which that much was read and waits.
     fn connection(buffers: &mut Buffers, arrived: usize) -> Reads {
-        let mut reads = Reads { lent: None, waits: 0, kept: 0 };
+        let mut reads = Reads { lent: None, waits: 0, retained: 0 };
         buffers.lend(&mut reads);
         reads.waits = arrived;
         reads
@@ -125,8 +125,8 @@ mod tests {
         let mut buffers = Buffers::default();
         for _ in 0..100 {
             let mut reads = connection(&mut buffers, 2000);
-            assert!(buffers.settle(&mut reads));
-            assert_eq!((reads.is_lent(), reads.kept), (false, 2000));
+            assert!(buffers.take_back(&mut reads));
+            assert_eq!((reads.is_lent(), reads.retained), (false, 2000));
         }
         assert_eq!((buffers.spare.len(), buffers.out), (1, 0));
     }
@@ -137,13 +137,13 @@ mod tests {
         let mut all: Vec<(Reads, bool)> = (0..1000)
             .map(|_| {
                 let mut reads = connection(&mut buffers, 20_000);
-                let kept = buffers.settle(&mut reads);
-                (reads, kept)
+                let retained = buffers.take_back(&mut reads);
+                (reads, retained)
             })
             .collect();
-        assert_eq!(all.iter().filter(|(_, kept)| *kept).count(), OUT_MAX);
+        assert_eq!(all.iter().filter(|(_, retained)| *retained).count(), OUT_MAX);
         assert_eq!((buffers.spare.len(), buffers.out), (1, OUT_MAX));
-        assert!(all.iter().all(|(reads, kept)| *kept == reads.is_lent()));
+        assert!(all.iter().all(|(reads, retained)| *retained == reads.is_lent()));
         all.iter_mut().for_each(|(reads, _)| buffers.recover(reads));
         assert_eq!((buffers.spare.len(), buffers.out), (OUT_MAX + 1, 0));
     }

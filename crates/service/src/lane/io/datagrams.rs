@@ -15,7 +15,7 @@ use super::system::count;
 
 /// Octets that the system keeps of what has arrived and was not read, and of what is to be sent; it takes off what is beyond its own
 /// limit (`net.core.rmem_max`).
-const KEPT_BYTES: usize = 8 << 20;
+const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// Octets of a buffer that is read into: as many as there are in the largest datagram, or in what arrived of one sender together.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -30,7 +30,7 @@ pub(crate) struct Datagrams {
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     bytes: Vec<u8>,
-    told: Vec<RecvMeta>,
+    meta: Vec<RecvMeta>,
     count: usize,
 }
 
@@ -46,8 +46,8 @@ impl Datagrams {
             sockopt::set_ip_recvtos(&socket, false)?;
         }
         // The system gives what it may.
-        let _ = sockopt::set_socket_recv_buffer_size(&socket, KEPT_BYTES);
-        let _ = sockopt::set_socket_send_buffer_size(&socket, KEPT_BYTES);
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES);
+        let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES);
         Ok(Self { socket, state })
     }
 
@@ -63,12 +63,12 @@ impl Datagrams {
     pub(crate) fn receive(&self, into: &mut Received) -> io::Result<bool> {
         count();
         into.bytes.resize(BATCH_SIZE * BUFFER_BYTES, 0);
-        into.told.resize(BATCH_SIZE, RecvMeta::default());
+        into.meta.resize(BATCH_SIZE, RecvMeta::default());
         into.count = 0;
         let mut rest = into.bytes.chunks_exact_mut(BUFFER_BYTES);
         let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
             core::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
-        into.count = self.state.recv((&self.socket).into(), &mut buffers, &mut into.told)?;
+        into.count = self.state.recv((&self.socket).into(), &mut buffers, &mut into.meta)?;
         Ok(into.count == BATCH_SIZE)
     }
 
@@ -99,14 +99,14 @@ impl Received {
     #[cfg(test)]
     pub(crate) fn fill(&mut self, datagrams: impl Iterator<Item = (SocketAddr, Vec<u8>)>) -> usize {
         self.bytes.resize(BATCH_SIZE * BUFFER_BYTES, 0);
-        self.told.clear();
+        self.meta.clear();
         for ((addr, datagram), buffer) in datagrams.take(BATCH_SIZE).zip(self.bytes.chunks_exact_mut(BUFFER_BYTES)) {
             buffer[..datagram.len()].copy_from_slice(&datagram);
-            let mut told = RecvMeta::default();
-            (told.addr, told.len, told.stride) = (addr, datagram.len(), datagram.len());
-            self.told.push(told);
+            let mut meta = RecvMeta::default();
+            (meta.addr, meta.len, meta.stride) = (addr, datagram.len(), datagram.len());
+            self.meta.push(meta);
         }
-        self.count = self.told.len();
+        self.count = self.meta.len();
         self.count
     }
 
@@ -117,11 +117,11 @@ impl Received {
 
     /// The datagrams, in the order in which they arrived, with their senders.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
-        let all = self.told.iter().take(self.count).zip(self.bytes.chunks_exact(BUFFER_BYTES));
-        all.flat_map(|(told, buffer)| {
-            let octets = buffer.get(..told.len).unwrap_or_default();
-            let from = plain(told.addr);
-            octets.chunks(told.stride.max(1)).map(move |datagram| (from, datagram))
+        let all = self.meta.iter().take(self.count).zip(self.bytes.chunks_exact(BUFFER_BYTES));
+        all.flat_map(|(meta, buffer)| {
+            let octets = buffer.get(..meta.len).unwrap_or_default();
+            let from = plain(meta.addr);
+            octets.chunks(meta.stride.max(1)).map(move |datagram| (from, datagram))
         })
     }
 }

@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use crate::counters::Counter;
-use crate::doors::Tag;
 use crate::handshakes::{Secured, Unsecured, Whose};
 use crate::lane::io::net::{self, Listener, Tcp};
 use crate::lane::io::occupied::RESERVED;
@@ -15,6 +14,7 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::run::{Core, Worker};
+use crate::protocols::Tag;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
 
@@ -85,13 +85,13 @@ impl fmt::Display for Named<'_> {
 impl Core {
     /// A client has begun to speak TLS where that is not spoken, which is said once of its address.
     #[cold]
-    pub(crate) fn note_tls_at_plain_port(&mut self, door: Tag, address: SocketAddr) {
+    pub(crate) fn note_tls_at_plain_port(&mut self, protocol: Tag, address: SocketAddr) {
         self.counters.add(Counter::TlsAtPlainPort, 1);
         let ip = address.ip();
-        if self.io.told.is_first(ip) {
+        if self.io.logged_once.is_first(ip) {
             self.log(log::Level::Warn, || {
                 format!(
-                    "closed the connection from {address} for {door}: it speaks TLS, and this port does not; have it use the port of [tls] \
+                    "closed the connection from {address} for {protocol}: it speaks TLS, and this port does not; have it use the port of [tls] \
                      (said once of {ip}; see tls_at_plain_port)"
                 )
             });
@@ -102,27 +102,27 @@ impl Core {
 impl Worker {
     /// Accepts connections to a door.
     #[cold]
-    pub(crate) fn accept(&mut self, door: Tag, layer: Layer) {
+    pub(crate) fn accept(&mut self, protocol: Tag, layer: Layer) {
         let mut began = self.core.clock.time();
         let until = began + ACCEPTING_FOR;
         for _ in 0..ACCEPTED_PER_ROUND {
-            let Some(listener) = &self.clients.entrance(door, layer).listener else { return };
+            let Some(listener) = &self.clients.entrance(protocol, layer).listener else { return };
             let (tcp, address) = match net::accept(listener) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
                     self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_refusal(door, layer, || format!("cannot accept a connection: {error}"));
+                    self.note_refusal(protocol, layer, || format!("cannot accept a connection: {error}"));
                     // There may be a descriptor when it is tried again.
                     self.have_one_give_way(false);
-                    return self.listen(door, layer, false);
+                    return self.listen(protocol, layer, false);
                 }
             };
-            let place = match self.place_for(door, layer, address) {
+            let place = match self.place_for(protocol, layer, address) {
                 Ok(place) => place,
                 Err(reason) => {
                     // It is new, so what there is of it fits; with TLS there are no words before the handshake.
-                    if let (Layer::Plain, Some(words)) = (layer, door.no_place(reason)) {
+                    if let (Layer::Plain, Some(words)) = (layer, protocol.no_place(reason)) {
                         let _ = net::write(&tcp, &words);
                     }
                     continue;
@@ -133,10 +133,10 @@ impl Worker {
                 Layer::Plain => {
                     let at = self.core.clock.now;
                     let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: false, at };
-                    self.greet(door, arrival).is_some()
+                    self.greet(protocol, arrival).is_some()
                 }
                 Layer::Tls => {
-                    self.begin_handshake(door, tcp, address, place);
+                    self.begin_handshake(protocol, tcp, address, place);
                     false
                 }
             };
@@ -144,7 +144,7 @@ impl Worker {
                 self.core.io.slices.leave(slice);
                 continue;
             }
-            self.clients.entrance(door, layer).refusing = false;
+            self.clients.entrance(protocol, layer).refusing = false;
             if self.core.io.slices.binds() {
                 let now = self.core.clock.time();
                 self.core.io.slices.charge(slice, now.since(began));
@@ -157,15 +157,17 @@ impl Worker {
     }
 
     /// Has a door keep a connection.
-    fn greet(&mut self, door: Tag, arrival: Arrival) -> Option<usize> {
+    fn greet(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
-        let open = self.let_in(door, arrival)?;
-        self.core.remark(|| format!("accepted a connection from {} for {door}; {open} open", Named(address, &account)));
+        let open = self.let_in(protocol, arrival)?;
+        self.core.log_debug(|| {
+            format!("accepted a connection from {} for {protocol}; {open} open", Named(address, &account))
+        });
         Some(open)
     }
 
     /// Has a handshake made with a client that has connected. The connection is closed if there is no place among the handshakes under way.
-    fn begin_handshake(&mut self, door: Tag, tcp: Tcp, address: SocketAddr, place: Charge) {
+    fn begin_handshake(&mut self, protocol: Tag, tcp: Tcp, address: SocketAddr, place: Charge) {
         let account = Arc::clone(place.account());
         let charge = match account.charge(Resource::Handshakes, 1) {
             Ok(charge) => charge,
@@ -173,14 +175,14 @@ impl Worker {
                 self.core.counters.add(Counter::ConnectionsRefused, 1);
                 self.core.counters.add(Counter::of_refusal(spent), 1);
                 let text = || format!("closed a connection from {address}: {spent}");
-                return self.note_refusal(door, Layer::Tls, text);
+                return self.note_refusal(protocol, Layer::Tls, text);
             }
         };
-        let whose = Whose::Client(door, place);
-        let posted = self.core.unsecured.as_mut().map(|post| post.post(Unsecured { tcp, address, whose, charge }));
-        if !matches!(posted, Some(Ok(()))) {
+        let whose = Whose::Client(protocol, place);
+        let sent = self.core.unsecured.as_mut().map(|mailbox| mailbox.send(Unsecured { tcp, address, whose, charge }));
+        if !matches!(sent, Some(Ok(()))) {
             self.core.counters.add(Counter::ConnectionsRefused, 1);
-            self.note_refusal(door, Layer::Tls, || {
+            self.note_refusal(protocol, Layer::Tls, || {
                 format!("closed a connection from {address}: too many TLS handshakes wait")
             });
         }
@@ -191,18 +193,18 @@ impl Worker {
     pub(crate) fn handle_secured(&mut self, secured: Secured) {
         let Secured { stream, address, whose, name } = secured;
         match whose {
-            Whose::Client(door, place) => {
-                let is_open = self.clients.entrance(door, Layer::Tls).listener.is_some();
+            Whose::Client(protocol, place) => {
+                let is_open = self.clients.entrance(protocol, Layer::Tls).listener.is_some();
                 let Some(stream) = stream.ok().filter(|_| is_open) else { return };
                 if let Some(name) = name {
                     place.account().identity().certify(name);
                 }
                 let slice = self.core.io.slices.arrive(place.account().ip());
                 let at = self.core.clock.now;
-                if self.greet(door, Arrival { stream, address, place, slice, looks_on: false, at }).is_none() {
+                if self.greet(protocol, Arrival { stream, address, place, slice, looks_on: false, at }).is_none() {
                     return self.core.io.slices.leave(slice);
                 }
-                self.clients.entrance(door, Layer::Tls).refusing = false;
+                self.clients.entrance(protocol, Layer::Tls).refusing = false;
             }
             Whose::Called(connection, _) => self.core.handle_secured(connection, stream),
         }
@@ -212,7 +214,7 @@ impl Worker {
     #[cold]
     pub(crate) fn let_in_visitor(&mut self, visitor: Visitor) {
         let Visitor { tcp, address, account } = visitor;
-        if self.core.office.draining.has_begun() {
+        if self.core.reporting.draining.has_begun() {
             return;
         }
         let Ok(place) = self.place_for(Tag::Json, Layer::Plain, address) else { return };
@@ -230,7 +232,7 @@ impl Worker {
     ///
     /// # Errors
     /// Why there is none, for its client.
-    fn place_for(&mut self, door: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
+    fn place_for(&mut self, protocol: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
         let Some(addresses) = &mut self.clients.addresses else { return Err("no connections are taken here") };
         let account = addresses.open(address.ip());
         let mut granted = account.charge(Resource::Connections, 1);
@@ -238,7 +240,7 @@ impl Worker {
         if is_full(&granted) && self.have_one_give_way(false) {
             granted = account.charge(Resource::Connections, 1);
         }
-        if is_full(&granted) && door.has_reserve() && self.is_place_reserved(&account) {
+        if is_full(&granted) && protocol.has_reserve() && self.is_place_reserved(&account) {
             account.note_reserved();
             self.core.counters.add(Counter::ConnectionsLimit, 1);
             return Ok(account.charge_anyway(Resource::Connections, 1));
@@ -251,7 +253,7 @@ impl Worker {
         self.core.counters.add(Counter::of_refusal(spent), 1);
         let open = account.used_by_address(Resource::Connections);
         let max = account.accounts().limit(Resource::Connections);
-        self.note_refusal(door, layer, || match spent.by {
+        self.note_refusal(protocol, layer, || match spent.by {
             SpentBy::All => format!("closed a connection from {address}: limits.connections_max = {max} are open"),
             SpentBy::Client => {
                 format!("closed a connection from {address}: {open} from there are open, its share of {max}")
@@ -275,17 +277,17 @@ impl Worker {
     fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
         let now = self.core.clock.now;
         let mut occupied = core::mem::take(&mut self.core.io.occupied);
-        let found = occupied.next(now, |door, token| self.idle_since(door, token, in_reserve));
+        let found = occupied.next(now, |protocol, token| self.idle_since(protocol, token, in_reserve));
         let is_news = found.is_some() && occupied.is_news(now);
         self.core.io.occupied = occupied;
-        let Some((door, token)) = found else { return false };
+        let Some((protocol, token)) = found else { return false };
         self.core.counters.add(Counter::ConnectionsGaveWay, 1);
-        let named = self.have_give_way(door, token);
+        let named = self.have_give_way(protocol, token);
         if is_news {
             self.core.log(log::Level::Warn, || {
                 let named = named.unwrap_or_default();
                 format!(
-                    "closed the idle connection from {named} for {door}, since another needs its place: as many are open as may be \
+                    "closed the idle connection from {named} for {protocol}, since another needs its place: as many are open as may be \
                      (limits.connections_max, or the descriptors of the process); once in a minute, see connections_gave_way"
                 )
             });
@@ -294,18 +296,18 @@ impl Worker {
     }
 
     /// Logs the first refusal of an episode; the counter has the others.
-    fn note_refusal(&mut self, door: Tag, layer: Layer, text: impl FnOnce() -> String) {
-        if !core::mem::replace(&mut self.clients.entrance(door, layer).refusing, true) {
+    fn note_refusal(&mut self, protocol: Tag, layer: Layer, text: impl FnOnce() -> String) {
+        if !core::mem::replace(&mut self.clients.entrance(protocol, layer).refusing, true) {
             self.core.log(log::Level::Warn, text);
         }
     }
 
     /// Begins or stops to listen for connections.
-    fn listen(&mut self, door: Tag, layer: Layer, listening: bool) {
+    fn listen(&mut self, protocol: Tag, layer: Layer, listening: bool) {
         let interest = if listening { Interest::READ } else { Interest::NONE };
-        let entrance = self.clients.entrance(door, layer);
+        let entrance = self.clients.entrance(protocol, layer);
         let Some(listener) = &entrance.listener else { return };
-        if self.core.io.poll.change(listener, Socket::Listener(door, layer), interest).is_ok() {
+        if self.core.io.poll.change(listener, Socket::Listener(protocol, layer), interest).is_ok() {
             entrance.deaf = !listening;
         }
         if entrance.deaf {
@@ -315,9 +317,9 @@ impl Worker {
 
     /// Listens again where there were no descriptors.
     pub(crate) fn listen_again(&mut self) {
-        for (door, layer) in Tag::ALL.into_iter().flat_map(|door| Layer::ALL.map(|layer| (door, layer))) {
-            if self.clients.entrance(door, layer).deaf {
-                self.listen(door, layer, true);
+        for (protocol, layer) in Tag::ALL.into_iter().flat_map(|protocol| Layer::ALL.map(|layer| (protocol, layer))) {
+            if self.clients.entrance(protocol, layer).deaf {
+                self.listen(protocol, layer, true);
             }
         }
     }

@@ -5,12 +5,12 @@
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
-    Bell, Datagrams, Listener, Poll, Tcp, accept, begin_connect, has_unread, listener, prepare_listener,
+    Datagrams, Listener, Poll, Tcp, Waker, accept, begin_connect, has_unread, listener, prepare_listener,
     processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 #[cfg(test)]
 pub(crate) use crate::simulation::sockets::{
-    Bell, Datagrams, Listener, Poll, Stream as Tcp, accept, begin_connect, has_unread, listener, prepare_listener,
+    Datagrams, Listener, Poll, Stream as Tcp, Waker, accept, begin_connect, has_unread, listener, prepare_listener,
     processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 
@@ -24,7 +24,7 @@ mod of_system {
     use std::net::TcpListener;
 
     pub(crate) use crate::lane::io::system::{
-        Bell, Poll, accept, begin_connect, has_unread, prepare_listener, processor_time, receive, sleep_until,
+        Poll, Waker, accept, begin_connect, has_unread, prepare_listener, processor_time, receive, sleep_until,
         system_time_of, waits_of_this_thread, write, write_vectored,
     };
 

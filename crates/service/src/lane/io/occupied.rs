@@ -9,9 +9,9 @@ use std::net::IpAddr;
 
 use engine::Time;
 
-use crate::doors::Tag;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::slots::Token;
+use crate::protocols::Tag;
 
 /// Places beside the limit, for doors with a reserve (`Tag::has_reserve`) where none gives way: proxies are not made from there, so that
 /// such a connection is idle when what it was for is done.
@@ -24,23 +24,26 @@ const LOGGED_EVERY_NS: u64 = 60_000_000_000;
 /// The connections of all doors of a lane, by address.
 #[derive(Default)]
 pub(crate) struct Occupied {
-    by_door: [LongestIdle; Tag::ALL.len()],
+    by_protocol: [LongestIdle; Tag::ALL.len()],
     counts: BTreeMap<IpAddr, u32>,
     logged: Option<Time>,
 }
 
 impl Occupied {
     /// A connection is there.
-    pub(crate) fn arrive(&mut self, door: Tag, token: Token, ip: IpAddr, now: Time) {
-        if let Some(of_door) = self.by_door.get_mut(door as usize) {
-            of_door.add(token, ip, now);
+    pub(crate) fn arrive(&mut self, protocol: Tag, token: Token, ip: IpAddr, now: Time) {
+        if let Some(of_protocol) = self.by_protocol.get_mut(protocol as usize) {
+            of_protocol.add(token, ip, now);
             *self.counts.entry(ip).or_default() += 1;
         }
     }
 
     /// A connection is gone, or another lane's.
-    pub(crate) fn leave(&mut self, door: Tag, token: Token) {
-        let Some(ip) = self.by_door.get_mut(door as usize).and_then(|of_door| of_door.remove(token)) else { return };
+    pub(crate) fn leave(&mut self, protocol: Tag, token: Token) {
+        let Some(ip) = self.by_protocol.get_mut(protocol as usize).and_then(|of_protocol| of_protocol.remove(token))
+        else {
+            return;
+        };
         if let Some(count) = self.counts.get_mut(&ip) {
             *count -= 1;
             if *count == 0 {
@@ -64,13 +67,13 @@ impl Occupied {
             } else {
                 None
             };
-            let of_door = |(door, of_door): (Tag, &mut LongestIdle)| {
-                let token = of_door.next(of, now, |token| idle_since(door, token))?;
-                Some((idle_since(door, token)?, door, token))
+            let of_protocol = |(protocol, of_protocol): (Tag, &mut LongestIdle)| {
+                let token = of_protocol.next(of, now, |token| idle_since(protocol, token))?;
+                Some((idle_since(protocol, token)?, protocol, token))
             };
-            let found = Tag::ALL.into_iter().zip(&mut self.by_door).filter_map(of_door);
-            if let Some((_, door, token)) = found.min_by_key(|(since, ..)| *since) {
-                return Some((door, token));
+            let found = Tag::ALL.into_iter().zip(&mut self.by_protocol).filter_map(of_protocol);
+            if let Some((_, protocol, token)) = found.min_by_key(|(since, ..)| *since) {
+                return Some((protocol, token));
             }
             tried.push(of?);
         }
@@ -98,11 +101,11 @@ mod tests {
     fn the_longest_idle_one_of_the_address_that_has_most_gives_way() {
         let mut occupied = Occupied::default();
         let mut since = BTreeMap::new();
-        for (number, (last, door)) in
+        for (number, (last, protocol)) in
             (0..).zip([(1, Tag::Dds), (2, Tag::Json), (2, Tag::Dds), (2, Tag::Tempo), (3, Tag::Dds), (3, Tag::Dds)])
         {
             let token = Token::from_bits(number);
-            occupied.arrive(door, token, ip(last), Time(number));
+            occupied.arrive(protocol, token, ip(last), Time(number));
             since.insert(number, Time(number));
         }
         let next = |occupied: &mut Occupied, since: &BTreeMap<u64, Time>| {
@@ -117,8 +120,8 @@ mod tests {
         occupied.leave(Tag::Dds, Token::from_bits(4));
         occupied.leave(Tag::Dds, Token::from_bits(5));
         assert_eq!(next(&mut occupied, &since), Some(0));
-        for (door, number) in [(Tag::Dds, 0), (Tag::Json, 1), (Tag::Dds, 2), (Tag::Tempo, 3), (Tag::Tempo, 9)] {
-            occupied.leave(door, Token::from_bits(number));
+        for (protocol, number) in [(Tag::Dds, 0), (Tag::Json, 1), (Tag::Dds, 2), (Tag::Tempo, 3), (Tag::Tempo, 9)] {
+            occupied.leave(protocol, Token::from_bits(number));
         }
         assert_eq!(next(&mut occupied, &since), None);
         assert!(occupied.counts.is_empty());

@@ -43,31 +43,31 @@ const COPIED_MAX: usize = 2 << 10;
 /// the event's own memory is counted in its channel's budget and a copy would not be.
 const COPIED_BYTES_MAX: usize = 256 << 10;
 /// Whole messages (replies of administration's) are not copied from this size on.
-const OWN_PIECE_MIN: usize = 16 << 10;
+const OWN_SEGMENT_MIN: usize = 16 << 10;
 /// Bytes that are gone are moved out of the buffer when there are so many, and more of them than of those that wait.
 const GONE_BYTES_MAX: usize = 64 << 10;
 /// Slices offered to one system call, where there are many.
 const SLICES: usize = 256;
 
 /// What goes out from where it lies, between the gathered bytes.
-enum Kept {
+enum Contents {
     Event(Arc<Event>, Body),
     Bytes(Vec<u8>),
 }
 
-struct Piece {
-    held: Kept,
+struct Segment {
+    contents: Contents,
     /// It goes out before the gathered byte at this place.
     at: usize,
     /// Bytes of it that are gone.
     from: usize,
 }
 
-impl Piece {
+impl Segment {
     fn rest(&self) -> &[u8] {
-        let bytes = match &self.held {
-            Kept::Event(event, body) => body.of(event),
-            Kept::Bytes(bytes) => bytes,
+        let bytes = match &self.contents {
+            Contents::Event(event, body) => body.of(event),
+            Contents::Bytes(bytes) => bytes,
         };
         bytes.get(self.from..).unwrap_or_default()
     }
@@ -79,9 +79,9 @@ pub(crate) struct Output {
     /// What was gathered. It is gone up to `from`.
     buffer: Vec<u8>,
     from: usize,
-    pieces: VecDeque<Piece>,
+    segments: VecDeque<Segment>,
     /// Bytes of the pieces that wait, and of those of them that are events.
-    piece_bytes: usize,
+    segment_bytes: usize,
     event_bytes: usize,
     /// Bytes that the socket has taken.
     taken: u64,
@@ -95,7 +95,7 @@ pub(crate) enum Flushed {
     /// The socket is full.
     Full,
     /// As much was written as might be; the socket may take more.
-    Share,
+    BudgetSpent,
 }
 
 /// What the outputs of a lane have done with: buffers, which are used again, and events, which are to be released.
@@ -158,12 +158,12 @@ impl Output {
 
     /// Bytes that wait.
     pub(crate) fn queued_bytes(&self) -> usize {
-        self.buffer.len() - self.from + self.piece_bytes
+        self.buffer.len() - self.from + self.segment_bytes
     }
 
     /// Bytes that wait and are kept here only. Events are counted in their channels' budgets.
     #[inline]
-    pub(crate) fn kept_bytes(&self) -> usize {
+    pub(crate) fn own_bytes(&self) -> usize {
         self.queued_bytes() - self.event_bytes
     }
 
@@ -197,19 +197,19 @@ impl Output {
             self.buffer.extend_from_slice(bytes);
             return Some(event);
         }
-        self.piece_bytes += bytes.len();
+        self.segment_bytes += bytes.len();
         self.event_bytes += bytes.len();
-        self.pieces.push_back(Piece { held: Kept::Event(event, body), at: self.buffer.len(), from: 0 });
+        self.segments.push_back(Segment { contents: Contents::Event(event, body), at: self.buffer.len(), from: 0 });
         None
     }
 
     /// Adds a whole message, which is not copied if it is large.
     pub(crate) fn push_bytes(&mut self, bytes: Vec<u8>) {
-        if bytes.len() < OWN_PIECE_MIN {
+        if bytes.len() < OWN_SEGMENT_MIN {
             return self.buffer.extend_from_slice(&bytes);
         }
-        self.piece_bytes += bytes.len();
-        self.pieces.push_back(Piece { held: Kept::Bytes(bytes), at: self.buffer.len(), from: 0 });
+        self.segment_bytes += bytes.len();
+        self.segments.push_back(Segment { contents: Contents::Bytes(bytes), at: self.buffer.len(), from: 0 });
     }
 
     /// Writes as much as the socket takes, `bytes_max` at most. What it has done with is left in `spares`.
@@ -220,9 +220,9 @@ impl Output {
         let mut room = bytes_max;
         while !self.is_empty() {
             if room == 0 {
-                return Ok(Flushed::Share);
+                return Ok(Flushed::BudgetSpent);
             }
-            let (offered, result) = match self.pieces.len() {
+            let (offered, result) = match self.segments.len() {
                 0 => {
                     let rest = self.buffer.get(self.from..).unwrap_or_default();
                     let rest = rest.get(..room).unwrap_or(rest);
@@ -269,36 +269,36 @@ impl Output {
 
     /// What waits, in order.
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let last = self.pieces.back().map_or(self.from, |piece| piece.at);
+        let last = self.segments.back().map_or(self.from, |segment| segment.at);
         let mut from = self.from;
-        let pieces = self.pieces.iter().flat_map(move |piece| {
-            let gathered = self.buffer.get(core::mem::replace(&mut from, piece.at)..piece.at).unwrap_or_default();
-            [gathered, piece.rest()]
+        let segments = self.segments.iter().flat_map(move |segment| {
+            let gathered = self.buffer.get(core::mem::replace(&mut from, segment.at)..segment.at).unwrap_or_default();
+            [gathered, segment.rest()]
         });
         let behind = core::iter::once(self.buffer.get(last..).unwrap_or_default());
-        pieces.chain(behind).filter(|slice| !slice.is_empty())
+        segments.chain(behind).filter(|slice| !slice.is_empty())
     }
 
     /// So many bytes are gone.
     fn consume(&mut self, mut written: usize, spares: &mut Spares) {
         self.taken += written as u64;
-        while let Some(piece) = self.pieces.front_mut() {
-            let gathered = written.min(piece.at - self.from);
+        while let Some(segment) = self.segments.front_mut() {
+            let gathered = written.min(segment.at - self.from);
             self.from += gathered;
             written -= gathered;
-            let rest = piece.rest().len();
+            let rest = segment.rest().len();
             // As long as there are gathered bytes before it, this is none of it.
             let gone = written.min(rest);
-            piece.from += gone;
-            self.piece_bytes -= gone;
-            if matches!(piece.held, Kept::Event(..)) {
+            segment.from += gone;
+            self.segment_bytes -= gone;
+            if matches!(segment.contents, Contents::Event(..)) {
                 self.event_bytes -= gone;
             }
             written -= gone;
             if gone < rest {
                 return self.tidy(spares);
             }
-            if let Some(Piece { held: Kept::Event(event, _), .. }) = self.pieces.pop_front() {
+            if let Some(Segment { contents: Contents::Event(event, _), .. }) = self.segments.pop_front() {
                 spares.events.push(event);
             }
         }
@@ -313,8 +313,8 @@ impl Output {
             spares.keep(core::mem::take(&mut self.buffer));
         } else if self.from >= GONE_BYTES_MAX && self.from >= self.buffer.len() - self.from {
             self.buffer.drain(..self.from);
-            for piece in &mut self.pieces {
-                piece.at -= self.from;
+            for segment in &mut self.segments {
+                segment.at -= self.from;
             }
             self.from = 0;
         }
@@ -357,7 +357,7 @@ mod tests {
     /// Adds messages of many sizes, and gives their bytes.
     fn gather(output: &mut Output) -> Vec<u8> {
         let mut all = Vec::new();
-        for (size, number) in [0, 1, 100, COPIED_MAX, COPIED_MAX + 1, OWN_PIECE_MIN, 70_000, 3].into_iter().zip(1..) {
+        for (size, number) in [0, 1, 100, COPIED_MAX, COPIED_MAX + 1, OWN_SEGMENT_MIN, 70_000, 3].into_iter().zip(1..) {
             let body = vec![number; size];
             output.bytes().extend_from_slice(b"head");
             all.extend_from_slice(b"head");

@@ -1,6 +1,6 @@
 //! What a connection has of its lane's rounds.
 
-use crate::lane::io::shares::Portion;
+use crate::lane::io::round_budget::RoundUsage;
 use crate::lane::io::slots::Token;
 use crate::lane::io::system::Interest;
 
@@ -9,11 +9,11 @@ pub(crate) struct Rounds {
     /// The address that is charged for what is done for it, among those of the lane.
     pub(crate) slice: Token,
     /// Its socket is ready, and waits for the turn of that address.
-    pub(crate) is_put_off: bool,
+    pub(crate) is_deferred: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
-    pub(crate) is_hungry: bool,
+    pub(crate) has_backlog: bool,
     /// What it has had of the latest round.
-    pub(crate) portion: Portion,
+    pub(crate) usage: RoundUsage,
     /// It is among those that are written to when the round ends.
     pub(crate) is_due: bool,
     /// What the poll was last asked to report.
@@ -23,11 +23,11 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// Of a connection that has had nothing yet, and of which the poll is to report this.
     pub(crate) fn new(slice: Token, interest: Interest) -> Self {
-        Self { slice, is_put_off: false, is_hungry: false, portion: Portion::default(), is_due: false, interest }
+        Self { slice, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
     }
 
     /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_put_off)
+    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_deferred)
     }
 }

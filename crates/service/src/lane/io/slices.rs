@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use crate::lane::io::shares::Share;
+use crate::lane::io::round_budget::RoundBudget;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Ready;
@@ -31,9 +31,9 @@ pub(crate) enum Work {
 struct Address {
     ip: IpAddr,
     connections: u32,
-    put_off: VecDeque<Work>,
+    deferred: VecDeque<Work>,
     /// It is queued for a turn.
-    has_turn: bool,
+    is_queued: bool,
     /// What it has had of a round, and of which.
     spent: Duration,
     round: u64,
@@ -46,11 +46,11 @@ struct Address {
 
 /// All of them.
 pub(crate) struct Slices {
-    share: Share,
+    round_budget: RoundBudget,
     addresses: Slots<Address>,
     by_ip: HashMap<IpAddr, Token>,
     /// Those for which something is put off.
-    turns: VecDeque<Token>,
+    queued_addresses: VecDeque<Token>,
     round: u64,
     binds: bool,
     /// In every round, one address or many.
@@ -68,16 +68,16 @@ const PLACES: usize = 8;
 
 impl Slices {
     /// A slice of a round is as long as the share that one connection may have.
-    pub(crate) fn new(share: Share) -> Self {
+    pub(crate) fn new(round_budget: RoundBudget) -> Self {
         Self {
-            share,
+            round_budget,
             addresses: Slots::new(),
             by_ip: HashMap::new(),
-            turns: VecDeque::with_capacity(64),
+            queued_addresses: VecDeque::with_capacity(64),
             round: 0,
             binds: false,
             always_binds: false,
-            left: share.time,
+            left: round_budget.time,
         }
     }
 
@@ -92,8 +92,8 @@ impl Slices {
         let new = || Address {
             ip,
             connections: 0,
-            put_off: VecDeque::with_capacity(PLACES),
-            has_turn: false,
+            deferred: VecDeque::with_capacity(PLACES),
+            is_queued: false,
             spent: Duration::ZERO,
             round: 0,
             written: 0,
@@ -120,8 +120,8 @@ impl Slices {
     /// Begins a round in which there is one thing to do, as far as is known, or more. True if slices bind in it.
     pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
         self.round += 1;
-        self.left = self.share.time;
-        self.binds = self.always_binds || (self.by_ip.len() > 1 && !(is_single && self.turns.is_empty()));
+        self.left = self.round_budget.time;
+        self.binds = self.always_binds || (self.by_ip.len() > 1 && !(is_single && self.queued_addresses.is_empty()));
         self.binds
     }
 
@@ -147,38 +147,38 @@ impl Slices {
     }
 
     /// What one connection may have, of what is left to its address.
-    pub(crate) const fn share(&self) -> Share {
-        Share { time: self.left, ..self.share }
+    pub(crate) const fn round_budget(&self) -> RoundBudget {
+        RoundBudget { time: self.left, ..self.round_budget }
     }
 
     /// Has something wait behind what is put off for the same address.
-    pub(crate) fn put_off(&mut self, token: Token, work: Work) {
+    pub(crate) fn defer(&mut self, token: Token, work: Work) {
         let Some(address) = self.addresses.get_mut(token) else { return };
-        address.put_off.push_back(work);
-        if !core::mem::replace(&mut address.has_turn, true) {
-            self.turns.push_back(token);
+        address.deferred.push_back(work);
+        if !core::mem::replace(&mut address.is_queued, true) {
+            self.queued_addresses.push_back(token);
         }
     }
 
     /// Whether nothing is put off.
     pub(crate) fn is_idle(&self) -> bool {
-        self.turns.is_empty()
+        self.queued_addresses.is_empty()
     }
 
     /// For how many addresses something is put off.
-    pub(crate) fn turns(&self) -> usize {
-        self.turns.len()
+    pub(crate) fn queued_addresses(&self) -> usize {
+        self.queued_addresses.len()
     }
 
     /// The address that has its turn, and how many things are put off for it.
-    pub(crate) fn next_turn(&mut self) -> Option<(Token, usize)> {
+    pub(crate) fn next_address(&mut self) -> Option<(Token, usize)> {
         loop {
-            let token = self.turns.pop_front()?;
+            let token = self.queued_addresses.pop_front()?;
             // It may have gone with its last connection.
             if let Some(address) = self.addresses.get_mut(token) {
-                address.has_turn = false;
-                let waiting = address.put_off.len();
-                self.left = self.share.time.saturating_sub(self.spent(token));
+                address.is_queued = false;
+                let waiting = address.deferred.len();
+                self.left = self.round_budget.time.saturating_sub(self.spent(token));
                 return Some((token, waiting));
             }
         }
@@ -186,7 +186,7 @@ impl Slices {
 
     /// The first thing that is put off for an address.
     pub(crate) fn take(&mut self, token: Token) -> Option<Work> {
-        self.addresses.get_mut(token)?.put_off.pop_front()
+        self.addresses.get_mut(token)?.deferred.pop_front()
     }
 
     /// Charges an address for what was done for it. True if it has had its slice.
@@ -207,17 +207,17 @@ impl Slices {
 
     /// Something is done for an address out of turn: what is left of its slice is what it may have.
     pub(crate) fn resume(&mut self, token: Token) {
-        self.left = self.share.time.saturating_sub(self.spent(token));
+        self.left = self.round_budget.time.saturating_sub(self.spent(token));
     }
 
     /// Ends the turn of an address. True if something is still put off for it.
-    pub(crate) fn end_turn(&mut self, token: Token) -> bool {
-        self.left = self.share.time;
-        let Some(address) = self.addresses.get_mut(token).filter(|address| !address.put_off.is_empty()) else {
+    pub(crate) fn end_service(&mut self, token: Token) -> bool {
+        self.left = self.round_budget.time;
+        let Some(address) = self.addresses.get_mut(token).filter(|address| !address.deferred.is_empty()) else {
             return false;
         };
-        if !core::mem::replace(&mut address.has_turn, true) {
-            self.turns.push_back(token);
+        if !core::mem::replace(&mut address.is_queued, true) {
+            self.queued_addresses.push_back(token);
         }
         true
     }
@@ -225,7 +225,7 @@ impl Slices {
     /// Whether an address has had its slice.
     pub(crate) fn is_spent(&self, token: Token) -> bool {
         let address = self.addresses.get(token).filter(|address| address.round == self.round);
-        address.is_some_and(|address| address.spent >= self.share.time)
+        address.is_some_and(|address| address.spent >= self.round_budget.time)
     }
 
     /// Whether something may be written for an address: once in each round in any case, or an address that sends much
@@ -268,7 +268,7 @@ mod tests {
     const SLICE: Duration = Duration::from_micros(250);
 
     fn slices() -> Slices {
-        Slices::new(Share { messages: 1024, time: SLICE })
+        Slices::new(RoundBudget { messages: 1024, time: SLICE })
     }
 
     fn ip(last: u8) -> IpAddr {
@@ -283,15 +283,15 @@ mod tests {
     fn round(slices: &mut Slices, each: Duration) -> Vec<Work> {
         slices.begin_round(false);
         let mut served = Vec::new();
-        for _ in 0..slices.turns() {
-            let Some((token, waiting)) = slices.next_turn() else { break };
+        for _ in 0..slices.queued_addresses() {
+            let Some((token, waiting)) = slices.next_address() else { break };
             for _ in 0..waiting {
                 served.extend(slices.take(token));
                 if slices.binds() && slices.charge(token, each) {
                     break;
                 }
             }
-            slices.end_turn(token);
+            slices.end_service(token);
         }
         served
     }
@@ -300,12 +300,12 @@ mod tests {
     fn an_address_with_many_connections_gives_way_to_another_and_all_are_served_in_their_order() {
         let mut slices = slices();
         let (many, one) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        (0..7).for_each(|number| slices.put_off(many, work(number)));
-        slices.put_off(one, work(100));
+        (0..7).for_each(|number| slices.defer(many, work(number)));
+        slices.defer(one, work(100));
         let each = Duration::from_micros(100);
         assert_eq!(round(&mut slices, each), [work(0), work(1), work(2), work(100)]);
-        slices.put_off(one, work(101));
-        slices.put_off(many, work(7));
+        slices.defer(one, work(101));
+        slices.defer(many, work(7));
         assert_eq!(round(&mut slices, each), [work(3), work(4), work(5), work(101)]);
         assert_eq!(round(&mut slices, each), [work(6), work(7)]);
         assert!(slices.is_idle());
@@ -316,11 +316,11 @@ mod tests {
         let mut slices = slices();
         let only = slices.arrive(ip(1));
         assert_eq!(slices.arrive(ip(1)), only);
-        (0..100).for_each(|number| slices.put_off(only, work(number)));
+        (0..100).for_each(|number| slices.defer(only, work(number)));
         assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 100);
         // The other comes, and goes.
         let other = slices.arrive(ip(2));
-        (0..3).for_each(|number| slices.put_off(only, work(number)));
+        (0..3).for_each(|number| slices.defer(only, work(number)));
         assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 1);
         slices.leave(other);
         assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 2);
@@ -330,8 +330,8 @@ mod tests {
     fn what_was_put_off_for_an_address_that_is_gone_is_forgotten() {
         let mut slices = slices();
         let (gone, stays) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        slices.put_off(gone, work(1));
-        slices.put_off(stays, work(2));
+        slices.defer(gone, work(1));
+        slices.defer(stays, work(2));
         slices.leave(gone);
         assert_eq!(round(&mut slices, SLICE), [work(2)]);
         slices.leave(stays);
@@ -353,14 +353,14 @@ mod tests {
     fn a_connection_has_what_is_left_to_its_address() {
         let mut slices = slices();
         let (one, _other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        slices.put_off(one, work(1));
+        slices.defer(one, work(1));
         slices.begin_round(false);
-        slices.next_turn();
+        slices.next_address();
         slices.take(one);
         slices.charge(one, SLICE / 5);
-        assert_eq!(slices.share().time, SLICE / 5 * 4);
-        slices.end_turn(one);
-        assert_eq!(slices.share().time, SLICE);
+        assert_eq!(slices.round_budget().time, SLICE / 5 * 4);
+        slices.end_service(one);
+        assert_eq!(slices.round_budget().time, SLICE);
         assert!(!slices.begin_round(true), "a lone thing is not measured");
     }
 
@@ -390,9 +390,9 @@ mod tests {
         slices.begin_round(false);
         assert!(slices.charge(one, SLICE));
         slices.resume(other);
-        assert_eq!(slices.share().time, SLICE);
+        assert_eq!(slices.round_budget().time, SLICE);
         slices.charge(other, SLICE / 5);
         slices.resume(one);
-        assert_eq!(slices.share().time, Duration::ZERO);
+        assert_eq!(slices.round_budget().time, Duration::ZERO);
     }
 }

@@ -88,7 +88,7 @@ impl<T> Slots<T> {
     }
 
     /// Those in so many places from one on; `None` if there are no places from there on.
-    pub(crate) fn piece(&self, first: u32, places: u32) -> Option<impl Iterator<Item = &T>> {
+    pub(crate) fn range(&self, first: u32, places: u32) -> Option<impl Iterator<Item = &T>> {
         let places_left = self.places.get(first as usize..).filter(|left| !left.is_empty())?;
         Some(places_left.iter().take(places as usize).filter_map(|place| place.value.as_ref()))
     }
@@ -99,11 +99,11 @@ impl<T> Slots<T> {
     }
 
     /// Those in some of the places.
-    pub(crate) fn piece_mut(&mut self, places: Range<usize>) -> impl Iterator<Item = (Token, &mut T)> {
+    pub(crate) fn range_mut(&mut self, places: Range<usize>) -> impl Iterator<Item = (Token, &mut T)> {
         let first = u32::try_from(places.start).unwrap_or(u32::MAX);
         let end = places.end.min(self.places.len());
-        let piece = self.places.get_mut(places.start.min(end)..end).unwrap_or_default();
-        let numbered = piece.iter_mut().zip(first..);
+        let range = self.places.get_mut(places.start.min(end)..end).unwrap_or_default();
+        let numbered = range.iter_mut().zip(first..);
         numbered
             .filter_map(|(place, index)| Some((Token { index, generation: place.generation }, place.value.as_mut()?)))
     }
@@ -145,11 +145,11 @@ mod tests {
         let mut slots = Slots::new();
         let tokens: Vec<Token> = (0..6).map(|number| slots.insert(number)).collect();
         slots.remove(tokens[3]);
-        let piece =
-            |slots: &mut Slots<i32>, places| slots.piece_mut(places).map(|(token, _)| token).collect::<Vec<_>>();
-        assert_eq!(piece(&mut slots, 2..5), [tokens[2], tokens[4]]);
-        assert_eq!(piece(&mut slots, 4..100), [tokens[4], tokens[5]]);
-        assert!(piece(&mut slots, 50..100).is_empty() && slots.places() == 6);
+        let range =
+            |slots: &mut Slots<i32>, places| slots.range_mut(places).map(|(token, _)| token).collect::<Vec<_>>();
+        assert_eq!(range(&mut slots, 2..5), [tokens[2], tokens[4]]);
+        assert_eq!(range(&mut slots, 4..100), [tokens[4], tokens[5]]);
+        assert!(range(&mut slots, 50..100).is_empty() && slots.places() == 6);
     }
 
     #[test]

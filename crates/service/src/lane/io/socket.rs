@@ -1,13 +1,13 @@
 //! What a socket of a lane's poll is.
 
-use crate::doors::Tag;
 use crate::lane::io::slots::Token;
+use crate::protocols::Tag;
 
 /// Owner and purpose of a socket. The poll keeps it as a number, the datum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Socket {
     /// Not a socket: the bell with which other threads wake the lane.
-    Bell,
+    Waker,
     /// Where the clients of a door connect, in the clear or with TLS.
     Listener(Tag, Layer),
     /// Where datagrams of the clients of a door arrive.
@@ -34,8 +34,8 @@ impl Layer {
 
 /// The datum has the kind in its two highest bits, then two for the door, then the token.
 const KIND: u32 = 62;
-const DOOR: u32 = 60;
-const BELL: u64 = 0;
+const PROTOCOL: u32 = 60;
+const WAKER: u64 = 0;
 /// Beside the bell, which has neither door nor token.
 const DATAGRAMS: u64 = 1;
 const GROUP: u64 = 2;
@@ -47,26 +47,28 @@ impl Socket {
     #[inline]
     pub(crate) const fn datum(self) -> u64 {
         match self {
-            Self::Bell => BELL << KIND,
-            Self::Datagrams(door) => BELL << KIND | door.number() << DOOR | DATAGRAMS,
-            Self::Listener(door, layer) => LISTENER << KIND | door.number() << DOOR | layer as u64,
-            Self::Group(door) => BELL << KIND | door.number() << DOOR | GROUP,
-            Self::Incoming(door, token) => INCOMING << KIND | door.number() << DOOR | token.to_bits(),
-            Self::Outgoing(door, token) => (INCOMING + 1) << KIND | door.number() << DOOR | token.to_bits(),
+            Self::Waker => WAKER << KIND,
+            Self::Datagrams(protocol) => WAKER << KIND | protocol.number() << PROTOCOL | DATAGRAMS,
+            Self::Listener(protocol, layer) => LISTENER << KIND | protocol.number() << PROTOCOL | layer as u64,
+            Self::Group(protocol) => WAKER << KIND | protocol.number() << PROTOCOL | GROUP,
+            Self::Incoming(protocol, token) => INCOMING << KIND | protocol.number() << PROTOCOL | token.to_bits(),
+            Self::Outgoing(protocol, token) => (INCOMING + 1) << KIND | protocol.number() << PROTOCOL | token.to_bits(),
         }
     }
 
     /// What the poll has kept.
     #[inline]
     pub(crate) fn of_datum(datum: u64) -> Self {
-        let (door, token) = (Tag::numbered(datum >> DOOR & 3), Token::from_bits(datum));
+        let (protocol, token) = (Tag::numbered(datum >> PROTOCOL & 3), Token::from_bits(datum));
         match datum >> KIND {
-            BELL if datum & DATAGRAMS != 0 => Self::Datagrams(door),
-            BELL if datum & GROUP != 0 => Self::Group(door),
-            BELL => Self::Bell,
-            LISTENER => Self::Listener(door, if datum & 1 == Layer::Tls as u64 { Layer::Tls } else { Layer::Plain }),
-            INCOMING => Self::Incoming(door, token),
-            _ => Self::Outgoing(door, token),
+            WAKER if datum & DATAGRAMS != 0 => Self::Datagrams(protocol),
+            WAKER if datum & GROUP != 0 => Self::Group(protocol),
+            WAKER => Self::Waker,
+            LISTENER => {
+                Self::Listener(protocol, if datum & 1 == Layer::Tls as u64 { Layer::Tls } else { Layer::Plain })
+            }
+            INCOMING => Self::Incoming(protocol, token),
+            _ => Self::Outgoing(protocol, token),
         }
     }
 
@@ -83,15 +85,16 @@ mod tests {
     #[test]
     fn each_socket_is_itself_again_as_a_datum_whatever_its_door_and_token() {
         let tokens = [Token::from_bits(0), Token::from_bits(7), Token::from_bits(u64::MAX)];
-        for door in Tag::ALL {
-            let of_door =
-                tokens.into_iter().flat_map(|token| [Socket::Incoming(door, token), Socket::Outgoing(door, token)]);
-            for socket in of_door.chain([
-                Socket::Bell,
-                Socket::Listener(door, Layer::Plain),
-                Socket::Listener(door, Layer::Tls),
-                Socket::Datagrams(door),
-                Socket::Group(door),
+        for protocol in Tag::ALL {
+            let of_protocol = tokens
+                .into_iter()
+                .flat_map(|token| [Socket::Incoming(protocol, token), Socket::Outgoing(protocol, token)]);
+            for socket in of_protocol.chain([
+                Socket::Waker,
+                Socket::Listener(protocol, Layer::Plain),
+                Socket::Listener(protocol, Layer::Tls),
+                Socket::Datagrams(protocol),
+                Socket::Group(protocol),
             ]) {
                 assert_eq!(Socket::of_datum(socket.datum()), socket);
             }

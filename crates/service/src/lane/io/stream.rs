@@ -335,7 +335,7 @@ mod tests {
         }
         let certified = authority.certify("lane");
         let identity = Identity::read(&certified.certificate, &certified.key).unwrap();
-        let server = ServerEnd::new(identity, Clients::Unasked).unwrap().session().unwrap();
+        let server = ServerEnd::new(identity, Clients::NotRequested).unwrap().session().unwrap();
         let trust = Trust::read(&authority.file(), None).unwrap();
         let client = ClientEnd::new(trust, true, None).unwrap().session("localhost").unwrap();
         let (mut ours, mut theirs) = (Secure::new(ours.into(), server), Secure::new(theirs.into(), client));
@@ -373,11 +373,11 @@ mod tests {
             let octets = if room == 1 { 30_000 } else { 700_000 };
             let sent: Vec<u8> =
                 (0..octets).map(|number: u32| number.to_le_bytes()[0] ^ number.to_le_bytes()[1]).collect();
-            for piece in sent.chunks(20_011) {
+            for chunk in sent.chunks(20_011) {
                 output.bytes().extend_from_slice(b"head");
-                output.push_bytes(piece.to_vec());
+                output.push_bytes(chunk.to_vec());
             }
-            let expected: Vec<u8> = sent.chunks(20_011).flat_map(|piece| [b"head", piece].concat()).collect();
+            let expected: Vec<u8> = sent.chunks(20_011).flat_map(|chunk| [b"head", chunk].concat()).collect();
             let (mut received, mut was_full) = (Vec::new(), false);
             while received.len() < expected.len() {
                 let flushed = output.flush(&mut ours, &mut spares, bytes_max).unwrap();

@@ -177,23 +177,23 @@ impl Poll {
 
 /// Wakes a thread that waits in [`Poll::wait`]. Any thread may ring it.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct Waker {
     fd: OwnedFd,
 }
 
-impl Bell {
+impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { fd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
     /// Wakes the waiting thread. Rings before it looked count as one.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         count();
         // The only way to fail is a full counter, and then the bell is ringing already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn silence(&self) {
+    pub(crate) fn clear(&self) {
         count();
         let mut counter = [0u8; 8];
         let _ = rustix::io::read(&self.fd, &mut counter);
@@ -205,18 +205,18 @@ impl Bell {
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         // A signal that interrupts it has the caller look once too often.
         let _ = rustix::event::poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.as_ref());
-        self.silence();
+        self.clear();
     }
 
     /// How often it was rung since it was last silenced.
     #[cfg(test)]
-    pub(crate) fn take_rings(&self) -> u64 {
+    pub(crate) fn take_notifications(&self) -> u64 {
         let mut counter = [0u8; 8];
         rustix::io::read(&self.fd, &mut counter).map_or(0, |_| u64::from_ne_bytes(counter))
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Waker {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -39,11 +39,11 @@ impl Reserve {
     }
 
     /// Makes what one message has of it so much, unless that is more than half of what others leave.
-    fn change(&self, before: u64, wanted: u64) -> bool {
+    fn change(&self, before: u64, requested: u64) -> bool {
         let change = |taken: u64| {
             let others = taken.saturating_sub(before);
-            let is_fair = wanted <= self.octets.saturating_sub(others) / 2;
-            is_fair.then_some(others + wanted)
+            let is_fair = requested <= self.octets.saturating_sub(others) / 2;
+            is_fair.then_some(others + requested)
         };
         // Relaxed: it is an amount, and nothing is published through it.
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
@@ -70,7 +70,7 @@ pub(crate) struct Claim {
     /// It is not read, since there is no room for what has begun on it.
     pub(crate) waits: bool,
     /// What it waits for.
-    wanted: u64,
+    requested: u64,
     mark: Option<Mark>,
 }
 
@@ -118,7 +118,7 @@ impl Unfinished {
         }
         let Err(spent) = self.fit(claim, account, octets as u64, announced as u64) else { return Claimed::Granted };
         claim.waits = true;
-        claim.wanted = octets as u64;
+        claim.requested = octets as u64;
         self.waiting.push_back(token);
         Claimed::Refused(spent)
     }
@@ -140,7 +140,7 @@ impl Unfinished {
 
     /// Whether there is room for one that waits, which goes on then. If not, it goes on waiting.
     pub(crate) fn admit(&mut self, token: Token, claim: &mut Claim, account: &Account, announced: usize) -> bool {
-        let fits = self.fit(claim, account, claim.wanted, announced as u64).is_ok();
+        let fits = self.fit(claim, account, claim.requested, announced as u64).is_ok();
         claim.waits = !fits;
         // It could not progress meanwhile.
         claim.forget_pace();

@@ -44,10 +44,10 @@ impl Unread {
         if octets == 0 && self.charge.is_none() {
             return Ok(());
         }
-        self.settle(account, octets as u64, taken, now)
+        self.update(account, octets as u64, taken, now)
     }
 
-    fn settle(&mut self, account: &Arc<Account>, octets: u64, taken: u64, now: Time) -> Result<(), Spent> {
+    fn update(&mut self, account: &Arc<Account>, octets: u64, taken: u64, now: Time) -> Result<(), Spent> {
         if octets == 0 {
             *self = Self::default();
             return Ok(());
@@ -57,11 +57,11 @@ impl Unread {
         }
         let charge = self.charge.get_or_insert_with(|| account.charge_anyway(Resource::ReplyBytes, 0));
         if octets <= charge.amount() {
-            charge.settle(octets);
+            charge.adjust(octets);
             return Ok(());
         }
         let Err(spent) = charge.resize(octets) else { return Ok(()) };
-        charge.settle(octets);
+        charge.adjust(octets);
         if core::mem::replace(&mut self.waits, true) { Ok(()) } else { Err(spent) }
     }
 
@@ -71,7 +71,7 @@ impl Unread {
             self.read_at = now;
         }
         let charge = self.charge.get_or_insert_with(|| account.charge_anyway(Resource::ReplyBytes, 0));
-        charge.settle(charge.amount() + octets as u64);
+        charge.adjust(charge.amount() + octets as u64);
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use engine::{Admission, Event, Handover, LaneId, OutboxId, Outcome};
 
 use crate::counters::Counter;
-use crate::doors::{Foreign, Moving};
 use crate::lane::io::slots::Token;
-use crate::lane::links::mail::LaneThread;
-use crate::lane::links::post::{Inbox, Post};
+use crate::lane::links::mailbox::{Inbox, Mailbox};
+use crate::lane::links::messages::LaneThread;
 use crate::lane::run::{Core, Worker};
+use crate::protocols::{Foreign, Moving};
 
 /// From one lane to another.
 pub(crate) enum ToPeer {
@@ -30,7 +30,7 @@ pub(crate) enum ToPeer {
     /// It is answered, or is not for that lane after all.
     ForeignDone(Foreign),
     /// An event of that lane's, for which an answer waits there, is done with here.
-    Settled(NonZeroU64),
+    Completed(NonZeroU64),
     /// A connection that is to be served there.
     Connection(Moving),
     /// Nothing new comes any more, only answers.
@@ -60,7 +60,7 @@ pub(crate) struct Link {
     pub(crate) thread: LaneThread,
     /// The other lane's priority; nothing for the main lane without one.
     pub(crate) priority: Option<i16>,
-    to: Post<ToPeer>,
+    to: Mailbox<ToPeer>,
     from: Inbox<ToPeer>,
     /// Letters that may be without an answer, and those that are.
     window: usize,
@@ -81,7 +81,7 @@ pub(crate) struct LaneLinks {
 }
 
 /// Letters of one lane that are served in one round.
-const LETTERS_PER_ROUND: usize = 64;
+const MESSAGES_PER_ROUND: usize = 64;
 
 /// The longest queue from one lane to another. What a channel may have in it is bounded by its bridges far below that.
 const QUEUE_MAX: u32 = 1024;
@@ -107,7 +107,7 @@ pub(crate) fn capacity(first: u32, second: u32) -> Capacity {
 impl Link {
     pub(crate) fn new(
         (lane, thread, priority): (LaneId, LaneThread, Option<i16>),
-        to: Post<ToPeer>,
+        to: Mailbox<ToPeer>,
         from: Inbox<ToPeer>,
         window: usize,
     ) -> Self {
@@ -130,19 +130,19 @@ impl Link {
     ///
     /// # Errors
     /// Gives it back if too many are without an answer.
-    fn ask(&mut self, letter: ToPeer) -> Result<(), ToPeer> {
+    fn ask(&mut self, message: ToPeer) -> Result<(), ToPeer> {
         if self.unanswered >= self.window {
-            return Err(letter);
+            return Err(message);
         }
-        self.to.post(letter)?;
+        self.to.send(message)?;
         self.unanswered += 1;
         Ok(())
     }
 
     /// Posts a letter for which there is always room.
-    fn tell(&mut self, letter: ToPeer) {
-        let posted = self.to.post(letter).is_ok();
-        debug_assert!(posted, "there is room for as many answers as there are questions");
+    fn tell(&mut self, message: ToPeer) {
+        let sent = self.to.send(message).is_ok();
+        debug_assert!(sent, "there is room for as many answers as there are questions");
     }
 
     /// Whether a connection can be sent there without taking the room of answers.
@@ -187,7 +187,7 @@ impl LaneLinks {
     ///
     /// # Errors
     /// Gives it back if there is no room for it, or no such lane, which is what the other value says.
-    pub(crate) fn post_foreign(&mut self, lane: LaneId, message: Foreign) -> Result<(), (Foreign, bool)> {
+    pub(crate) fn send_foreign(&mut self, lane: LaneId, message: Foreign) -> Result<(), (Foreign, bool)> {
         let Some(link) = self.find(lane) else { return Err((message, false)) };
         match link.ask(ToPeer::Foreign(message)) {
             Err(ToPeer::Foreign(message)) => Err((message, true)),
@@ -215,10 +215,10 @@ impl LaneLinks {
     }
 
     /// Notifies a lane that an event of its is done with. True if there is nothing more to do: that is posted, or the lane is gone.
-    pub(crate) fn tell_settled(&mut self, thread: LaneThread, watch: NonZeroU64) -> bool {
+    pub(crate) fn send_completed(&mut self, thread: LaneThread, watch: NonZeroU64) -> bool {
         let Some(link) = self.of(thread) else { return true };
         // The room of answers is not taken.
-        link.to.room() > link.to.capacity() - MOVES_MAX && link.to.post(ToPeer::Settled(watch)).is_ok()
+        link.to.room() > link.to.capacity() - MOVES_MAX && link.to.send(ToPeer::Completed(watch)).is_ok()
     }
 
     /// Says that nothing new will be posted to a lane.
@@ -262,7 +262,7 @@ impl Worker {
         let links = self.core.links.lanes.all.len();
         let mut more = false;
         for at in 0..links {
-            more |= self.serve_line(at);
+            more |= self.serve_link(at);
         }
         // A lane that was met meanwhile has moved others down, which then were not served.
         more |= self.core.links.lanes.all.len() != links;
@@ -270,13 +270,15 @@ impl Worker {
         more
     }
 
-    fn serve_line(&mut self, at: usize) -> bool {
+    fn serve_link(&mut self, at: usize) -> bool {
         let Some(thread) = self.core.links.lanes.all.get(at).map(|link| link.thread) else { return false };
-        for _ in 0..LETTERS_PER_ROUND {
-            let Some(letter) = self.core.links.lanes.of(thread).and_then(|link| link.from.take()) else { return false };
+        for _ in 0..MESSAGES_PER_ROUND {
+            let Some(message) = self.core.links.lanes.of(thread).and_then(|link| link.from.take()) else {
+                return false;
+            };
             // What it speaks of was published before it was posted, so look before acting on it.
             self.core.refresh();
-            match letter {
+            match message {
                 ToPeer::Event(passed) => self.core.take_over(thread, passed),
                 ToPeer::Taken(passed, outcome) => self.core.note_taken_over(thread, passed, outcome),
                 ToPeer::Foreign(message) => self.core.take_foreign(thread, message),
@@ -284,12 +286,12 @@ impl Worker {
                     self.core.note_answered(thread);
                     self.conclude_foreign(message);
                 }
-                ToPeer::Settled(watch) => self.core.note_done_elsewhere(watch),
+                ToPeer::Completed(watch) => self.core.note_done_elsewhere(watch),
                 ToPeer::Connection(connection) => self.take_over_connection(connection),
                 ToPeer::Parting => {
                     if let Some(link) = self.core.links.lanes.of(thread) {
                         link.was_parted_from = true;
-                        self.core.doors.note_room_elsewhere();
+                        self.core.protocols.note_room_elsewhere();
                     }
                 }
                 ToPeer::Parted => {
@@ -306,7 +308,7 @@ impl Worker {
 
 impl Core {
     /// Posts the events that the engine wants handed over.
-    pub(crate) fn post_handovers(&mut self) {
+    pub(crate) fn send_handovers(&mut self) {
         while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.clock.now) {
             let Some(link) = self.links.lanes.find(to) else {
                 // Its lane has just ended, and with it all consumers that would have got the event there.
@@ -316,11 +318,11 @@ impl Core {
             };
             match link.ask(ToPeer::Event(Passed { outbox, serial, event })) {
                 Ok(()) => self.counters.add(Counter::HandedOver, 1),
-                Err(letter) => {
+                Err(message) => {
                     link.blocked.push(outbox);
                     self.counters.add(Counter::HandoverFull, 1);
                     self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-                    if let ToPeer::Event(passed) = letter {
+                    if let ToPeer::Event(passed) = message {
                         self.lane.release(passed.event);
                     }
                 }
@@ -331,18 +333,18 @@ impl Core {
     /// Takes in an event that another lane hands over, at once or when it is its turn.
     fn take_over(&mut self, thread: LaneThread, passed: Passed) {
         self.counters.add(Counter::TakenOver, 1);
-        if !self.lane.takes_turns() {
+        if !self.lane.schedules_topics() {
             return self.take_over_now(thread, passed);
         }
-        let held = &mut self.links.taken_for_peers;
-        let token = held.insert(TakenForPeer { thread, passed });
-        if let Some(TakenForPeer { passed, .. }) = held.get(token) {
-            self.lane.queue_handover_turn(&passed.event, token.to_bits(), self.clock.now);
+        let taken = &mut self.links.taken_for_peers;
+        let token = taken.insert(TakenForPeer { thread, passed });
+        if let Some(TakenForPeer { passed, .. }) = taken.get(token) {
+            self.lane.schedule_handover(&passed.event, token.to_bits(), self.clock.now);
         }
     }
 
     /// Takes in an event of another lane's that has waited for its turn.
-    pub(crate) fn take_over_in_turn(&mut self, token: Token) {
+    pub(crate) fn take_over_queued(&mut self, token: Token) {
         if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(token) {
             self.take_over_now(thread, passed);
         }
@@ -351,17 +353,17 @@ impl Core {
     /// Takes it in, and says so as soon as it is not held.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
         let event = &passed.event;
-        let mut draft = self.lane.begin_handover(event);
-        self.translate_here(event.source, &mut draft);
-        let outcome = match self.lane.handle_handover(event, draft, &self.doors, self.clock.now) {
+        let mut pending_event = self.lane.begin_handover(event);
+        self.translate_here(event.source, &mut pending_event);
+        let outcome = match self.lane.handle_handover(event, pending_event, &self.protocols, self.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
-            Admission::Held(ticket) => {
-                let held = self.links.taken_for_peers.insert(TakenForPeer { thread, passed });
-                self.intake.hold_for_peer(ticket, held);
+            Admission::Withheld(ticket) => {
+                let taken = self.links.taken_for_peers.insert(TakenForPeer { thread, passed });
+                self.intake.block_for_peer(ticket, taken);
                 return self.deliver();
             }
-            Admission::Undecided(draft, _) => {
-                self.lane.abandon_event(draft);
+            Admission::AwaitingFilter(pending_event, _) => {
+                self.lane.abandon_event(pending_event);
                 Outcome::Rejected
             }
             Admission::Refused(_) => Outcome::Rejected,
@@ -371,8 +373,8 @@ impl Core {
     }
 
     /// An event of another lane's is held no more.
-    pub(crate) fn pay_peer(&mut self, held: Token) {
-        if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(held) {
+    pub(crate) fn complete_peer_ack(&mut self, taken: Token) {
+        if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(taken) {
             self.tell_taken_over(thread, passed, Outcome::Delivered);
         }
     }
@@ -395,7 +397,7 @@ impl Core {
     fn note_answered(&mut self, thread: LaneThread) {
         let Some(link) = self.links.lanes.of(thread) else { return };
         link.unanswered = link.unanswered.saturating_sub(1);
-        self.doors.note_room_elsewhere();
+        self.protocols.note_room_elsewhere();
         while let Some(outbox) = self.links.lanes.of(thread).and_then(|link| link.blocked.pop()) {
             self.lane.resume_outbox(outbox, self.clock.now);
         }
@@ -405,20 +407,20 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::io::net::Bell;
-    use crate::lane::links::post::post_to;
+    use crate::lane::io::net::Waker;
+    use crate::lane::links::mailbox::mailbox;
 
     /// Both ends of a link between lanes with queues for so many events.
     fn link(first: u32, second: u32) -> [Link; 2] {
         let capacity = capacity(first, second);
-        let bell = Arc::new(Bell::new().unwrap());
-        let (to_second, from_first) = post_to(&bell, capacity.total);
-        let (to_first, from_second) = post_to(&bell, capacity.total);
+        let waker = Arc::new(Waker::new().unwrap());
+        let (to_second, from_first) = mailbox(&waker, capacity.total);
+        let (to_first, from_second) = mailbox(&waker, capacity.total);
         let end = |lane, to, from, window| Link::new((LaneId(lane), LaneThread(lane.into()), None), to, from, window);
         [end(2, to_second, from_second, capacity.to_second), end(1, to_first, from_first, capacity.to_first)]
     }
 
-    fn question() -> ToPeer {
+    fn request() -> ToPeer {
         ToPeer::Foreign(Foreign::for_test())
     }
 
@@ -433,14 +435,14 @@ mod tests {
             // As many connections as may move, and as many questions as may be asked, both ways, before either side reads.
             let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
             assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
-            while first.ask(question()).is_ok() {}
+            while first.ask(request()).is_ok() {}
             assert_eq!(first.unanswered, to_second.min(QUEUE_MAX) as usize);
             assert!(!first.has_room_for_moves());
-            while second.ask(question()).is_ok() {}
-            let asked = second.unanswered;
-            assert_eq!(asked, to_first.min(QUEUE_MAX) as usize);
+            while second.ask(request()).is_ok() {}
+            let requested = second.unanswered;
+            assert_eq!(requested, to_first.min(QUEUE_MAX) as usize);
             // Nothing was read of it when the other's are answered and they part.
-            (0..asked).for_each(|_| first.tell(answer()));
+            (0..requested).for_each(|_| first.tell(answer()));
             first.part();
             first.tell(ToPeer::Parted);
             assert_eq!(first.to.room(), 0);

@@ -25,10 +25,10 @@ pub(crate) type KeyOf<'k> = &'k dyn Fn(&Event, &str) -> Option<Vec<u8>>;
 
 /// What is read for a consumer.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     /// [One behind the other](first_of).
     pub(crate) records: Vec<u8>,
-    pub(crate) recalled: engine::Recalled,
+    pub(crate) fetched: engine::FetchedHistory,
 }
 
 /// A consumer that is in the past.
@@ -113,15 +113,15 @@ impl History {
         (bytes, gives_up): (usize, bool),
         (clock, key_of): (&UtcClock, KeyOf<'_>),
         desk: &mut Desk,
-    ) -> io::Result<Option<Piece>> {
-        let mut piece = Piece::default();
+    ) -> io::Result<Option<Chunk>> {
+        let mut chunk = Chunk::default();
         let Some(mut reader) = self.readers.remove(&consumer) else {
-            piece.recalled.through = Some(self.last);
-            return Ok(Some(piece));
+            chunk.fetched.through = Some(self.last);
+            return Ok(Some(chunk));
         };
-        let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of, &mut *desk), &mut piece);
+        let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of, &mut *desk), &mut chunk);
         self.readers.insert(consumer, reader);
-        Ok(read?.then_some(piece))
+        Ok(read?.then_some(chunk))
     }
 
     /// False while it is looked for what was asked for.
@@ -130,7 +130,7 @@ impl History {
         reader: &mut Reader,
         (bytes, gives_up): (usize, bool),
         (clock, key_of, desk): (&UtcClock, KeyOf<'_>, &mut Desk),
-        piece: &mut Piece,
+        chunk: &mut Chunk,
     ) -> io::Result<bool> {
         if reader.looking.is_some() && !self.look(reader, gives_up, (clock, key_of), desk)? {
             return Ok(false);
@@ -138,21 +138,21 @@ impl History {
         let first = self.first();
         if reader.next < first && reader.only_through == 0 {
             // It is so slow that what it was to get is no longer kept.
-            piece.recalled.lost += if reader.has_begun { first - reader.next } else { 0 };
+            chunk.fetched.lost += if reader.has_begun { first - reader.next } else { 0 };
             (reader.next, reader.place) = (first, None);
         }
-        let filled = self.fill(reader, (bytes.max(1), gives_up), (clock, desk), piece);
-        if piece.records.is_empty() && piece.recalled.lost == 0 {
+        let filled = self.fill(reader, (bytes.max(1), gives_up), (clock, desk), chunk);
+        if chunk.records.is_empty() && chunk.fetched.lost == 0 {
             filled?;
         }
         if reader.next > self.last {
-            piece.recalled.through = Some(self.last);
+            chunk.fetched.through = Some(self.last);
         }
-        let is_first = !reader.has_begun && (piece.recalled.through.is_some() || !piece.records.is_empty());
+        let is_first = !reader.has_begun && (chunk.fetched.through.is_some() || !chunk.records.is_empty());
         if is_first {
             reader.has_begun = true;
-            let given = first_of(&piece.records).map(|(number, ..)| number);
-            piece.recalled.begins = Some(given.unwrap_or(self.last + 1));
+            let given = first_of(&chunk.records).map(|(number, ..)| number);
+            chunk.fetched.begins = Some(given.unwrap_or(self.last + 1));
         }
         Ok(true)
     }
@@ -162,21 +162,21 @@ impl History {
         reader: &mut Reader,
         (bytes, gives_up): (usize, bool),
         (clock, desk): (&UtcClock, &mut Desk),
-        piece: &mut Piece,
+        chunk: &mut Chunk,
     ) -> io::Result<()> {
-        while piece.records.len() < bytes {
+        while chunk.records.len() < bytes {
             reader.skip_unwanted();
             let Some(part) = self.parts.iter_mut().find(|part| part.records > 0 && reader.next <= part.last) else {
                 break;
             };
             let done = part.walk(reader, READ_BYTES, desk, |reader, number, came, event| {
                 if reader.takes(number, came) {
-                    give(number, event, &mut piece.records);
+                    give(number, event, &mut chunk.records);
                 }
-                piece.records.len() < bytes
+                chunk.records.len() < bytes
             });
             if let Err(error) = done {
-                piece.recalled.lost += pass_over(part, reader, error, gives_up)?;
+                chunk.fetched.lost += pass_over(part, reader, error, gives_up)?;
             }
         }
         // What could not be written yet is here.
@@ -184,18 +184,18 @@ impl History {
             self.pending.partition_point(|event| event.number().is_some_and(|number| number.get() < reader.next));
         let is_written = self.parts.back().is_none_or(|part| part.records == 0 || reader.next > part.last);
         for event in self.pending.iter().skip(from).take_while(|_| is_written) {
-            if piece.records.len() >= bytes {
+            if chunk.records.len() >= bytes {
                 return Ok(());
             }
             let number = event.number().map_or(0, NonZeroU64::get);
             self.buffer.clear();
             let came = append(event, number, clock, &mut self.buffer);
             if reader.takes(number, came) {
-                give(number, event_in(&self.buffer), &mut piece.records);
+                give(number, event_in(&self.buffer), &mut chunk.records);
             }
             (reader.next, reader.place) = (number + 1, None);
         }
-        if is_written && piece.records.len() < bytes {
+        if is_written && chunk.records.len() < bytes {
             reader.next = reader.next.max(self.last + 1);
         }
         Ok(())
@@ -273,7 +273,7 @@ impl Reader {
     /// Whether this event is given.
     fn takes(&mut self, number: u64, came: u64) -> bool {
         if number <= self.only_through {
-            return self.only.pop_front_if(|wanted| *wanted == number).is_some();
+            return self.only.pop_front_if(|requested_number| *requested_number == number).is_some();
         }
         if self.since.is_some_and(|since| came < since) {
             return false;
@@ -287,7 +287,7 @@ impl Reader {
         if self.next > self.only_through {
             return;
         }
-        while self.only.front().is_some_and(|wanted| *wanted < self.next) {
+        while self.only.front().is_some_and(|requested_number| *requested_number < self.next) {
             self.only.pop_front();
         }
         let next = self.only.front().copied().unwrap_or(self.only_through + 1);

@@ -3,8 +3,8 @@
 use std::io::{Seek, SeekFrom, Write};
 
 use engine::{
-    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, Overflow, Peer, ProxyId, ProxyKind, SettingsPatch, Side,
-    Time, Want,
+    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, OutputForm, Overflow, Peer, ProxyId, ProxyKind,
+    SettingsPatch, Side, Time,
 };
 
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use engine::StartFrom;
 
 use super::part::FOOTER;
 use super::*;
-use crate::admin::values::PastEvent;
+use crate::admin::values::HistoryEvent;
 use crate::store::record::Record;
 
 const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
@@ -34,7 +34,7 @@ impl Engine {
         let kind = ProxyKind::default();
         let proxy = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), kind).unwrap();
         let source = ProxyKey { channel, proxy };
-        hierarchy.connect(source, Some(Peer(1)), Want(0)).unwrap();
+        hierarchy.connect(source, Some(Peer(1)), OutputForm(0)).unwrap();
         let mut lane = Lane::new(Time(0));
         lane.allow_overflow();
         lane.continue_histories(next.map(|next| (channel, next)));
@@ -46,10 +46,10 @@ impl Engine {
     fn publish(&mut self, histories: &mut Histories, count: usize, octets: usize) {
         for _ in 0..count {
             self.now = self.now + Duration::from_secs(1);
-            let mut draft = self.lane.begin_event();
-            draft.bytes.resize(octets, 7);
-            self.lane.classify(&mut draft, b"domain", b"name");
-            self.lane.handle_event(self.source, draft, &NoFields, self.now);
+            let mut pending_event = self.lane.begin_event();
+            pending_event.bytes.resize(octets, 7);
+            self.lane.classify(&mut pending_event, b"domain", b"name");
+            self.lane.handle_event(self.source, pending_event, &NoFields, self.now);
             while let Some(errand) = self.lane.poll_overflow() {
                 let Overflow::Remember { event, limits } = errand else { panic!("{errand:?}") };
                 assert_eq!(limits, self.limits);
@@ -112,18 +112,18 @@ fn numbers_at(histories: &mut Histories, start: StartFrom, bytes: usize, now: Ti
     history.begin(READER, start, CLOCK.utc_time(now));
     let mut numbers = Vec::new();
     loop {
-        let Some(piece) = history.read(READER, (bytes, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap()
+        let Some(chunk) = history.read(READER, (bytes, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap()
         else {
             continue;
         };
-        let mut rest: &[u8] = &piece.records;
+        let mut rest: &[u8] = &chunk.records;
         while let Some((number, record, behind)) = first_of(rest) {
             assert_eq!(Record::read(record).unwrap().name, b"name");
             numbers.push(number);
             rest = behind;
         }
-        assert_eq!(piece.recalled.lost, 0);
-        if piece.recalled.through.is_some() {
+        assert_eq!(chunk.fetched.lost, 0);
+        if chunk.fetched.through.is_some() {
             history.forget(READER);
             return numbers;
         }
@@ -191,12 +191,13 @@ fn where_the_past_begins_is_told_as_a_consumer_finds_it() {
             }
             let found = numbers_at(&mut histories, StartFrom::First, 10 << 20, engine.now);
             let history = histories.get(ChannelId(0)).unwrap();
-            let told = history.standing(ChannelId(0), CLOCK.utc_time(engine.now), &mut Desk::default());
-            let event = |number: &u64| PastEvent { number: *number, came: came[usize::try_from(*number).unwrap() - 1] };
+            let reported = history.status(ChannelId(0), CLOCK.utc_time(engine.now), &mut Desk::default());
+            let event =
+                |number: &u64| HistoryEvent { number: *number, came: came[usize::try_from(*number).unwrap() - 1] };
             let ends = [found.first(), found.last()].map(|end| end.map(event));
-            assert_eq!([told.first, told.last], ends, "{limits:?}, round {round}");
-            assert_eq!(told.events, found.len() as u64);
-            assert!(told.bytes > 0);
+            assert_eq!([reported.first, reported.last], ends, "{limits:?}, round {round}");
+            assert_eq!(reported.events, found.len() as u64);
+            assert!(reported.bytes > 0);
         }
     }
 }
@@ -249,9 +250,9 @@ fn a_file_without_an_event_is_not_damaged_and_goes() {
     let home = folder.0.with_extension("home");
     let _ = fs::remove_dir_all(&home);
     fs::create_dir(&home).unwrap();
-    fs::rename(&folder.0, home.join(crate::overflow::PAST)).unwrap();
-    let (channels, damaged) = kept::look(&home, true).unwrap();
-    fs::rename(home.join(crate::overflow::PAST), &folder.0).unwrap();
+    fs::rename(&folder.0, home.join(crate::overflow::HISTORY_FOLDER)).unwrap();
+    let (channels, damaged) = stored::look(&home, true).unwrap();
+    fs::rename(home.join(crate::overflow::HISTORY_FOLDER), &folder.0).unwrap();
     fs::remove_dir(home).unwrap();
     assert_eq!((channels[0].events, channels[0].files, damaged), (10, 2, Vec::new()));
     let (mut histories, _) = folder.open();
@@ -294,9 +295,9 @@ fn what_is_too_old_goes_though_nothing_comes() {
     let of_age = |histories: &mut Histories, now: u64| {
         let history = histories.get(ChannelId(0)).unwrap();
         history.begin(READER, StartFrom::First, now);
-        let piece =
+        let chunk =
             history.read(READER, (1 << 20, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap().unwrap();
-        first_of(&piece.records).map(|(number, ..)| number)
+        first_of(&chunk.records).map(|(number, ..)| number)
     };
     assert!(histories.has_ages());
     assert_eq!(of_age(&mut histories, now), Some(20));
@@ -333,25 +334,20 @@ fn a_consumer_that_is_too_slow_is_told_what_it_lost() {
     let history = histories.get(ChannelId(0)).unwrap();
     history.begin(READER, StartFrom::First, CLOCK.utc);
     assert_eq!(
-        history
-            .read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default())
-            .unwrap()
-            .unwrap()
-            .recalled
-            .begins,
+        history.read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap().unwrap().fetched.begins,
         Some(1)
     );
     engine.publish(&mut histories, 1_000, 1_500);
     histories.trim(CLOCK.utc);
-    let piece = histories
+    let chunk = histories
         .get(ChannelId(0))
         .unwrap()
         .read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default())
         .unwrap()
         .unwrap();
-    let (number, ..) = first_of(&piece.records).unwrap();
+    let (number, ..) = first_of(&chunk.records).unwrap();
     assert!(number > 500);
-    assert_eq!(piece.recalled.lost, number - 2);
+    assert_eq!(chunk.fetched.lost, number - 2);
 }
 
 #[test]
@@ -366,9 +362,9 @@ fn what_cannot_be_read_now_is_read_when_it_can_be_and_is_lost_if_that_was_often(
     fs::create_dir(second).unwrap();
     let read = |histories: &mut Histories, gives_up| {
         let history = histories.get(ChannelId(0)).unwrap();
-        let piece = history.read(READER, (1 << 20, gives_up), (&CLOCK, &|_, _| None), &mut Desk::default())?.unwrap();
-        let first = first_of(&piece.records).map(|(number, ..)| number);
-        Ok::<_, io::Error>((first, piece.recalled.lost, piece.recalled.through))
+        let chunk = history.read(READER, (1 << 20, gives_up), (&CLOCK, &|_, _| None), &mut Desk::default())?.unwrap();
+        let first = first_of(&chunk.records).map(|(number, ..)| number);
+        Ok::<_, io::Error>((first, chunk.fetched.lost, chunk.fetched.through))
     };
     let begin =
         |histories: &mut Histories| histories.get(ChannelId(0)).unwrap().begin(READER, StartFrom::First, CLOCK.utc);

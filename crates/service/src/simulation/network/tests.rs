@@ -96,7 +96,7 @@ fn a_socket_for_datagrams_that_is_full_stays_so_for_a_while_and_its_poll_tells_w
     // It was full for one attempt only: the socket that found it so was reported writable before any other attempt to send.
     let mut net = Net::new(1, Weather { full: 500, full_for: MILLI, ..Weather::FAIR });
     let (ours, poll) = (net.bind(at(1)), net.new_poll());
-    let socket = Socket::Datagrams(crate::doors::Tag::Tempo);
+    let socket = Socket::Datagrams(crate::protocols::Tag::Tempo);
     net.register(poll, ours, socket, Interest { write: true, ..Interest::READ });
     while net.claim_datagram_room(ours).is_ok() {}
     assert_eq!((net.is_ready(poll), net.claim_datagram_room(ours)), (false, Err(Trouble::WouldBlock)));
@@ -118,23 +118,23 @@ fn hosts_refuse_or_say_nothing() {
 #[test]
 fn a_poll_tells_what_it_was_asked_for_as_long_as_it_is_so_and_of_trouble_always() {
     let (mut net, ours, theirs) = connection(Weather { window_bytes: 4, ..Weather::FAIR });
-    let (poll, bell, socket) = (
+    let (poll, waker, socket) = (
         net.new_poll(),
-        net.new_bell(),
-        Socket::Listener(crate::doors::Tag::Giop, crate::lane::io::socket::Layer::Plain),
+        net.new_waker(),
+        Socket::Listener(crate::protocols::Tag::Giop, crate::lane::io::socket::Layer::Plain),
     );
     net.register(poll, ours, socket, Interest { read: true, ..Interest::WRITE });
-    net.register(poll, bell, Socket::Bell, Interest::READ);
+    net.register(poll, waker, Socket::Waker, Interest::READ);
     let told = |net: &mut Net| net.poll(poll).into_iter().map(|ready| (ready.socket, ready.readable, ready.writable));
     assert_eq!(told(&mut net).collect::<Vec<_>>(), [(socket, false, true)]);
     net.write(ours, b"full").unwrap();
     net.write(theirs, b"in").unwrap();
-    net.ring(bell);
+    net.notify(waker);
     net.go_to(net.time() + MILLI);
     let mut all: Vec<_> = told(&mut net).collect();
-    all.sort_unstable_by_key(|(socket, ..)| *socket == Socket::Bell);
-    assert_eq!(all, [(socket, true, false), (Socket::Bell, true, false)]);
-    assert_eq!(net.silence(bell), 1);
+    all.sort_unstable_by_key(|(socket, ..)| *socket == Socket::Waker);
+    assert_eq!(all, [(socket, true, false), (Socket::Waker, true, false)]);
+    assert_eq!(net.clear(waker), 1);
     net.register(poll, ours, socket, Interest::NONE);
     assert!(!net.is_ready(poll));
     net.reset(theirs);
@@ -145,11 +145,11 @@ fn a_poll_tells_what_it_was_asked_for_as_long_as_it_is_so_and_of_trouble_always(
 #[test]
 fn who_waits_for_a_bell_does_so_until_it_is_rung() {
     let mut net = Net::new(1, Weather::FAIR);
-    let bell = net.new_bell();
-    net.wait_for(bell, Some(MILLI));
-    assert_eq!(net.waits_until(bell), Some(MILLI));
-    net.ring(bell);
-    assert_eq!(net.waits_until(bell), None);
-    net.wait_for(bell, None);
-    assert_eq!(net.waits_until(bell), None, "it had been rung");
+    let waker = net.new_waker();
+    net.wait_for(waker, Some(MILLI));
+    assert_eq!(net.waits_until(waker), Some(MILLI));
+    net.notify(waker);
+    assert_eq!(net.waits_until(waker), None);
+    net.wait_for(waker, None);
+    assert_eq!(net.waits_until(waker), None, "it had been rung");
 }

@@ -3,8 +3,8 @@
 use engine::{ChannelId, ProxyId, ProxyKey};
 
 use super::{Again, Journal, Open, size_of};
-use crate::lane::links::mail::LaneThread;
-use crate::store::dead_letters::{DeadLetters, LetterId};
+use crate::lane::links::messages::LaneThread;
+use crate::store::dead_letters::{DeadLetterId, DeadLetters};
 use crate::time;
 
 impl Journal {
@@ -27,43 +27,43 @@ impl Journal {
         } else {
             self.dead_dropped += 1;
         }
-        self.settle(number);
+        self.complete(number);
     }
 
     /// What is more than a channel may have goes, the first first.
     fn drop_beyond(&mut self, channel: ChannelId) {
-        while let Some(letter) = self.dead.first_beyond(channel) {
-            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
+        while let Some(dead_letter) = self.dead.first_beyond(channel) {
+            self.dead_dropped += u64::from(self.remove_dead_letter(dead_letter));
         }
     }
 
     /// A channel is gone: with it goes what was kept aside.
     pub(crate) fn drop_dead_letters(&mut self, channel: ChannelId) {
-        while let Some(letter) = self.dead.first_of(channel) {
-            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
+        while let Some(dead_letter) = self.dead.first_of(channel) {
+            self.dead_dropped += u64::from(self.remove_dead_letter(dead_letter));
         }
     }
 
     /// An event is not kept aside for a consumer any more. Says whether it was.
-    pub(crate) fn remove_dead_letter(&mut self, letter: LetterId) -> bool {
-        let is_removed = self.dead.remove(letter);
+    pub(crate) fn remove_dead_letter(&mut self, dead_letter: DeadLetterId) -> bool {
+        let is_removed = self.dead.remove(dead_letter);
         if is_removed {
-            self.note_changed_aside(letter.0);
-            self.settle(letter.0);
+            self.note_changed_aside(dead_letter.0);
+            self.complete(dead_letter.0);
         }
         is_removed
     }
 
     /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium. There it
     /// is kept aside until its lane has named its consumer: a process that ends before has it neither lost nor delivered to all.
-    pub(crate) fn replay(&mut self, letter: LetterId, record: Vec<u8>) {
+    pub(crate) fn replay(&mut self, dead_letter: DeadLetterId, record: Vec<u8>) {
         let number = self.next;
         self.next += 1;
         let bytes = size_of(record.len());
         self.bytes += bytes;
         self.open.insert(number, Open { bytes, home: LaneThread::MAIN.0, is_listed: true, ..Open::default() });
-        self.note_changed_aside(letter.0);
-        self.pending.again.push(Again { number, from: letter.0, consumer: letter.1, record });
+        self.note_changed_aside(dead_letter.0);
+        self.pending.again.push(Again { number, from: dead_letter.0, consumer: dead_letter.1, record });
     }
 
     /// What was to be delivered once more cannot be written, and stays as it was.
@@ -81,9 +81,9 @@ impl Journal {
     }
 
     /// Whether an event is kept aside for a consumer, and not about to be delivered once more.
-    pub(crate) fn is_aside(&self, letter: LetterId) -> bool {
-        let is_replayed = |again: &Again| (again.from, again.consumer) == letter;
-        self.dead.is_there(letter) && !self.pending.again.iter().any(is_replayed)
+    pub(crate) fn is_aside(&self, dead_letter: DeadLetterId) -> bool {
+        let is_replayed = |again: &Again| (again.from, again.consumer) == dead_letter;
+        self.dead.is_there(dead_letter) && !self.pending.again.iter().any(is_replayed)
     }
 
     /// The consumers for which an event is kept aside, and since when, as it is written.

@@ -17,42 +17,42 @@ fn found(lane: &Lane) -> BTreeMap<u64, (Option<Vec<u32>>, Vec<u8>)> {
 
 #[test]
 fn an_event_that_was_accepted_survives_a_power_cut_at_any_moment_until_all_have_it() {
-    let (mut accepted, mut refused, mut settled) = (0, 0, 0);
+    let (mut accepted, mut refused, mut completed) = (0, 0, 0);
     for seed in 0..25 {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut medium = Medium::default();
+        let mut device = SimulatedDevice::default();
         // Of those that were accepted: what they say, and whether all have them.
-        let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
+        let mut stored: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
         let mut unsure: Vec<Vec<u8>> = Vec::new();
         for _ in 0..6 {
-            let mut lane = medium.lane(1 << 30);
+            let mut lane = device.lane(1 << 30);
             let there = found(&lane);
-            for (number, (octets, is_settled)) in &kept {
+            for (number, (octets, is_delivered)) in &stored {
                 match there.get(number) {
                     Some((_, found)) => assert_eq!(found, octets),
-                    None => assert!(is_settled, "event {number}"),
+                    None => assert!(is_delivered, "event {number}"),
                 }
             }
-            let unknown = there.iter().filter(|(number, _)| !kept.contains_key(number));
+            let unknown = there.iter().filter(|(number, _)| !stored.contains_key(number));
             unknown.for_each(|(number, (_, octets))| assert!(unsure.contains(octets), "event {number}"));
             // Those go on as they were; whether they were accepted is unknown.
-            kept = there.into_iter().map(|(number, (_, octets))| (number, (octets, false))).collect();
+            stored = there.into_iter().map(|(number, (_, octets))| (number, (octets, false))).collect();
             unsure.clear();
-            medium.fail_after(Some(random.u32(20..400)));
+            device.fail_after(Some(random.u32(20..400)));
             'power: loop {
                 let burst = random.usize(1..12);
                 let events: Vec<Vec<u8>> = (0..burst).map(|_| vec![random.u8(..); random.usize(..3_000)]).collect();
-                events.iter().for_each(|octets| lane.post(octets.clone()));
+                events.iter().for_each(|octets| lane.send(octets.clone()));
                 let mut fails = false;
                 for octets in events {
                     match lane.answer() {
                         Ok(number) => {
                             accepted += 1;
-                            kept.insert(number.get(), (octets, false));
+                            stored.insert(number.get(), (octets, false));
                         }
                         Err(why) => {
-                            assert_eq!(why, Unkept::Failed);
+                            assert_eq!(why, StoreRefusal::Failed);
                             refused += 1;
                             unsure.push(octets);
                             fails = true;
@@ -62,47 +62,47 @@ fn an_event_that_was_accepted_survives_a_power_cut_at_any_moment_until_all_have_
                 if fails {
                     break 'power;
                 }
-                for (number, (_, is_settled)) in &mut kept {
-                    if !*is_settled && random.bool() {
-                        lane.settle(NonZeroU64::new(*number).unwrap());
-                        *is_settled = true;
-                        settled += 1;
+                for (number, (_, is_delivered)) in &mut stored {
+                    if !*is_delivered && random.bool() {
+                        lane.complete(NonZeroU64::new(*number).unwrap());
+                        *is_delivered = true;
+                        completed += 1;
                     }
                 }
             }
-            medium.lose_power(&mut random);
+            device.lose_power(&mut random);
         }
     }
-    assert!(accepted > 1_000 && refused > 100 && settled > 500, "{accepted}, {refused}, {settled}");
+    assert!(accepted > 1_000 && refused > 100 && completed > 500, "{accepted}, {refused}, {completed}");
 }
 
 #[test]
 fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
-    let medium = Medium::default();
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
     let numbers: Vec<NonZeroU64> = (0..3)
         .map(|number| {
-            lane.post(vec![number; 10]);
+            lane.send(vec![number; 10]);
             lane.answer().unwrap()
         })
         .collect();
     let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
     for (watch, bridges) in numbers.iter().copied().zip([0, 0, 1]) {
-        [9, 7, 8].into_iter().for_each(|proxy| lane.tell(Settled::Begins { watch, consumer: consumer(proxy) }));
+        [9, 7, 8].into_iter().for_each(|proxy| lane.tell(Completion::Begins { watch, consumer: consumer(proxy) }));
         // Another lane has yet to name the third's consumers.
-        lane.tell(Settled::Begun { watch, bridges });
+        lane.tell(Completion::Begun { watch, bridges });
     }
-    let how = engine::Settlement::Delivered;
-    lane.tell(Settled::ForConsumer { watch: numbers[1], consumer: consumer(9), how });
+    let how = engine::Disposition::Delivered;
+    lane.tell(Completion::ForConsumer { watch: numbers[1], consumer: consumer(9), how });
     lane.end();
-    let lane = medium.lane(1 << 30);
+    let lane = device.lane(1 << 30);
     let lists: Vec<Option<Vec<u32>>> = found(&lane).into_values().map(|(list, _)| list).collect();
     assert_eq!(lists, [Some(vec![7, 8, 9]), Some(vec![7, 8]), None]);
     // It is known of them again from now on, and they go when all have them.
     let mut lane = lane;
-    numbers.iter().for_each(|number| lane.settle(*number));
+    numbers.iter().for_each(|number| lane.complete(*number));
     lane.end();
-    assert!(medium.lane(1 << 30).restored.is_empty());
+    assert!(device.lane(1 << 30).restored.is_empty());
 }
 
 /// What there was no room for was dropped, so that the lane took the next answer for that of the event before it.
@@ -110,10 +110,10 @@ fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
 fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
     const EVENTS: u64 = 14_000;
     const ANSWERS_MAX: usize = journal::EVENTS_MAX + journal::NEWS_MAX;
-    let medium = Medium::default();
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
     let consumer = ProxyKey { channel: SOURCE.channel, proxy: ProxyId(7) };
-    let (mut kept, mut settled) = (Vec::new(), 0);
+    let (mut stored, mut completed) = (Vec::new(), 0);
     let mut take = |lane: &mut Lane, count: u64| {
         for _ in 0..count {
             let mut answer = None;
@@ -122,115 +122,115 @@ fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
                 answer.is_some()
             });
             match answer.unwrap() {
-                FromStore::Kept(draft, posting) => {
-                    let watch = draft.watch.unwrap();
-                    lane.tell(Settled::Begins { watch, consumer });
-                    lane.tell(Settled::ForAll { watch });
-                    kept.push(posting);
+                FromStore::Stored(pending_event, posting) => {
+                    let watch = pending_event.watch.unwrap();
+                    lane.tell(Completion::Begins { watch, consumer });
+                    lane.tell(Completion::ForAll { watch });
+                    stored.push(posting);
                 }
-                FromStore::NotKept(..) => panic!("there is room"),
-                FromStore::Settled(_) => settled += 1,
+                FromStore::NotStored(..) => panic!("there is room"),
+                FromStore::Completion(_) => completed += 1,
                 FromStore::Again(_) => panic!("nobody asked for it"),
             }
         }
     };
-    let post = |lane: &mut Lane, posting| {
-        let draft = draft(SOURCE, vec![1; 10]);
-        lane.link.letters.post(ToStore::Event(Posting { draft, posting, is_awaited: true })).ok().unwrap();
+    let send = |lane: &mut Lane, posting| {
+        let pending_event = pending_event(SOURCE, vec![1; 10]);
+        lane.link.messages.send(ToStore::Event(Posting { pending_event, posting, is_awaited: true })).ok().unwrap();
     };
     for first in (0..EVENTS).step_by(1_000) {
-        (first..first + 1_000).for_each(|posting| post(&mut lane, posting));
+        (first..first + 1_000).for_each(|posting| send(&mut lane, posting));
         take(&mut lane, 1_000);
     }
     // All that were kept have gone, and the lane is notified of each.
-    lane.tell(Settled::Gone { consumer });
-    post(&mut lane, EVENTS);
+    lane.tell(Completion::Gone { consumer });
+    send(&mut lane, EVENTS);
     wait_until("the store to have no room for its answers", || lane.link.answers.waiting() == ANSWERS_MAX);
     take(&mut lane, EVENTS + 1);
-    assert!(kept.is_sorted() && kept.len() as u64 == EVENTS + 1 && settled == EVENTS);
+    assert!(stored.is_sorted() && stored.len() as u64 == EVENTS + 1 && completed == EVENTS);
     lane.end();
 }
 
 /// Each channel numbers its proxies itself: that one was gone was taken for all that had its number, and their events were forgotten.
 #[test]
 fn a_consumer_that_is_gone_takes_nothing_from_one_of_the_same_number_in_another_channel() {
-    let medium = Medium::default();
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
     let consumers = [3, 4].map(|channel| ProxyKey { channel: ChannelId(channel), proxy: ProxyId(7) });
     let numbers = consumers.map(|consumer| {
-        lane.post_from(ProxyKey { proxy: ProxyId(5), ..consumer }, vec![1; 10]);
+        lane.send_from(ProxyKey { proxy: ProxyId(5), ..consumer }, vec![1; 10]);
         let watch = lane.answer().unwrap();
         // There is no memory for it, so that no consumer on the lane has it.
-        lane.tell(Settled::Begins { watch, consumer });
-        lane.tell(Settled::Begun { watch, bridges: 0 });
-        lane.tell(Settled::ForAll { watch });
+        lane.tell(Completion::Begins { watch, consumer });
+        lane.tell(Completion::Begun { watch, bridges: 0 });
+        lane.tell(Completion::ForAll { watch });
         watch
     });
-    lane.tell(Settled::Gone { consumer: consumers[0] });
+    lane.tell(Completion::Gone { consumer: consumers[0] });
     lane.end();
-    let lane = medium.lane(1 << 30);
+    let lane = device.lane(1 << 30);
     let left: Vec<_> = lane.restored.iter().map(|event| (event.number, event.consumers.as_deref())).collect();
     assert_eq!(left, [(numbers[1].get(), Some(&[ProxyId(7)][..]))]);
 }
 
 #[test]
 fn beyond_what_may_be_kept_events_are_refused_until_some_have_gone() {
-    let medium = Medium::default();
-    let mut lane = medium.lane(10_000);
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(10_000);
     let mut numbers = Vec::new();
     let refused = loop {
-        lane.post(vec![0; 1_000]);
+        lane.send(vec![0; 1_000]);
         match lane.answer() {
             Ok(number) => numbers.push(number),
             Err(why) => break why,
         }
     };
-    assert_eq!((refused, numbers.len()), (Unkept::Full, 9));
-    lane.settle(numbers[4]);
-    let mut outcome = Err(Unkept::Full);
+    assert_eq!((refused, numbers.len()), (StoreRefusal::Full, 9));
+    lane.complete(numbers[4]);
+    let mut outcome = Err(StoreRefusal::Full);
     wait_until("room for another", || {
-        lane.post(vec![0; 1_000]);
+        lane.send(vec![0; 1_000]);
         outcome = lane.answer();
         outcome.is_ok()
     });
     assert!(outcome.unwrap() > numbers[8]);
-    wait_until("it to be counted", || lane.counters.read(Counter::EventsKept) == 9);
+    wait_until("it to be counted", || lane.counters.read(Counter::EventsStored) == 9);
     lane.end();
 }
 
 #[test]
 fn beyond_what_may_be_on_disk_events_are_refused_until_those_that_are_kept_have_a_quarter_of_it() {
-    let medium = Medium::default();
+    let device = SimulatedDevice::default();
     let disk_bytes_max = 16 << 20;
-    let mut lane = medium.limited(StoreLimits { disk_bytes_max, ..limits(1 << 30) });
+    let mut lane = device.limited(StoreLimits { disk_bytes_max, ..limits(1 << 30) });
     let mut numbers = VecDeque::new();
     let refused = loop {
-        lane.post(vec![0; 100_000]);
+        lane.send(vec![0; 100_000]);
         match lane.answer() {
             Ok(number) => numbers.push_back(number),
             Err(why) => break why,
         }
     };
-    assert_eq!(refused, Unkept::Full);
+    assert_eq!(refused, StoreRefusal::Full);
     assert!(numbers.len() > 42, "{}", numbers.len());
     let on_disk = |lane: &Lane| lane.counters.read(Counter::StoreDiskBytes);
     assert!(on_disk(&lane) >= disk_bytes_max);
     let most = on_disk(&lane);
     // As they go there is room again, and not before.
     while numbers.len() > 40 {
-        lane.settle(numbers.pop_front().unwrap());
+        lane.complete(numbers.pop_front().unwrap());
     }
-    let mut outcome = Err(Unkept::Full);
+    let mut outcome = Err(StoreRefusal::Full);
     wait_until("room for another", || {
-        lane.post(vec![0; 100_000]);
+        lane.send(vec![0; 100_000]);
         outcome = lane.answer();
         outcome.is_ok()
     });
     numbers.push_back(outcome.unwrap());
     for _ in 0..500 {
-        lane.settle(numbers.pop_front().unwrap());
+        lane.complete(numbers.pop_front().unwrap());
         wait_until("room for another", || {
-            lane.post(vec![0; 100_000]);
+            lane.send(vec![0; 100_000]);
             lane.answer().is_ok_and(|number| {
                 numbers.push_back(number);
                 true
@@ -245,32 +245,32 @@ fn beyond_what_may_be_on_disk_events_are_refused_until_those_that_are_kept_have_
 /// again, and was taken for another. The store then waited in vain, in one event of ten, for half of what a batch takes.
 #[test]
 fn a_supplier_that_has_pushed_again_is_not_waited_for() {
-    let bell = Arc::new(Bell::new().unwrap());
-    let (introductions, introduced) = post_to(&bell, 1);
-    let mut reception = Reception { bell: Arc::clone(&bell), introductions, restored: None, desk: None };
-    let (mut link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
-    reception.introductions.post(seat).ok().unwrap();
+    let waker = Arc::new(Waker::new().unwrap());
+    let (introductions, introduced) = mailbox(&waker, 1);
+    let mut reception = Reception { waker: Arc::clone(&waker), introductions, restored: None, desk: None };
+    let (mut link, slot) = journal::link(LaneThread::MAIN, &waker, &mut reception);
+    reception.introductions.send(slot).ok().unwrap();
     let mut journal = Journal::new(introduced, 1, (1 << 30, limits(0).dead_letters));
-    let mut post = || {
-        let posting = Posting { draft: draft(SOURCE, vec![1; 10]), posting: 0, is_awaited: false };
-        link.letters.post(ToStore::Event(posting)).ok().unwrap();
+    let mut send = || {
+        let posting = Posting { pending_event: pending_event(SOURCE, vec![1; 10]), posting: 0, is_awaited: false };
+        link.messages.send(ToStore::Event(posting)).ok().unwrap();
     };
     let gathering = Gathering { answered: 1, until: time::now() + testing::PATIENCE };
     let missing = |journal: &Journal| {
         gathering.waits(journal.awaited(), journal.posted_before_answers()).map(|(missing, _)| missing)
     };
-    post();
+    send();
     journal.receive();
     journal.note_written();
-    post();
+    send();
     journal.receive();
     assert_eq!((journal.awaited(), missing(&journal)), (1, None));
     // Another one has pushed while that was written, so the one that is answered now is waited for, until it has pushed, too.
-    post();
+    send();
     journal.note_written();
     journal.receive();
     assert_eq!((journal.awaited(), missing(&journal)), (1, Some(1)));
-    post();
+    send();
     journal.receive();
     assert_eq!((journal.awaited(), missing(&journal)), (2, None));
 }
@@ -278,33 +278,33 @@ fn a_supplier_that_has_pushed_again_is_not_waited_for() {
 /// Asked with each, the file had a new time of its last change, and each synchronisation took half as long again.
 #[test]
 fn how_large_the_file_is_is_not_asked_with_each_batch_of_events() {
-    let medium = Medium::default();
-    let mut lane = medium.lane(1 << 30);
-    let asked = medium.with(|state| state.asked);
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
+    let size_queries = device.with(|state| state.size_queries);
     let writes = lane.counters.read(Counter::StoreWrites);
     for _ in 0..200 {
-        lane.post(vec![1; 100]);
+        lane.send(vec![1; 100]);
         lane.answer().unwrap();
     }
-    wait_until("all to be counted", || lane.counters.read(Counter::EventsKept) == 200);
+    wait_until("all to be counted", || lane.counters.read(Counter::EventsStored) == 200);
     assert_eq!(lane.counters.read(Counter::StoreWrites) - writes, 200);
-    assert!(medium.with(|state| state.asked) - asked < 20);
+    assert!(device.with(|state| state.size_queries) - size_queries < 20);
     lane.end();
 }
 
 /// With each batch of events that was written, too, it took as many pages again.
 #[test]
 fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() {
-    let medium = Medium::default();
-    let mut lane = medium.lane(1 << 30);
-    lane.post(vec![1; 10]);
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
+    lane.send(vec![1; 10]);
     let first = lane.answer().unwrap();
-    lane.settle(first);
+    lane.complete(first);
     wait_until("the first event to be gone from the medium", || {
-        lane.post(vec![2; 10]);
+        lane.send(vec![2; 10]);
         lane.answer().unwrap();
-        let medium = medium.kept();
-        let mut disk = Disk::on(move || medium.clone()).unwrap();
+        let device = device.stored();
+        let mut disk = Disk::on(move || device.clone()).unwrap();
         let mut is_there = false;
         let look = |number, _: Option<&[u8]>, _: &[u8]| {
             is_there |= number == first.get();
@@ -318,12 +318,12 @@ fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() 
 
 #[test]
 fn the_medium_is_not_synchronised_more_often_than_it_may_be() {
-    let medium = Medium::default();
+    let device = SimulatedDevice::default();
     let sync_interval = Duration::from_millis(300);
-    let mut lane = medium.limited(StoreLimits { sync_interval, ..limits(1 << 30) });
+    let mut lane = device.limited(StoreLimits { sync_interval, ..limits(1 << 30) });
     let (began, mut rounds) = (time::now(), 0);
     while time::since(began) < 4 * sync_interval {
-        (0..3).for_each(|event| lane.post(vec![event; 100]));
+        (0..3).for_each(|event| lane.send(vec![event; 100]));
         (0..3).for_each(|_| _ = lane.answer().unwrap());
         rounds += 1;
     }
@@ -335,24 +335,24 @@ fn the_medium_is_not_synchronised_more_often_than_it_may_be() {
 
 #[test]
 fn who_is_yet_to_confirm_a_restored_event_is_written_again_where_some_are_gone() {
-    let medium = Medium::default();
+    let device = SimulatedDevice::default();
     let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
-    let mut lane = medium.lane(1 << 30);
+    let mut lane = device.lane(1 << 30);
     let numbers = [(); 2].map(|()| {
-        lane.post(vec![7; 10]);
+        lane.send(vec![7; 10]);
         lane.answer().unwrap()
     });
     let tell = |lane: &mut Lane, watch, all: &[u32]| {
-        all.iter().for_each(|proxy| lane.tell(Settled::Begins { watch, consumer: consumer(*proxy) }));
-        lane.tell(Settled::Begun { watch, bridges: 0 });
+        all.iter().for_each(|proxy| lane.tell(Completion::Begins { watch, consumer: consumer(*proxy) }));
+        lane.tell(Completion::Begun { watch, bridges: 0 });
     };
     numbers.iter().for_each(|watch| tell(&mut lane, *watch, &[7, 8]));
     lane.end();
-    let mut lane = medium.lane(1 << 30);
+    let mut lane = device.lane(1 << 30);
     tell(&mut lane, numbers[0], &[7, 8]);
     tell(&mut lane, numbers[1], &[8]);
     lane.end();
-    let lane = medium.lane(1 << 30);
+    let lane = device.lane(1 << 30);
     let lists: Vec<Option<Vec<u32>>> = found(&lane).into_values().map(|(list, _)| list).collect();
     assert_eq!(lists, [Some(vec![7, 8]), Some(vec![8])]);
     lane.end();
@@ -361,26 +361,26 @@ fn who_is_yet_to_confirm_a_restored_event_is_written_again_where_some_are_gone()
 #[test]
 fn events_that_cannot_be_read_at_the_start_are_read_when_they_can_be_each_once_and_in_order() {
     const EVENTS: u64 = 10_000;
-    let medium = Medium::default();
-    let mut lane = medium.lane(1 << 30);
-    (0..EVENTS).for_each(|event| lane.post(event.to_le_bytes().repeat(128)));
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
+    (0..EVENTS).for_each(|event| lane.send(event.to_le_bytes().repeat(128)));
     let last = (0..EVENTS).map(|_| lane.answer().unwrap()).last().unwrap();
     lane.end();
     // More than what is read in advance, and than what the engine has in memory.
-    let mut lane = medium.limited(limits(1 << 30));
-    assert!(lane.take_piece());
-    medium.with(|state| state.left = Some(0));
+    let mut lane = device.limited(limits(1 << 30));
+    assert!(lane.take_chunk());
+    device.with(|state| state.left = Some(0));
     while lane.counters.read(Counter::StoreFailures) == 0 {
-        lane.take_piece_within(Duration::from_millis(1));
+        lane.take_chunk_within(Duration::from_millis(1));
     }
     assert!(lane.restored.len() < 10_000, "{}", lane.restored.len());
-    medium.with(|state| state.left = None);
+    device.with(|state| state.left = None);
     let mut lane = lane.with_all();
     let numbers: Vec<u64> = lane.restored.iter().map(|event| event.number).collect();
     assert_eq!(numbers, (1..=EVENTS).collect::<Vec<_>>());
     assert!(lane.restored.iter().zip(0_u64..).all(|(event, at)| event.record.ends_with(&at.to_le_bytes())));
     // What is new has numbers behind those.
-    lane.post(vec![1]);
+    lane.send(vec![1]);
     assert_eq!(lane.answer().unwrap().get(), last.get() + 1);
     lane.end();
 }
@@ -389,13 +389,13 @@ fn events_that_cannot_be_read_at_the_start_are_read_when_they_can_be_each_once_a
 #[test]
 fn events_that_the_same_are_yet_to_confirm_share_the_list_of_these() {
     let lists: [Option<&[u32]>; 7] = [None, Some(&[7]), Some(&[7]), None, Some(&[7]), Some(&[8, 7]), Some(&[])];
-    let mut piece = Piece::default();
+    let mut chunk = Chunk::default();
     for (list, number) in lists.iter().zip(1..) {
         let octets = list.map(|list| list.iter().flat_map(|proxy| proxy.to_le_bytes()).collect::<Vec<u8>>());
-        piece.push(number, octets.as_deref(), &[u8::try_from(number).unwrap(); 3]);
+        chunk.push(number, octets.as_deref(), &[u8::try_from(number).unwrap(); 3]);
     }
     let mut found = Vec::new();
-    piece.each(|number, list, record| {
+    chunk.each(|number, list, record| {
         assert_eq!(record, [u8::try_from(number).unwrap(); 3]);
         found.push(list);
     });
@@ -411,11 +411,11 @@ fn events_that_the_same_are_yet_to_confirm_share_the_list_of_these() {
 /// However few octets the events themselves have.
 #[test]
 fn a_piece_is_full_when_it_has_long_lists() {
-    let mut piece = Piece::default();
+    let mut chunk = Chunk::default();
     let mut count = 0_u64;
-    while !piece.is_full() {
+    while !chunk.is_full() {
         count += 1;
-        piece.push(count, Some(&u32::try_from(count).unwrap().to_le_bytes().repeat(10_000)), &[1]);
+        chunk.push(count, Some(&u32::try_from(count).unwrap().to_le_bytes().repeat(10_000)), &[1]);
     }
     assert_eq!(count, 27);
 }

@@ -26,7 +26,7 @@ impl Blocks {
     }
 }
 
-struct Disks(Medium);
+struct Disks(SimulatedDevice);
 
 impl Disks {
     fn with<R>(&self, act: impl FnOnce(&mut Blocks) -> R) -> R {
@@ -38,9 +38,11 @@ impl room::Blocks for Disks {
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         self.0.with(|state| {
             if !state.disk.as_ref().is_some_and(|disk| disk.keeps_parts) {
-                return Medium::take_blocks(state, place(from), place(to));
+                return SimulatedDevice::take_blocks(state, place(from), place(to));
             }
-            (place(from)..place(to)).step_by(PAGE).try_for_each(|page| Medium::take_blocks(state, page, page + PAGE))
+            (place(from)..place(to))
+                .step_by(PAGE)
+                .try_for_each(|page| SimulatedDevice::take_blocks(state, page, page + PAGE))
         })
     }
 
@@ -56,12 +58,12 @@ impl room::Blocks for Disks {
     }
 }
 
-impl Medium {
+impl SimulatedDevice {
     /// One on a disk of so many octets.
     fn on_disk_of(octets: usize) -> Self {
-        let medium = Self::default();
-        medium.with(|state| state.disk = Some(Blocks { pages: octets / PAGE, ..Blocks::default() }));
-        medium
+        let device = Self::default();
+        device.with(|state| state.disk = Some(Blocks { pages: octets / PAGE, ..Blocks::default() }));
+        device
     }
 
     /// Its disk, and what the medium has of it.
@@ -85,15 +87,15 @@ impl Medium {
 
 /// Events until one is refused: what was kept, by its number.
 fn fill(lane: &mut Lane, random: &mut fastrand::Rng, octets: core::ops::Range<usize>) -> BTreeMap<u64, Vec<u8>> {
-    let mut kept = BTreeMap::new();
+    let mut stored = BTreeMap::new();
     loop {
         let event = vec![random.u8(..); random.usize(octets.clone())];
-        lane.post(event.clone());
+        lane.send(event.clone());
         match lane.answer() {
-            Ok(number) => _ = kept.insert(number.get(), event),
+            Ok(number) => _ = stored.insert(number.get(), event),
             Err(why) => {
-                assert_eq!(why, Unkept::Failed, "which is PERSIST_STORE");
-                return kept;
+                assert_eq!(why, StoreRefusal::Failed, "which is PERSIST_STORE");
+                return stored;
             }
         }
     }
@@ -104,15 +106,15 @@ fn is_full(lane: &Lane) -> bool {
 }
 
 /// All have these, in any order.
-fn settle_all(lane: &mut Lane, numbers: impl IntoIterator<Item = u64>, random: &mut fastrand::Rng) {
+fn complete_all(lane: &mut Lane, numbers: impl IntoIterator<Item = u64>, random: &mut fastrand::Rng) {
     let mut numbers: Vec<u64> = numbers.into_iter().collect();
     random.shuffle(&mut numbers);
-    numbers.into_iter().for_each(|number| lane.settle(NonZeroU64::new(number).unwrap()));
+    numbers.into_iter().for_each(|number| lane.complete(NonZeroU64::new(number).unwrap()));
 }
 
 fn accepts_again(lane: &mut Lane) {
     wait_until("events to be taken again", || {
-        lane.post(vec![7; 10]);
+        lane.send(vec![7; 10]);
         lane.answer().is_ok()
     });
     assert!(!is_full(lane));
@@ -126,11 +128,11 @@ fn a_disk_that_was_full_of_events_takes_others_when_those_were_confirmed_whateve
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         let sizes = [2_000..3_000, 24_000..24_001, 10..40_000][usize::try_from(seed % 3).unwrap()].clone();
-        let mut medium = Medium::on_disk_of(random.usize(4 << 20..10 << 20));
-        medium.disk(|disk| disk.keeps_parts = seed >= 3);
-        let mut lane = medium.lane(1 << 30);
-        let mut kept = fill(&mut lane, &mut random, sizes);
-        assert!(kept.len() > 20, "{}", kept.len());
+        let mut device = SimulatedDevice::on_disk_of(random.usize(4 << 20..10 << 20));
+        device.disk(|disk| disk.keeps_parts = seed >= 3);
+        let mut lane = device.lane(1 << 30);
+        let mut stored = fill(&mut lane, &mut random, sizes);
+        assert!(stored.len() > 20, "{}", stored.len());
         assert!(is_full(&lane));
         assert_eq!(lane.counters.read(Counter::StoreFailures), 0, "it is refused before anything is tried");
         // What is configured goes on to be kept.
@@ -140,20 +142,20 @@ fn a_disk_that_was_full_of_events_takes_others_when_those_were_confirmed_whateve
         }
         if seed % 2 == 1 {
             // Another program takes what is left.
-            medium.disk(|disk| disk.others += disk.free());
+            device.disk(|disk| disk.others += disk.free());
             lane.end();
-            medium.next_process();
-            lane = medium.lane(1 << 30);
+            device.next_process();
+            lane = device.lane(1 << 30);
             let found: BTreeSet<u64> = lane.restored.iter().map(|restored| restored.number).collect();
-            assert_eq!(found, kept.keys().copied().collect(), "what was accepted");
+            assert_eq!(found, stored.keys().copied().collect(), "what was accepted");
             for restored in &lane.restored {
-                assert_eq!(Record::read(&restored.record).unwrap().length(), kept[&restored.number].len());
+                assert_eq!(Record::read(&restored.record).unwrap().length(), stored[&restored.number].len());
             }
-            kept.extend(fill(&mut lane, &mut random, 10..11));
+            stored.extend(fill(&mut lane, &mut random, 10..11));
         }
-        settle_all(&mut lane, kept.into_keys(), &mut random);
+        complete_all(&mut lane, stored.into_keys(), &mut random);
         accepts_again(&mut lane);
-        wait_until("all that was confirmed to be gone", || lane.counters.read(Counter::EventsKept) == 1);
+        wait_until("all that was confirmed to be gone", || lane.counters.read(Counter::EventsStored) == 1);
         assert_eq!(lane.counters.read(Counter::StoreFailures), 0);
         lane.end();
     }
@@ -162,22 +164,22 @@ fn a_disk_that_was_full_of_events_takes_others_when_those_were_confirmed_whateve
 /// Another program filled the disk, and left nothing of it: what was confirmed was there again after the next start.
 #[test]
 fn what_is_confirmed_is_removed_while_another_program_has_the_whole_disk_and_events_are_taken_when_it_is_gone() {
-    let medium = Medium::on_disk_of(64 << 20);
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::on_disk_of(64 << 20);
+    let mut lane = device.lane(1 << 30);
     let mut random = fastrand::Rng::with_seed(1);
-    let mut kept = Vec::new();
+    let mut stored = Vec::new();
     for _ in 0..400 {
-        lane.post(vec![1; 24_000]);
-        kept.push(lane.answer().unwrap().get());
+        lane.send(vec![1; 24_000]);
+        stored.push(lane.answer().unwrap().get());
     }
-    medium.disk(|disk| disk.others = disk.free());
-    kept.extend(fill(&mut lane, &mut random, 24_000..24_001).into_keys());
-    let last = kept.split_off(kept.len() - 10);
-    settle_all(&mut lane, kept, &mut random);
-    wait_until("what was confirmed to be gone", || lane.counters.read(Counter::EventsKept) == 10);
-    medium.disk(|disk| disk.others = 0);
+    device.disk(|disk| disk.others = disk.free());
+    stored.extend(fill(&mut lane, &mut random, 24_000..24_001).into_keys());
+    let last = stored.split_off(stored.len() - 10);
+    complete_all(&mut lane, stored, &mut random);
+    wait_until("what was confirmed to be gone", || lane.counters.read(Counter::EventsStored) == 10);
+    device.disk(|disk| disk.others = 0);
     accepts_again(&mut lane);
-    settle_all(&mut lane, last, &mut random);
+    complete_all(&mut lane, last, &mut random);
     lane.end();
 }
 
@@ -185,17 +187,17 @@ fn what_is_confirmed_is_removed_while_another_program_has_the_whole_disk_and_eve
 /// was room for that.
 #[test]
 fn events_that_are_too_large_for_the_room_there_is_are_refused_alone() {
-    let medium = Medium::on_disk_of(12 << 20);
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::on_disk_of(12 << 20);
+    let mut lane = device.lane(1 << 30);
     for round in 0..5 {
-        lane.post(vec![1; 8 << 20]);
-        (0..20).for_each(|_| lane.post(vec![2; 1_000]));
+        lane.send(vec![1; 8 << 20]);
+        (0..20).for_each(|_| lane.send(vec![2; 1_000]));
         let answers: Vec<_> = (0..21).map(|_| lane.answer()).collect();
-        let refused = answers.iter().filter(|answer| matches!(answer, Err(Unkept::Failed))).count();
+        let refused = answers.iter().filter(|answer| matches!(answer, Err(StoreRefusal::Failed))).count();
         assert_eq!((refused, answers.iter().flatten().count()), (1, 20), "{round}");
         assert!(!is_full(&lane), "{round}");
     }
-    assert_eq!(lane.counters.read(Counter::EventsNotKept), 5);
+    assert_eq!(lane.counters.read(Counter::EventsNotStored), 5);
     assert_eq!(lane.counters.read(Counter::StoreFailures), 0);
     lane.end();
 }
@@ -203,39 +205,39 @@ fn events_that_are_too_large_for_the_room_there_is_are_refused_alone() {
 /// What was refused was refused for good, since nothing else was tried until the process began anew.
 #[test]
 fn a_disk_on_which_room_is_made_takes_events_without_anything_being_confirmed() {
-    let medium = Medium::on_disk_of(4 << 20);
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::on_disk_of(4 << 20);
+    let mut lane = device.lane(1 << 30);
     let mut random = fastrand::Rng::with_seed(1);
-    let kept = fill(&mut lane, &mut random, 24_000..24_001);
-    medium.disk(|disk| disk.pages *= 2);
+    let stored = fill(&mut lane, &mut random, 24_000..24_001);
+    device.disk(|disk| disk.pages *= 2);
     accepts_again(&mut lane);
     let more = fill(&mut lane, &mut random, 24_000..24_001);
-    assert!(more.len() > kept.len() / 2, "{} and {}", kept.len(), more.len());
+    assert!(more.len() > stored.len() / 2, "{} and {}", stored.len(), more.len());
     lane.end();
 }
 
 /// A disk that is full has room for what makes some, and for the word that an event is aside.
 #[test]
 fn on_a_full_disk_events_are_kept_aside_and_removed_and_none_is_delivered_once_more_until_there_is_room() {
-    let medium = Medium::on_disk_of(8 << 20);
-    let mut lane = medium.lane(1 << 30);
+    let device = SimulatedDevice::on_disk_of(8 << 20);
+    let mut lane = device.lane(1 << 30);
     let mut random = fastrand::Rng::with_seed(1);
-    let [first, second] = [(); 2].map(|()| lane.post_undeliverable(&[1; 200_000], &[CONSUMER]).get());
-    lane.await_letters(2);
-    let kept = fill(&mut lane, &mut random, 10..24_000);
+    let [first, second] = [(); 2].map(|()| lane.send_undeliverable(&[1; 200_000], &[CONSUMER]).get());
+    lane.await_dead_letters(2);
+    let stored = fill(&mut lane, &mut random, 10..24_000);
     assert!(is_full(&lane));
     let of = |number| vec![(number, CONSUMER)];
     assert_eq!(lane.ask(StoreRequest::Replay(of(first))), StoreReply::Failed);
-    assert_eq!(lane.letters().len(), 2);
-    let mut kept: Vec<u64> = kept.into_keys().collect();
-    let third = NonZeroU64::new(kept.pop().unwrap()).unwrap();
-    lane.tell(Settled::Begins { watch: third, consumer: CONSUMER });
-    lane.tell(Settled::Begun { watch: third, bridges: 0 });
-    lane.link.letters.post(ToStore::Undeliverable(third, CONSUMER)).ok().unwrap();
-    lane.tell(Settled::ForAll { watch: third });
-    lane.await_letters(3);
+    assert_eq!(lane.dead_letters().len(), 2);
+    let mut stored: Vec<u64> = stored.into_keys().collect();
+    let third = NonZeroU64::new(stored.pop().unwrap()).unwrap();
+    lane.tell(Completion::Begins { watch: third, consumer: CONSUMER });
+    lane.tell(Completion::Begun { watch: third, bridges: 0 });
+    lane.link.messages.send(ToStore::Undeliverable(third, CONSUMER)).ok().unwrap();
+    lane.tell(Completion::ForAll { watch: third });
+    lane.await_dead_letters(3);
     assert_eq!(lane.ask(StoreRequest::Remove(of(second))), StoreReply::Done { done: 1, missing: 0 });
-    settle_all(&mut lane, kept, &mut random);
+    complete_all(&mut lane, stored, &mut random);
     accepts_again(&mut lane);
     let both = [of(first), of(third.get())].concat();
     assert_eq!(lane.ask(StoreRequest::Replay(both)), StoreReply::Done { done: 2, missing: 0 });

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::store::kept::KeptError;
-use crate::store::kept::KeptStore;
 use crate::store::salvage::{Salvaged, salvage};
+use crate::store::stored::OfflineStore;
+use crate::store::stored::OfflineStoreError;
 use crate::store::target::{Target, UNFINISHED};
 
 /// A folder that goes with the test.
@@ -74,7 +74,7 @@ fn store(folder: &Folder, largest: usize) -> Content {
             for number in batch * 40 + 1..=batch * 40 + 40 {
                 let length = if number % 40 == 0 { largest } else { random.usize(..600) };
                 let (mut record, mut list) = (Vec::new(), Vec::new());
-                Record::of(&draft(SOURCE, vec![random.u8(..); length]), Time(0), &UtcClock::default())
+                Record::of(&pending_event(SOURCE, vec![random.u8(..); length]), Time(0), &UtcClock::default())
                     .write(&mut record);
                 batch_of.keep_event(number, &record)?;
                 record::write_consumers((0..random.u32(..4)).map(ProxyId), &mut list);
@@ -164,9 +164,9 @@ fn a_file_that_is_cut_off_or_none_at_all_is_told_and_nothing_is_overwritten() {
         assert!(!salvaged.is_complete());
     }
     let refused = salvage(&from.0, &to.0).unwrap_err();
-    assert!(matches!(refused, KeptError::NotEmpty(_)), "{refused}");
+    assert!(matches!(refused, OfflineStoreError::NotEmpty(_)), "{refused}");
     let refused = salvage(&from.0.join("nowhere"), &to.0).unwrap_err();
-    assert!(matches!(refused, KeptError::Missing(_)), "{refused}");
+    assert!(matches!(refused, OfflineStoreError::Missing(_)), "{refused}");
 }
 
 /// A disk that was full, or a damaged page behind others, left part of a store in the new folder: a service began with it as if it were
@@ -184,7 +184,7 @@ fn a_new_store_is_there_when_it_is_whole_and_leaves_nothing_behind_when_it_is_no
         for number in 0..100 {
             target.event(number, vec![7; 1 << 20]).unwrap();
         }
-        assert!(matches!(KeptStore::open(&to.0), Err(KeptError::Missing(_))), "part of one is none");
+        assert!(matches!(OfflineStore::open(&to.0), Err(OfflineStoreError::Missing(_))), "part of one is none");
         drop(target);
         assert_eq!(to.0.exists(), is_there, "what was there stays");
         // With a folder in the place of its file it cannot be finished.

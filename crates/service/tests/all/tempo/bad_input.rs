@@ -140,16 +140,16 @@ fn a_subscriber_that_never_echoes_has_no_delay_and_nobody_waits_for_it() {
 #[test]
 fn an_address_can_announce_no_more_than_its_share_of_what_all_can() {
     let service = start_as(|config| {
-        (config.tempo.topics_max, config.limits.client_share_percent) = (256, 50);
+        (config.tempo.topics_max, config.limits.client_quota_percent) = (256, 50);
     });
     let mut greedy = Stream::new(&service, 31);
     let mut taken = 0;
-    while read(&service, Counter::AnnouncedShare) == 0 {
+    while read(&service, Counter::AnnouncedQuota) == 0 {
         assert!(taken < 256, "it has all there is");
         greedy.announce(taken, announcement(Role::Publisher, &format!("Topic/{taken}")));
         taken += 1;
         wait_until("it is taken or refused", || {
-            read(&service, Counter::TempoAnnounced) + read(&service, Counter::AnnouncedShare) == u64::from(taken)
+            read(&service, Counter::TempoAnnounced) + read(&service, Counter::AnnouncedQuota) == u64::from(taken)
         });
     }
     let before = read(&service, Counter::TempoAnnounced);

@@ -331,9 +331,9 @@ fn connections_beyond_the_limit_are_closed() {
 
 #[test]
 fn what_waits_of_all_topics_is_bounded_and_a_connection_that_would_add_to_it_goes_on_when_there_is_room() {
-    for (percent, spent) in [(75, Counter::InputBytesShare), (100, Counter::InputBytesLimit)] {
+    for (percent, spent) in [(75, Counter::InputBytesQuota), (100, Counter::InputBytesLimit)] {
         let service = small_as(|config| {
-            (config.limits.memory_bytes, config.limits.client_share_percent) = (Some(64 << 20), percent);
+            (config.limits.memory_bytes, config.limits.client_quota_percent) = (Some(64 << 20), percent);
             (config.tempo.input_messages, config.tempo.input_bytes) = (1 << 20, 1 << 30);
         });
         let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");

@@ -52,7 +52,7 @@ fn meets(publisher: &Publisher, subscribers: u32) {
 }
 
 /// What is published in the group the service passes on to others, and others' messages to the group; and no end point gets anything twice.
-fn share(group: &str) {
+fn bridge(group: &str) {
     let service = start_as(|config| config.tempo.group = Some(group.into()));
     let (in_group, at_service) = (format!("udp://{group}"), format!("udp://{}", service.tempo_address().unwrap()));
     let [near, far, third] = [&in_group, &at_service, &in_group].map(|address| node(address));
@@ -88,7 +88,7 @@ fn share(group: &str) {
 
 /// Each passes on to its own what is published in the group, and to the end points there what its own publish; neither takes anything from
 /// the other.
-fn share_by_mistake(group: &str) {
+fn bridge_by_mistake(group: &str) {
     let services = [(); 2].map(|()| start_as(|config| config.tempo.group = Some(group.into())));
     let in_group = format!("udp://{group}");
     let [at_one, at_other] = services.each_ref().map(|service| format!("udp://{}", service.tempo_address().unwrap()));
@@ -128,7 +128,7 @@ fn share_by_mistake(group: &str) {
 
 #[test]
 fn two_services_at_one_broadcast_address_by_mistake_do_not_feed_each_other() {
-    share_by_mistake(&format!("127.255.255.255:{}", free_port()));
+    bridge_by_mistake(&format!("127.255.255.255:{}", free_port()));
 }
 
 #[test]
@@ -137,12 +137,12 @@ fn two_services_in_one_multicast_group_by_mistake_do_not_feed_each_other() {
         println!("no multicast on this machine's loopback network: only broadcast is tried");
         return;
     }
-    share_by_mistake(&format!("239.255.77.5:{}", free_port()));
+    bridge_by_mistake(&format!("239.255.77.5:{}", free_port()));
 }
 
 #[test]
 fn end_points_that_announce_themselves_to_a_broadcast_address_are_heard_by_the_service() {
-    share(&format!("127.255.255.255:{}", free_port()));
+    bridge(&format!("127.255.255.255:{}", free_port()));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn end_points_that_announce_themselves_to_a_multicast_group_are_heard_by_the_ser
         println!("no multicast on this machine's loopback network: only broadcast is tried");
         return;
     }
-    share(&format!("239.255.77.4:{}", free_port()));
+    bridge(&format!("239.255.77.4:{}", free_port()));
 }
 
 #[test]

@@ -6,11 +6,11 @@ use super::*;
 #[test]
 fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_let_go_of_some() {
     const MIB: u64 = 1 << 20;
-    let shared = Arc::new(SharedRoom::new(8 * MIB, 75));
+    let shared = Arc::new(MemoryPool::new(8 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), ChannelLimits::default());
     rig.lane = Lane::new(rig.now);
     rig.lane.allow_overflow();
-    rig.lane.share_overflow(Arc::clone(&shared));
+    rig.lane.set_overflow_pool(Arc::clone(&shared));
     let limits = ChannelLimits { overflow_budget_bytes: 1 << 40, ..budget(20_000) };
     rig.hierarchy.set_limits(rig.channel, limits).unwrap();
     let mut other_lane = Part::default();
@@ -25,7 +25,7 @@ fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_let_go_of_
         number += 1;
         shelf.work_until_quiet(rig);
         match admission {
-            Admission::Held(ticket) => break ticket,
+            Admission::Withheld(ticket) => break ticket,
             Admission::Accepted { .. } => assert!(number < 100_000),
             other => panic!("{other:?}"),
         }

@@ -5,19 +5,19 @@ use super::*;
 /// What keeps events for a lane: in memory, and in order.
 #[derive(Default)]
 pub(super) struct Shelf {
-    pub(super) kept: VecDeque<Kept>,
+    pub(super) stored: VecDeque<Stored>,
     /// Where each consumer is: behind so many of all that were ever kept.
     pub(super) read: BTreeMap<ProxyId, u64>,
     pub(super) first: u64,
     /// What is asked for and has yet to be brought.
-    pub(super) asked: VecDeque<(OutboxId, ProxyKey, u32)>,
+    pub(super) requests: VecDeque<(OutboxId, ProxyKey, u32)>,
     /// It tells nothing of room that came back.
     pub(super) frees_nothing: bool,
     /// Events that it has yet to let go of.
     pub(super) writing: VecDeque<Arc<Event>>,
 }
 
-pub(super) struct Kept {
+pub(super) struct Stored {
     pub(super) source: ProxyKey,
     pub(super) event: Event,
     pub(super) bytes: u64,
@@ -29,19 +29,19 @@ impl Shelf {
         while let Some(errand) = lane.poll_overflow() {
             match errand {
                 Overflow::Keep { event, .. } => {
-                    let next = self.first + self.kept.len() as u64;
+                    let next = self.first + self.stored.len() as u64;
                     for away in event.away() {
                         self.read.entry(away.consumer).or_insert(next);
                     }
-                    self.kept.push_back(Kept {
+                    self.stored.push_back(Stored {
                         source: event.source,
-                        bytes: event.kept_bytes(),
+                        bytes: event.stored_bytes(),
                         event: (*event).clone(),
                     });
                     self.writing.push_back(event);
                 }
-                Overflow::Fetch { outbox, consumer, bytes } => self.asked.push_back((outbox, consumer, bytes)),
-                Overflow::Remember { .. } | Overflow::Recall { .. } | Overflow::Drop { .. } => {
+                Overflow::Fetch { outbox, consumer, bytes } => self.requests.push_back((outbox, consumer, bytes)),
+                Overflow::Remember { .. } | Overflow::FetchHistory { .. } | Overflow::Drop { .. } => {
                     panic!("the channel keeps nothing of its past")
                 }
                 Overflow::Forget { consumer } => {
@@ -56,23 +56,23 @@ impl Shelf {
         if let Some(event) = self.writing.pop_front() {
             lane.release(event);
         }
-        if let Some((outbox, consumer, bytes)) = self.asked.pop_front() {
+        if let Some((outbox, consumer, bytes)) = self.requests.pop_front() {
             let mut left = i64::from(bytes);
             while let Some(read) = self.read.get_mut(&consumer.proxy)
-                && let Some(kept) = self.kept.get(usize::try_from(*read - self.first).unwrap())
+                && let Some(stored) = self.stored.get(usize::try_from(*read - self.first).unwrap())
             {
                 *read += 1;
                 let is_its = |away: &&Away| away.consumer == consumer.proxy;
-                let Some(away) = kept.event.away().iter().find(is_its) else { continue };
-                let mut draft = lane.begin_event();
-                draft.bytes.extend_from_slice(&kept.event.bytes);
-                let (domain, name) = kept.event.names();
-                lane.classify(&mut draft, domain, name);
-                (draft.watch, draft.watch_each) = (kept.event.watch, kept.event.watch_each);
-                (draft.arrived, draft.timeout) = (kept.event.arrived, kept.event.timeout);
-                draft.set_supplied(kept.event.supplied().0, kept.event.supplied().1);
-                lane.return_event((outbox, away.ask), (kept.source, None), draft, &NoFields, now);
-                left -= kept.event.bytes.len() as i64;
+                let Some(away) = stored.event.away().iter().find(is_its) else { continue };
+                let mut pending_event = lane.begin_event();
+                pending_event.bytes.extend_from_slice(&stored.event.bytes);
+                let (domain, name) = stored.event.names();
+                lane.classify(&mut pending_event, domain, name);
+                (pending_event.watch, pending_event.watch_each) = (stored.event.watch, stored.event.watch_each);
+                (pending_event.arrived, pending_event.timeout) = (stored.event.arrived, stored.event.timeout);
+                pending_event.set_supplied(stored.event.supplied().0, stored.event.supplied().1);
+                lane.return_event((outbox, away.ask), (stored.source, None), pending_event, &NoFields, now);
+                left -= stored.event.bytes.len() as i64;
                 if left <= 0 {
                     break;
                 }
@@ -83,16 +83,16 @@ impl Shelf {
         let least = self.read.values().copied().min().unwrap_or(u64::MAX);
         while self.first < least
             && !self.frees_nothing
-            && let Some(kept) = self.kept.pop_front()
+            && let Some(stored) = self.stored.pop_front()
         {
             self.first += 1;
-            lane.note_freed(kept.source.channel, 1, kept.bytes, now);
+            lane.note_freed(stored.source.channel, 1, stored.bytes, now);
         }
     }
 
     pub(super) fn work_until_quiet(&mut self, rig: &mut Rig) {
         self.look(&mut rig.lane);
-        while !(self.writing.is_empty() && self.asked.is_empty()) {
+        while !(self.writing.is_empty() && self.requests.is_empty()) {
             self.work(&mut rig.lane, rig.now);
         }
     }

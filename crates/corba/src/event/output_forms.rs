@@ -1,0 +1,199 @@
+//! What consumers need events to be like, packed into the engine's [`OutputForm`].
+
+use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, is_repeated, phase_of};
+use crate::exceptions::Raised;
+use crate::log_lines::log_line;
+use engine::{Event, Form, OutputForm};
+use giop::cdr::{CharSet, Encoding, Version};
+use giop::codeset::{negotiate, supports};
+use giop::ior::Ior;
+
+/// What events for a consumer have to be like, in the terms of its reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Needs {
+    form: Form,
+    /// The newest version that it takes, in which it is called.
+    version: Version,
+    /// The code set that its own reference makes best.
+    best: CharSet,
+    /// Whether it takes the other one too.
+    other: bool,
+    /// How events come to it.
+    manner: Manner,
+}
+
+/// How events come to a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Each in a request of its own, with the event's bytes as its body.
+    Single,
+    /// Several in a request, into which they are copied one behind the other.
+    Batch,
+    /// Copied into the reply to a pull, over a connection that is not known before.
+    Pulled,
+}
+
+impl Needs {
+    fn pack(self) -> OutputForm {
+        let Self { form, version, best, other, manner } = self;
+        let best = u32::from(best == CharSet::Utf8);
+        let manner = match manner {
+            Manner::Single => 0,
+            Manner::Batch => 1,
+            Manner::Pulled => 2,
+        };
+        let bits = manner << 4 | u32::from(version.minor()) << 2 | best << 1 | u32::from(other);
+        OutputForm(u32::from(form.0) << 8 | bits)
+    }
+
+    fn unpack(OutputForm(output_form): OutputForm) -> Self {
+        let [_, high, low, bits] = output_form.to_be_bytes();
+        Self {
+            form: Form(u16::from_be_bytes([high, low])),
+            version: Version::from_minor(bits >> 2 & 3).unwrap_or(Version::V1_2),
+            best: if bits >> 1 & 1 == 0 { CharSet::Latin1 } else { CharSet::Utf8 },
+            other: bits & 1 == 1,
+            manner: match bits >> 4 & 3 {
+                0 => Manner::Single,
+                1 => Manner::Batch,
+                _ => Manner::Pulled,
+            },
+        }
+    }
+
+    fn takes(self, chars: CharSet) -> bool {
+        self.best == chars || self.other
+    }
+}
+
+/// What a consumer needs that takes events in a form and is reached through a reference. `batches` says that it is a
+/// sequence consumer. Events for it are put together by [`write_batch`](super::write_batch), which changes byte order and
+/// alignment as it has to.
+///
+/// # Errors
+///
+/// It cannot be reached through IIOP (`BAD_PARAM`), or it offers no code set that is understood here
+/// (`CODESET_INCOMPATIBLE`).
+pub(crate) fn output_form_for(form: Form, batches: bool, consumer: &Ior) -> Result<OutputForm, Raised> {
+    let manner = if batches { Manner::Batch } else { Manner::Single };
+    needs_of(form, consumer, manner).map(Needs::pack)
+}
+
+/// What a pull consumer needs: nothing in advance. Its events are put into what the asking connection needs when they
+/// are written to it ([`write_pulled`](super::write_pulled)), so that every event fits.
+#[must_use]
+pub fn pull_output_form(form: Form) -> OutputForm {
+    let manner = Manner::Pulled;
+    Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner }.pack()
+}
+
+/// What another door of this service needs that puts events of a form into its own: either code set, in GIOP 1.2.
+#[must_use]
+pub fn protocol_output_form(form: Form) -> OutputForm {
+    Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner: Manner::Single }.pack()
+}
+
+/// What another door of this service needs that passes events on in a form: UTF-8, in GIOP 1.2.
+#[must_use]
+pub fn utf8_output_form(form: Form) -> OutputForm {
+    Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: false, manner: Manner::Single }.pack()
+}
+
+fn needs_of(form: Form, consumer: &Ior, manner: Manner) -> Result<Needs, Raised> {
+    let profile = consumer.iiop().ok_or_else(Raised::bad_param)?;
+    Ok(match profile.code_sets() {
+        // GIOP 1.0 knows nothing of code sets; without a word of them ISO 8859-1 is meant.
+        Some(info) if profile.version > Version::V1_0 => {
+            let best = negotiate(Some(&info)).map_err(|incompatible| {
+                log_line!(Info, "a consumer cannot connect: {incompatible}");
+                Raised::codeset_incompatible()
+            })?;
+            let other = match best {
+                CharSet::Latin1 => CharSet::Utf8,
+                CharSet::Utf8 => CharSet::Latin1,
+            };
+            Needs { form, version: profile.version, best, other: supports(&info, other), manner }
+        }
+        _ => Needs { form, version: profile.version, best: CharSet::Latin1, other: false, manner },
+    })
+}
+
+/// The version in which a consumer with this want is called.
+#[must_use]
+pub fn version_of(output_form: OutputForm) -> Version {
+    Needs::unpack(output_form).version
+}
+
+/// Whether events for a consumer with this want leave in sequences.
+#[must_use]
+pub fn takes_batches(output_form: OutputForm) -> bool {
+    Needs::unpack(output_form).manner == Manner::Batch
+}
+
+/// Whether an event needs no translation for a consumer with this want.
+#[must_use]
+pub fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
+    let needs = Needs::unpack(output_form);
+    let Encoding { version, chars, .. } = encoding_of(tag);
+    let is_readable = || needs.takes(chars) && is_same_layout(version, needs.version);
+    match needs.manner {
+        Manner::Single => {
+            form == needs.form && is_readable() && is_placeable(tag, needs) && !lacks_mark(form, tag, output_form)
+        }
+        Manner::Batch => form == needs.form && is_readable() && !lacks_mark(form, tag, output_form),
+        Manner::Pulled => form == FORM_ANY || form == FORM_STRUCTURED,
+    }
+}
+
+/// Whether an event is to be marked for a consumer with this want: an Any has no header that could say so.
+#[inline]
+fn lacks_mark(form: Form, tag: u64, output_form: OutputForm) -> bool {
+    (output_form.marks_numbers() || (is_repeated(tag) && output_form.marks_repeats())) && form == FORM_STRUCTURED
+}
+
+/// Which bytes of an event a consumer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Those that arrived.
+    Native,
+    /// Its alternate of this number.
+    Alternate(usize),
+}
+
+/// Which bytes of an event a consumer with this want gets. Nothing if it could not be put into what the consumer needs.
+///
+/// Whether repeats and numbers are marked can be decided while an event waits. It is not translated once more for that: its consumer gets
+/// it as it would have before.
+#[inline]
+#[must_use]
+pub fn source_for(event: &Event, output_form: OutputForm) -> Option<Source> {
+    let Event { form, tag, alternates, .. } = event;
+    if fits(*form, *tag, output_form) {
+        return Some(Source::Native);
+    }
+    let unmarked = output_form.marking_repeats(false).marking_numbers(false);
+    let fits_unmarked = || fits(*form, *tag, unmarked).then_some(Source::Native);
+    alternates.position(output_form).map(Source::Alternate).or_else(fits_unmarked)
+}
+
+/// The encoding in which an event in `encoding` is for a consumer with this want.
+pub(super) fn encoding_for(output_form: OutputForm, encoding: Encoding) -> Encoding {
+    let Needs { version, best, .. } = Needs::unpack(output_form);
+    let chars = if Needs::unpack(output_form).takes(encoding.chars) { encoding.chars } else { best };
+    Encoding { endian: encoding.endian, version, chars }
+}
+
+/// The form that consumers with this want take.
+pub(super) fn form_of(output_form: OutputForm) -> Form {
+    Needs::unpack(output_form).form
+}
+
+/// Before GIOP 1.2 wide characters are laid out alike.
+fn is_same_layout(a: Version, b: Version) -> bool {
+    (a < Version::V1_2) == (b < Version::V1_2)
+}
+
+/// A body begins at a multiple of 8 in GIOP 1.2. Before that a header can be filled up until it begins anywhere.
+fn is_placeable(tag: u64, needs: Needs) -> bool {
+    needs.version < Version::V1_2 || phase_of(tag) == 0
+}

@@ -1,0 +1,520 @@
+//! Access control: each request is checked against the rules before it is carried out.
+//!
+//! What an operation needs is said by its object and its name ([`needs`]); what is not known to need less needs the right to administer.
+//! The client that made a thing, or is connected to it, may use, change and end it with the right to its side; other clients need the right
+//! to administer its channel. What a consumer may get of what it wants goes to the engine with its connection
+//! ([`Hierarchy::permit`](engine::Hierarchy)).
+//!
+//! Pushes that lanes know how to serve do not come here: lanes check them against the same rules, by [`Access`].
+
+mod acts;
+mod needs;
+mod operators;
+
+pub use self::acts::{Act, ActOutcome};
+use self::needs::{Needs, needs};
+pub use self::operators::Forbidden;
+use super::{Protocol, Thing};
+use crate::exceptions::Raised;
+use crate::table::{AdminKey, Target};
+use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
+use accounts::{Account, Accounts, CertifiedName};
+use engine::{ChannelId, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
+use giop::ior::{IiopProfile, Ior};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use topology as t;
+
+/// The rules, and what channels are called: all that they look at. A copy shares everything.
+#[derive(Clone, Debug)]
+pub struct Access {
+    rules: Arc<Rules>,
+    /// Channel names. Kept up to date where a rule names a channel; else they are not used.
+    names: Arc<BTreeMap<ChannelId, Arc<str>>>,
+}
+
+impl Access {
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// A channel as rules know it.
+    #[must_use]
+    pub fn channel(&self, id: ChannelId) -> Channel<'_> {
+        Channel { id: Some(id), name: self.names.get(&id).map(AsRef::as_ref) }
+    }
+
+    /// What a client may on a channel.
+    #[must_use]
+    pub fn grant(&self, account: &Account, right: Right, channel: ChannelId) -> Grant {
+        self.rules.grant(&Who::of(account), right, self.channel(channel))
+    }
+
+    /// Whether an account is the owner of a thing: the same certificate, else the same token, else the same address. Of an owner that has
+    /// shown neither, another address is the same where the same entries of the rules admit both to a side that the thing is on: addresses
+    /// change, and what the operator wrote about them does not.
+    #[must_use]
+    pub fn is_owner(&self, who: &Account, owner: &Account, side: Option<Side>, channel: ChannelId) -> bool {
+        let is_bare = |account: &Account| Who::of(account).is_bare();
+        let admitted = |account, right| self.rules.admitted_by(&Who::of(account), right, self.channel(channel));
+        let is_admitted_alike = |right| {
+            let by = admitted(owner, right);
+            !by.is_empty() && by == admitted(who, right)
+        };
+        is_same(who, owner) || is_bare(who) && is_bare(owner) && rights_to(side).into_iter().any(is_admitted_alike)
+    }
+
+    /// Whether both are the same rules about channels of the same names.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rules, &other.rules) && Arc::ptr_eq(&self.names, &other.names)
+    }
+
+    /// A line about something that was not allowed, which names the rule, or the rules where each decides of some event types.
+    #[must_use]
+    pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: Why<'_>) -> String {
+        denial_text(who, what, on, &self.rules.denial(why))
+    }
+}
+
+fn denial_text(who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: &str) -> String {
+    format!("denied {who}: {what} on {on}: {why}")
+}
+
+/// Something that a client asked for and may not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// Right that was missing; `None` if the service would have to call a forbidden address.
+    pub right: Option<Right>,
+    /// The client's address, as its account has it.
+    pub ip: IpAddr,
+    /// Client, operation, object and the rule that denies it, for the log.
+    pub text: String,
+}
+
+/// Denials that are remembered until they are asked for: a request has one, as a rule.
+const DENIED_MAX: usize = 16;
+/// Maximum cached lists of event types; clients granted by the same rules share one.
+const PERMITTED_MAX: usize = 4_096;
+
+/// State of access control: the rules, and what was denied or done under them.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    access: Option<Access>,
+    /// Accounts, in which the owners of restored things are found.
+    accounts: Option<Arc<Accounts>>,
+    /// The owner that was restored last: as a rule the next thing is its own, too.
+    restored: Option<(t::Principal, Arc<Account>)>,
+    permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
+    denied: VecDeque<Denied>,
+    /// Which rules did not allow what was denied last.
+    why: Option<String>,
+    acts: VecDeque<Act>,
+    /// Addresses that the service must not call.
+    outgoing: Arc<OutgoingPolicy>,
+    /// Whether an address is this machine's.
+    is_here: Option<fn(IpAddr) -> bool>,
+    /// The rules, or the names of channels, are others than those published.
+    has_changed: bool,
+}
+
+impl Guard {
+    /// What lanes are to know.
+    pub(super) const fn access(&self) -> Option<&Access> {
+        self.access.as_ref()
+    }
+
+    /// Whether that is another than what was published, which it is not any more.
+    pub(super) const fn take_changed(&mut self) -> bool {
+        core::mem::replace(&mut self.has_changed, false)
+    }
+
+    pub(super) const fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    /// A channel has a name, or none any more.
+    pub(super) fn note_name(&mut self, channel: ChannelId, name: Option<Arc<str>>) {
+        let Some(access) = self.access.as_mut().filter(|access| access.rules.name_channels()) else { return };
+        if access.names.get(&channel) == name.as_ref() {
+            return;
+        }
+        let names = Arc::make_mut(&mut access.names);
+        match name {
+            Some(name) => _ = names.insert(channel, name),
+            None => _ = names.remove(&channel),
+        }
+        self.has_changed = true;
+    }
+
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        self.note_name(channel, None);
+    }
+
+    /// Event types that a grant allows, as the engine checks them; `None` if it allows all.
+    fn permitted(&mut self, grant: &Grant) -> Option<Arc<Permitted>> {
+        let (rules, types) = match grant {
+            Grant::All(_) => return None,
+            // Whichever rules say so. Where it depends on the type there are two at least.
+            Grant::Nothing(_) => (vec![RuleNumber::NONE], &Permitted::nothing()),
+            Grant::Some(scope) => (scope.rules().to_vec(), scope.types()),
+        };
+        if self.permitted.len() >= PERMITTED_MAX {
+            self.permitted.clear();
+        }
+        Some(Arc::clone(self.permitted.entry(rules).or_insert_with(|| Arc::new(types.clone()))))
+    }
+}
+
+/// The right to a side.
+const fn right_to(side: Side) -> Right {
+    match side {
+        Side::Suppliers => Right::Publish,
+        Side::Consumers => Right::Subscribe,
+    }
+}
+
+/// The rights to a side, or to either.
+fn rights_to(side: Option<Side>) -> [Right; 2] {
+    side.map_or([Right::Publish, Right::Subscribe], |side| [right_to(side); 2])
+}
+
+/// Whether two connections are of one principal: the same certificate, else the same token, else the same address.
+fn is_same(one: &Account, other: &Account) -> bool {
+    let (one_shows, other_shows) = (one.identity(), other.identity());
+    match (one_shows.certified(), other_shows.certified()) {
+        (Some(one), Some(other)) => return one == other,
+        (None, None) => {}
+        _ => return false,
+    }
+    match (one_shows.token(), other_shows.token()) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => one.from() == other.from() && one_shows.protocol() == other_shows.protocol(),
+        _ => false,
+    }
+}
+
+impl Protocol {
+    // ---- the rules ----
+
+    /// Replaces the rules, also for clients that are connected; without rules, everything is allowed. What lanes have to know of them goes
+    /// with what is published next.
+    pub fn set_access(&mut self, rules: Option<Rules>, accounts: &Arc<Accounts>) {
+        let names = self.hierarchy.channels().map(engine::Channel::id);
+        let named = |channel: ChannelId| Some((channel, self.names.for_rules(channel).cloned()?));
+        let names = Arc::new(names.filter_map(named).collect());
+        self.guard.access = rules.map(|rules| Access { rules: Arc::new(rules), names });
+        self.guard.accounts = Some(Arc::clone(accounts));
+        self.guard.permitted.clear();
+        self.guard.has_changed = true;
+        self.hierarchy.renew();
+        self.permit_all();
+    }
+
+    /// The same, once that was called.
+    pub fn replace_access(&mut self, rules: Option<Rules>) {
+        if let Some(accounts) = self.guard.accounts.clone() {
+            self.set_access(rules, &accounts);
+        }
+    }
+
+    /// Sets the addresses that the service must not call: a client with a reference that names only such addresses is refused. `is_here`
+    /// says whether an address is this machine's.
+    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>, is_here: fn(IpAddr) -> bool) {
+        self.guard.outgoing = policy;
+        self.guard.is_here = Some(is_here);
+    }
+
+    /// Refuses a client if the service must not call any of its addresses. Of a reference that has others, too, such an address is passed
+    /// over; where a reference has a name, that is found out when it is called.
+    pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
+        let here = self.settings.host.parse::<IpAddr>().ok();
+        let is_here = |ip: IpAddr| Some(ip) == here || self.guard.is_here.is_some_and(|is_here| is_here(ip));
+        let is_foreign = |ip: IpAddr| !ip.to_canonical().is_loopback() && !is_here(ip);
+        let called_for = match &self.principal {
+            Some(account) if is_foreign(account.ip()) => CalledFor::Foreign,
+            _ => CalledFor::Local,
+        };
+        let refused = |(host, port): (String, u16)| {
+            let address = SocketAddr::new(host.parse().ok()?, port);
+            let why = self.guard.outgoing.refuses(address, called_for, is_here)?;
+            Some(format!("{address} is not called: {why}"))
+        };
+        let mut first = None;
+        for address in reference.iiop_profiles().flat_map(IiopProfile::addresses) {
+            let Some(why) = refused(address) else { return Ok(()) };
+            first.get_or_insert(why);
+        }
+        match (first, &self.principal) {
+            (Some(why), Some(account)) => {
+                let text = format!("denied {}: {why}", Who::of(account));
+                let ip = account.ip();
+                Err(self.deny(Denied { right: None, ip, text }, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says anew what connected consumers may get: a name or the rules are others.
+    fn permit_all(&mut self) {
+        let proxies = self.hierarchy.channels().flat_map(|channel| {
+            let connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
+            connected.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id })
+        });
+        let proxies: Vec<ProxyKey> = proxies.collect();
+        for key in proxies {
+            self.permit_connected(key);
+        }
+    }
+
+    /// Hands the engine the event types that the consumer connected to a proxy may get.
+    pub(super) fn permit_connected(&mut self, key: ProxyKey) {
+        let Ok(proxy) = self.hierarchy.proxy(key) else { return };
+        if proxy.side != Side::Consumers {
+            return;
+        }
+        let before = proxy.permitted.clone();
+        let known = proxy.owner.clone();
+        let account = self.ledger.owner(Thing::Proxy(key));
+        let permitted = match &self.guard.access {
+            None => None,
+            Some(access) => {
+                // Of one that was restored by a former release, and connected when there were no rules, nothing is known.
+                let who = account.as_ref().map(|account| Who::of(account)).unwrap_or_default();
+                let grant = access.rules.grant(&who, Right::Subscribe, access.channel(key.channel));
+                self.guard.permitted(&grant)
+            }
+        };
+        let owner = account.filter(|_| self.guard.access.is_some()).map(Owner::new);
+        if (&permitted, &owner) != (&before, &known)
+            && let Err(refusal) = self.hierarchy.permit(key, permitted, owner)
+        {
+            log::debug!(target: "campanile::corba", "nobody to permit anything: {refusal}");
+        }
+    }
+
+    // ---- requests ----
+
+    /// Checks that the requesting client may have an operation carried out on an object.
+    pub(super) fn authorize(&mut self, target: Target, operation: &str) -> Result<(), Raised> {
+        let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+        let who = Who::of(account);
+        let rules = &access.rules;
+        let channel = self.channel_of(target);
+        let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
+        let grant = |right| rules.grant(&who, right, on);
+        let (right, verdict) = match needs(target, operation) {
+            Needs::Nothing => return Ok(()),
+            Needs::KnowsAny if rules.knows_any(&who) => return Ok(()),
+            Needs::Knows if rules.knows(&who, on) => return Ok(()),
+            // Each right would do, and it has none: the highest is named.
+            Needs::KnowsAny | Needs::Knows | Needs::Administers => (Right::Administer, grant(Right::Administer)),
+            Needs::Uses(side) => (right_to(side), grant(right_to(side))),
+            Needs::Owns(side) => {
+                let is_own = self.is_own(target, account);
+                let rights = rights_to(side);
+                let uses = rights.into_iter().find(|right| grant(*right).is_any());
+                match uses {
+                    Some(_) if is_own => return Ok(()),
+                    Some(_) => (Right::Administer, grant(Right::Administer)),
+                    None => {
+                        let administers = grant(Right::Administer);
+                        let [right, _] = rights;
+                        if administers.is_any() { return Ok(()) } else { (right, grant(right)) }
+                    }
+                }
+            }
+        };
+        if verdict.is_any() {
+            return Ok(());
+        }
+        let what = format!("{operation} ({right})");
+        let why = access.rules.denial(verdict.scope().why(None));
+        let (ip, text) = (account.ip(), denial_text(&who, &what, on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
+    }
+
+    /// Checks that the requesting client may make a channel of that name.
+    pub(super) fn authorize_creation(&mut self, name: Option<&str>) -> Result<(), Raised> {
+        self.authorize_on(Right::Administer, (Channel { id: None, name }, None), "a new channel")
+    }
+
+    /// Checks that the requesting client may have two channels supply each other: any event that one lets out and the
+    /// other takes in.
+    pub(super) fn authorize_link(&mut self, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
+        for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
+            let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+            let grant = access.grant(account, right, channel);
+            if !matches!(grant, Grant::All(_)) {
+                let what = format!("a channel that supplies another ({right}, whatever the event type)");
+                let why = access.rules.denial(grant.scope().why(None));
+                let (ip, text) = (account.ip(), denial_text(&Who::of(account), &what, access.channel(channel), &why));
+                return Err(self.deny(Denied { right: Some(right), ip, text }, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
+    pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
+        let before = self.principal.replace(Arc::clone(account));
+        let may = self.authorize_on(Right::Administer, (Channel::SERVICE, None), what).is_ok();
+        self.principal = before;
+        may
+    }
+
+    /// Whether a client may do something on a channel, for some event type at least. Where it is about one type, a denial names the rule
+    /// that decides of that.
+    pub(super) fn authorize_use(
+        &mut self,
+        side: Side,
+        (channel, about): (ChannelId, Option<&EventType>),
+        what: &str,
+    ) -> Result<(), Raised> {
+        let Some(access) = self.guard.access.clone() else { return Ok(()) };
+        self.authorize_on(right_to(side), (access.channel(channel), about), what)
+    }
+
+    /// Refuses a client that does not administer a channel.
+    pub(super) fn authorize_administration(&mut self, channel: ChannelId, what: &str) -> Result<(), Raised> {
+        let Some(access) = self.guard.access.clone() else { return Ok(()) };
+        self.authorize_on(Right::Administer, (access.channel(channel), None), what)
+    }
+
+    fn authorize_on(
+        &mut self,
+        right: Right,
+        (on, about): (Channel<'_>, Option<&EventType>),
+        what: &str,
+    ) -> Result<(), Raised> {
+        let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+        let who = Who::of(account);
+        let grant = access.rules.grant(&who, right, on);
+        if grant.is_any() {
+            return Ok(());
+        }
+        let of = about.map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
+        let why = access.rules.denial(grant.scope().why(of));
+        let (ip, text) = (account.ip(), denial_text(&who, &format!("{what} ({right})"), on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
+    }
+
+    /// Refuses something, because of these rules.
+    fn deny(&mut self, denied: Denied, why: String) -> Raised {
+        self.guard.why = Some(why);
+        self.note_denied(denied);
+        Raised::denied()
+    }
+
+    fn note_denied(&mut self, denied: Denied) {
+        if self.guard.denied.len() < DENIED_MAX {
+            self.guard.denied.push_back(denied);
+        }
+    }
+
+    /// Takes the next denial, to be counted and logged.
+    pub fn poll_denied(&mut self) -> Option<Denied> {
+        self.guard.denied.pop_front()
+    }
+
+    /// Whether the requesting client may know that there is a channel.
+    pub(crate) fn knows(&self, channel: ChannelId) -> bool {
+        match (&self.guard.access, &self.principal) {
+            (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
+            _ => true,
+        }
+    }
+
+    fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
+        self.names.for_rules(channel).cloned()
+    }
+
+    /// Has rules of access know a channel by the name that it has now.
+    pub(super) fn note_name_for_rules(&mut self, channel: ChannelId) {
+        self.guard.note_name(channel, self.name_for_rules(channel));
+    }
+
+    /// The channel in which an object is.
+    fn channel_of(&self, target: Target) -> Option<ChannelId> {
+        match target {
+            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
+            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
+            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
+            Target::Factory
+            | Target::SchedulingService
+            | Target::GenericFactory
+            | Target::MonitorControl
+            | Target::NamingContext(_)
+            | Target::BindingIterator(_) => None,
+        }
+    }
+
+    /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
+    fn is_own(&self, target: Target, account: &Account) -> bool {
+        let (thing, side) = match target {
+            // A channel's default admins have no owner.
+            Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,
+            Target::Admin(admin) => (Thing::Admin(admin), Some(admin.side)),
+            Target::Proxy(key, side) => (Thing::Proxy(key), Some(side)),
+            Target::Filter(filter) | Target::MappingFilter(filter) => (Thing::Filter(filter), None),
+            _ => return false,
+        };
+        match (self.ledger.owner(thing), &self.guard.access, self.channel_of(target)) {
+            (owner, None, _) => owner.is_none_or(|owner| is_same(&owner, account)),
+            (Some(owner), Some(access), Some(channel)) => access.is_owner(account, &owner, side, channel),
+            (_, Some(_), _) => false,
+        }
+    }
+
+    /// Whether the requesting client may take the place of a proxy's client: it is its own, or there are no rules.
+    pub(super) fn may_replace(&self, key: ProxyKey, side: Side) -> bool {
+        self.guard.access.is_none()
+            || self.principal.as_ref().is_none_or(|asker| self.is_own(Target::Proxy(key, side), asker))
+    }
+
+    /// Makes the requesting client the owner of a thing.
+    pub(crate) fn note_owner(&mut self, thing: Thing) {
+        if let Some(principal) = &self.principal {
+            self.ledger.entry(thing).owner = Some(Arc::clone(principal));
+        }
+    }
+
+    // ---- what outlives the process ----
+
+    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
+    pub(crate) fn stored_owner(&self, thing: Thing) -> Option<t::Principal> {
+        let owner = self.ledger.owner(thing)?;
+        let identity = owner.identity();
+        Some(t::Principal {
+            address: owner.is_outside().then(|| owner.from()),
+            certificate: identity
+                .certified()
+                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
+            token: identity.token().map(|name| (**name).to_owned()),
+        })
+    }
+
+    /// Restores the stored owner of a thing.
+    pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
+        let (Some(accounts), Some(stored)) = (&self.guard.accounts, stored) else { return };
+        if let Some((_, account)) = self.guard.restored.as_ref().filter(|(last, _)| last == stored) {
+            self.ledger.entry(thing).owner = Some(Arc::clone(account));
+            return;
+        }
+        let t::Principal { address, certificate, token } = stored;
+        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
+        if let Some(t::Certificate { subject, alternative_names }) = certificate {
+            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
+            account.identity().certify(Arc::new(name));
+        }
+        if let Some(token) = token {
+            account.identity().show_token(token.as_str().into());
+        }
+        self.guard.restored = Some((stored.clone(), Arc::clone(&account)));
+        self.ledger.entry(thing).owner = Some(account);
+    }
+}

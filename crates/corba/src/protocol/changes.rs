@@ -1,0 +1,406 @@
+//! Offers and subscriptions: consumers are notified of what their channel's suppliers offer, suppliers of what its consumers want (OMG
+//! Notification Service 1.1, `offer_change` and `subscription_change`).
+//!
+//! A client is notified of what the connected clients of the other side offer or want *together*. A consumer that never said what it wants
+//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A supplier that was
+//! notified of nothing and did not ask assumes that everything is wanted, so that everything is no news to it: in JacORB's and TAO's
+//! services too a consumer that says nothing is not announced.
+//!
+//! The sum is worked out once for each batch of requests, for the channels in which it may have changed (also because filters did, since
+//! their constraints name event types). Each client on the other side gets the difference to what it was last notified of, beginning with
+//! what was known when it connected. A client has one such call unanswered at most, so that a slow one delays no other; what changes
+//! meanwhile goes into one call. One that says that it has no such operation is not called again.
+//!
+//! With `tao_event_types` it is what TAO's service tells: types that were named and never everything, all of them to a client that
+//! connects, and to one that has named types itself only what these leave: of what came the others, of what went its own.
+
+use super::clients::Client;
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Protocol};
+use crate::exceptions::Raised;
+use crate::notify_comm::{NOTIFY_PUBLISH, NOTIFY_SUBSCRIBE};
+use crate::proxy_kind::ProxyKind;
+use crate::table::client_has;
+use engine::{ChannelId, EventType, Peer, ProxyKey, Side};
+use giop::cdr::{CharSet, Encoding, Endian, Writer};
+use giop::codeset::negotiate;
+use giop::ior::Ior;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Calls of clients about changes that may be unanswered at once; more wait.
+const CALLS_MAX: usize = 256;
+
+/// Maximum event types sent to a client. Beyond it, the client is notified that everything may come or be wanted.
+const TYPES_MAX: usize = 4096;
+
+/// Maximum octets of these types, for the same. A client with a call unanswered has a list of its own, and the one that it knew before.
+const TYPES_OCTETS_MAX: usize = 256 << 10;
+
+/// How an `ObtainInfoMode` is split up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InfoMode {
+    /// Whether the client asks for what is known now.
+    pub(crate) all_now: bool,
+    /// Whether the client asks to be notified of later changes.
+    pub(crate) updates: bool,
+}
+
+/// What each side of a channel offers or wants together.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    known: BTreeMap<(ChannelId, Side), Known>,
+    /// Proxies with clients that are not notified of changes.
+    silenced: BTreeSet<ProxyKey>,
+    /// Knowledge of clients that asked before they connected.
+    requested_types: BTreeMap<ProxyKey, Knowledge>,
+    calls: usize,
+    waiting: VecDeque<Peer>,
+    /// The last change that was encoded; most clients are sent the same.
+    written: Option<Written>,
+}
+
+/// What a side offers or wants together, and the version of the engine's lists of which that was found.
+#[derive(Debug)]
+struct Known {
+    version: u64,
+    types: Arc<[EventType]>,
+}
+
+/// A change and its encoding.
+#[derive(Debug)]
+struct Written {
+    before: Arc<[EventType]>,
+    now: Arc<[EventType]>,
+    chars: CharSet,
+    body: Vec<u8>,
+}
+
+/// What a client knows of the other side.
+#[derive(Clone, Debug, Default)]
+struct Knowledge {
+    /// Types against which the next difference is computed.
+    types: Arc<[EventType]>,
+    /// Whether the client was sent, or got when it asked, at least one list.
+    was_informed: bool,
+}
+
+/// Progress of notifying a client of changes.
+#[derive(Clone, Debug)]
+pub(super) struct NotifyProgress {
+    /// Whether it has the operation, as far as is known.
+    hears: bool,
+    last: Knowledge,
+    /// What it knew before the call that is unanswered.
+    before: Option<Knowledge>,
+    waits: bool,
+}
+
+impl NotifyProgress {
+    pub(super) fn has_pending_call(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+impl Changes {
+    pub(super) fn is_silenced(&self, proxy: ProxyKey) -> bool {
+        self.silenced.contains(&proxy)
+    }
+
+    pub(super) fn silence(&mut self, proxy: ProxyKey) {
+        self.silenced.insert(proxy);
+    }
+
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        for side in SIDES {
+            self.known.remove(&(channel, side));
+        }
+    }
+
+    pub(super) fn forget_proxy(&mut self, proxy: ProxyKey, client: Option<&Client>) {
+        self.silenced.remove(&proxy);
+        self.requested_types.remove(&proxy);
+        if client.is_some_and(|client| client.notifying.has_pending_call()) {
+            self.calls = self.calls.saturating_sub(1);
+        }
+    }
+}
+
+impl Changes {
+    fn difference(&mut self, before: &Arc<[EventType]>, now: &Arc<[EventType]>, chars: CharSet) -> Vec<u8> {
+        let is_it = |written: &&Written| {
+            Arc::ptr_eq(&written.before, before) && Arc::ptr_eq(&written.now, now) && written.chars == chars
+        };
+        if let Some(written) = self.written.as_ref().filter(is_it) {
+            return written.body.clone();
+        }
+        let body = difference(before, now, chars);
+        let (before, now) = (Arc::clone(before), Arc::clone(now));
+        self.written = Some(Written { before, now, chars, body: body.clone() });
+        body
+    }
+}
+
+impl Protocol {
+    /// Initial knowledge of a connecting client: what was there before counts as known, unless it asked.
+    pub(super) fn initial_progress(
+        &mut self,
+        key: ProxyKey,
+        kind: ProxyKind,
+        side: Side,
+        client: &Ior,
+    ) -> NotifyProgress {
+        let interface = match side {
+            Side::Consumers => &NOTIFY_PUBLISH,
+            Side::Suppliers => &NOTIFY_SUBSCRIBE,
+        };
+        let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
+        let requested_types = self.changes.requested_types.remove(&key);
+        let last = match requested_types {
+            // TAO notifies each client that connects of what there is, asked or not.
+            _ if self.tells_as_tao() => Knowledge::default(),
+            Some(requested_types) => requested_types,
+            None => {
+                let types = self.types_for(key.channel, side, &Knowledge::default());
+                Knowledge { types, was_informed: false }
+            }
+        };
+        NotifyProgress { hears, last, before: None, waits: false }
+    }
+
+    /// A client has connected: it may have asked before, and not know any more what there is.
+    pub(super) fn notify_of_changes_since_request(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get(&peer) else { return };
+        if *client.notifying.last.types != *self.types_for(client.proxy.channel, client.side, &client.notifying.last) {
+            self.queue_notification(peer);
+        }
+    }
+
+    /// Answers `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked for; and
+    /// sets whether the client is notified of changes from now on.
+    pub(crate) fn obtain_types(&mut self, key: ProxyKey, mode: InfoMode) -> Result<Vec<EventType>, Raised> {
+        let (side, peer) = self.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
+        self.find_out(key.channel);
+        let types = self.types_known(key.channel, other(side));
+        let is_new = if mode.updates { self.changes.silenced.remove(&key) } else { self.changes.silenced.insert(key) };
+        if is_new {
+            self.hierarchy.note_changed_part(engine::HierarchyPart::Proxy(key));
+        }
+        let connected = peer.and_then(|peer| self.clients.get(&peer)).map(|client| client.notifying.last.was_informed);
+        let before =
+            connected.or_else(|| self.changes.requested_types.get(&key).map(|knowledge| knowledge.was_informed));
+        let was_informed = mode.all_now || before.unwrap_or(false);
+        let nothing = Knowledge { was_informed, ..Knowledge::default() };
+        // Without updates nothing is remembered: the list that the client knows might be stored for it alone.
+        let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
+        let knowledge = Knowledge { types: remembered, was_informed };
+        match peer.and_then(|peer| self.clients.get_mut(&peer)) {
+            Some(client) => {
+                client.notifying.last = knowledge.clone();
+                client.notifying.before = client.notifying.before.take().map(|_| knowledge);
+            }
+            None => _ = self.changes.requested_types.insert(key, knowledge),
+        }
+        Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
+    }
+
+    /// Tells clients what changed since this was last called.
+    pub(super) fn tell_changes(&mut self) {
+        let channels: Vec<ChannelId> = self.hierarchy.changed().map(engine::Channel::id).collect();
+        for channel in channels {
+            self.find_out(channel);
+        }
+        self.tell_waiting();
+    }
+
+    /// Whether a client waits to be notified and a call may be made now.
+    pub(crate) fn has_more_to_tell(&self) -> bool {
+        self.changes.calls < CALLS_MAX && !self.changes.waiting.is_empty()
+    }
+
+    /// Notifies waiting clients while calls may be made. Looks at [`CALLS_MAX`] at most: for some of them there may be no news.
+    pub(super) fn tell_waiting(&mut self) {
+        for _ in 0..CALLS_MAX {
+            if !self.has_more_to_tell() {
+                break;
+            }
+            let Some(peer) = self.changes.waiting.pop_front() else { break };
+            if let Some(client) = self.clients.get_mut(&peer) {
+                client.notifying.waits = false;
+                self.tell(peer);
+            }
+        }
+    }
+
+    /// Handles a client's answer, or the lack of one, to a change.
+    pub(super) fn change_answered(&mut self, peer: Peer, answer: ClientAnswer) {
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let Some(before) = client.notifying.before.take() else { return };
+        self.changes.calls = self.changes.calls.saturating_sub(1);
+        match answer {
+            ClientAnswer::NotImplemented => {
+                log::debug!(target: "campanile::corba", "{} takes no changes of offers or subscriptions", client.address.name);
+                client.notifying.hears = false;
+                client.notifying.last.types = Arc::from([]);
+            }
+            ClientAnswer::Gone => return self.reap(peer, None),
+            // The client may have missed it: the next change includes it.
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => client.notifying.last = before,
+            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.queue_notification(peer),
+        }
+        self.tell_waiting();
+    }
+
+    /// Queues a client for what it does not know yet, until there is room for a call.
+    pub(super) fn queue_notification(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        if client.notifying.hears && !client.notifying.waits && !client.notifying.has_pending_call() {
+            client.notifying.waits = true;
+            self.changes.waiting.push_back(peer);
+        }
+    }
+
+    /// Works out what both sides of a channel offer and want, and queues the clients to which that is news.
+    fn find_out(&mut self, channel: ChannelId) {
+        for side in SIDES {
+            let Ok(version) = self.hierarchy.types_version(channel, side) else { continue };
+            let known = self.changes.known.get(&(channel, side));
+            if known.map_or(0, |known| known.version) == version {
+                continue;
+            }
+            let types: Arc<[EventType]> = self.types_of(channel, side).into();
+            let is_news = *types != *self.types_known(channel, side);
+            self.changes.known.insert((channel, side), Known { version, types });
+            let Ok(channel) = self.hierarchy.channel(channel) else { continue };
+            let others = channel.proxies().filter(|proxy| is_news && proxy.side != side);
+            let peers: Vec<Peer> = others.filter_map(|proxy| proxy.peer).collect();
+            for peer in peers {
+                self.queue_notification(peer);
+            }
+        }
+    }
+
+    fn tell(&mut self, peer: Peer) {
+        let Some(client) = self.clients.get(&peer) else { return };
+        let types = self.types_for(client.proxy.channel, client.side, &client.notifying.last);
+        if !client.notifying.hears
+            || self.changes.silenced.contains(&client.proxy)
+            || *types == *client.notifying.last.types
+        {
+            return;
+        }
+        let operation = match client.side {
+            Side::Consumers => "offer_change",
+            Side::Suppliers => "subscription_change",
+        };
+        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
+        let (before, chars) = (&client.notifying.last.types, code_set(&to));
+        let own = self.own_types(client.proxy);
+        let body = match own {
+            None => Some(self.changes.difference(before, &types, chars)),
+            Some(own) => difference_for(&own, before, &types, chars),
+        };
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let was_informed = client.notifying.last.was_informed || body.is_some();
+        let before = core::mem::replace(&mut client.notifying.last, Knowledge { types, was_informed });
+        let Some(body) = body else { return };
+        client.notifying.before = Some(before);
+        self.effects.push_back(Effect::Ask {
+            client_call: ClientCall(CallPurpose::Change(peer)),
+            to,
+            by,
+            operation,
+            body,
+        });
+        self.changes.calls += 1;
+    }
+
+    /// Whether clients are notified of offers and subscriptions as by TAO.
+    fn tells_as_tao(&self) -> bool {
+        self.settings.hierarchy.tao_event_types
+    }
+
+    /// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
+    fn own_types(&self, proxy: ProxyKey) -> Option<Vec<EventType>> {
+        if self.tells_as_tao() { self.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
+    }
+
+    /// What a side was found to offer or want together.
+    fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
+        self.changes.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
+    }
+
+    /// What a client of a side is to know next of the other side. That everything is wanted is no news to a supplier that was not yet
+    /// notified of any type.
+    fn types_for(&self, channel: ChannelId, side: Side, known: &Knowledge) -> Arc<[EventType]> {
+        let types = self.types_known(channel, other(side));
+        let assumes = side == Side::Suppliers && !known.was_informed && known.types.is_empty();
+        let is_assumed = assumes && types.iter().any(EventType::is_everything);
+        if is_assumed { Arc::from([]) } else { types }
+    }
+
+    /// What the connected clients of a side offer or want together, sorted.
+    fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
+        let types = match side {
+            _ if self.tells_as_tao() => self.hierarchy.named_types(channel, side),
+            Side::Consumers => self.hierarchy.subscribed_types(channel),
+            Side::Suppliers => self.hierarchy.offered_types(channel),
+        };
+        let types = types.unwrap_or_default();
+        let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
+        let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
+        if is_much { vec![EventType::everything()] } else { types }
+    }
+}
+
+const SIDES: [Side; 2] = [Side::Consumers, Side::Suppliers];
+
+const fn other(side: Side) -> Side {
+    match side {
+        Side::Consumers => Side::Suppliers,
+        Side::Suppliers => Side::Consumers,
+    }
+}
+
+/// The code set in which a client is called.
+pub(crate) fn code_set(client: &Ior) -> CharSet {
+    let code_sets = client.iiop().and_then(giop::ior::IiopProfile::code_sets);
+    negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1)
+}
+
+fn is_sayable(text: &str, chars: CharSet) -> bool {
+    chars == CharSet::Utf8 || text.chars().all(|c| u8::try_from(c).is_ok())
+}
+
+/// The arguments of a change: what came, what went. Both lists are sorted.
+pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
+    change([only(now, before).collect(), only(before, now).collect()], chars)
+}
+
+/// Arguments of a change for a client that has named the types `own` itself, as TAO says it: of what came the other types, of what went
+/// these. All lists are sorted. `None` where nothing is left.
+fn difference_for(own: &[EventType], before: &[EventType], now: &[EventType], chars: CharSet) -> Option<Vec<u8>> {
+    let is_own = |kind: &EventType| own.binary_search(kind).is_ok();
+    let came: Vec<&EventType> = only(now, before).filter(|kind| !is_own(kind)).collect();
+    let went: Vec<&EventType> = only(before, now).filter(|kind| is_own(kind)).collect();
+    (!came.is_empty() || !went.is_empty()).then(|| change([came, went], chars))
+}
+
+/// What is in the first list and not in the second, both of them sorted.
+fn only<'a>(these: &'a [EventType], those: &'a [EventType]) -> impl Iterator<Item = &'a EventType> {
+    these.iter().filter(|kind| those.binary_search(kind).is_err())
+}
+
+fn change(lists: [Vec<&EventType>; 2], chars: CharSet) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
+    for mut list in lists {
+        // A type name that the client's code set cannot express is left out: no other name stands for it.
+        list.retain(|kind| is_sayable(&kind.domain, chars) && is_sayable(&kind.name, chars));
+        out.length(list.len());
+        for EventType { domain, name } in list {
+            out.string(domain);
+            out.string(name);
+        }
+    }
+    body
+}

@@ -1,0 +1,206 @@
+//! Clients without a sign of life. A client that calls need not be reachable: without a reference, or with one at which it never was
+//! reached, it cannot be asked whether it still exists, and its proxy would stay for ever when its program ends.
+//!
+//! Such a supplier is disconnected when nothing has come from it for `SupplierLinger` and the connection on which it connected is closed;
+//! an operator may say at any time that so long was long enough. A consumer that pulls and gave no reference is disconnected when it has
+//! not pulled for `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls waits, and that connection
+//! is closed: events are kept for it. Lanes note the last sign of life of a client ([`engine::Activity`]); no client is asked for one.
+
+use super::clients::{Tell, side_name};
+use super::{Effect, Protocol};
+use accounts::{Account, Resource};
+use engine::{ProxyKey, Side, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Suppliers that are looked at in one go, and pull consumers; requests are served before the next.
+const LOOKED_AT_MAX: usize = 64;
+/// Maximum suppliers listed, or disconnected, with one call.
+pub const AT_ONCE_MAX: usize = 1_024;
+/// A client is not looked at more often, whatever its `SupplierLinger` or `GiveUpAfter`.
+const LOOK_MIN: Duration = Duration::from_millis(100);
+
+/// Clients of one side that are connected and call, and when they are to be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Callers {
+    connected: BTreeMap<ProxyKey, Connected>,
+    due: BTreeSet<(Time, ProxyKey)>,
+}
+
+#[derive(Debug)]
+struct Connected {
+    /// Account that connected it.
+    by: Option<Arc<Account>>,
+    due: Option<Time>,
+}
+
+impl Callers {
+    pub(super) fn forget(&mut self, key: ProxyKey) {
+        if let Some(due) = self.connected.remove(&key).and_then(|gone| gone.due) {
+            self.due.remove(&(due, key));
+        }
+    }
+
+    /// When the first of them is to be looked at.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.first().map(|(due, _)| *due)
+    }
+}
+
+/// How a connected supplier stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SupplierStatus {
+    /// Its proxy.
+    pub key: ProxyKey,
+    /// The address from which it connected.
+    pub address: Option<IpAddr>,
+    /// Whether it is asked for its events. It pushes them otherwise.
+    pub is_pulled: bool,
+    /// Whether it gave a reference at which it was reached, or has to be, so that it is found out when it is dead.
+    pub is_probed: bool,
+    /// Whether the connection on which it connected is open.
+    pub is_open: bool,
+    /// Events that came from it.
+    pub events: u64,
+    /// How long ago it was last heard of: that it connected, or an event.
+    pub idle: Duration,
+}
+
+impl Protocol {
+    /// The suppliers that are connected, by channel and proxy, behind one of them if that is said.
+    pub fn suppliers(&self, behind: Option<ProxyKey>) -> impl Iterator<Item = SupplierStatus> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.suppliers.connected.range((from, Bound::Unbounded));
+        range.filter_map(|(key, connected)| self.status(*key, connected))
+    }
+
+    /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
+    /// Returns what the proxy was called in logs; `None` if there is no such proxy.
+    pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
+        let side = self.hierarchy.proxy(key).ok()?.side;
+        let name = self.name(side_name(side), key);
+        self.disconnect(key).then_some(name)
+    }
+
+    fn disconnect(&mut self, key: ProxyKey) -> bool {
+        let removed = self.hierarchy.destroy_proxy(key);
+        if let Ok(removed) = &removed {
+            self.forget(removed, Tell::Yes);
+        }
+        removed.is_ok()
+    }
+
+    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long, because an operator
+    /// says so; a number of them at most. Says how many it was.
+    pub fn disconnect_idle(&mut self, idle_for: Duration) -> usize {
+        let is_idle = |supplier: &SupplierStatus| !supplier.is_probed && supplier.idle >= idle_for;
+        let idle: Vec<SupplierStatus> = self.suppliers(None).filter(is_idle).take(AT_ONCE_MAX).collect();
+        for supplier in &idle {
+            self.disconnect_idle_client(supplier, Side::Suppliers);
+        }
+        idle.len()
+    }
+
+    /// A supplier has connected, or a consumer that pulls and gave no reference.
+    pub(super) fn note_caller(&mut self, key: ProxyKey, side: Side) {
+        let Some(activity) = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else { return };
+        let connected = Connected { by: self.principal.clone(), due: None };
+        self.callers_mut(side).connected.insert(key, connected);
+        self.schedule_look(key, activity.last());
+    }
+
+    pub(super) fn callers_mut(&mut self, side: Side) -> &mut Callers {
+        match side {
+            Side::Suppliers => &mut self.suppliers,
+            Side::Consumers => &mut self.pull_consumers,
+        }
+    }
+
+    /// How long a client may be silent; nothing if for ever.
+    fn patience(&self, key: ProxyKey) -> Option<(Side, Duration)> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        let patience = match proxy.side {
+            Side::Suppliers if proxy.kind.pull => Duration::ZERO,
+            Side::Suppliers => self.hierarchy.effective_supplier(key).ok()?.supplier_linger,
+            Side::Consumers => self.hierarchy.effective(key).ok()?.gives_up_after(),
+        };
+        Some((proxy.side, patience))
+    }
+
+    /// Arranges for when a client is to be looked at: when it has not been heard of for so long since `then`.
+    pub(super) fn schedule_look(&mut self, key: ProxyKey, then: Time) {
+        let (Some((side, patience)), now) = (self.patience(key), self.time) else { return };
+        let callers = self.callers_mut(side);
+        let Some(connected) = callers.connected.get_mut(&key) else { return };
+        if let Some(due) = connected.due.take() {
+            callers.due.remove(&(due, key));
+        }
+        if patience.is_zero() {
+            return;
+        }
+        let due = (then + patience.max(LOOK_MIN)).max(now);
+        connected.due = Some(due);
+        callers.due.insert((due, key));
+    }
+
+    /// Looks at the clients that are due, a few in one go.
+    pub(super) fn look_at_callers(&mut self) {
+        for side in [Side::Suppliers, Side::Consumers] {
+            for _ in 0..LOOKED_AT_MAX {
+                let now = self.time;
+                let first = self.callers_mut(side).due.first().filter(|(due, _)| *due <= now);
+                let Some(&(_, key)) = first else { break };
+                if self.look_at(key, side).is_none() {
+                    self.callers_mut(side).forget(key);
+                }
+            }
+        }
+    }
+
+    /// Looks at one: nothing if it is gone.
+    fn look_at(&mut self, key: ProxyKey, side: Side) -> Option<()> {
+        let activity = self.hierarchy.proxy(key).ok()?.activity.clone()?;
+        // So that what was heard between the two looks at it counts as well.
+        let last = activity.last();
+        let connected = match side {
+            Side::Suppliers => self.suppliers.connected.get(&key)?,
+            Side::Consumers => self.pull_consumers.connected.get(&key)?,
+        };
+        let status = self.status(key, connected)?;
+        let (_, patience) = self.patience(key)?;
+        if status.is_probed || status.is_open || activity.waits() {
+            // It counts as heard of now, so that the next look lies ahead.
+            self.schedule_look(key, self.time);
+        } else if status.idle < patience.max(LOOK_MIN) {
+            self.schedule_look(key, last);
+        } else {
+            self.disconnect_idle_client(&status, side);
+        }
+        Some(())
+    }
+
+    fn status(&self, key: ProxyKey, connected: &Connected) -> Option<SupplierStatus> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        let activity = proxy.activity.as_ref()?;
+        let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+        Some(SupplierStatus {
+            key,
+            address: connected.by.as_ref().map(|account| account.ip()),
+            is_pulled: proxy.kind.pull,
+            is_probed: client.is_some_and(|client| client.health.has_to_be_reached(&client.address)),
+            is_open: connected.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0),
+            events: activity.events(),
+            idle: self.time.since(activity.last()),
+        })
+    }
+
+    fn disconnect_idle_client(&mut self, client: &SupplierStatus, side: Side) {
+        if self.disconnect(client.key) {
+            let (proxy, address, idle) = (client.key, client.address, client.idle);
+            self.effects.push_back(Effect::IdleDisconnected { proxy, side, address, idle });
+        }
+    }
+}

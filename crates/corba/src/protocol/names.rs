@@ -1,0 +1,286 @@
+//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`), and the conditions for having one.
+//!
+//! A name is unique among the channels, among a channel's admins of one side, and among its proxies of one side. It goes with what has it.
+//! A proxy that was restored with its client keeps its name only until a client asks for it: that client is taken for the restored one,
+//! which connects anew, and the proxy gives way once that is done.
+
+use super::{Protocol, Tell};
+use crate::exceptions::{Raised, UserException};
+use crate::table::AdminKey;
+use engine::{AdminId, ChannelId, HierarchyPart, ProxyId, ProxyKey, Side};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Octets of a name, at most: as of a component of a name in the naming service.
+pub(crate) const NAME_BYTES_MAX: usize = 1_024;
+
+/// Something that may have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Named {
+    Channel(ChannelId),
+    Admin(AdminKey),
+    Proxy(ProxyKey, Side),
+}
+
+/// Within which a name is unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Space {
+    Channels,
+    Admins(ChannelId, Side),
+    Proxies(ChannelId, Side),
+}
+
+impl Named {
+    const fn space(self) -> Space {
+        match self {
+            Self::Channel(_) => Space::Channels,
+            Self::Admin(AdminKey { channel, side, .. }) => Space::Admins(channel, side),
+            Self::Proxy(ProxyKey { channel, .. }, side) => Space::Proxies(channel, side),
+        }
+    }
+
+    const fn part(self) -> HierarchyPart {
+        match self {
+            Self::Channel(channel) => HierarchyPart::Channel(channel),
+            Self::Admin(AdminKey { channel, side, admin }) => HierarchyPart::Admin(channel, side, admin),
+            Self::Proxy(proxy, _) => HierarchyPart::Proxy(proxy),
+        }
+    }
+}
+
+/// Names in use, and what has them.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    owners: BTreeMap<Space, BTreeMap<Arc<str>, Named>>,
+    names: BTreeMap<Named, Arc<str>>,
+    /// Unconnected proxies, each with the restored proxy that gave it its name and gives way when it is connected.
+    formers: HashMap<ProxyKey, ProxyKey>,
+    /// Channels that the configuration has declared.
+    declared: BTreeSet<ChannelId>,
+    /// Channels that have no name any more, since a declared one has it, and the name that they had. Rules of access know them by it.
+    former_names: BTreeMap<ChannelId, Arc<str>>,
+}
+
+impl Names {
+    pub(super) fn of(&self, named: Named) -> Option<&Arc<str>> {
+        self.names.get(&named)
+    }
+
+    fn owner(&self, space: Space, name: &str) -> Option<Named> {
+        self.owners.get(&space)?.get(name).copied()
+    }
+
+    fn give(&mut self, named: Named, name: Arc<str>) {
+        if let Named::Channel(channel) = named {
+            self.former_names.remove(&channel);
+        }
+        self.owners.entry(named.space()).or_default().insert(Arc::clone(&name), named);
+        self.names.insert(named, name);
+    }
+
+    /// What had it is gone, or has it no longer.
+    pub(super) fn take(&mut self, named: Named) {
+        let Some(name) = self.names.remove(&named) else { return };
+        if let Some(owners) = self.owners.get_mut(&named.space()) {
+            owners.remove(&name);
+        }
+    }
+
+    /// Whether the configuration has declared a channel.
+    pub(super) fn is_declared(&self, channel: ChannelId) -> bool {
+        self.declared.contains(&channel)
+    }
+
+    /// The configuration declares a channel. Whether that is new.
+    pub(super) fn note_declared(&mut self, channel: ChannelId) -> bool {
+        self.declared.insert(channel)
+    }
+
+    /// The name that a channel had until a declared one got it.
+    pub(super) fn former_name(&self, channel: ChannelId) -> Option<&Arc<str>> {
+        self.former_names.get(&channel)
+    }
+
+    /// The channels that had a name until a declared one got it.
+    pub(super) fn formerly(&self, name: &str) -> impl Iterator<Item = ChannelId> {
+        self.former_names.iter().filter(move |(_, former)| &***former == name).map(|(channel, _)| *channel)
+    }
+
+    /// A channel had that name, and has it no longer.
+    pub(super) fn note_former_name(&mut self, channel: ChannelId, name: Arc<str>) {
+        self.former_names.insert(channel, name);
+    }
+
+    /// A channel has its name no longer.
+    pub(super) fn keep_as_former(&mut self, channel: ChannelId) {
+        let Some(name) = self.of(Named::Channel(channel)).cloned() else { return };
+        self.take(Named::Channel(channel));
+        self.note_former_name(channel, name);
+    }
+
+    /// The name by which rules of access know a channel.
+    pub(super) fn for_rules(&self, channel: ChannelId) -> Option<&Arc<str>> {
+        self.of(Named::Channel(channel)).or_else(|| self.former_name(channel))
+    }
+
+    pub(super) fn forget_proxy(&mut self, key: ProxyKey, side: Side) {
+        self.take(Named::Proxy(key, side));
+        self.formers.remove(&key);
+    }
+
+    /// A channel is gone, and all that is in it.
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        self.take(Named::Channel(channel));
+        self.declared.remove(&channel);
+        self.former_names.remove(&channel);
+        for side in [Side::Consumers, Side::Suppliers] {
+            for space in [Space::Admins(channel, side), Space::Proxies(channel, side)] {
+                let gone = self.owners.remove(&space).unwrap_or_default();
+                gone.values().for_each(|named| _ = self.names.remove(named));
+            }
+        }
+    }
+}
+
+/// Whether something can be called that.
+fn check(name: &str) -> Result<(), Raised> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(UserException::NameMapError.into()) } else { Ok(()) }
+}
+
+impl Protocol {
+    /// The name that a channel has: its creator gave it, or the configuration declares it.
+    #[must_use]
+    pub fn channel_name(&self, channel: ChannelId) -> Option<&str> {
+        self.names.of(Named::Channel(channel)).map(AsRef::as_ref)
+    }
+
+    /// The name that a client gave an admin.
+    #[must_use]
+    pub fn admin_name(&self, channel: ChannelId, side: Side, admin: AdminId) -> Option<&str> {
+        self.names.of(Named::Admin(AdminKey { channel, side, admin })).map(AsRef::as_ref)
+    }
+
+    /// The name that a client gave a proxy.
+    #[must_use]
+    pub fn proxy_name(&self, key: ProxyKey, side: Side) -> Option<&str> {
+        self.names.of(Named::Proxy(key, side)).map(AsRef::as_ref)
+    }
+
+    /// The channel that has a name: no two have the same. Whatever looks for a channel by its name asks this.
+    #[must_use]
+    pub fn channel_named(&self, name: &str) -> Option<ChannelId> {
+        match self.names.owner(Space::Channels, name)? {
+            Named::Channel(channel) => Some(channel),
+            Named::Admin(_) | Named::Proxy(..) => None,
+        }
+    }
+
+    /// The proxy of a channel's side that has a name.
+    #[must_use]
+    pub fn proxy_named(&self, channel: ChannelId, side: Side, name: &str) -> Option<ProxyId> {
+        match self.names.owner(Space::Proxies(channel, side), name)? {
+            Named::Proxy(key, _) => Some(key.proxy),
+            Named::Channel(_) | Named::Admin(_) => None,
+        }
+    }
+
+    /// The admin of a channel's side that has a name.
+    #[must_use]
+    pub fn admin_named(&self, channel: ChannelId, side: Side, name: &str) -> Option<AdminId> {
+        match self.names.owner(Space::Admins(channel, side), name)? {
+            Named::Admin(key) => Some(key.admin),
+            Named::Channel(_) | Named::Proxy(..) => None,
+        }
+    }
+
+    /// Refuses a name that a new channel cannot have.
+    pub(crate) fn check_channel_name(&self, name: &str) -> Result<(), Raised> {
+        self.check_free(Space::Channels, name)
+    }
+
+    /// Refuses a name that a new admin cannot have.
+    pub(crate) fn check_admin_name(&self, channel: ChannelId, side: Side, name: &str) -> Result<(), Raised> {
+        self.check_free(Space::Admins(channel, side), name)
+    }
+
+    /// Refuses a name that a new proxy cannot have. One that was restored with its client gives its name away.
+    pub(crate) fn check_proxy_name(&self, channel: ChannelId, side: Side, name: &str) -> Result<(), Raised> {
+        match self.names.owner(Space::Proxies(channel, side), name) {
+            Some(Named::Proxy(former, _)) if self.former.contains(former) && self.may_replace(former, side) => {
+                check(name)
+            }
+            _ => self.check_free(Space::Proxies(channel, side), name),
+        }
+    }
+
+    fn check_free(&self, space: Space, name: &str) -> Result<(), Raised> {
+        check(name)?;
+        match self.names.owner(space, name) {
+            Some(_) => Err(UserException::NameAlreadyUsed.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives something new a name that was checked.
+    pub(crate) fn give_name(&mut self, named: Named, name: &str) {
+        if let (Named::Proxy(key, side), Some(Named::Proxy(former, _))) = (named, self.names.owner(named.space(), name))
+        {
+            self.names.take(Named::Proxy(former, side));
+            self.names.formers.insert(key, former);
+            self.hierarchy.note_changed_part(HierarchyPart::Proxy(former));
+        }
+        self.names.give(named, name.into());
+        self.hierarchy.note_changed_part(named.part());
+    }
+
+    /// The proxy that gave its name to another one, which is not connected yet.
+    pub(super) fn namesake_of(&self, key: ProxyKey) -> Option<ProxyKey> {
+        self.names.formers.get(&key).copied()
+    }
+
+    /// Destroys the proxy that gave its name to one that is connected now.
+    pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
+        let Some(former) = self.names.formers.remove(&key) else { return };
+        if let Ok(removed) = self.hierarchy.destroy_proxy(former) {
+            self.forget(&removed, Tell::No);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNEL: ChannelId = ChannelId(3);
+
+    fn proxy(number: u32, side: Side) -> Named {
+        Named::Proxy(ProxyKey { channel: CHANNEL, proxy: ProxyId(number) }, side)
+    }
+
+    #[test]
+    fn a_name_is_free_again_when_what_had_it_is_gone() {
+        let mut names = Names::default();
+        let (one, other) = (proxy(1, Side::Consumers), proxy(2, Side::Suppliers));
+        names.give(one, "x".into());
+        names.give(other, "x".into());
+        assert_eq!(names.owner(one.space(), "x"), Some(one));
+        assert_eq!(names.owner(other.space(), "x"), Some(other));
+        names.take(one);
+        assert_eq!((names.owner(one.space(), "x"), names.of(one)), (None, None));
+        assert_eq!(names.owner(other.space(), "x"), Some(other));
+    }
+
+    #[test]
+    fn what_is_in_a_channel_loses_its_names_with_it() {
+        let mut names = Names::default();
+        let admin = Named::Admin(AdminKey { channel: CHANNEL, side: Side::Consumers, admin: AdminId(1) });
+        let elsewhere = Named::Proxy(ProxyKey { channel: ChannelId(4), proxy: ProxyId(1) }, Side::Consumers);
+        for named in [Named::Channel(CHANNEL), admin, proxy(1, Side::Consumers), proxy(2, Side::Suppliers), elsewhere] {
+            names.give(named, "x".into());
+        }
+        names.forget_channel(CHANNEL);
+        assert_eq!(names.names.keys().copied().collect::<Vec<_>>(), [elsewhere]);
+        assert_eq!(names.owner(Space::Channels, "x"), None);
+    }
+}

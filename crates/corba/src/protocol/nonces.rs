@@ -1,0 +1,186 @@
+//! The random numbers in object keys: where they come from, and which one an object has.
+
+use crate::table::AdminKey;
+use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey, Side};
+use hashbrown::HashMap;
+use siphasher::sip128::{Hasher128, SipHasher24};
+use std::hash::Hasher;
+use std::sync::Arc;
+use topology as t;
+
+/// Largest number of those that keys had before they had 128 bits.
+const FORMER_MAX: u128 = u32::MAX as u128;
+
+/// Source of the random numbers in object keys.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyNumbers {
+    /// Numbers of 128 bits that no client can foresee: those of the operating system's generator.
+    Drawn(fn() -> u128),
+    /// The same numbers for the same seed, for tests.
+    Seeded(u64),
+}
+
+/// Draws the numbers of one door.
+#[derive(Debug)]
+pub(super) enum Drawing {
+    Drawn(fn() -> u128),
+    Seeded(fastrand::Rng),
+}
+
+impl From<KeyNumbers> for Drawing {
+    fn from(source: KeyNumbers) -> Self {
+        match source {
+            KeyNumbers::Drawn(draw) => Self::Drawn(draw),
+            KeyNumbers::Seeded(seed) => Self::Seeded(fastrand::Rng::with_seed(seed)),
+        }
+    }
+}
+
+impl Drawing {
+    /// A number that is none of those that keys had before they had 128 bits.
+    pub(super) fn next(&mut self) -> u128 {
+        let drawn = match self {
+            Self::Drawn(draw) => draw(),
+            Self::Seeded(random) => random.u128(..),
+        };
+        // One of 2^96 would be taken for a former one.
+        if drawn > FORMER_MAX { drawn } else { drawn | 1 << 127 }
+    }
+}
+
+/// The random numbers in a channel's keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nonces {
+    /// In its own key and those of its default admins and its filter factory.
+    pub(super) own: u128,
+    /// What those in the keys of its other admins, its proxies and its filters are made of.
+    pub(super) objects: ObjectNonces,
+}
+
+/// What the numbers in the keys of a channel's admins, proxies and filters are made of. Each object has its own, and none says anything
+/// of another's: a keyed hash (SipHash-2-4, 128 bits) of which object it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ObjectNonces {
+    secret: u128,
+    /// Objects that were kept when keys had 32 bits, the same for all.
+    former: Option<t::Former>,
+}
+
+impl ObjectNonces {
+    /// Those of a new channel.
+    pub(super) const fn new(secret: u128) -> Self {
+        Self { secret, former: None }
+    }
+
+    /// Those of a channel that a store has kept. Where that was before keys had 128 bits, the objects that there are have the keys
+    /// that they had, and those that are made from now on get numbers of `secret`.
+    pub(super) fn restored(channel: &t::Channel, next_filter: u32, secret: impl FnOnce() -> u128) -> Self {
+        let t::Channel { objects_nonce, former, next_admin, next_proxy, .. } = channel;
+        if *objects_nonce > FORMER_MAX {
+            return Self { secret: *objects_nonce, former: *former };
+        }
+        let nonce = u32::try_from(*objects_nonce).unwrap_or_default();
+        let former = t::Former { nonce, admins: *next_admin, proxies: *next_proxy, filters: next_filter };
+        Self { secret: secret(), former: Some(former) }
+    }
+
+    /// As a store keeps them.
+    pub(super) const fn stored(&self) -> (u128, Option<t::Former>) {
+        (self.secret, self.former)
+    }
+
+    /// In the key of a proxy.
+    pub(super) fn of_proxy(&self, ProxyKey { channel, proxy: ProxyId(proxy) }: ProxyKey) -> u128 {
+        self.of(b'p', channel, proxy, |former| former.proxies)
+    }
+
+    /// In the key of an admin that is no default admin.
+    fn of_admin(&self, AdminKey { channel, side, admin: AdminId(admin) }: AdminKey) -> u128 {
+        let kind = if side == Side::Consumers { b'c' } else { b's' };
+        self.of(kind, channel, admin, |former| former.admins)
+    }
+
+    /// In the key of a filter of either kind.
+    pub(super) fn of_filter(&self, channel: ChannelId, FilterId(filter): FilterId) -> u128 {
+        self.of(b'f', channel, filter, |former| former.filters)
+    }
+
+    fn of(&self, kind: u8, channel: ChannelId, number: u32, first_since: impl Fn(&t::Former) -> u32) -> u128 {
+        if let Some(former) = self.former.as_ref().filter(|former| number < first_since(former)) {
+            return former.nonce.into();
+        }
+        let mut hasher = SipHasher24::new_with_key(&self.secret.to_le_bytes());
+        hasher.write(&[kind]);
+        hasher.write(&channel.0.to_le_bytes());
+        hasher.write(&number.to_le_bytes());
+        let made = hasher.finish128().as_u128();
+        if made > FORMER_MAX { made } else { made | 1 << 127 }
+    }
+}
+
+impl Nonces {
+    /// In the key of an admin.
+    pub(super) fn of_admin(&self, admin: AdminKey) -> u128 {
+        if admin.admin == AdminId::DEFAULT { self.own } else { self.objects.of_admin(admin) }
+    }
+}
+
+/// Which numbers have to be in the keys of channels' proxies, as lanes look them up. A copy shares everything.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyNonces(Arc<HashMap<ChannelId, ObjectNonces>>);
+
+impl ProxyNonces {
+    pub(super) fn of<'a>(channels: impl Iterator<Item = (&'a ChannelId, &'a Nonces)>) -> Self {
+        Self(Arc::new(channels.map(|(channel, nonces)| (*channel, nonces.objects)).collect()))
+    }
+
+    /// Whether a proxy's key has this number.
+    #[must_use]
+    pub fn is_of(&self, nonce: u128, proxy: ProxyKey) -> bool {
+        self.0.get(&proxy.channel).is_some_and(|objects| objects.of_proxy(proxy) == nonce)
+    }
+
+    /// Whether a channel is known.
+    #[must_use]
+    pub fn has_channel(&self, channel: ChannelId) -> bool {
+        self.0.contains_key(&channel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxy(channel: u32, proxy: u32) -> ProxyKey {
+        ProxyKey { channel: ChannelId(channel), proxy: ProxyId(proxy) }
+    }
+
+    /// All objects of a channel had one number, and it had 32 bits: a client that knew its own key could write down its neighbours'.
+    #[test]
+    fn the_key_of_one_object_says_nothing_of_anothers() {
+        let nonces = ObjectNonces::new(7 << 64);
+        let admin = |side| AdminKey { channel: ChannelId(1), side, admin: AdminId(3) };
+        let mut all = vec![nonces.of_proxy(proxy(2, 3)), nonces.of_filter(ChannelId(1), FilterId(3))];
+        all.extend((0..1_000).map(|number| nonces.of_proxy(proxy(1, number))));
+        all.extend([Side::Consumers, Side::Suppliers].map(|side| nonces.of_admin(admin(side))));
+        assert!(all.iter().all(|nonce| *nonce > FORMER_MAX));
+        // About half of 128 bits differ between any two.
+        let mut seen = all.clone();
+        seen.sort_unstable();
+        for pair in all.windows(2) {
+            assert!((24..=104).contains(&(pair[0] ^ pair[1]).count_ones()), "{:032x} {:032x}", pair[0], pair[1]);
+        }
+        seen.dedup();
+        assert_eq!(seen.len(), all.len());
+        assert!(all.iter().all(|nonce| *nonce != nonces.secret));
+        assert_ne!(ObjectNonces::new(8 << 64).of_proxy(proxy(1, 0)), nonces.of_proxy(proxy(1, 0)));
+    }
+
+    #[test]
+    fn a_drawn_number_is_never_taken_for_a_former_one() {
+        assert_eq!(Drawing::from(KeyNumbers::Drawn(|| 77)).next(), 77 | 1 << 127);
+        assert_eq!(Drawing::from(KeyNumbers::Drawn(|| u128::MAX)).next(), u128::MAX);
+        let mut seeded = Drawing::from(KeyNumbers::Seeded(1));
+        assert!((0..1_000).all(|_| seeded.next() > FORMER_MAX));
+    }
+}

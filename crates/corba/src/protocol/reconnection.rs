@@ -1,0 +1,325 @@
+//! Callbacks that are notified when the service is there again: `NotifyExt::ReconnectionRegistry`, as TAO has it.
+//!
+//! After a restart each callback is handed the factory (`reconnect`), a few at a time. A client with a persistent connection does not need
+//! that, but clients written for TAO wait for it. A callback that raises an exception, or has no such operation, counts as notified; one
+//! that is no more (`OBJECT_NOT_EXIST`) is forgotten; one that cannot be reached is tried again, later each time, and forgotten after a
+//! day, in which the service may have been restarted. Where there are as many as there may be, one that cannot be reached gives way to a
+//! new one; and if there is none, some are asked whether they still exist, so that there is room again when those that do not are
+//! forgotten. The same goes for an address that has its share of them, among those that came from there.
+
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Protocol, Thing, octets_of_reference, weights};
+use crate::exceptions::Raised;
+use crate::log_lines::log_line;
+use crate::references::log_name;
+use accounts::{Account, Charge, Resource};
+use engine::Time;
+use giop::cdr::{Encoding, Endian, Writer};
+use giop::ior::Ior;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+use topology as t;
+
+/// Most callbacks. A further one is refused with `IMP_LIMIT`, unless one of them cannot be reached.
+pub const CALLBACKS_MAX: usize = 4_096;
+/// Maximum callbacks that are called at once; more wait.
+const AT_ONCE: usize = 64;
+/// One that cannot be reached is tried again after this, and after twice as long each time.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// But after no more than this.
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
+/// One that could not be reached for so long is forgotten.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// A registered callback.
+#[derive(Debug)]
+struct Callback {
+    to: Ior,
+    by: Option<Arc<Account>>,
+    /// Whether it knows that the service is there. One that does is only asked whether it exists.
+    knows: bool,
+    /// When it is called next; `None` if it need not be.
+    due: Option<Due>,
+    /// Where it could not be reached when it was called last.
+    unreachable: Option<Unreachable>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Time,
+    pause: Duration,
+}
+
+/// How long a callback could not be reached.
+#[derive(Clone, Copy, Debug)]
+struct Unreachable {
+    since: Time,
+    /// While the service ran before.
+    before: Duration,
+    /// In all, when that was found last.
+    so_far: Duration,
+}
+
+impl Callback {
+    /// Whether it came from this address; where none is said, from any.
+    fn is_of(&self, address: Option<IpAddr>) -> bool {
+        address.is_none_or(|address| self.by.as_ref().is_some_and(|by| by.ip() == address))
+    }
+}
+
+/// Those that are registered, by number. Numbers are not used again.
+#[derive(Debug, Default)]
+pub(super) struct Reconnection {
+    callbacks: BTreeMap<u32, Callback>,
+    next: u32,
+    /// Callbacks to call, by time.
+    due: BTreeSet<(Time, u32)>,
+    pending_calls: usize,
+    /// The last that was asked whether it exists since there was no room.
+    last_probed: u32,
+    /// Those of which something has changed, where that is noted, and whether the next number has.
+    changed: Option<BTreeSet<u32>>,
+    numbers_changed: bool,
+    noted: u64,
+}
+
+impl Reconnection {
+    fn note(&mut self, id: u32) {
+        self.noted += 1;
+        self.changed.as_mut().into_iter().for_each(|changed| _ = changed.insert(id));
+    }
+
+    /// How many changes were noted so far.
+    pub(super) const fn changes_noted(&self) -> u64 {
+        self.noted
+    }
+
+    fn is_full(&self) -> bool {
+        self.callbacks.len() >= CALLBACKS_MAX
+    }
+
+    /// Has a callback called at that time.
+    fn schedule(&mut self, id: u32, due: Due) {
+        let Some(callback) = self.callbacks.get_mut(&id) else { return };
+        callback.due = Some(due);
+        self.due.insert((due.at, id));
+    }
+
+    /// The one that could not be reached for the longest time, of those from one address or of all.
+    fn longest_unreachable(&self, of: Option<IpAddr>) -> Option<u32> {
+        let of_these = self.callbacks.iter().filter(|(_, callback)| callback.is_of(of));
+        let since = |(id, callback): (&u32, &Callback)| Some((callback.unreachable?.so_far, *id));
+        of_these.filter_map(since).max_by_key(|(so_far, _)| *so_far).map(|(_, id)| id)
+    }
+
+    /// Asks some of the callbacks that need not be called whether they exist, others each time.
+    fn ask_some(&mut self, of: Option<IpAddr>, now: Time) {
+        let behind = (Bound::Excluded(self.last_probed), Bound::Unbounded);
+        let in_turn = self.callbacks.range(behind).chain(self.callbacks.range(..=self.last_probed));
+        let idle = in_turn.filter(|(_, callback)| callback.due.is_none() && callback.is_of(of)).map(|(id, _)| *id);
+        let some: Vec<u32> = idle.take(AT_ONCE.saturating_sub(self.pending_calls + self.due.len())).collect();
+        for id in &some {
+            self.schedule(*id, Due { at: now, pause: AGAIN_AFTER });
+        }
+        self.last_probed = some.last().copied().unwrap_or(self.last_probed);
+    }
+
+    fn remove(&mut self, id: u32) -> bool {
+        let Some(Callback { due, .. }) = self.callbacks.remove(&id) else { return false };
+        due.into_iter().for_each(|due| _ = self.due.remove(&(due.at, id)));
+        self.note(id);
+        true
+    }
+
+    /// The number of the one that is registered next.
+    pub(super) const fn next_number(&self) -> u32 {
+        self.next
+    }
+
+    /// Octets that one takes.
+    pub(super) fn weight(&self, id: u32) -> Option<u64> {
+        self.callbacks.get(&id).map(|callback| octets(&callback.to))
+    }
+
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.callbacks.keys().copied().collect()
+    }
+
+    pub(super) fn exported(&self) -> Vec<t::Callback> {
+        self.callbacks.keys().filter_map(|id| self.exported_one(*id)).collect()
+    }
+
+    fn exported_one(&self, id: u32) -> Option<t::Callback> {
+        self.callbacks.get(&id).map(|Callback { to, unreachable, .. }| t::Callback {
+            id,
+            reference: to.to_string(),
+            unreachable_s: u32::try_from(unreachable.map_or(0, |found| found.so_far.as_secs())).unwrap_or(u32::MAX),
+        })
+    }
+
+    pub(super) fn note_changed_parts(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// A part that may have changed, and what it says now; nothing if it is gone, or of the numbers.
+    pub(super) fn poll_changed_part(&mut self) -> Option<(t::Part, Option<Vec<u8>>)> {
+        let changed = self.changed.as_mut()?;
+        if core::mem::take(&mut self.numbers_changed) {
+            return Some((t::Part::Numbers, None));
+        }
+        let id = changed.pop_first()?;
+        Some((t::Part::Registration(id), self.exported_one(id).as_ref().map(t::written)))
+    }
+
+    /// When the next callback is due.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.first().filter(|_| self.pending_calls < AT_ONCE).map(|(at, _)| *at)
+    }
+}
+
+fn octets(reference: &Ior) -> u64 {
+    weights::CALLBACK + octets_of_reference(reference)
+}
+
+impl Protocol {
+    /// Registers a callback. One that is registered already, as of a client that registers anew after a restart, keeps its number.
+    pub(crate) fn register_callback(&mut self, to: Ior) -> Result<u32, Raised> {
+        let Some(profile) = to.iiop() else { return Err(Raised::bad_param()) };
+        if self.references.is_here(profile) {
+            log_line!(Info, "a reconnection callback is refused: it is an object of this service");
+            return Err(Raised::bad_param());
+        }
+        if let Some((id, _)) = self.reconnection.callbacks.iter().find(|(_, callback)| callback.to == to) {
+            return Ok(*id);
+        }
+        let id = self.reconnection.next;
+        let next = id.checked_add(1).filter(|next| i32::try_from(*next).is_ok()).ok_or_else(Raised::limit)?;
+        let claim = self.charge_octets(octets(&to))?;
+        let one = self.make_room_for_callback()?;
+        let by = self.principal();
+        self.reconnection.next = next;
+        self.reconnection.numbers_changed = true;
+        self.reconnection.callbacks.insert(id, Callback { to, by, knows: true, due: None, unreachable: None });
+        self.reconnection.note(id);
+        self.ledger.entry(Thing::Registration(id)).one = one;
+        self.adjust(Thing::Registration(id), claim);
+        Ok(id)
+    }
+
+    /// Has one that cannot be reached give way, where there are as many as there may be, of all or from the address that asks.
+    fn make_room_for_callback(&mut self) -> Result<Option<Charge>, Raised> {
+        let is_full = self.reconnection.is_full();
+        let principal = self.principal();
+        let granted = match &principal {
+            Some(principal) => principal.charge(Resource::Registrations, 1).map(Some),
+            None => Ok(None),
+        };
+        let granted = match granted {
+            Ok(one) if !is_full => return Ok(one),
+            other => other,
+        };
+        let of = principal.map(|principal| principal.ip()).filter(|_| granted.is_err());
+        if let Some(unreachable) = self.reconnection.longest_unreachable(of) {
+            self.forget_callback(unreachable, "cannot be reached, and gives way to another one");
+            return granted.or_else(|_| self.charge(Resource::Registrations, 1));
+        }
+        self.reconnection.ask_some(of, self.time);
+        self.tell_reconnected();
+        Err(match granted {
+            Err(spent) => self.note_spent(spent),
+            Ok(_) => {
+                log_line!(Info, "a reconnection callback is refused: there are at most {CALLBACKS_MAX}");
+                Raised::limit()
+            }
+        })
+    }
+
+    /// Forgets a callback, if there is one of that number.
+    pub(crate) fn unregister_callback(&mut self, id: u32) {
+        if self.reconnection.remove(id) {
+            self.forget_thing(Thing::Registration(id));
+        }
+    }
+
+    /// Restores the callbacks, which are to be notified that the service is there again.
+    pub(super) fn restore_registrations(&mut self, all: &[t::Callback], next: u32) -> Result<(), Raised> {
+        let now = self.time;
+        for t::Callback { id, reference, unreachable_s } in all {
+            let to: Ior = reference.parse().map_err(|_| Raised::bad_param())?;
+            let before = Duration::from_secs((*unreachable_s).into());
+            let unreachable = Unreachable { since: now, before, so_far: before };
+            let unreachable = Some(unreachable).filter(|unreachable| !unreachable.before.is_zero());
+            self.reconnection.callbacks.insert(*id, Callback { to, by: None, knows: false, due: None, unreachable });
+            self.reconnection.schedule(*id, Due { at: now, pause: AGAIN_AFTER });
+            self.reconnection.next = self.reconnection.next.max(id.saturating_add(1));
+            self.reconnection.note(*id);
+            self.adjust(Thing::Registration(*id), None);
+        }
+        self.reconnection.next = self.reconnection.next.max(next);
+        self.reconnection.numbers_changed = true;
+        Ok(())
+    }
+
+    /// Calls the callbacks that are due.
+    pub(super) fn tell_reconnected(&mut self) {
+        while self.reconnection.next().is_some_and(|at| at <= self.time) {
+            let Some((_, id)) = self.reconnection.due.pop_first() else { return };
+            let Some(Callback { to, by, knows, .. }) = self.reconnection.callbacks.get(&id) else { continue };
+            let (to, by, knows) = (to.clone(), by.clone(), *knows);
+            let mut body = Vec::new();
+            let (purpose, operation) = if knows {
+                (CallPurpose::Registered(id), "_non_existent")
+            } else {
+                self.factory_reference().write(&mut Writer::new(&mut body, Encoding::new(Endian::NATIVE)));
+                (CallPurpose::Reconnect(id), "reconnect")
+            };
+            self.effects.push_back(Effect::Ask { client_call: ClientCall(purpose), to, by, operation, body });
+            self.reconnection.pending_calls += 1;
+        }
+    }
+
+    /// A callback has answered whether it exists, or not.
+    pub(super) fn registration_probed(&mut self, id: u32, answer: ClientAnswer) {
+        let says_no = answer == ClientAnswer::Returned(Some(true));
+        self.reconnected(id, if says_no { ClientAnswer::Gone } else { answer });
+    }
+
+    /// A callback has answered, or not.
+    pub(super) fn reconnected(&mut self, id: u32, answer: ClientAnswer) {
+        self.reconnection.pending_calls = self.reconnection.pending_calls.saturating_sub(1);
+        let now = self.time;
+        let Some(callback) = self.reconnection.callbacks.get_mut(&id) else { return };
+        match answer {
+            // Whatever it says, it has heard it.
+            ClientAnswer::Returned(_) | ClientAnswer::Raised | ClientAnswer::NotImplemented => {
+                (callback.knows, callback.due) = (true, None);
+                if callback.unreachable.take().is_some() {
+                    self.reconnection.note(id);
+                }
+            }
+            ClientAnswer::Gone => self.forget_callback(id, "does not exist any more"),
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => {
+                let Some(Due { pause, .. }) = callback.due else { return };
+                let first = Unreachable { since: now, before: Duration::ZERO, so_far: Duration::ZERO };
+                let unreachable = callback.unreachable.get_or_insert(first);
+                unreachable.so_far = unreachable.before + now.since(unreachable.since);
+                if unreachable.so_far >= GIVE_UP_AFTER {
+                    self.forget_callback(id, "could not be reached for a day");
+                } else {
+                    self.reconnection.note(id);
+                    let due = Due { at: now + pause, pause: AGAIN_AFTER_MAX.min(pause * 2) };
+                    self.reconnection.schedule(id, due);
+                }
+            }
+        }
+        self.tell_reconnected();
+    }
+
+    fn forget_callback(&mut self, id: u32, why: &str) {
+        let to = self.reconnection.callbacks.get(&id).and_then(|callback| callback.to.iiop()).map(log_name);
+        log::info!(target: "campanile::corba", "reconnection callback {} {why}", to.unwrap_or_default());
+        self.unregister_callback(id);
+    }
+}

@@ -1,0 +1,242 @@
+//! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
+
+use super::clients::side_name;
+use super::{Effect, Protocol, Thing, octets_of_types};
+use crate::exceptions::Raised;
+use crate::qos::{Effective, Pool, PoolKind, Profile, RequestedProperties, Unknown};
+use crate::table::{AdminKey, Level};
+use accounts::{Charge, Resource};
+use engine::{
+    ChannelId, EventType, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side,
+    SubscriptionTarget, SupplierSettings, Topics,
+};
+
+impl Protocol {
+    /// What a level says of itself, for wishes to be added to.
+    pub(crate) fn requested(&self, level: Level) -> Result<RequestedProperties, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let patch = match level {
+            Level::Channel(_) => *channel.patch(),
+            Level::Admin(AdminKey { channel, side, admin }) => self.hierarchy.admin(channel, side, admin)?.patch,
+            Level::Proxy(proxy, _) => *self.hierarchy.proxy(proxy)?.patch,
+        };
+        Ok(RequestedProperties {
+            takes_unknown: self.compatibility().ignore_unknown_properties,
+            takes_persistent: self.compatibility().persistent_without_store,
+            unknown: self.unknown_at(level).clone(),
+            most: self.most(),
+            patch,
+            limits: *channel.limits(),
+            pool: patch.pool.and_then(|pool| self.pool(pool)),
+            discipline: None,
+            profile: self.profile(level.channel()),
+            topics: channel.topics().as_ref().clone(),
+        })
+    }
+
+    /// What is in effect at a level: its own, inherited or default.
+    pub(crate) fn effective(&self, level: Level) -> Result<Effective, Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let admin = match level {
+            Level::Channel(_) => None,
+            Level::Admin(admin) => Some(admin),
+            Level::Proxy(proxy, _) => Some(self.admin_of(proxy)?),
+        };
+        let pulls = matches!(level, Level::Proxy(proxy, _) if self.proxy_kind(proxy)?.pull);
+        let mut patches = vec![*channel.patch()];
+        if let Some(AdminKey { channel, side, admin }) = admin {
+            patches.push(self.hierarchy.admin(channel, side, admin)?.patch);
+        }
+        if let Level::Proxy(proxy, _) = level {
+            patches.push(*self.hierarchy.proxy(proxy)?.patch);
+        }
+        let settings = match level {
+            // What is connected there has a say in it, too.
+            Level::Proxy(proxy, _) => self.hierarchy.effective(proxy)?,
+            _ => patches.iter().fold(OutboxSettings::default(), |settings, patch| patch.over(settings)),
+        };
+        Ok(Effective {
+            settings,
+            supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
+            limits: *channel.limits(),
+            pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),
+            profile: self.profile(channel.id()),
+            topics: channel.topics().as_ref().clone(),
+        })
+    }
+
+    /// The properties of a level that are unknown.
+    pub(crate) fn unknown_at(&self, level: Level) -> &Unknown {
+        static NONE: Unknown = Unknown::none();
+        self.unknown.get(&level.into()).unwrap_or(&NONE)
+    }
+
+    /// Stores the properties of a level that are unknown or without effect, and says so of those that lack a store.
+    pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
+        if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
+            let is_first = !core::mem::replace(&mut self.reported.without_store, true);
+            let by = self.principal().map(|who| who.ip());
+            self.effects.push_back(Effect::WithoutStore { of: self.level_name(level), by, is_first });
+        }
+        self.set_unknown(level.into(), unknown);
+    }
+
+    /// What a level is called in logs.
+    fn level_name(&self, level: Level) -> String {
+        match level {
+            Level::Channel(channel) => {
+                let name = self.channel_name(channel).map(|name| format!(" \"{}\"", name.escape_debug()));
+                format!("channel {}{}", channel.0, name.unwrap_or_default())
+            }
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                format!("{} admin {} of channel {}", side_name(side), admin.0, channel.0)
+            }
+            Level::Proxy(proxy, side) => self.name(side_name(side), proxy),
+        }
+    }
+
+    pub(super) fn set_unknown(&mut self, thing: Thing, unknown: Unknown) {
+        if unknown.is_empty() {
+            self.unknown.remove(&thing);
+        } else {
+            self.unknown.insert(thing, unknown);
+        }
+    }
+
+    /// A pool in the form that clients read and set.
+    fn pool(&self, id: PoolId) -> Option<Pool> {
+        let kind = self.pool_kinds.get(&id).copied().unwrap_or(PoolKind::Lanes);
+        self.hierarchy.pool(id).map(|spec| Pool { kind, spec: spec.clone() })
+    }
+
+    /// What a channel promises.
+    pub(crate) fn profile(&self, channel: ChannelId) -> Profile {
+        if self.real_time.contains(&channel) { Profile::RealTime } else { Profile::Standard }
+    }
+
+    pub(super) fn set_profile(&mut self, channel: ChannelId, profile: Profile) {
+        match profile {
+            Profile::Standard => self.real_time.remove(&channel),
+            Profile::RealTime => self.real_time.insert(channel),
+        };
+    }
+
+    /// Has a channel's events claim what they may from now on.
+    pub(super) fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Raised> {
+        if **self.hierarchy.channel(channel)?.topics() != topics {
+            self.hierarchy.set_topics(channel, topics)?;
+        }
+        Ok(())
+    }
+
+    /// The settings for a level that had `former` as its pool. The same pool, asked for again, stays.
+    ///
+    /// What a new one's threads are charged comes beside.
+    pub(super) fn with_pool(
+        &mut self,
+        former: Option<PoolId>,
+        requested: &RequestedProperties,
+    ) -> Result<(SettingsPatch, Option<Charge>), Raised> {
+        let (pool, threads) = match &requested.pool {
+            None => (former, None),
+            Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => (former, None),
+            Some(pool @ Pool { kind, spec }) => {
+                let threads = self.charge(Resource::Threads, pool.threads().into())?;
+                let id = self.hierarchy.create_pool(spec.clone())?;
+                let Self { pool_kinds, hierarchy, .. } = self;
+                pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
+                pool_kinds.insert(id, *kind);
+                (Some(id), threads)
+            }
+        };
+        Ok((SettingsPatch { pool, ..requested.patch }, threads))
+    }
+
+    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
+        // Beyond the properties that every level has room for there are a channel's topics.
+        let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
+        let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
+        let octets = octets + requested.unknown.octets();
+        self.change_thing(level.into(), octets, |protocol| protocol.set_settings(level, requested))
+    }
+
+    fn set_settings(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
+        let pace = |patch: SettingsPatch| {
+            let expiry = (patch.connection_reliability, patch.connection_expiry);
+            (patch.probe_interval, patch.give_up_after, patch.supplier_linger, expiry)
+        };
+        let former = self.requested(level)?.patch;
+        if former.connection_reliability != requested.patch.connection_reliability {
+            self.note_proxies_of(level)?;
+        }
+        let reschedules = pace(former) != pace(requested.patch);
+        let (patch, threads) = self.with_pool(former.pool, &requested)?;
+        match level {
+            Level::Channel(channel) => {
+                requested.limits.check()?;
+                self.hierarchy.set_channel_settings(channel, patch)?;
+                self.hierarchy.set_limits(channel, requested.limits)?;
+                self.set_profile(channel, requested.profile);
+                self.set_topics(channel, requested.topics)?;
+            }
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
+            }
+            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
+        }
+        self.ledger.note_threads(level.into(), threads);
+        self.take_unknown(level, requested.unknown);
+        if reschedules {
+            self.reschedule(level);
+        }
+        Ok(())
+    }
+
+    /// It may have changed of the proxies of a level whether they are kept.
+    fn note_proxies_of(&mut self, level: Level) -> Result<(), Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let proxies = channel.proxies().filter(|proxy| level.includes(proxy)).map(|proxy| proxy.id);
+        for proxy in proxies.collect::<Vec<_>>() {
+            self.hierarchy.note_changed_part(HierarchyPart::Proxy(ProxyKey { channel: level.channel(), proxy }));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn subscribe(&mut self, level: Level, added: &[EventType], removed: &[EventType]) -> Result<(), Raised> {
+        let target = match level {
+            Level::Admin(AdminKey { channel, side, admin }) => SubscriptionTarget::Admin { channel, side, admin },
+            Level::Proxy(proxy, _) => SubscriptionTarget::Proxy(proxy),
+            Level::Channel(_) => return Err(Raised::internal()),
+        };
+        let octets = octets_of_types(added);
+        let change = |protocol: &mut Self| Ok(protocol.hierarchy.subscribe(target, added, removed)?);
+        // What suppliers offer no event is held against.
+        let (Level::Admin(AdminKey { side: Side::Consumers, .. }) | Level::Proxy(_, Side::Consumers)) = level else {
+            return self.change_thing(level.into(), octets, change);
+        };
+        let claim = self.claim_types(level.into(), added)?;
+        self.change_thing(level.into(), octets, change)?;
+        self.adjust_types(level.into(), claim);
+        Ok(())
+    }
+}
+
+impl Level {
+    /// Whether a proxy of its channel is at this level or beneath it.
+    pub(super) fn includes(self, proxy: &Proxy) -> bool {
+        match self {
+            Self::Channel(_) => true,
+            Self::Admin(AdminKey { side, admin, .. }) => (proxy.side, proxy.admin) == (side, admin),
+            Self::Proxy(key, _) => proxy.id == key.proxy,
+        }
+    }
+
+    pub(crate) fn channel(self) -> ChannelId {
+        match self {
+            Self::Channel(channel)
+            | Self::Admin(AdminKey { channel, .. })
+            | Self::Proxy(ProxyKey { channel, .. }, _) => channel,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Channels and admins that are destroyed: they and all that is in them are gone at once for all clients, and are taken apart a piece at a
+//! time, between other clients' requests. The request that destroyed one is answered when nothing is left of it, or after a second, as long
+//! as [farewells](super::delayed_replies) are waited for.
+
+use super::clients::Tell;
+use super::delayed_replies::DelayedReply;
+use super::{Named, Protocol, Thing};
+use crate::exceptions::Raised;
+use crate::table::AdminKey;
+use engine::{ChannelId, FilterTarget, Removal};
+use std::collections::VecDeque;
+
+/// Proxies, filters and admins that are taken from what was destroyed before other requests are served.
+const BATCH: usize = 256;
+
+/// What was destroyed and is not all gone.
+#[derive(Debug, Default)]
+pub(super) struct Teardowns {
+    /// Requests waiting for each, in the order in which they were destroyed.
+    waiting: VecDeque<DelayedReply>,
+    /// Requests waiting until it is published that nothing is left.
+    ended: Vec<(DelayedReply, Unpublished)>,
+}
+
+/// What a request has changed that the event path has to know: which channels, and the number of each one's last change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unpublished(Vec<(ChannelId, u64)>);
+
+impl Protocol {
+    pub(crate) fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Raised> {
+        self.hierarchy.destroy_channel(channel)?;
+        self.nonces.remove(&channel);
+        self.names.forget_channel(channel);
+        self.guard.forget_channel(channel);
+        self.monitor.forget_channel(channel);
+        self.nonces_changed = true;
+        self.forget_thing(Thing::Channel(channel));
+        self.real_time.remove(&channel);
+        self.forget_filter_bytes(channel);
+        self.changes.forget_channel(channel);
+        self.begin_taking_apart();
+        Ok(())
+    }
+
+    pub(crate) fn destroy_admin(&mut self, key: AdminKey) -> Result<(), Raised> {
+        let AdminKey { channel, side, admin } = key;
+        self.hierarchy.destroy_admin(channel, side, admin)?;
+        self.forget_thing(Thing::Admin(key));
+        self.names.take(Named::Admin(key));
+        self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
+        self.begin_taking_apart();
+        Ok(())
+    }
+
+    fn begin_taking_apart(&mut self) {
+        let delayed_reply = self.delayed_replies.hold();
+        self.teardowns.waiting.push_back(delayed_reply);
+        self.go_on_taking_apart();
+        // Its answer is not given before that is published in any case.
+        if self.teardowns.waiting.back() != Some(&delayed_reply) {
+            self.teardowns.ended.retain(|(ended, _)| *ended != delayed_reply);
+            self.delayed_replies.notified(delayed_reply);
+        }
+    }
+
+    /// Takes a piece of what was destroyed apart.
+    pub(super) fn go_on_taking_apart(&mut self) {
+        for _ in 0..BATCH {
+            let Some(removal) = self.hierarchy.poll_removed() else { return };
+            match removal {
+                Removal::Proxy(removed) => {
+                    let tell =
+                        self.teardowns.waiting.front().map_or(Tell::Yes, |delayed_reply| Tell::AndWait(*delayed_reply));
+                    self.forget(&removed, tell);
+                }
+                Removal::Filter(filter) => self.forget_filter(filter),
+                Removal::Admin { channel, side, admin } => {
+                    let thing = Thing::Admin(AdminKey { channel, side, admin });
+                    self.forget_thing(thing);
+                    self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
+                }
+                Removal::Routes => {}
+                Removal::End(channel) => {
+                    let changed = Unpublished(self.hierarchy.noted(channel).into_iter().collect());
+                    self.teardowns.ended.extend(self.teardowns.waiting.pop_front().map(|ended| (ended, changed)));
+                }
+            }
+        }
+    }
+
+    /// Ends the waits for what is published now.
+    pub(super) fn end_teardowns(&mut self) {
+        for (delayed_reply, changed) in core::mem::take(&mut self.teardowns.ended) {
+            if self.is_published(&changed) {
+                self.delayed_replies.notified(delayed_reply);
+            } else {
+                self.teardowns.ended.push((delayed_reply, changed));
+            }
+        }
+    }
+
+    /// What the last request has changed that the event path has to know: its reply is to be kept until
+    /// [`is_published`](Self::is_published) says so. `None` if nothing.
+    pub fn take_unpublished(&mut self) -> Option<Unpublished> {
+        Some(core::mem::take(&mut self.unpublished)).filter(|changed| !changed.0.is_empty())
+    }
+
+    /// Whether what [`publish`](Self::publish) gave last has all of that.
+    #[must_use]
+    pub fn is_published(&self, changed: &Unpublished) -> bool {
+        changed.0.iter().all(|(channel, number)| self.hierarchy.is_published(*channel, *number))
+    }
+
+    /// Notes what the request that is being executed has changed.
+    pub(super) fn note_unpublished(&mut self) {
+        self.unpublished = Unpublished(self.hierarchy.take_touched());
+    }
+}

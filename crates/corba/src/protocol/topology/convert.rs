@@ -1,0 +1,489 @@
+//! Settings, limits and the like as the engine has them and as a topology has them. What is taken apart here is taken apart as a whole, so
+//! that a field that is added to either breaks the build.
+
+use crate::exceptions::Raised;
+use crate::keys::ObjectKey;
+use crate::proxy_kind::Events;
+use crate::qos::{Pool, PoolKind, Profile, parse_start, reported_start};
+use crate::references::References;
+use core::num::NonZeroU32;
+use core::time::Duration;
+use engine::{
+    AcknowledgeAfter, ChannelId, ChannelLimits, DiscardPolicy, Discipline, EventType, FullOutbox, HistoryLimits,
+    LaneSpec, Operator, OrderPolicy, PoolSpec, PriorityModel, Reliability, SettingsPatch, Side, TopicSettings, Topics,
+};
+use giop::ior::Ior;
+use topology as t;
+
+/// Two enums that say the same, both ways.
+macro_rules! same {
+    ($to:ident, $from:ident: $engine:ident, $($name:ident),+) => {
+        pub(super) const fn $to(it: $engine) -> t::$engine {
+            match it {
+                $($engine::$name => t::$engine::$name,)+
+            }
+        }
+
+        pub(super) const fn $from(it: t::$engine) -> $engine {
+            match it {
+                $(t::$engine::$name => $engine::$name,)+
+            }
+        }
+    };
+}
+
+same!(reliability_to, reliability_from: Reliability, BestEffort, Persistent);
+same!(acknowledge_after_to, acknowledge_after_from: AcknowledgeAfter, Accepted, Stored, Delivered);
+same!(full_outbox_to, full_outbox_from: FullOutbox, Hold, Discard, Reject, Disconnect);
+same!(order_policy_to, order_policy_from: OrderPolicy, Any, Fifo, Priority, Deadline);
+same!(discard_policy_to, discard_policy_from: DiscardPolicy, Any, Fifo, Lifo, Priority, Deadline);
+same!(discipline_to, discipline_from: Discipline, Shares, EarliestDeadline, LeastLaxity, MaximumUrgency);
+same!(model_to, model_from: PriorityModel, ClientPropagated, ServerDeclared);
+same!(side_to, side_from: Side, Consumers, Suppliers);
+same!(operator_to, operator_from: Operator, And, Or);
+same!(events_to, events_from: Events, Any, Structured, Sequence, Plain);
+same!(profile_to, profile_from: Profile, Standard, RealTime);
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const fn count(number: Option<NonZeroU32>) -> u32 {
+    match number {
+        Some(number) => number.get(),
+        None => 0,
+    }
+}
+
+fn never(nanoseconds: u64) -> Option<Duration> {
+    (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds))
+}
+
+/// A level's settings, with its own pool, and without properties that are unknown.
+#[expect(clippy::too_many_lines, reason = "a line for each property")]
+pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Settings {
+    let SettingsPatch {
+        max_events_per_consumer,
+        full_outbox,
+        discard_policy,
+        push_window,
+        one_way,
+        mark_repeats,
+        start_from,
+        reply_timeout,
+        connect_timeout,
+        give_up_after,
+        delivery_attempts,
+        connection_reliability,
+        event_reliability,
+        connection_expiry,
+        latency_bound,
+        acknowledge_after,
+        acknowledge_within,
+        hold_timeout,
+        hold_granted,
+        blocking,
+        backoff_min,
+        backoff_max,
+        order_policy,
+        priority,
+        timeout,
+        start_time_supported,
+        stop_time_supported,
+        batch_size_max,
+        pacing_interval,
+        pull_interval,
+        filter_timeout,
+        probe_interval,
+        supplier_linger,
+        pool: _,
+    } = *patch;
+    t::Settings {
+        max_events_per_consumer: max_events_per_consumer.map(count),
+        full_outbox: full_outbox.map(full_outbox_to),
+        discard_policy: discard_policy.map(discard_policy_to),
+        push_window,
+        one_way,
+        mark_repeats,
+        start_from: start_from.map(reported_start),
+        reply_timeout_ns: reply_timeout.map(nanos),
+        connect_timeout_ns: connect_timeout.map(nanos),
+        give_up_after_ns: give_up_after.map(nanos),
+        delivery_attempts,
+        connection_reliability: connection_reliability.map(reliability_to),
+        event_reliability: event_reliability.map(reliability_to),
+        connection_expiry_ns: connection_expiry.map(nanos),
+        latency_bound_ns: latency_bound.map(nanos),
+        acknowledge_after: acknowledge_after.map(acknowledge_after_to),
+        acknowledge_within_ns: acknowledge_within.map(nanos),
+        hold_timeout_ns: hold_timeout.map(nanos),
+        hold_granted,
+        blocking_ns: blocking.map(nanos),
+        backoff_min_ns: backoff_min.map(nanos),
+        backoff_max_ns: backoff_max.map(nanos),
+        order_policy: order_policy.map(order_policy_to),
+        priority,
+        timeout_ns: timeout.map(|timeout| timeout.map_or(0, nanos)),
+        start_time_supported,
+        stop_time_supported,
+        batch_size_max: batch_size_max.map(NonZeroU32::get),
+        pacing_interval_ns: pacing_interval.map(nanos),
+        pull_interval_ns: pull_interval.map(nanos),
+        filter_timeout_ns: filter_timeout.map(nanos),
+        probe_interval_ns: probe_interval.map(nanos),
+        supplier_linger_ns: supplier_linger.map(nanos),
+        pool: pool.map(pool_to),
+        unknown: Vec::new(),
+    }
+}
+
+/// The same the other way. The pool is to be made.
+#[expect(clippy::too_many_lines, reason = "a line for each property")]
+pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Pool>) {
+    let t::Settings {
+        max_events_per_consumer,
+        full_outbox,
+        discard_policy,
+        push_window,
+        one_way,
+        mark_repeats,
+        start_from,
+        reply_timeout_ns,
+        connect_timeout_ns,
+        give_up_after_ns,
+        delivery_attempts,
+        connection_reliability,
+        event_reliability,
+        connection_expiry_ns,
+        latency_bound_ns,
+        acknowledge_after,
+        acknowledge_within_ns,
+        hold_timeout_ns,
+        hold_granted,
+        blocking_ns,
+        backoff_min_ns,
+        backoff_max_ns,
+        order_policy,
+        priority,
+        timeout_ns,
+        start_time_supported,
+        stop_time_supported,
+        batch_size_max,
+        pacing_interval_ns,
+        pull_interval_ns,
+        filter_timeout_ns,
+        probe_interval_ns,
+        supplier_linger_ns,
+        pool,
+        unknown: _,
+    } = settings.clone();
+    let patch = SettingsPatch {
+        max_events_per_consumer: max_events_per_consumer.map(NonZeroU32::new),
+        full_outbox: full_outbox.map(full_outbox_from),
+        discard_policy: discard_policy.map(discard_policy_from),
+        push_window,
+        one_way,
+        mark_repeats,
+        start_from: start_from.as_deref().and_then(parse_start),
+        reply_timeout: reply_timeout_ns.map(Duration::from_nanos),
+        connect_timeout: connect_timeout_ns.map(Duration::from_nanos),
+        give_up_after: give_up_after_ns.map(Duration::from_nanos),
+        delivery_attempts,
+        connection_reliability: connection_reliability.map(reliability_from),
+        event_reliability: event_reliability.map(reliability_from),
+        connection_expiry: connection_expiry_ns.map(Duration::from_nanos),
+        latency_bound: latency_bound_ns.map(Duration::from_nanos),
+        acknowledge_after: acknowledge_after.map(acknowledge_after_from),
+        acknowledge_within: acknowledge_within_ns.map(Duration::from_nanos),
+        hold_timeout: hold_timeout_ns.map(Duration::from_nanos),
+        hold_granted,
+        blocking: blocking_ns.map(Duration::from_nanos),
+        backoff_min: backoff_min_ns.map(Duration::from_nanos),
+        backoff_max: backoff_max_ns.map(Duration::from_nanos),
+        order_policy: order_policy.map(order_policy_from),
+        priority,
+        timeout: timeout_ns.map(never),
+        start_time_supported,
+        stop_time_supported,
+        batch_size_max: batch_size_max.and_then(NonZeroU32::new),
+        pacing_interval: pacing_interval_ns.map(Duration::from_nanos),
+        pull_interval: pull_interval_ns.map(Duration::from_nanos),
+        filter_timeout: filter_timeout_ns.map(Duration::from_nanos),
+        probe_interval: probe_interval_ns.map(Duration::from_nanos),
+        supplier_linger: supplier_linger_ns.map(Duration::from_nanos),
+        pool: None,
+    };
+    (patch, pool.as_ref().map(pool_from))
+}
+
+fn pool_to(pool: &Pool) -> t::Pool {
+    let Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } } = pool;
+    t::Pool {
+        property: match kind {
+            PoolKind::Pool => t::PoolProperty::ThreadPool,
+            PoolKind::Lanes => t::PoolProperty::ThreadPoolLanes,
+        },
+        model: model_to(*model),
+        server_priority: *server_priority,
+        lanes: lanes.iter().map(|&LaneSpec { priority, threads }| t::LaneSpec { priority, threads }).collect(),
+        discipline: discipline_to(*discipline),
+        queue_events_max: *queue_events_max,
+    }
+}
+
+fn pool_from(pool: &t::Pool) -> Pool {
+    let t::Pool { property, model, server_priority, lanes, discipline, queue_events_max } = pool;
+    let kind = match property {
+        t::PoolProperty::ThreadPool => PoolKind::Pool,
+        t::PoolProperty::ThreadPoolLanes => PoolKind::Lanes,
+    };
+    let lanes = lanes.iter().map(|&t::LaneSpec { priority, threads }| LaneSpec { priority, threads }).collect();
+    let (model, discipline) = (model_from(*model), discipline_from(*discipline));
+    let (server_priority, queue_events_max) = (*server_priority, *queue_events_max);
+    Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } }
+}
+
+/// What a channel says of its settings beside what is said for all channels, which counts for it as it may be later. What outlives a
+/// process stays as it was when the channel was made.
+pub(super) fn without_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
+    fn own<T: PartialEq>(value: Option<T>, default: &Option<T>) -> Option<T> {
+        if value == *default { None } else { value }
+    }
+    SettingsPatch {
+        push_window: own(patch.push_window, &default.push_window),
+        connect_timeout: own(patch.connect_timeout, &default.connect_timeout),
+        reply_timeout: own(patch.reply_timeout, &default.reply_timeout),
+        give_up_after: own(patch.give_up_after, &default.give_up_after),
+        hold_timeout: own(patch.hold_timeout, &default.hold_timeout),
+        probe_interval: own(patch.probe_interval, &default.probe_interval),
+        supplier_linger: own(patch.supplier_linger, &default.supplier_linger),
+        ..patch
+    }
+}
+
+/// The same the other way.
+pub(super) fn with_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
+    SettingsPatch {
+        push_window: patch.push_window.or(default.push_window),
+        connect_timeout: patch.connect_timeout.or(default.connect_timeout),
+        reply_timeout: patch.reply_timeout.or(default.reply_timeout),
+        give_up_after: patch.give_up_after.or(default.give_up_after),
+        hold_timeout: patch.hold_timeout.or(default.hold_timeout),
+        probe_interval: patch.probe_interval.or(default.probe_interval),
+        supplier_linger: patch.supplier_linger.or(default.supplier_linger),
+        // It was not said before there were stores.
+        connection_reliability: patch.connection_reliability.or(default.connection_reliability),
+        // Nor this while it was without end by default.
+        connection_expiry: patch.connection_expiry.or(default.connection_expiry),
+        ..patch
+    }
+}
+
+/// What a channel is limited to, beside what is said for all channels.
+pub(super) fn limits_to(limits: &ChannelLimits, default: &ChannelLimits) -> t::Limits {
+    let ChannelLimits {
+        memory_budget_bytes,
+        overflow_budget_bytes,
+        history: HistoryLimits { events: history_events, age: history_age, bytes: history_bytes },
+        max_consumers,
+        max_suppliers,
+        max_queue_length,
+        reject_new_events,
+        dead_letters,
+        constraint_bytes_max,
+        constraint_nodes_max,
+        constraints_per_filter_max,
+        filters_per_object_max,
+        filters_max,
+        filter_steps_max,
+    } = *limits;
+    let own = |value: u64, default: u64| (value != default).then_some(value);
+    t::Limits {
+        memory_budget_bytes: own(memory_budget_bytes, default.memory_budget_bytes),
+        overflow_budget_bytes: own(overflow_budget_bytes, default.overflow_budget_bytes),
+        history_events,
+        history_age_ns: nanos(history_age),
+        history_bytes,
+        max_consumers: max_consumers.map(NonZeroU32::get),
+        max_suppliers: max_suppliers.map(NonZeroU32::get),
+        max_queue_length: max_queue_length.map(NonZeroU32::get),
+        reject_new_events,
+        dead_letters: dead_letters.map(|channel| channel.0),
+        constraint_bytes_max,
+        constraint_nodes_max,
+        constraints_per_filter_max,
+        filters_per_object_max,
+        filters_max,
+        filter_steps_max,
+    }
+}
+
+pub(super) fn limits_from(limits: &t::Limits, default: &ChannelLimits) -> ChannelLimits {
+    let t::Limits {
+        memory_budget_bytes,
+        overflow_budget_bytes,
+        history_events,
+        history_age_ns,
+        history_bytes,
+        max_consumers,
+        max_suppliers,
+        max_queue_length,
+        reject_new_events,
+        dead_letters,
+        constraint_bytes_max,
+        constraint_nodes_max,
+        constraints_per_filter_max,
+        filters_per_object_max,
+        filters_max,
+        filter_steps_max,
+    } = *limits;
+    ChannelLimits {
+        memory_budget_bytes: memory_budget_bytes.unwrap_or(default.memory_budget_bytes),
+        overflow_budget_bytes: overflow_budget_bytes.unwrap_or(default.overflow_budget_bytes),
+        history: HistoryLimits {
+            events: history_events,
+            age: Duration::from_nanos(history_age_ns),
+            bytes: history_bytes,
+        },
+        max_consumers: max_consumers.and_then(NonZeroU32::new),
+        max_suppliers: max_suppliers.and_then(NonZeroU32::new),
+        max_queue_length: max_queue_length.and_then(NonZeroU32::new),
+        reject_new_events,
+        dead_letters: dead_letters.map(ChannelId),
+        constraint_bytes_max,
+        constraint_nodes_max,
+        constraints_per_filter_max,
+        filters_per_object_max,
+        filters_max,
+        filter_steps_max,
+    }
+}
+
+fn topic_to(settings: &TopicSettings) -> t::TopicSettings {
+    let TopicSettings { share, deadline, execution_time, criticality } = *settings;
+    t::TopicSettings { share, deadline_ns: deadline.map(nanos), execution_time_ns: nanos(execution_time), criticality }
+}
+
+fn topic_from(settings: &t::TopicSettings) -> TopicSettings {
+    let t::TopicSettings { share, deadline_ns, execution_time_ns, criticality } = *settings;
+    let (deadline, execution_time) = (deadline_ns.map(Duration::from_nanos), Duration::from_nanos(execution_time_ns));
+    TopicSettings { share, deadline, execution_time, criticality }
+}
+
+pub(super) fn topics_to(topics: &Topics) -> t::Topics {
+    let Topics { rest, by_type } = topics;
+    let by_type = by_type.iter().map(|(event_type, settings)| t::TypeTopic {
+        event_type: event_type_to(event_type),
+        settings: topic_to(settings),
+    });
+    t::Topics { rest: topic_to(rest), by_type: by_type.collect() }
+}
+
+pub(super) fn topics_from(topics: &t::Topics) -> Topics {
+    let t::Topics { rest, by_type } = topics;
+    let by_type = by_type.iter().map(|topic| (event_type_from(&topic.event_type), topic_from(&topic.settings)));
+    Topics { rest: topic_from(rest), by_type: by_type.collect() }
+}
+
+fn event_type_to(event_type: &EventType) -> t::EventType {
+    let EventType { domain, name } = event_type;
+    t::EventType { domain: domain.to_string(), name: name.to_string() }
+}
+
+fn event_type_from(event_type: &t::EventType) -> EventType {
+    let t::EventType { domain, name } = event_type;
+    EventType::new(domain.as_str(), name.as_str())
+}
+
+pub(crate) fn event_types_to(types: &[EventType]) -> Vec<t::EventType> {
+    types.iter().map(event_type_to).collect()
+}
+
+pub(crate) fn event_types_from(types: &[t::EventType]) -> Vec<EventType> {
+    types.iter().map(event_type_from).collect()
+}
+
+/// A reference as text: of one of this service's own objects its key, which means the same wherever the service is.
+pub(crate) fn reference_to(references: &References, reference: &Ior) -> String {
+    match references.own_key(reference) {
+        Some(key) => format!("{HERE}{} {}", String::from_utf8_lossy(&key.to_bytes()), reference.type_id),
+        None => reference.to_string(),
+    }
+}
+
+/// The same the other way.
+pub(crate) fn reference_from(references: &References, text: &str) -> Result<Ior, Raised> {
+    let Some(own) = text.strip_prefix(HERE) else { return text.parse().map_err(|_| Raised::bad_param()) };
+    let (key, type_id) = own.split_once(' ').ok_or_else(Raised::bad_param)?;
+    let key = ObjectKey::parse(key.as_bytes()).ok_or_else(Raised::bad_param)?;
+    Ok(references.ior(type_id, &key))
+}
+
+const HERE: &str = "here:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_converted_and_converted_back_is_the_same() {
+        let patch = SettingsPatch {
+            max_events_per_consumer: Some(None),
+            full_outbox: Some(FullOutbox::Reject),
+            discard_policy: Some(DiscardPolicy::Lifo),
+            push_window: Some(3),
+            one_way: Some(true),
+            mark_repeats: Some(true),
+            start_from: Some(engine::StartFrom::Last(7)),
+            reply_timeout: Some(Duration::from_nanos(100)),
+            connect_timeout: Some(Duration::from_millis(1)),
+            give_up_after: Some(Duration::ZERO),
+            delivery_attempts: Some(3),
+            connection_reliability: Some(Reliability::Persistent),
+            event_reliability: Some(Reliability::BestEffort),
+            connection_expiry: Some(Duration::from_secs(9)),
+            latency_bound: Some(Duration::from_millis(7)),
+            acknowledge_after: Some(AcknowledgeAfter::Delivered),
+            acknowledge_within: Some(Duration::from_secs(2)),
+            hold_timeout: Some(Duration::from_secs(1)),
+            hold_granted: Some(true),
+            blocking: Some(Duration::from_millis(7)),
+            backoff_min: Some(Duration::from_secs(2)),
+            backoff_max: Some(Duration::from_secs(3)),
+            order_policy: Some(OrderPolicy::Deadline),
+            priority: Some(-7),
+            timeout: Some(None),
+            start_time_supported: Some(false),
+            stop_time_supported: Some(true),
+            batch_size_max: NonZeroU32::new(9),
+            pacing_interval: Some(Duration::from_secs(4)),
+            pull_interval: Some(Duration::from_secs(5)),
+            filter_timeout: Some(Duration::from_secs(6)),
+            probe_interval: Some(Duration::from_secs(7)),
+            supplier_linger: Some(Duration::from_secs(8)),
+            pool: None,
+        };
+        let pool = Pool {
+            kind: PoolKind::Lanes,
+            spec: PoolSpec {
+                model: PriorityModel::ClientPropagated,
+                server_priority: 5,
+                lanes: vec![LaneSpec { priority: 1, threads: 2 }, LaneSpec { priority: 9, threads: 1 }],
+                discipline: Discipline::LeastLaxity,
+                queue_events_max: 77,
+            },
+        };
+        assert_eq!(settings_from(&settings_to(&patch, Some(&pool))), (patch, Some(pool)));
+        let unsaid = SettingsPatch::default();
+        assert_eq!(settings_to(&unsaid, None), t::Settings::default());
+        assert_eq!(settings_from(&t::Settings::default()), (unsaid, None));
+        let limits = ChannelLimits { max_queue_length: NonZeroU32::new(4), filters_max: 5, ..ChannelLimits::default() };
+        for default in [ChannelLimits::default(), limits] {
+            assert_eq!(limits_from(&limits_to(&limits, &default), &default), limits);
+        }
+        let settings =
+            TopicSettings { deadline: Some(Duration::from_nanos(9)), criticality: -3, ..TopicSettings::default() };
+        let topics = Topics { rest: TopicSettings::default(), by_type: vec![(EventType::new("a", "*"), settings)] };
+        assert_eq!(topics_from(&topics_to(&topics)), topics);
+    }
+}

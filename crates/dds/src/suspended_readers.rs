@@ -1,0 +1,149 @@
+//! Readers that take nothing: for how long a writer waits for them, and what becomes of them then.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use crate::endpoints::{ReliableReader, Writer};
+use crate::participant::Guid;
+
+/// The longest pause until a reader is tried again, unless the hold timeout itself is longer.
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+/// How often it is looked whether a pause is over, and whether a reader that is tried has confirmed something; and how long it is tried.
+const LOOKS_AFTER: Duration = Duration::from_secs(1);
+
+/// The readers of a writer that were let go.
+///
+/// A reliable writer waits for all its readers, so that one that is alive and takes nothing would hold all others. After the hold timeout
+/// without a confirmation, while the writer waits, such a reader is let go: the writer goes on as if it were not there. After a pause it is
+/// tried again: it gets what is written from then on, and when it confirms some of that, it is a reader as any other. If instead the writer
+/// waits for it a second once more, it is let go at once, and the next pause is twice as long.
+///
+/// It never waits itself: its owner has the writer block for about a second at most, and calls [`SuspendedReaders::slowed`] each time in vain and
+/// [`SuspendedReaders::look`] before it writes.
+#[derive(Debug)]
+pub struct SuspendedReaders {
+    /// How long a reader may confirm nothing while the writer waits. Nothing: for ever.
+    hold_timeout: Option<Duration>,
+    readers: BTreeMap<Guid, Pause>,
+    /// The readers for which the writer waits: what they had confirmed when it was looked first, and when that was.
+    behind: BTreeMap<Guid, (u64, Instant)>,
+    next_look: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Pause {
+    length: Duration,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// It is not matched until then.
+    Out(Instant),
+    /// It is matched again, since then; so much it was held to have confirmed at that moment.
+    Tried(u64, Instant),
+}
+
+impl SuspendedReaders {
+    /// Of a writer that waits so long for readers that take nothing; nothing: for ever.
+    #[must_use]
+    pub const fn new(hold_timeout: Option<Duration>) -> Self {
+        Self { hold_timeout, readers: BTreeMap::new(), behind: BTreeMap::new(), next_look: None }
+    }
+
+    /// The writer has [waited](crate::WriteError::Slowed) and has to wait on. Returns how many readers are let go, and logs which, under
+    /// the name given.
+    pub fn slowed(&mut self, whose: impl Display, writer: &Writer) -> u64 {
+        let Some(hold_timeout) = self.hold_timeout else { return 0 };
+        let Ok(readers) = writer.reliable_readers() else { return 0 };
+        let now = Instant::now();
+        self.behind.retain(|guid, _| readers.iter().any(|reader| reader.guid == *guid && reader.is_behind()));
+        let mut count = 0;
+        for reader in readers.iter().filter(|reader| reader.is_behind()) {
+            let (confirmed, since) = self.behind.entry(reader.guid).or_insert((reader.confirmed, now));
+            if *confirmed != reader.confirmed {
+                (*confirmed, *since) = (reader.confirmed, now);
+            }
+            let blocked_for = now.saturating_duration_since(*since);
+            let is_tried_in_vain = self.readers.get(&reader.guid).is_some_and(|pause| match pause.state {
+                State::Out(_) => false,
+                State::Tried(confirmed, since) => reader.confirmed <= confirmed && now - since >= LOOKS_AFTER,
+            });
+            if (is_tried_in_vain || blocked_for >= hold_timeout) && writer.unmatch(reader.guid).is_ok() {
+                self.behind.remove(&reader.guid);
+                count += 1;
+                self.suspend(&whose, writer, reader, (hold_timeout, blocked_for));
+            }
+        }
+        count
+    }
+
+    fn suspend(
+        &mut self,
+        whose: &impl Display,
+        writer: &Writer,
+        reader: &ReliableReader,
+        (hold_timeout, blocked_for): (Duration, Duration),
+    ) {
+        let topic = writer.topic().name();
+        let known = self.readers.get(&reader.guid).map(|pause| pause.length);
+        let length = known.map_or(hold_timeout, |length| (2 * length).min(hold_timeout.max(PAUSE_MAX)));
+        let pause = length.as_millis();
+        if known.is_none() {
+            let missed = reader.written - reader.confirmed;
+            log::warn!(
+                "{whose}: topic {topic:?} waits no more for {reader}: it took nothing for {} ms while others waited for it. The {missed} \
+                 samples that it has not confirmed and what comes are not for it; it is tried again in {pause} ms",
+                blocked_for.as_millis()
+            );
+        } else {
+            log::info!("{whose}: topic {topic:?}: {reader} takes nothing still; it is tried again in {pause} ms");
+        }
+        self.readers.insert(reader.guid, Pause { length, state: State::Out(Instant::now() + length) });
+        self.next_look.get_or_insert(Instant::now() + LOOKS_AFTER);
+    }
+
+    /// Whether [`SuspendedReaders::look`] has something to do.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.next_look.is_some_and(|next_look| Instant::now() >= next_look)
+    }
+
+    /// Tries again the readers with their pause over. Returns how many of the tried ones take something again, and logs which, under
+    /// the name given.
+    pub fn look(&mut self, whose: impl Display, writer: &Writer) -> u64 {
+        if !self.is_due() {
+            return 0;
+        }
+        let now = Instant::now();
+        let mut back = 0;
+        self.readers.retain(|guid, pause| match pause.state {
+            State::Out(until) if now < until => true,
+            State::Out(_) => {
+                if writer.match_again(*guid) != Ok(true) {
+                    return false; // it is gone
+                }
+                let Some(reader) = reader_of(writer, *guid) else { return false };
+                pause.state = State::Tried(reader.confirmed, now);
+                true
+            }
+            State::Tried(confirmed, _) => {
+                let Some(reader) = reader_of(writer, *guid) else { return false };
+                if reader.confirmed <= confirmed {
+                    return true;
+                }
+                let topic = writer.topic().name();
+                log::info!("{whose}: topic {topic:?}: {reader} takes something again, and is waited for as others are");
+                back += 1;
+                false
+            }
+        });
+        self.next_look = (!self.readers.is_empty()).then(|| now + LOOKS_AFTER);
+        back
+    }
+}
+
+fn reader_of(writer: &Writer, guid: Guid) -> Option<ReliableReader> {
+    writer.reliable_readers().ok()?.into_iter().find(|reader| reader.guid == guid)
+}

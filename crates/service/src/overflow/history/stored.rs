@@ -1,0 +1,75 @@
+//! Channels' past of a service that does not run, for an operator: looked at, and left as it is.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::part::{Found, Look, Part};
+use super::{channel_of, files_in};
+use crate::overflow::HISTORY_FOLDER;
+use crate::overflow::uncached::Desk;
+
+/// What is kept of a channel's past.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredHistory {
+    /// Its channel.
+    pub channel: u32,
+    /// How many files it has.
+    pub files: u64,
+    /// How many events are in them that can be read.
+    pub events: u64,
+    /// Octets of these files.
+    pub bytes: u64,
+    /// The number of the first of them, and of the last. `None` if there is none.
+    pub numbers: Option<(u64, u64)>,
+}
+
+/// Looks at what there is in the folder of a store. Says what is damaged; each record is looked at for that only where that is asked for.
+pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<StoredHistory>, Vec<String>)> {
+    let folder = directory.join(HISTORY_FOLDER);
+    let (mut channels, mut damaged, mut desk) = (Vec::new(), Vec::new(), Desk::through_cache());
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((channels, damaged)),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let Some(channel) = channel_of(&entry) else { continue };
+        let mut history = StoredHistory { channel: channel.0, ..StoredHistory::default() };
+        for path in files_in(&entry.path())? {
+            let file = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
+            history.files += 1;
+            history.bytes += fs::metadata(&path)?.len();
+            match Part::look(&path, &mut desk)? {
+                Look::Nothing(None) => {}
+                Look::Nothing(Some(why)) => {
+                    damaged
+                        .push(format!("{file} has nothing that can be read ({why}); a service that begins removes it"));
+                }
+                Look::Part(Found { part, is_finished, cut, .. }) => {
+                    history.events += part.records;
+                    let first = history.numbers.map_or(part.first, |(first, _)| first);
+                    history.numbers = Some((first, part.last));
+                    if let Some((octets, why)) = cut.and_then(|cut| Some((cut.octets, cut.why?))) {
+                        damaged.push(format!(
+                            "{file}: {why}; the {octets} octets behind event {} are cut off by a service that begins",
+                            part.last
+                        ));
+                    }
+                    if verifies
+                        && is_finished
+                        && let Some(why) = part.verify(&mut desk)?
+                    {
+                        damaged.push(format!("{file}: {why}; they are passed over, and never delivered"));
+                    }
+                }
+            }
+        }
+        channels.push(history);
+    }
+    channels.sort_unstable_by_key(|history| history.channel);
+    damaged.sort_unstable();
+    Ok((channels, damaged))
+}

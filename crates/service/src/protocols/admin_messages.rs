@@ -1,0 +1,206 @@
+//! What doors and administration send each other: requests, answers, and calls that administration asks for, each with a line for each
+//! door.
+
+use std::sync::Arc;
+
+use engine::Peer;
+
+use super::{LogLines, Objects, Tag, giop, local_proxies};
+use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::lane::links::messages::{LaneThread, ToLane};
+use accounts::Account;
+use corba::log_lines::with_lines;
+
+/// What a door's client is answered by administration.
+#[derive(Debug)]
+pub(crate) enum ToProtocol {
+    Giop(giop::admin_messages::ToProtocol),
+    LocalProxy(local_proxies::Notice),
+}
+
+impl ToProtocol {
+    /// The message that a proxy was ended, for a client of another door than CORBA's.
+    pub(crate) fn gone(peer: Peer) -> Option<Self> {
+        match Tag::of_peer(peer) {
+            // Its clients are notified by calls.
+            Tag::Giop => None,
+            Tag::Json | Tag::Tempo | Tag::Dds => Some(Self::LocalProxy(local_proxies::Notice::Gone(peer))),
+        }
+    }
+
+    /// Has it say something else, which was made for it. (Guests change nothing that is kept, and have no such answer.)
+    pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
+        if let Self::Giop(message) = self {
+            message.set_bytes(bytes);
+        }
+    }
+}
+
+/// A request of a client for administration, as it arrived at its door.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Giop(giop::admin_messages::Request),
+    LocalProxy(Box<local_proxies::Request>),
+}
+
+impl Request {
+    /// The account of the client that asks, which is charged for the request until it is answered.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        match self {
+            Self::Giop(request) => request.charge.account(),
+            Self::LocalProxy(request) => request.charge.account(),
+        }
+    }
+
+    /// The connection that it came on: its lane's thread, and its number there.
+    pub(crate) fn connection(&self) -> (u32, u64) {
+        match self {
+            Self::Giop(request) => (request.lane.0, request.connection.to_bits()),
+            Self::LocalProxy(request) => (u32::MAX, request.client),
+        }
+    }
+
+    /// The lane that gets the answer, and the message for it: `bytes`, or nothing if no client waits for an answer.
+    pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
+        match self {
+            Self::Giop(request) => request.answered(bytes),
+            Self::LocalProxy(request) => request.answered(&bytes),
+        }
+    }
+
+    /// The lane that closes the connection instead of answering, and the message for it. (Guests name no objects, and are answered.)
+    pub(crate) fn closing(self) -> (LaneThread, ToLane) {
+        match self {
+            Self::Giop(request) => request.closing(),
+            Self::LocalProxy(request) => request.answered(&[]),
+        }
+    }
+}
+
+/// A call of a client that administration has a lane make.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Giop(giop::admin_messages::Call),
+}
+
+/// How such a call ended.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    Giop(Result<giop::admin_messages::Reply, giop::admin_messages::CallFailure>),
+}
+
+/// What a request is for administration.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// To be answered by administration.
+    Query(Query),
+    Command(Command),
+    /// To be answered by the thread that analyses.
+    Analysis,
+    /// To be executed by the objects themselves.
+    Own,
+}
+
+impl Wish {
+    /// What it is called in the log, if it concerns the whole service.
+    pub(crate) const fn operation(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(_) => Some("a look at the whole service"),
+            Self::Command(_) => Some("a command of an operator"),
+            Self::Analysis | Self::Own => None,
+        }
+    }
+}
+
+/// The answer to a request, as its door sends it: nothing if no client waits for one.
+#[derive(Debug, Default)]
+pub(crate) struct Answered {
+    pub(crate) bytes: Vec<u8>,
+    /// Set if it says that the request was not executed, or failed.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What was wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// There is no such object.
+    Object,
+    /// There is no such object, and that was asked: the answer to a `LocateRequest`.
+    Located,
+    /// The object has no such operation.
+    Operation,
+    /// The arguments cannot be read.
+    Arguments,
+    /// What the operation itself may say.
+    Other,
+}
+
+impl Fault {
+    /// Whether the request named no object.
+    pub(crate) const fn is_miss(self) -> bool {
+        matches!(self, Self::Object | Self::Located)
+    }
+}
+
+impl Request {
+    /// Puts an answer of administration's into its door's words.
+    pub(crate) fn reply(&self, answer: &Answer) -> Answered {
+        match self {
+            Self::Giop(request) => Objects::reply(request, answer).unwrap_or_default(),
+            Self::LocalProxy(_) => Answered::default(),
+        }
+    }
+
+    /// Says why it is not answered.
+    pub(crate) fn decline(&self, why: Declined) -> Answered {
+        match self {
+            Self::Giop(request) => Objects::decline(request, why).unwrap_or_default(),
+            Self::LocalProxy(_) => local_proxies::Request::decline(why),
+        }
+    }
+
+    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for guests, since their proxies do not
+    /// outlive the process.
+    pub(crate) fn not_stored(&self, why: Declined) -> Option<Vec<u8>> {
+        match self {
+            Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),
+            Self::LocalProxy(_) => None,
+        }
+    }
+
+    /// Does the analysis that it asks for: on whichever thread has the time.
+    pub(crate) fn analyse(&self) -> Answered {
+        match self {
+            Self::Giop(request) => Objects::analyse(request).unwrap_or_default(),
+            Self::LocalProxy(_) => Answered::default(),
+        }
+    }
+}
+
+impl Objects {
+    /// What a request is for administration.
+    pub(crate) fn wish(&self, request: &Request) -> Wish {
+        match request {
+            Request::Giop(request) => self.wish_giop(request),
+            Request::LocalProxy(_) => Wish::Own,
+        }
+    }
+
+    /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
+    pub(crate) fn execute(&mut self, request: &Request, lines: u32) -> (Answered, LogLines) {
+        match request {
+            Request::Giop(request) => {
+                let (answered, log_lines) = self.execute_giop(request, lines);
+                (answered.unwrap_or_default(), log_lines)
+            }
+            Request::LocalProxy(request) => with_lines(lines, || request.execute(self)),
+        }
+    }
+
+    /// A call has ended.
+    pub(crate) fn handle_returned(&mut self, call: u64, how: Returned) {
+        match how {
+            Returned::Giop(result) => self.handle_giop_returned(call, result),
+        }
+    }
+}

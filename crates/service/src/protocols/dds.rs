@@ -1,0 +1,555 @@
+//! Where the main lane meets DDS: channels that the configuration joins to partitions of a domain (`[dds]`).
+//!
+//! For each such join there are a thread that reads and one that writes ([`crate::dds`]): they know Cyclone, types and topics, and
+//! may wait. The lane has a ring to and from each, knows structured events, and never waits. For each direction a join has a proxy like
+//! any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)): so filters, quality of service and limits of the
+//! channel are what they are for all clients.
+//!
+//! - **From DDS**: the reading thread puts a sample into a structured event; the lane takes it in, and gives the buffer back. While the
+//!   channel has no room, it takes no more from the ring: the thread leaves samples with Cyclone, which has their writers wait.
+//!   Where rules of access let the bridge publish nothing, it is taken all the same, and dropped: its writers are not to wait for that.
+//! - **To DDS**: an event is posted as it is, and comes back when it was written. While the ring is full, its outbox waits.
+//!
+//! What came from DDS is marked so, by which writing threads know it and leave it out.
+#![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use corba::LocalProxy;
+use corba::event::{self, FORM_STRUCTURED, UtcClock};
+use engine::{ChannelId, Delivery, Event, LaneId, OutboxId, Outcome, OutputForm, Peer, PendingEvent, ProxyKey};
+
+use super::Tag;
+use crate::counters::Counter;
+use crate::lane::access::Permit;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::net::Waker;
+use crate::lane::links::mailbox::{Inbox, Mailbox, mailbox};
+use crate::lane::run::{Common, Core, Worker};
+use crate::protocols;
+use access::{Right, Scope};
+use accounts::Account;
+
+/// What consumers of this door need: a structured event.
+pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Dds as u32) << 16);
+
+/// The lane that has all joins.
+pub(crate) const LANE: LaneId = LaneId::MAIN;
+
+/// Joins that there may be.
+pub(crate) const JOINS_MAX: usize = 32;
+/// Samples that wait for the lane, and events that wait for a writing thread or are with it, of each join.
+const RING: usize = 256;
+/// Octets of events that wait for a writing thread or are with it, of each join, unless it is one event alone.
+const OUT_BYTES_MAX: usize = 8 << 20;
+/// Samples of a join that are taken in in one round, and that wait for room in the channel.
+const PER_ROUND: usize = 64;
+
+/// A join as the main lane begins with it.
+#[derive(Debug)]
+pub(crate) struct JoinSetup {
+    pub(crate) channel: ChannelId,
+    /// What it is called in logs.
+    pub(crate) name: String,
+    /// Which of the channel's events go to DDS, in the filter language; nothing if none do.
+    pub(crate) to_dds: Option<String>,
+    pub(crate) from_dds: bool,
+    /// Where its threads wait for their ends of the rings.
+    pub(crate) introduce: SyncSender<ThreadEnds>,
+}
+
+/// A join's ends of its rings at its threads.
+#[derive(Default)]
+pub(crate) struct ThreadEnds {
+    pub(crate) reading: Option<ReadingEnds>,
+    pub(crate) writing: Option<WritingEnds>,
+}
+
+/// At the thread that reads.
+pub(crate) struct ReadingEnds {
+    pub(crate) samples: Mailbox<FromDds>,
+    /// Buffers that are free again.
+    pub(crate) spares: Inbox<Vec<u8>>,
+    pub(crate) waker: Arc<Waker>,
+}
+
+/// At the thread that writes.
+pub(crate) struct WritingEnds {
+    pub(crate) events: Inbox<ToDds>,
+    pub(crate) done: Mailbox<Back>,
+    pub(crate) waker: Arc<Waker>,
+}
+
+/// From the thread that reads.
+pub(crate) enum FromDds {
+    /// A structured event, in [`ENCODING`].
+    Sample(Vec<u8>),
+    /// So many of something, which the lane counts.
+    Counted(Counter, u64),
+}
+
+/// How events from DDS are encoded.
+pub(crate) const ENCODING: giop::cdr::Encoding = super::tempo::types::ENCODING;
+
+/// To the thread that writes.
+pub(crate) struct ToDds {
+    pub(crate) event: Arc<Event>,
+    /// Which of its alternates is the structured event, if it is not one as it came.
+    pub(crate) alternate: Option<usize>,
+}
+
+/// From it.
+pub(crate) enum Back {
+    /// An event has been dealt with, and counts there.
+    Done(Arc<Event>, Counter),
+    /// So many of something, which the lane counts.
+    Counted(Counter, u64),
+}
+
+/// Whether a proxy is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proxy {
+    /// The join has no use for one.
+    Never,
+    /// It is to be asked for.
+    Needed,
+    /// It was refused, or is gone: it is to be asked for when a while is over.
+    Later,
+    Requested(Peer),
+    Open(Peer, ProxyKey),
+}
+
+impl Proxy {
+    fn is_of(self, peer: Peer) -> bool {
+        matches!(self, Self::Requested(known) | Self::Open(known, _) if known == peer)
+    }
+
+    const fn is_open(self) -> bool {
+        matches!(self, Self::Open(..))
+    }
+}
+
+struct Join {
+    setup: JoinSetup,
+    supplier: Proxy,
+    consumer: Proxy,
+    samples: Inbox<FromDds>,
+    spares: Mailbox<Vec<u8>>,
+    /// Samples that wait for room in the channel.
+    unanswered: usize,
+    events: Mailbox<ToDds>,
+    done: Inbox<Back>,
+    /// Events that wait for the writing thread or are with it, and their octets.
+    out: usize,
+    out_bytes: usize,
+    /// The outbox that waits for room in the ring.
+    blocked: Option<OutboxId>,
+    /// It has been said that the supplier's proxy was refused, and that the consumer's was.
+    is_logged: [bool; 2],
+}
+
+/// What this door has of a lane.
+pub(crate) struct Protocol {
+    joins: Vec<Join>,
+    next_peer: Peer,
+    /// The service itself.
+    own: Arc<Account>,
+    request_bytes_min: u64,
+    /// There may be something to do that no ring speaks of.
+    goes_on: bool,
+}
+
+/// Recipient of the answer when a sample was taken in: a join.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    join: usize,
+}
+
+impl Protocol {
+    pub(crate) fn new(common: &Common) -> Self {
+        let own = common.accounts.account_of(super::NOBODY);
+        // Its name in rules of access. It may have been noted by another lane.
+        let _ = own.identity().note_protocol("dds");
+        Self {
+            joins: Vec::new(),
+            next_peer: Tag::Dds.first_peer(),
+            own,
+            request_bytes_min: common.protocols.json.request_bytes_min,
+            goes_on: false,
+        }
+    }
+
+    /// Makes the rings of the joins, and gives their threads their ends.
+    ///
+    /// # Errors
+    /// When the system refuses a bell.
+    pub(crate) fn begin(&mut self, setups: Vec<JoinSetup>, waker: &Arc<Waker>) -> std::io::Result<()> {
+        for setup in setups {
+            let (reader_waker, writer_waker) = (Arc::new(Waker::new()?), Arc::new(Waker::new()?));
+            let (to_lane, samples) = mailbox(waker, RING);
+            let (spares, spares_at_reader) = mailbox(&reader_waker, RING);
+            let (events, events_at_writer) = mailbox(&writer_waker, RING);
+            // Half of it is for events: there is always room for these.
+            let (back, done) = mailbox(waker, 2 * RING);
+            let ends = ThreadEnds {
+                reading: Some(ReadingEnds { samples: to_lane, spares: spares_at_reader, waker: reader_waker }),
+                writing: Some(WritingEnds { events: events_at_writer, done: back, waker: writer_waker }),
+            };
+            // Threads that are gone already have said why.
+            let _gone = setup.introduce.send(ends);
+            let needed = |is_needed| if is_needed { Proxy::Needed } else { Proxy::Never };
+            let (supplier, consumer) = (needed(setup.from_dds), needed(setup.to_dds.is_some()));
+            self.joins.push(Join {
+                setup,
+                supplier,
+                consumer,
+                samples,
+                spares,
+                unanswered: 0,
+                events,
+                done,
+                out: 0,
+                out_bytes: 0,
+                blocked: None,
+                is_logged: [false; 2],
+            });
+            self.goes_on = true;
+        }
+        Ok(())
+    }
+
+    /// What is posted from now on rings again.
+    pub(crate) fn look(&self) {
+        for join in &self.joins {
+            join.samples.look();
+            join.done.look();
+        }
+    }
+
+    /// Whether there is something to do without a socket or a letter having to speak of it.
+    pub(crate) const fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Whether a proxy is to be asked for when a while is over.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.joins.iter().any(|join| join.supplier == Proxy::Later || join.consumer == Proxy::Later)
+    }
+
+    /// Whether events are on their way to writing threads or with them.
+    pub(crate) fn has_under_way(&self) -> bool {
+        self.joins.iter().any(|join| join.out > 0)
+    }
+
+    fn new_peer(&mut self) -> Peer {
+        let peer = self.next_peer;
+        self.next_peer = Peer(peer.0 + 1);
+        peer
+    }
+}
+
+impl Join {
+    /// The proxy for which it needs a right, and whether it has been said that this was refused.
+    const fn proxy(&mut self, right: Right) -> (&mut Proxy, &mut bool) {
+        let [supplier_logged, consumer_logged] = &mut self.is_logged;
+        match right {
+            Right::Publish => (&mut self.supplier, supplier_logged),
+            Right::Subscribe | Right::Administer => (&mut self.consumer, consumer_logged),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.events.room() > 0 && (self.out_bytes < OUT_BYTES_MAX || self.out == 0)
+    }
+}
+
+impl Core {
+    /// Sends an event to the join that it is for. The list is empty then.
+    #[inline(never)]
+    pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let outcome = self.try_send_dds(delivery, events);
+        self.release_events(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+    }
+
+    fn try_send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Outcome {
+        let Some(peer) = delivery.peer else { return Outcome::Gone };
+        let Some(join) = self.protocols.dds.joins.iter_mut().find(|join| join.consumer.is_of(peer)) else {
+            return Outcome::Gone;
+        };
+        if !join.has_room() {
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        let Some(event) = events.pop() else { return Outcome::Untranslatable };
+        let alternate = if event.form == FORM_STRUCTURED {
+            None
+        } else {
+            let Some(index) = event.alternates.position(delivery.output_form) else {
+                events.push(event);
+                return Outcome::Untranslatable;
+            };
+            Some(index)
+        };
+        let bytes = event.bytes.len();
+        if let Err(back) = join.events.send(ToDds { event, alternate }) {
+            events.push(back.event);
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        join.out += 1;
+        join.out_bytes += bytes;
+        self.counters.add(Counter::PushesSent, 1);
+        Outcome::Sent
+    }
+
+    /// Does what the rings speak of, and what waits. True if there is more.
+    fn serve_dds_joins(&mut self) -> bool {
+        self.protocols.dds.goes_on = false;
+        let mut has_more = false;
+        for at in 0..self.protocols.dds.joins.len() {
+            self.ask_for_dds_proxies(at);
+            self.take_back_from_dds(at);
+            has_more |= self.take_samples(at);
+        }
+        has_more
+    }
+
+    /// Asks administration for what a join wants. What the rules do not allow is asked for once, which counts it and says so, and then
+    /// when they do.
+    fn ask_for_dds_proxies(&mut self, at: usize) {
+        for right in [Right::Publish, Right::Subscribe] {
+            let Some(join) = self.protocols.dds.joins.get_mut(at) else { return };
+            let channel = join.setup.channel;
+            let (proxy, is_logged) = join.proxy(right);
+            if *proxy != Proxy::Needed {
+                continue;
+            }
+            let is_denied = *is_logged && self.may_dds(right, channel).is_err();
+            let requested = if is_denied { Proxy::Later } else { self.ask_for_dds_proxy(at, right) };
+            if let Some(join) = self.protocols.dds.joins.get_mut(at) {
+                *join.proxy(right).0 = requested;
+            }
+        }
+    }
+
+    fn ask_for_dds_proxy(&mut self, at: usize, right: Right) -> Proxy {
+        let peer = self.protocols.dds.new_peer();
+        let Some(join) = self.protocols.dds.joins.get(at) else { return Proxy::Never };
+        let part = if right == Right::Publish {
+            corba::Part::Supplier
+        } else {
+            let constraint = join.setup.to_dds.clone().unwrap_or_default();
+            corba::Part::Consumer {
+                types: Vec::new(),
+                constraint,
+                output_form: OUTPUT_FORM,
+                start: None,
+                looks_on: false,
+            }
+        };
+        let local_proxy =
+            LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
+        let own = Arc::clone(&self.protocols.dds.own);
+        let octets = self.protocols.dds.request_bytes_min.max(1024);
+        match self.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
+            Ok(()) => Proxy::Requested(peer),
+            Err(_) => Proxy::Later,
+        }
+    }
+
+    /// Lets go of events that were written, and has those go on that waited for room.
+    fn take_back_from_dds(&mut self, at: usize) {
+        let Some(join) = self.protocols.dds.joins.get_mut(at) else { return };
+        while let Some(back) = join.done.take() {
+            let (event, counts) = match back {
+                Back::Done(event, counts) => (event, counts),
+                Back::Counted(counter, count) => {
+                    self.counters.add(counter, count);
+                    continue;
+                }
+            };
+            join.out = join.out.saturating_sub(1);
+            join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
+            self.counters.add(counts, 1);
+            self.lane.release(event);
+        }
+        if join.has_room()
+            && let Some(outbox) = join.blocked.take()
+        {
+            self.lane.resume_outbox(outbox, self.clock.now);
+            self.deliveries.undelivered = true;
+        }
+    }
+
+    /// Takes in what a join has read. True if there is more that could be taken in.
+    fn take_samples(&mut self, at: usize) -> bool {
+        for _ in 0..PER_ROUND {
+            let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
+            let (supplier, channel) = (join.supplier, join.setup.channel);
+            if join.unanswered >= PER_ROUND || self.reporting.draining.has_begun() {
+                return false;
+            }
+            let source = match supplier {
+                Proxy::Open(_, source) => Some(source),
+                // What the rules do not let in is not left with its writers, which it would block.
+                Proxy::Requested(_) | Proxy::Later | Proxy::Needed
+                    if self.may_dds(Right::Publish, channel).is_err() =>
+                {
+                    None
+                }
+                _ => return false,
+            };
+            let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
+            match join.samples.take() {
+                None => return false,
+                Some(FromDds::Counted(counter, count)) => self.counters.add(counter, count),
+                Some(FromDds::Sample(sample)) => {
+                    self.take_in_dds(at, (channel, source), &sample);
+                    // Where there is no room the reading thread makes others.
+                    if let Some(join) = self.protocols.dds.joins.get_mut(at) {
+                        let _dropped = join.spares.send(sample);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// What limits the event types of which the bridge may do that in a channel, if it may at all.
+    fn may_dds(&mut self, right: Right, channel: ChannelId) -> Result<Permit, Arc<Scope>> {
+        let own = Arc::clone(&self.protocols.dds.own);
+        self.access.may(&own, right, channel)
+    }
+
+    fn take_in_dds(&mut self, at: usize, into: (ChannelId, Option<ProxyKey>), sample: &[u8]) {
+        match self.admit_dds(Claim { join: at }, into, sample) {
+            Ok(true) => self.counters.add(Counter::DdsIn, 1),
+            Ok(false) => {
+                if let Some(join) = self.protocols.dds.joins.get_mut(at) {
+                    join.unanswered += 1;
+                }
+            }
+            Err(_) => self.counters.add(Counter::DdsRefused, 1),
+        }
+    }
+
+    /// Hands an event to the engine. False if its outcome comes later.
+    fn admit_dds(
+        &mut self,
+        claim: Claim,
+        (channel, source): (ChannelId, Option<ProxyKey>),
+        encoded: &[u8],
+    ) -> Result<bool, Refused> {
+        let body = giop::cdr::Reader::new(encoded, ENCODING);
+        let header =
+            event::read_structured(body, &mut event::work_for(encoded.len())).map_err(|_| Refused::Unreadable)?;
+        let permit = self.may_dds(Right::Publish, channel).map_err(|scope| {
+            let (own, why) = (Arc::clone(&self.protocols.dds.own), scope.why(Some((header.domain, header.type_name))));
+            self.deny(&own, Right::Publish, channel, (why, &"a sample of DDS (publish)"));
+            Refused::NotPermitted
+        })?;
+        let source = source.ok_or(Refused::NotPermitted)?;
+        let mut pending_event: PendingEvent = self.lane.begin_event_for(encoded.len());
+        self.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let event: &mut Event = &mut pending_event;
+        event.form = FORM_STRUCTURED;
+        event.tag = event::tag_at(ENCODING, 0, header.is_loose);
+        event.bytes.extend_from_slice(encoded);
+        if header.says_quality() {
+            header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
+        }
+        self.translate(source, event);
+        let mut submission = Submission::new(source, protocols::Claim::Dds(claim), None).permitted(permit);
+        self.admit(&mut submission, pending_event);
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        finished
+    }
+
+    /// Notes that a proxy was ended elsewhere. It is asked for again later.
+    pub(crate) fn dds_proxy_gone(&mut self, peer: Peer) {
+        for join in &mut self.protocols.dds.joins {
+            for proxy in [&mut join.supplier, &mut join.consumer] {
+                if proxy.is_of(peer) {
+                    *proxy = Proxy::Later;
+                    log::warn!("{}: its proxy is gone; it is asked for again in a while", join.setup.name);
+                }
+            }
+        }
+        self.clock.plan_sweep();
+    }
+}
+
+impl Worker {
+    /// Does what the rings speak of. True if there is more.
+    pub(crate) fn serve_dds(&mut self) -> bool {
+        self.core.serve_dds_joins()
+    }
+
+    /// Goes on with what no ring speaks of.
+    pub(crate) fn go_on_with_dds(&mut self) {
+        if self.core.protocols.dds.goes_on {
+            self.core.protocols.dds.goes_on = self.core.serve_dds_joins();
+        }
+    }
+
+    /// Asks again for proxies that were refused.
+    pub(crate) fn sweep_dds(&mut self) {
+        for join in &mut self.core.protocols.dds.joins {
+            for proxy in [&mut join.supplier, &mut join.consumer] {
+                if *proxy == Proxy::Later {
+                    *proxy = Proxy::Needed;
+                    self.core.protocols.dds.goes_on = true;
+                }
+            }
+        }
+    }
+
+    /// Administration has made a proxy, or refused it.
+    pub(crate) fn dds_proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        let core = &mut self.core;
+        for join in &mut core.protocols.dds.joins {
+            let name = join.setup.name.clone();
+            for (right, what) in
+                [(Right::Publish, "samples are not taken in"), (Right::Subscribe, "events do not go there")]
+            {
+                let (known, is_logged) = join.proxy(right);
+                if !known.is_of(peer) {
+                    continue;
+                }
+                match &proxy {
+                    Ok(key) => {
+                        *known = Proxy::Open(peer, *key);
+                        *is_logged = false;
+                    }
+                    Err(reason) => {
+                        *known = Proxy::Later;
+                        if !core::mem::replace(is_logged, true) {
+                            log::warn!("{name}: {what}: {reason}; it is tried again");
+                        }
+                    }
+                }
+                if known.is_open() {
+                    core.protocols.dds.goes_on = true;
+                } else {
+                    core.clock.plan_sweep();
+                }
+                return;
+            }
+        }
+        if let Ok(key) = proxy {
+            core.remove_local_proxy(0, key, account);
+        }
+    }
+
+    /// A sample that waited was taken in, or not.
+    pub(crate) fn answer_dds(&mut self, claim: Claim, refused: Option<Refused>) {
+        self.core.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
+        if let Some(join) = self.core.protocols.dds.joins.get_mut(claim.join) {
+            join.unanswered = join.unanswered.saturating_sub(1);
+        }
+        self.core.protocols.dds.goes_on = true;
+    }
+}

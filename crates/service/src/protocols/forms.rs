@@ -1,0 +1,219 @@
+//! How events' bytes are read for filters, by the door that brought the event, which its form says; and how they are put into
+//! what consumers take, by these consumers' door.
+
+use engine::{ChannelId, Event, Form, Forms as _, LaneId, OutputForm, ProxyKey};
+use filter::{Fields, Path, Steps, Value};
+
+use super::tempo::form::{self, FORM_TEMPO, MessageFields};
+use super::{Protocols, Tag};
+use super::{dds, json};
+use crate::counters::Counter;
+use crate::lane::run::Core;
+use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
+
+/// The fields of an event of some door.
+pub(crate) enum FormFields<'e> {
+    Giop(EventFields<'e>),
+    Tempo(MessageFields<'e>),
+}
+
+impl engine::Forms for Protocols {
+    type Fields<'e> = FormFields<'e>;
+
+    #[inline]
+    fn fields<'e>(&'e self, event: &'e Event) -> FormFields<'e> {
+        fields_of(event, &self.giop.forms, &self.tempo_forms)
+    }
+}
+
+/// The fields of an event, by the door that brought it.
+#[inline]
+pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
+    match Tag::of_form(event.form) {
+        // What comes in as JSON or from DDS is put into the CORBA door's form.
+        Tag::Giop | Tag::Json | Tag::Dds => FormFields::Giop(corba.fields(event)),
+        Tag::Tempo => tempo.fields(event, corba.utc),
+    }
+}
+
+impl Fields for FormFields<'_> {
+    #[inline]
+    fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>> {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LostField) {
+            return None;
+        }
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::WrongField) {
+            return Some(Value::Int(i64::from(u32::MAX)));
+        }
+        match self {
+            Self::Giop(fields) => fields.field(path, steps),
+            Self::Tempo(fields) => fields.field(path, steps),
+        }
+    }
+
+    #[inline]
+    fn contains(&self, path: &Path, needle: &Value<'_>, steps: &mut Steps) -> Option<bool> {
+        match self {
+            Self::Giop(fields) => fields.contains(path, needle, steps),
+            Self::Tempo(fields) => fields.contains(path, needle, steps),
+        }
+    }
+
+    #[inline]
+    fn current_time(&self) -> u64 {
+        match self {
+            Self::Giop(fields) => fields.current_time(),
+            Self::Tempo(fields) => fields.current_time(),
+        }
+    }
+}
+
+impl Core {
+    /// Puts an event that comes in into each form that some consumer of its channel takes, but those that are made where these
+    /// consumers are, if that is not here.
+    pub(crate) fn translate(&mut self, source: ProxyKey, event: &mut Event) {
+        self.translate_that_came(source, event, self.protocols.giop.forms.utc);
+    }
+
+    /// The same with one that came at a time, in 100 ns since 15 October 1582.
+    pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64) {
+        let here = self.identity.id;
+        self.translate_for((source, came), event, |output_form| {
+            made_where_served(output_form).is_none_or(|lane| lane == here)
+        });
+    }
+
+    /// Puts an event that another lane hands over into the forms that are made on this one.
+    pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event) {
+        let here = self.identity.id;
+        let now = self.protocols.giop.forms.utc;
+        self.translate_for((source, now), event, |output_form| made_where_served(output_form) == Some(here));
+    }
+
+    fn translate_for(
+        &mut self,
+        (source, came): (ProxyKey, u64),
+        event: &mut Event,
+        is_made: impl Fn(OutputForm) -> bool,
+    ) {
+        let mut lacking_why = None;
+        let Self { lane, protocols: Protocols { tempo_forms, .. }, counters, .. } = self;
+        let Some(channel) = lane.snapshot().channel(source.channel) else { return };
+        let lacking = |output_form: &&OutputForm| !fits(event.form, event.tag, **output_form) && is_made(**output_form);
+        let (form, tag) = (event.form, event.tag);
+        let Some(first) = channel.output_forms().iter().position(|output_form| lacking(&output_form)) else { return };
+        tempo_forms.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
+        let Event { bytes, alternates, priority, .. } = event;
+        // What others than its own door take of it is made of the structured event that it becomes, which is made once.
+        let structured =
+            (form == FORM_TEMPO).then(|| tempo_forms.make_structured(source.channel, (*priority, tag, bytes)));
+        let output_forms = channel.output_forms().iter().skip(first);
+        for output_form in output_forms.filter(|output_form| !fits(form, tag, **output_form) && is_made(**output_form))
+        {
+            let alternate = alternates.push(*output_form);
+            let of = match structured {
+                Some(tag) => (FORM_STRUCTURED, tag, tempo_forms.structured.as_slice()),
+                None => (form, tag, bytes.as_slice()),
+            };
+            let written = put_into(source.channel, of, (*output_form, came), (&mut alternate.bytes, tempo_forms));
+            match written {
+                // It is the other bytes that fit.
+                Ok(Translated::AlreadyFits) if structured.is_some() => {
+                    alternate.bytes.extend_from_slice(of.2);
+                    alternate.tag = of.1;
+                    counters.add(Counter::Translations, 1);
+                }
+                Ok(Translated::AlreadyFits) => alternates.pop(),
+                Ok(Translated::Written { tag, number_at }) => {
+                    (alternate.tag, alternate.number_at) = (tag, number_at);
+                    counters.add(Counter::Translations, 1);
+                }
+                Err(why) => {
+                    // Consumers that want it so do without: the engine learns of that when their turn comes.
+                    alternates.pop();
+                    counters.add(Counter::Untranslatable, 1);
+                    lacking_why = why.or(lacking_why);
+                }
+            }
+        }
+        if let Some(why) = lacking_why {
+            self.announce_untranslatable(source, why);
+        }
+    }
+
+    /// Has one line a minute logged about events that some consumers' code set or form has no place for.
+    #[cold]
+    fn announce_untranslatable(&mut self, source: ProxyKey, why: Untranslatable) {
+        const EVERY_NS: u64 = 60_000_000_000;
+        let (now, last) = (self.clock.now, self.protocols.giop.untranslatable_announced);
+        if last.is_some_and(|last| now.0.saturating_sub(last.0) < EVERY_NS) {
+            return;
+        }
+        self.protocols.giop.untranslatable_announced = Some(now);
+        self.log(log::Level::Warn, || {
+            format!(
+                "an event of supplier proxy {} of channel {} is dropped for consumers that take it otherwise: {why}; such events \
+                 are counted (lane_untranslatable), and told of once a minute",
+                source.proxy.0, source.channel.0
+            )
+        });
+    }
+}
+
+/// The note about the bytes of an event that may have been delivered before the process began.
+pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
+    match Tag::of_form(form) {
+        Tag::Giop | Tag::Json | Tag::Dds => event::as_repeated(tag),
+        Tag::Tempo => form::as_repeated(tag),
+    }
+}
+
+/// Whether an event needs no translation for a consumer with this want.
+#[inline]
+pub(crate) fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
+    match Tag::of_output_form(output_form) {
+        Tag::Giop => event::fits(form, tag, output_form),
+        Tag::Json => false,
+        Tag::Tempo => form == FORM_TEMPO,
+        Tag::Dds => form == FORM_STRUCTURED,
+    }
+}
+
+/// The lane that serves all consumers with a want, where what they need is made there and nowhere else: no other lane takes the
+/// time for that. Nothing if it is made where the event comes in, once for all lanes.
+fn made_where_served(output_form: OutputForm) -> Option<LaneId> {
+    match Tag::of_output_form(output_form) {
+        Tag::Giop => None,
+        Tag::Json => Some(json::LANE),
+        Tag::Tempo => Some(LaneId::MAIN),
+        Tag::Dds => Some(dds::LANE),
+    }
+}
+
+/// Whether the names of an event's type stay with it: its fields are not read without them.
+pub(crate) fn keeps_names(form: Form) -> bool {
+    form == FORM_TEMPO
+}
+
+/// Puts an event in one of CORBA's forms into what consumers with a want need. Nothing if that cannot be done; `out` is as it was then.
+fn put_into(
+    channel: ChannelId,
+    (form, tag, bytes): (Form, u64, &[u8]),
+    (output_form, came): (OutputForm, u64),
+    (out, tempo_forms): (&mut Vec<u8>, &form::Forms),
+) -> Result<Translated, Option<Untranslatable>> {
+    match Tag::of_output_form(output_form) {
+        Tag::Giop => event::translate(form, tag, bytes, (output_form, came), out).map_err(Some),
+        Tag::Json => {
+            let came = output_form.marks_numbers().then_some(came);
+            let number_at = json::translate(channel, (form, tag, bytes), came, out).ok_or(None)?;
+            Ok(Translated::Written { tag: 0, number_at })
+        }
+        Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out).ok_or(None),
+        Tag::Dds => {
+            event::translate(form, tag, bytes, (event::protocol_output_form(FORM_STRUCTURED), came), out).map_err(Some)
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What clients are answered: that a request was done, or the exception that says why not.
+
+use giop::cdr::{CharSet, Endian, Version};
+use giop::exception::{Kind, SystemException};
+use giop::message::{self, Open, ReplyHead, ReplyStatus, ServiceContexts};
+use giop::realtime;
+
+use crate::lane::intake::Refused;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Worker;
+use crate::protocols::giop::callers::Caller;
+use crate::store::journal::StoreRefusal;
+use corba::{ACCESS_DENIED, refused_event};
+
+/// How a request is answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) version: Version,
+    pub(crate) endian: Endian,
+    pub(crate) request_id: u32,
+    /// False for a one-way request: nothing is sent.
+    pub(crate) expected: bool,
+    /// The Real-time CORBA priority of the request, which the reply repeats.
+    pub(crate) priority: Option<i16>,
+}
+
+/// Recipient of the answer when events were taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Claim {
+    /// A client that pushed them. The size is that of its request.
+    Client { connection: Token, answer: Answer, bytes: usize },
+    /// A proxy that pulled them.
+    Puller(Token),
+    /// The lane with the connection on which they were pushed.
+    ServedPush(Token),
+}
+
+impl Worker {
+    /// Answers that events were taken in, or why not.
+    pub(crate) fn answer_claim(&mut self, claim: Claim, refused: Option<Refused>) {
+        let (connection, answer, bytes) = match claim {
+            Claim::Client { connection, answer, bytes } => (connection, answer, bytes),
+            Claim::ServedPush(served) => return self.core.answer_served(served, refused),
+            Claim::Puller(puller) => return self.core.resume_polling(puller),
+        };
+        let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
+        entry.caller.note_answer(bytes);
+        entry.caller.output.lend(&mut self.core.io.spares);
+        match refused {
+            None => answer_done(&mut entry.caller, answer),
+            Some(refused) => answer_exception(&mut entry.caller, answer, exception_of(&refused)),
+        }
+        self.resume(connection);
+    }
+}
+
+/// The exception for a client when its event was not taken.
+pub(crate) const fn exception_of(refused: &Refused) -> SystemException {
+    match refused {
+        Refused::ByEngine(refusal) => refused_event(refusal),
+        Refused::NotPermitted => ACCESS_DENIED,
+        Refused::Unreadable => SystemException::new(Kind::Marshal, 0),
+        Refused::TooManyAwaitingFilter | Refused::NotStored(StoreRefusal::Full) => {
+            SystemException::new(Kind::ImpLimit, 0)
+        }
+        Refused::NotStored(StoreRefusal::Failed) => SystemException::new(Kind::PersistStore, 0),
+    }
+}
+
+/// Answers a request that has no result.
+pub(crate) fn answer_done(caller: &mut Caller, answer: Answer) {
+    #[cfg(test)]
+    if crate::simulation::goes_wrong(crate::simulation::Break::MissingAnswer) {
+        return;
+    }
+    #[cfg(test)]
+    let answer = match crate::simulation::goes_wrong(crate::simulation::Break::WrongAnswer) {
+        true => Answer { request_id: answer.request_id + 1, ..answer },
+        false => answer,
+    };
+    if answer.expected {
+        write_done(caller.output.bytes(), answer);
+    }
+}
+
+/// Writes the reply to a request that has no result.
+pub(crate) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
+    let Answer { version, endian, request_id, expected: _, priority } = answer;
+    if priority.is_none() {
+        return message::empty_reply(buffer, version, endian, request_id);
+    }
+    answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
+}
+
+/// Answers a request with a system exception. A one-way request gets no answer.
+pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
+    if answer.expected {
+        let chars = caller.speech.chars;
+        write_exception(caller.output.bytes(), chars, answer, exception);
+    }
+}
+
+/// Writes a system exception as the reply to a request.
+pub(crate) fn write_exception(buffer: &mut Vec<u8>, chars: CharSet, answer: Answer, exception: SystemException) {
+    let open = answer.begin(buffer, ReplyStatus::SystemException);
+    exception.write(&mut open.body(buffer, chars));
+    open.finish(buffer);
+}
+
+impl Answer {
+    /// That of no request.
+    pub(crate) const NONE: Self =
+        Self { version: Version::V1_2, endian: Endian::Little, request_id: 0, expected: false, priority: None };
+
+    /// Begins the reply. It tells the priority that the request did, as Real-time CORBA has it.
+    pub(crate) fn begin(self, buffer: &mut Vec<u8>, status: ReplyStatus) -> Open {
+        let Self { version, endian, request_id, expected: _, priority } = self;
+        let priority = priority.map(|priority| realtime::priority_context(priority, endian));
+        let context = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+        message::begin_reply(buffer, &ReplyHead { version, endian, request_id, status, contexts: context.as_slice() })
+    }
+}

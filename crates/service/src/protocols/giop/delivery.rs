@@ -1,0 +1,258 @@
+//! The other end of the path: from the engine to a consumer's socket.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey};
+use giop::cdr::Encoding;
+use giop::realtime::PriorityModel;
+
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use crate::protocols::giop::body;
+use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
+use crate::protocols::giop::pending::Pending;
+use crate::protocols::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
+
+/// A sequence is copied to its connection, where its channel's budget does not count it: so that it waits in its outbox while so much
+/// waits on the connection.
+const COPIED_BYTES_MAX: usize = 1 << 20;
+
+/// Why a push was not sent.
+enum Unsent {
+    /// This is reported to the engine.
+    Because(Outcome),
+    /// It failed, and is tried again.
+    Failed(String),
+}
+
+impl Core {
+    /// Sends events to the consumer that they are for. Their list is empty then.
+    pub(crate) fn send_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let Delivery { outbox, serial, one_way, .. } = *delivery;
+        let written = self.write_push(delivery, events);
+        self.release_events(events);
+        if written.is_ok() {
+            self.note_left_out(outbox, serial);
+        }
+        let outcome = match written {
+            Ok(()) if one_way => Outcome::Sent,
+            Ok(()) => return,
+            Err(Unsent::Because(outcome)) => outcome,
+            Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
+        };
+        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+    }
+
+    /// Events that could not be put into the sequence that was written last are dropped, and only the others delivered.
+    pub(super) fn note_left_out(&mut self, outbox: OutboxId, serial: u32) {
+        let left_out = &mut self.protocols.giop.outgoing.scratch.left_out;
+        if !left_out.is_empty() {
+            self.counters.add(Counter::LeftOut, left_out.len() as u64);
+            self.lane.leave_out(outbox, serial, left_out, self.clock.now);
+            left_out.clear();
+        }
+    }
+
+    /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence
+    /// of events. An event that the connection keeps is taken out of `events`.
+    ///
+    /// # Errors
+    /// Says why it could not.
+    fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
+        let Delivery { outbox, key, peer, output_form, serial, one_way, repeated, .. } = *delivery;
+        let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
+        if self.protocols.giop.outgoing.awaits_loss_report(outbox) {
+            // What was lost is put back first: it comes before this.
+            return Err(Unsent::Because(Outcome::NoRoom));
+        }
+        let (body, encoding, phase) =
+            body::of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
+        let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
+        let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } =
+            &mut self.protocols.giop.outgoing;
+        left_out.clear();
+        let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
+            return Err(Unsent::Because(Outcome::Unreachable));
+        };
+        // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
+        // waits until the first try is gone, or they would pile up where nothing is read.
+        let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
+        let is_behind = is_full || connection.waits_for_reader();
+        let rests = self.io.slices.has_been_sent_enough(connection.rounds.slice);
+        if (one_way && !connection.has_room())
+            || rests
+            || is_behind
+            || route.still_waits(token, connection.output.taken())
+        {
+            self.block(outbox, token);
+            if rests {
+                self.counters.add(Counter::AddressBudgetsSpent, 1);
+                self.protocols.giop.outgoing.rest(token);
+            }
+            return Err(Unsent::Because(Outcome::NoRoom));
+        }
+        let before = connection.output.queued_bytes();
+        let (event, is_batch) = (events.first().map_or(0, |event| event.serial), events.len() > 1);
+        let (request_id, tell) = connection.next_request(self.clock.now);
+        let priority = route.priority.and_then(|priority| priority.of(events));
+        connection.output.lend(&mut self.io.spares);
+        #[cfg(test)]
+        let from = connection.output.bytes().len();
+        let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
+        let head = Head { encoding, phase, one_way, priority, tell, starts_flow };
+        match body {
+            Some(body) => {
+                let Some(only) = events.pop() else { return Err(Unsent::Because(Outcome::Untranslatable)) };
+                route.append_head(&head, connection.output.bytes(), request_id, body.of(&only).len());
+                events.extend(connection.output.push_event(only, body));
+            }
+            None => {
+                let (format, buffer) = ((output_form, repeated), connection.output.bytes());
+                let written = route.append_batch(&head, buffer, request_id, events, format, left_out);
+                let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
+                self.counters.add(Counter::SequenceEventsSent, written.into());
+            }
+        }
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::SecondDelivery) {
+            connection.output.bytes().extend_from_within(from..);
+        }
+        if one_way {
+            route.succeed();
+        } else {
+            route.unanswered.push_back(Sent { serial, connection: token, request_id, event, is_batch });
+            connection.pending.insert(request_id, Pending::Push { outbox, serial });
+        }
+        self.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
+        let unread = connection.note_added(self.clock.now);
+        // One that goes on for another reason does not wait for room any more.
+        if let Some(waited_for) = route.waits_for.take() {
+            self.protocols.giop.outgoing.stop_waiting(waited_for);
+        }
+        self.count_unread(unread);
+        self.protocols.giop.outgoing.note_push(token, one_way);
+        self.counters.add(Counter::PushesSent, 1);
+        Ok(())
+    }
+
+    /// The connection on which a consumer gets events of that encoding; made if there is none.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    fn way_to(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, encoding: Encoding) -> Result<Token, String> {
+        let Encoding { version, chars, .. } = encoding;
+        if self.protocols.giop.outgoing.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
+            self.find_route(outbox, key, peer)?;
+        }
+        let route = self.protocols.giop.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
+        if let Some(why) = route.trouble.lost.take() {
+            return Err(why);
+        }
+        if let Some(token) = route.connection(version, chars)
+            && self.protocols.giop.outgoing.connections.get(token).is_some()
+        {
+            return Ok(token);
+        }
+        let by = route.address.by.clone();
+        let timeout = self.connect_timeout_of(key);
+        self.aim_again(outbox);
+        for _ in 0..ADDRESSES_MAX {
+            let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { break };
+            let (endpoint, timeout) =
+                (route.target.endpoint(version, chars), route.target.timeout_per_address(timeout));
+            match self.connect(endpoint, timeout, by.as_ref()) {
+                Ok(token) => {
+                    if let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) {
+                        route.set_connection(version, chars, token);
+                    }
+                    return Ok(token);
+                }
+                Err(why) if !self.aim_elsewhere(outbox) => return Err(why),
+                Err(_) => {}
+            }
+        }
+        Err("none of its addresses can be called".to_owned())
+    }
+
+    /// Before a new connection: has a consumer that was not reached where it was tried last be tried at another address, if its
+    /// reference has several.
+    fn aim_again(&mut self, outbox: OutboxId) {
+        let Outgoings { routes, reachability, .. } = &mut self.protocols.giop.outgoing;
+        if let Some(route) = routes.get_mut(outbox)
+            && !route.is_forwarded
+            && route.target.alternatives > 1
+            && let Some((target, left_out)) = reachability.choose(&route.address.ior, self.clock.now)
+        {
+            route.tried_since.get_or_insert(self.clock.now);
+            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            route.aim(target, false);
+        }
+    }
+
+    /// Turns to another address of a consumer's reference, where the one in use could not be reached. False where all have failed:
+    /// they are tried anew with the next push.
+    pub(crate) fn aim_elsewhere(&mut self, outbox: OutboxId) -> bool {
+        let Outgoings { routes, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
+        let Some(route) = routes.get_mut(outbox).filter(|route| !route.is_forwarded) else { return false };
+        let (now, since) = (self.clock.now, route.tried_since.take());
+        let other = since.and_then(|since| reachability.other_than(&route.target, &route.address.ior, since, now));
+        let Some(target) = other else { return false };
+        route.tried_since = since;
+        route.aim(target, false);
+        upkeep.stale = true;
+        self.counters.add(Counter::AlternativeAddresses, 1);
+        true
+    }
+
+    /// Learns the way to a consumer that has not been pushed to before.
+    fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
+        let address =
+            self.protocols.giop.outgoing.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
+        let propagates =
+            address.ior.priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
+        let mut route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
+        route.priority = propagates.then(|| self.push_priority(key));
+        if let Some(former) = self.protocols.giop.outgoing.routes.insert(route) {
+            self.protocols.giop.outgoing.forget(former);
+        }
+        Ok(())
+    }
+
+    /// At what priority a consumer is pushed to. It stays so while the consumer is connected, since its pool does.
+    fn push_priority(&self, key: ProxyKey) -> PushPriority {
+        let declared = match self.consumer(key).and_then(|consumer| consumer.priority_model) {
+            Some((engine::PriorityModel::ServerDeclared, priority)) => Some(priority),
+            Some((engine::PriorityModel::ClientPropagated, _)) | None => None,
+        };
+        let of_lane = self.lane.snapshot().lane(self.lane.id()).map(|lane| lane.priority);
+        PushPriority { declared, of_lane }
+    }
+
+    /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
+    fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
+        self.consumer(key)
+            .map_or(self.protocols.giop.outgoing.limits.connect_timeout, |consumer| consumer.settings.connect_timeout)
+    }
+
+    /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
+    /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
+    /// without a word, and is replaced.
+    pub(crate) fn abandon(&mut self, outbox: OutboxId) {
+        self.counters.add(Counter::PushTimeouts, 1);
+        self.note_failure(outbox, || "no reply in time".to_owned());
+        for token in self.withdraw(outbox, 0) {
+            let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } =
+                &mut self.protocols.giop.outgoing;
+            let Some(connection) = connections.get(token) else { continue };
+            if self.clock.now.since(connection.silent_since) >= *silence {
+                self.lose(token, "nothing was heard on the connection for long");
+                continue;
+            }
+            if let Some(route) = routes.get_mut(outbox) {
+                route.trouble.given_up = Some((token, connection.output.end()));
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Calls of the lane's own that have results for it to act on: what a pull supplier has, what a remote filter says.
+//!
+//! They go out with the connections that pushes go out with, and nothing waits for them: the asker is notified when the result
+//! has come or will not. The asker decides how long that may take, and stops asking then.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{Peer, Time};
+use giop::cdr::{CharSet, Encoding, Endian, Lacking, Version, Writer};
+use giop::codeset;
+use giop::ior::Ior;
+use giop::message::{self, RequestHead, Response, ServiceContexts};
+use hashbrown::HashMap;
+
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use crate::protocols::giop::admin_calls::UNREAD_MAX;
+use crate::protocols::giop::outgoing::{Outgoings, Scratch};
+use crate::protocols::giop::pending::Pending;
+use crate::protocols::giop::replies::Verdict;
+use crate::protocols::giop::routes::{ADDRESSES_MAX, FORWARDS_MAX, Target};
+use corba::PeerAddress;
+
+/// The asker of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A proxy that pulls from its supplier.
+    Puller(Token),
+    /// An event that remote filters are asked about.
+    FilterCall(Token),
+}
+
+/// What is asked.
+pub(crate) struct Ask {
+    pub(crate) operation: &'static str,
+    pub(crate) asker: Asker,
+    /// The byte order of the arguments.
+    pub(crate) endian: Endian,
+    /// How long the connection may take to be made.
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A call that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnderWay {
+    connection: Token,
+    request_id: u32,
+}
+
+/// The way to a client's object that is asked.
+pub(crate) struct Way {
+    address: Arc<PeerAddress>,
+    target: Target,
+    is_forwarded: bool,
+    /// Since when its addresses are tried one after the other, until one answers or all have failed.
+    tried_since: Option<Time>,
+    /// Forwards in a row.
+    forwards: u8,
+    connection: Option<Token>,
+    /// It fails, and that has been logged.
+    is_failing: bool,
+}
+
+/// The ways to all clients' objects that are asked.
+#[derive(Default)]
+pub(crate) struct Ways {
+    by_peer: HashMap<Peer, Way>,
+}
+
+impl Ways {
+    /// Forgets the way to a peer that is gone. True if there was one.
+    pub(crate) fn forget(&mut self, gone: Peer) -> bool {
+        self.by_peer.remove(&gone).is_some()
+    }
+
+    /// The connections in use.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Token> {
+        self.by_peer.values().filter_map(|way| way.connection)
+    }
+}
+
+impl Core {
+    /// Calls an operation of a client's object. The asker is notified later of how it ended.
+    ///
+    /// # Errors
+    /// Says why the call cannot be made; the asker is not notified then.
+    pub(crate) fn ask(
+        &mut self,
+        peer: Peer,
+        ask: &Ask,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), String>,
+    ) -> Result<UnderWay, String> {
+        let (token, version, chars) = self.connection_to(peer, ask.connect_timeout)?;
+        let spares = &mut self.io.spares;
+        let Outgoings { ways, connections, scratch: Scratch { arguments, .. }, .. } = &mut self.protocols.giop.outgoing;
+        let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
+            return Err("the connection was lost".into());
+        };
+        if connection.waits_for_reader() || connection.output.own_bytes() >= UNREAD_MAX {
+            self.counters.add(Counter::CallsNotMade, 1);
+            return Err("it does not read what it was sent before".into());
+        }
+        arguments.clear();
+        let mut writer = Writer::new(arguments, Encoding { endian: ask.endian, version, chars });
+        write(&mut writer)?;
+        if let Some(character) = writer.lacking() {
+            return Err(Lacking::in_encoding(character).to_string());
+        }
+        let (request_id, tell) = connection.next_request(self.clock.now);
+        let context;
+        let contexts: &[(u32, &[u8])] = if tell {
+            context = codeset::context(chars, ask.endian);
+            &[(ServiceContexts::CODE_SETS, &context)]
+        } else {
+            &[]
+        };
+        let head = RequestHead {
+            version,
+            endian: ask.endian,
+            request_id,
+            response: Response::Expected,
+            key: &way.target.key,
+            operation: ask.operation.as_bytes(),
+            contexts,
+            body_phase: Some(0),
+        };
+        connection.output.lend(spares);
+        let buffer = connection.output.bytes();
+        let open = message::begin_request(buffer, &head);
+        buffer.extend_from_slice(arguments);
+        open.finish(buffer);
+        connection.pending.insert(request_id, Pending::Ask(ask.asker));
+        let unread = connection.note_added(self.clock.now);
+        self.count_unread(unread);
+        self.protocols.giop.outgoing.note_due(token);
+        Ok(UnderWay { connection: token, request_id })
+    }
+
+    /// The connection to an object that is asked, and the encoding in which it is spoken to.
+    fn connection_to(&mut self, peer: Peer, timeout: Duration) -> Result<(Token, Version, CharSet), String> {
+        let Outgoings { ways, connections, peers, reachability, .. } = &mut self.protocols.giop.outgoing;
+        if !ways.by_peer.contains_key(&peer) {
+            let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
+            let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
+            let way = Way {
+                address,
+                target,
+                is_forwarded: false,
+                tried_since: None,
+                forwards: 0,
+                connection: None,
+                is_failing: false,
+            };
+            ways.by_peer.insert(peer, way);
+        }
+        let way = ways.by_peer.get_mut(&peer).ok_or("the object has no address")?;
+        let (version, chars) = (way.target.version, way.target.chars);
+        if let Some(token) = way.connection
+            && connections.get(token).is_some()
+        {
+            return Ok((token, version, chars));
+        }
+        if !way.is_forwarded
+            && way.target.alternatives > 1
+            && let Some((target, left_out)) = reachability.choose(&way.address.ior, self.clock.now)
+        {
+            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            way.target = target;
+            way.tried_since.get_or_insert(self.clock.now);
+        }
+        let by = way.address.by.clone();
+        for _ in 0..ADDRESSES_MAX {
+            let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get(&peer) else { break };
+            let (endpoint, timeout) = (way.target.endpoint(version, chars), way.target.timeout_per_address(timeout));
+            match self.connect(endpoint, timeout, by.as_ref()) {
+                Ok(token) => {
+                    if let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer) {
+                        way.connection = Some(token);
+                    }
+                    return Ok((token, version, chars));
+                }
+                Err(why) if !self.ask_elsewhere(peer) => return Err(why),
+                Err(_) => {}
+            }
+        }
+        Err("none of its addresses can be called".to_owned())
+    }
+
+    /// Has an object asked at another address of its reference, where the one in use could not be reached. False where there is
+    /// none that has not failed, too.
+    pub(crate) fn ask_elsewhere(&mut self, peer: Peer) -> bool {
+        let Outgoings { ways, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
+        let Some(way) = ways.by_peer.get_mut(&peer).filter(|way| !way.is_forwarded) else { return false };
+        let (now, since) = (self.clock.now, way.tried_since.take());
+        let other = since.and_then(|since| reachability.other_than(&way.target, &way.address.ior, since, now));
+        let Some(target) = other else { return false };
+        way.tried_since = since;
+        way.target = target;
+        way.connection = None;
+        upkeep.stale = true;
+        self.counters.add(Counter::AlternativeAddresses, 1);
+        true
+    }
+
+    /// An answer is not waited for any more.
+    pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
+        let UnderWay { connection: token, request_id } = under_way;
+        _ = self.protocols.giop.outgoing.remove_pending(token, request_id);
+    }
+
+    /// Has an object asked where its answer pointed to. False when it has been sent about too often.
+    pub(crate) fn follow(&mut self, peer: Peer, to: &Ior) -> bool {
+        let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        let Some(target) = Target::of(to).filter(|_| way.forwards < FORWARDS_MAX) else { return false };
+        way.forwards += 1;
+        way.is_forwarded = true;
+        way.target = target;
+        way.connection = None;
+        self.protocols.giop.outgoing.upkeep.stale = true;
+        true
+    }
+
+    /// Notes that an object has answered. Gives its name if it had failed before.
+    pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
+        let way = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer)?;
+        way.forwards = 0;
+        way.tried_since = None;
+        core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
+    }
+
+    /// Notes that an object fails. Gives its name if that is new.
+    pub(crate) fn note_failing(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
+        let way = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer)?;
+        (!core::mem::replace(&mut way.is_failing, true)).then(|| Arc::clone(&way.address))
+    }
+
+    /// Notes that asking an object failed: if it was asked elsewhere, it is looked for at its own address again. True if
+    /// it was.
+    pub(crate) fn return_home(&mut self, peer: Peer) -> bool {
+        let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        way.forwards = 0;
+        if !core::mem::take(&mut way.is_forwarded) {
+            return false;
+        }
+        if let Some(target) = Target::of(&way.address.ior) {
+            way.target = target;
+        }
+        way.connection = None;
+        self.protocols.giop.outgoing.upkeep.stale = true;
+        true
+    }
+
+    /// A call of the lane's own has ended.
+    pub(crate) fn conclude_ask(&mut self, asker: Asker, verdict: Verdict) {
+        match asker {
+            Asker::Puller(token) => self.conclude_poll(token, verdict),
+            Asker::FilterCall(token) => self.conclude_filter_call(token, verdict),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Requests of administration with answers that may be large, and what clients leave unread of them.
+//!
+//! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time, and a lane a
+//! few, but each address one whatever others have. Further ones are held back, and their connections are not read, until an answer has
+//! come. Where the answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, they are
+//! held back until a client has read. A client that reads nothing for long while others wait for that is let go.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use engine::Time;
+use giop::framing::Message;
+use giop::message::{Header, Request, Response};
+
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::io::unread::Unread;
+use crate::lane::run::{Core, Worker};
+use crate::protocols::giop::callers::{Caller, Incoming};
+use accounts::{Account, Resource, Spent};
+
+/// Such requests that a lane has with administration at once, beside one of each address that has no other there.
+const OUT_MAX: usize = 8;
+
+/// Beginnings of the operations with answers that are small whatever was asked before: nothing, an object, a number, a few octets. An
+/// operation that is missing here costs only that a connection does not have several under way.
+const SMALL: [&[u8]; 26] = [
+    b"connect_",
+    b"disconnect_",
+    b"obtain_notification_pu",
+    b"obtain_pu",
+    b"push",
+    b"pull",
+    b"try_pull",
+    b"suspend_connection",
+    b"resume_connection",
+    b"subscription_change",
+    b"offer_change",
+    b"destroy",
+    b"for_",
+    b"new_for_",
+    b"get_proxy_",
+    b"get_filter",
+    b"get_event_channel",
+    b"add_filter",
+    b"remove_",
+    b"match",
+    // As long as its question, within a small factor; and it takes long, so that others would wait for its place.
+    b"analyse",
+    b"_get_My",
+    b"_get_default_consumer_admin",
+    b"_get_default_supplier_admin",
+    b"_is_a",
+    b"_no",
+];
+
+/// Whether the answer to a request of administration may be large.
+pub(crate) fn may_be_large(request: &Request<'_>) -> bool {
+    let operation = request.operation;
+    let is_small = SMALL.iter().any(|beginning| operation.starts_with(beginning)) && !operation.ends_with(b"_with_qos");
+    request.response != Response::None && !is_small
+}
+
+/// What a client is charged for an answer that has yet to come.
+const RESERVED: u64 = 64 << 10;
+/// Connections that are tried in one round, where requests are held back.
+const TRIED_PER_ROUND: usize = 16;
+
+/// What a lane's clients have asked for of what may be large.
+#[derive(Debug, Default)]
+pub(crate) struct LargeAnswers {
+    /// Connections of which administration has a request, and their addresses.
+    out: HashMap<Token, IpAddr>,
+    /// Connections of which a request is held back until there is room.
+    waiting: VecDeque<Token>,
+    /// They wait for others to read.
+    is_short: bool,
+}
+
+/// What one connection has of it.
+#[derive(Debug, Default)]
+pub(crate) struct LargeAnswerState {
+    is_out: bool,
+    deferred: Option<Vec<u8>>,
+    /// What it has not read, of answers of whatever size.
+    pub(crate) unread: Unread,
+}
+
+impl LargeAnswerState {
+    /// Whether a request of the connection is held back.
+    pub(crate) const fn has_deferred(&self) -> bool {
+        self.deferred.is_some()
+    }
+
+    /// The connection ends.
+    pub(crate) fn release(&mut self, account: &Account) {
+        let reserved = if self.is_out { RESERVED } else { 0 };
+        account.give(Resource::ReplyBytes, reserved);
+        *self = Self::default();
+    }
+}
+
+impl LargeAnswers {
+    /// Whether requests are held back because of what clients have not read.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short && !self.waiting.is_empty()
+    }
+
+    /// Whether requests are held back.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Has a connection have such a request with administration, unless that cannot be now.
+    fn begin(&mut self, connection: Token, of: &mut LargeAnswerState, account: &Account) -> Result<(), Option<Spent>> {
+        if of.is_out || !self.has_place(account.ip()) {
+            return Err(None);
+        }
+        let taken = account.take(Resource::ReplyBytes, RESERVED);
+        self.is_short = taken.is_err();
+        taken.map_err(Some)?;
+        of.is_out = true;
+        self.out.insert(connection, account.ip());
+        Ok(())
+    }
+
+    /// Whether a request of this address may go to administration.
+    fn has_place(&self, address: IpAddr) -> bool {
+        self.out.len() < OUT_MAX || !self.out.values().any(|other| *other == address)
+    }
+
+    /// Keeps a request until it may be passed on.
+    fn defer(&mut self, connection: Token, of: &mut LargeAnswerState, bytes: Vec<u8>) {
+        // One that waits for an answer of its own is seen to when that comes.
+        if !of.is_out {
+            self.waiting.push_back(connection);
+        }
+        of.deferred = Some(bytes);
+    }
+
+    /// An answer has come from administration, of so many octets, or administration had no room.
+    fn answered(
+        &mut self,
+        connection: Token,
+        of: Option<(&mut LargeAnswerState, &Arc<Account>)>,
+        octets: usize,
+        now: Time,
+    ) {
+        self.out.remove(&connection);
+        let Some((of, account)) = of else { return };
+        if core::mem::take(&mut of.is_out) {
+            account.give(Resource::ReplyBytes, RESERVED);
+        }
+        if octets > 0 {
+            of.unread.add(account, octets, now);
+        }
+        if of.has_deferred() {
+            self.waiting.push_back(connection);
+        }
+    }
+}
+
+impl Core {
+    /// Notes that a request with an answer that may be large is passed on, or holds it back. False if it is held back.
+    pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
+        let (of, account) = caller.large();
+        let Err(spent) = self.protocols.giop.large_answers.begin(connection, of, account) else { return true };
+        if let Some(spent) = spent {
+            self.counters.add(Counter::of_refusal(spent), 1);
+        }
+        self.counters.add(Counter::LargeAnswersDelayed, 1);
+        self.protocols.giop.large_answers.defer(connection, of, message.bytes.to_vec());
+        false
+    }
+
+    /// It could not be passed on.
+    pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
+        self.protocols.giop.large_answers.answered(connection, Some(caller.large()), 0, self.clock.now);
+    }
+}
+
+impl Worker {
+    /// Administration has answered such a request.
+    pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize) {
+        let Self { clients, core, .. } = self;
+        let of = clients.giop.incoming.get_mut(connection).map(|entry| entry.caller.large());
+        core.protocols.giop.large_answers.answered(connection, of, octets, core.clock.now);
+    }
+
+    /// Passes on what was held back, as far as there is room.
+    pub(crate) fn serve_deferred_requests(&mut self) {
+        for _ in 0..self.core.protocols.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+            let answers = &mut self.core.protocols.giop.large_answers;
+            let Some(connection) = answers.waiting.pop_front() else { return };
+            let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(connection) else { continue };
+            if !answers.has_place(caller.account().ip()) {
+                answers.waiting.push_back(connection);
+                continue;
+            }
+            let Some(bytes) = caller.large().0.deferred.take() else { continue };
+            if let Ok(header) = Header::parse(&bytes) {
+                let message = Message { header, bytes: &bytes };
+                if let Err(why) = self.core.handle_message(connection, message, caller) {
+                    self.reject(connection, &why);
+                    continue;
+                }
+            }
+            self.resume(connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accounts::{Accounts, Ceilings};
+    use giop::cdr::{Endian, Version};
+    use giop::message::{self, RequestHead};
+
+    const ONE: Token = Token::from_bits(1);
+    const TWO: Token = Token::from_bits(2);
+    const MIB: usize = 1 << 20;
+
+    fn is_large(operation: &str, response: Response) -> bool {
+        let mut bytes = Vec::new();
+        let head = RequestHead {
+            version: Version::V1_2,
+            endian: Endian::Little,
+            request_id: 1,
+            response,
+            key: b"x",
+            operation: operation.as_bytes(),
+            contexts: &[],
+            body_phase: None,
+        };
+        message::begin_request(&mut bytes, &head).finish(&mut bytes);
+        let header = Header::parse(&bytes).unwrap();
+        may_be_large(&Request::parse(&bytes, &header).unwrap())
+    }
+
+    #[test]
+    fn what_lists_or_describes_may_be_large_and_what_makes_connects_and_ends_is_not() {
+        for operation in [
+            "get_consumers",
+            "get_all_channels",
+            "list",
+            "next_n",
+            "resolve",
+            "get_all_constraints",
+            "get_qos",
+            "_get_push_suppliers",
+            "obtain_offered_types",
+            "obtain_notification_push_supplier_with_qos",
+            "unheard_of",
+        ] {
+            assert!(is_large(operation, Response::Expected), "{operation}");
+            assert!(!is_large(operation, Response::None), "nobody is sent that");
+        }
+        for operation in [
+            "connect_structured_push_consumer",
+            "obtain_notification_push_supplier",
+            "_is_a",
+            "_non_existent",
+            "push",
+            "try_pull_structured_event",
+            "disconnect_push_supplier",
+            "subscription_change",
+            "analyse",
+            "destroy",
+        ] {
+            assert!(!is_large(operation, Response::Expected), "{operation}");
+        }
+    }
+
+    /// Two clients at two addresses, of which each may have all but a quarter.
+    fn accounts(limit: u64) -> [Arc<Account>; 2] {
+        let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, limit, 0));
+        ["127.0.0.2", "127.0.0.3"].map(|ip| accounts.account_of(ip.parse().unwrap()))
+    }
+
+    #[test]
+    fn a_connection_has_one_such_request_out_and_the_next_when_it_is_answered() {
+        let [account, _] = accounts(u64::MAX);
+        let mut answers = LargeAnswers::default();
+        let mut of = LargeAnswerState::default();
+        assert_eq!(answers.begin(ONE, &mut of, &account), Ok(()));
+        assert_eq!(answers.begin(ONE, &mut of, &account), Err(None));
+        answers.defer(ONE, &mut of, vec![1]);
+        assert!(!answers.is_waiting());
+        answers.answered(ONE, Some((&mut of, &account)), MIB, Time(1));
+        assert_eq!((answers.waiting.pop_front(), account.used(Resource::ReplyBytes)), (Some(ONE), MIB as u64));
+    }
+
+    #[test]
+    fn what_one_leaves_unread_is_its_share_and_what_all_do_the_limit_until_somebody_reads_or_goes() {
+        let [here, there] = accounts(16 << 20);
+        let mut answers = LargeAnswers::default();
+        let (mut one, mut two) = (LargeAnswerState::default(), LargeAnswerState::default());
+        assert_eq!(answers.begin(ONE, &mut one, &here), Ok(()));
+        answers.answered(ONE, Some((&mut one, &here)), 15 * MIB, Time(5));
+        // It has more than its share, and another address has something yet.
+        assert!(matches!(answers.begin(ONE, &mut one, &here), Err(Some(_))));
+        assert!(answers.begin(TWO, &mut two, &there).is_ok());
+        answers.answered(TWO, Some((&mut two, &there)), 2 * MIB, Time(6));
+        assert!(matches!(answers.begin(TWO, &mut two, &there), Err(Some(_))));
+        answers.defer(TWO, &mut two, vec![2]);
+        assert!(answers.is_short());
+        assert!(one.unread.is_idle_since(Time(5)) && !two.unread.is_idle_since(Time(5)));
+        one.unread.note(&here, 4 * MIB, 11, Time(9)).unwrap();
+        assert!(!one.unread.is_idle_since(Time(8)));
+        assert_eq!(answers.begin(TWO, &mut two, &there), Ok(()));
+        one.release(&here);
+        two.release(&there);
+        assert_eq!(here.accounts().used(Resource::ReplyBytes), 0);
+    }
+
+    /// One client with eight connections had all places of a lane: a request for the list of channels, beside 16 that ask for all
+    /// consumers, waited for 30 ms in the median.
+    #[test]
+    fn a_lane_asks_for_a_few_at_once_and_for_one_of_each_address_whatever_others_have() {
+        let [account, other] = accounts(u64::MAX);
+        let mut answers = LargeAnswers::default();
+        let connection = |number: usize| Token::from_bits(number as u64);
+        (0..OUT_MAX)
+            .for_each(|one| answers.begin(connection(one), &mut LargeAnswerState::default(), &account).unwrap());
+        assert_eq!(answers.begin(connection(20), &mut LargeAnswerState::default(), &account), Err(None));
+        assert_eq!(answers.begin(connection(21), &mut LargeAnswerState::default(), &other), Ok(()));
+        assert_eq!(answers.begin(connection(22), &mut LargeAnswerState::default(), &other), Err(None));
+        // Requests of clients that are gone count until their answers come.
+        answers.answered(connection(0), None, MIB, Time(0));
+        assert_eq!(answers.begin(connection(20), &mut LargeAnswerState::default(), &account), Err(None));
+        answers.answered(connection(21), None, MIB, Time(0));
+        assert_eq!(answers.begin(connection(20), &mut LargeAnswerState::default(), &account), Ok(()));
+    }
+}

@@ -1,0 +1,121 @@
+//! Connections to clients that were lost, until all senders and outboxes that waited on them were notified.
+//!
+//! A notification may lead to writing to other clients, and so to the next loss: a client with many filters could have one loss
+//! reported within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So no
+//! notification is made where a connection is lost; they are made one after the other, so many in a round.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::OutboxId;
+
+use crate::lane::io::slots::Token;
+use crate::protocols::giop::pending::{LastPending, Pending};
+
+/// A connection that was lost.
+pub(crate) struct Loss {
+    pub(crate) token: Token,
+    pub(crate) why: Arc<str>,
+    /// Whether requests were sent on it.
+    pub(crate) was_open: bool,
+    /// Senders of requests that wait for a reply on it.
+    pub(crate) waiting: LastPending,
+    /// Outboxes that wait for room on it.
+    pub(crate) blocked: Vec<OutboxId>,
+}
+
+/// Reason why a connection was lost.
+#[derive(Debug, Clone)]
+pub(crate) struct Lost {
+    /// The reason, for people.
+    pub(crate) why: Arc<str>,
+    /// Whether requests were sent on it: it was not lost while it was being made.
+    pub(crate) was_open: bool,
+}
+
+/// A sender or an outbox that is to be notified of a loss.
+pub(crate) enum LossRecipient {
+    /// It waits for a reply.
+    Waiting(Pending, Lost),
+    /// It waits for room on that connection.
+    Blocked(OutboxId, Token, Arc<str>),
+}
+
+/// Losses that are not fully reported.
+#[derive(Default)]
+pub(crate) struct Losses(VecDeque<Loss>);
+
+impl Losses {
+    /// One more.
+    pub(crate) fn add(&mut self, loss: Loss) {
+        self.0.push_back(loss);
+    }
+
+    /// Whether all losses were reported.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A reply is not waited for any more that would have come on a connection which was lost.
+    pub(crate) fn remove(&mut self, token: Token, request_id: u32) -> Option<Pending> {
+        self.0.iter_mut().find(|loss| loss.token == token)?.waiting.remove(request_id)
+    }
+
+    /// The next one to be notified: in the order in which connections were lost, and on each connection those that wait for
+    /// replies in the order in which the requests were sent, so that what is tried again keeps its order.
+    pub(crate) fn next(&mut self) -> Option<LossRecipient> {
+        loop {
+            let Loss { token, why, was_open, waiting, blocked } = self.0.front_mut()?;
+            if let Some(pending) = waiting.pop() {
+                return Some(LossRecipient::Waiting(pending, Lost { why: Arc::clone(why), was_open: *was_open }));
+            }
+            if let Some(outbox) = blocked.pop() {
+                return Some(LossRecipient::Blocked(outbox, *token, Arc::clone(why)));
+            }
+            self.0.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocols::giop::lane_calls::Asker;
+    use crate::protocols::giop::pending::PendingReplies;
+
+    fn loss(number: u64, requests: core::ops::Range<u32>) -> Loss {
+        let mut pending = PendingReplies::default();
+        for request_id in requests {
+            pending.insert(request_id, Pending::Ask(Asker::FilterCall(Token::from_bits(request_id.into()))));
+        }
+        Loss {
+            token: Token::from_bits(number),
+            why: "".into(),
+            was_open: true,
+            waiting: pending.into_last(),
+            blocked: Vec::new(),
+        }
+    }
+
+    fn next_recipient(losses: &mut Losses) -> Option<u64> {
+        match losses.next()? {
+            LossRecipient::Waiting(Pending::Ask(Asker::FilterCall(filter_call)), _) => Some(filter_call.to_bits()),
+            _ => None,
+        }
+    }
+
+    /// A client with filters that were each at an address of their own had one loss reported within another; one with ten
+    /// thousand consumers at one address had all of them notified in one go.
+    #[test]
+    fn all_are_told_one_after_the_other_and_nobody_who_does_not_wait_any_more() {
+        let mut losses = Losses::default();
+        losses.add(loss(1, 10..13));
+        assert_eq!(next_recipient(&mut losses), Some(10));
+        // The notified one loses another connection.
+        losses.add(loss(2, 10..12));
+        assert!(losses.remove(Token::from_bits(1), 11).is_some());
+        assert!(losses.remove(Token::from_bits(2), 12).is_none());
+        let rest: Vec<u64> = core::iter::from_fn(|| next_recipient(&mut losses)).collect();
+        assert_eq!((rest, losses.is_empty()), (vec![12, 10, 11], true));
+    }
+}

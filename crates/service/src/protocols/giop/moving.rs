@@ -1,0 +1,181 @@
+//! Connections that settle on a lane.
+//!
+//! A client that pushes for one lane only is best served there: nothing has to be handed over then. So its connection
+//! moves: up at the first push for a more important lane, down when as many in a row were for a less important one. It
+//! moves when nothing is outstanding on it, with all that was read of it, and until then it is not read; so what it sent
+//! before stays before what it sends after. One on which events are pulled is served by the main lane, and stays there.
+
+use engine::LaneId;
+
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::Interest;
+use crate::lane::run::{Core, Worker};
+use crate::protocols::giop::callers::{Caller, Incoming};
+use crate::protocols::{Moving, Tag};
+
+/// Pushes in a row for one less important lane after which a connection moves there.
+const DOWN_AFTER: u32 = 64;
+
+/// Where a connection wants to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LaneAffinity {
+    /// It moves there as soon as it can.
+    pub(crate) bound_for: Option<LaneId>,
+    /// The lane that the latest pushes were for, and how many in a row.
+    latest: Option<LaneId>,
+    in_a_row: u32,
+    /// Events are pulled on it.
+    pulls: bool,
+}
+
+impl LaneAffinity {
+    /// It is on another lane now.
+    pub(crate) fn arrive(&mut self) {
+        *self = Self { pulls: self.pulls, ..Self::default() };
+    }
+
+    /// A push for the lane that it is on.
+    pub(crate) fn note_own(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// A push for another lane.
+    fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
+        self.in_a_row = if self.latest == Some(lane) { self.in_a_row.saturating_add(1) } else { 1 };
+        self.latest = Some(lane);
+        if !self.pulls && (is_more_important || self.in_a_row >= DOWN_AFTER) {
+            self.bound_for = Some(lane);
+        }
+    }
+
+    /// Events are pulled on it.
+    pub(crate) fn note_pull(&mut self) {
+        self.pulls = true;
+    }
+}
+
+impl Core {
+    /// Notes that a push on a connection was for another lane.
+    pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
+        let own = self.identity.priority;
+        let other = self.links.lanes.find(lane).and_then(|line| line.priority);
+        caller.lane_affinity.note_other(lane, other > own);
+    }
+}
+
+impl Worker {
+    /// Sends a connection where it is bound for, if nothing is outstanding on it. True if it is gone.
+    pub(crate) fn send_away(&mut self, token: Token) -> bool {
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return true };
+        let Some(lane) = caller.lane_affinity.bound_for else { return false };
+        if !caller.can_move() {
+            return false;
+        }
+        if lane == self.core.identity.id || !self.core.links.lanes.can_move_to(lane) {
+            if caller.parked.is_some() || self.retiring {
+                // It has to, and waits until there is room.
+                self.clients.giop.movers.push_back(token);
+                self.core.clock.plan_sweep();
+            } else {
+                // It may try again with the next push.
+                caller.lane_affinity.arrive();
+            }
+            return false;
+        }
+        let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
+        self.core.io.occupied.leave(Tag::Giop, token);
+        // Should that fail, the poll would report the descriptor's end for a token that is not in use.
+        let _ = self.core.io.poll.remove(entry.caller.stream.tcp());
+        self.core.io.buffers.recover(&mut entry.inbound);
+        entry.caller.release_room(&mut self.clients.giop.unfinished);
+        entry.caller.prepare_to_move();
+        self.core.io.slices.leave(entry.caller.rounds.slice);
+        self.note_open(-1);
+        self.core.counters.add(Counter::ConnectionsMoved, 1);
+        self.core.links.lanes.move_to(lane, Moving::Giop(Box::new(entry)));
+        true
+    }
+
+    /// Takes a connection over that another lane sends.
+    pub(crate) fn adopt(&mut self, entry: Box<Incoming>) {
+        let mut entry = *entry;
+        let parked = entry.caller.parked.take();
+        entry.caller.set_slice(self.core.io.slices.arrive(entry.caller.account().ip()));
+        let (ip, heard) = (entry.caller.account().ip(), entry.caller.heard);
+        let token = self.clients.giop.incoming.insert(entry);
+        self.core.io.occupied.arrive(Tag::Giop, token, ip, heard);
+        self.note_open(1);
+        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
+        if self.core.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
+            return self.close(token);
+        }
+        if let Some((_, message)) = parked {
+            self.serve_moved_message(token, message);
+        }
+        if self.retiring {
+            self.bind_for_main(token);
+        }
+        self.resume(token);
+    }
+
+    /// Sends all connections to the main lane, as soon as that can be.
+    pub(crate) fn send_all_away(&mut self) {
+        let all: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.bind_for_main(token);
+            self.flush_incoming(token);
+        }
+    }
+
+    /// Tries again to send those away that had to wait.
+    pub(crate) fn send_movers_away(&mut self) {
+        for _ in 0..self.clients.giop.movers.len() {
+            let Some(token) = self.clients.giop.movers.pop_front() else { return };
+            self.flush_incoming(token);
+        }
+    }
+
+    fn bind_for_main(&mut self, token: Token) {
+        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
+            caller.lane_affinity.bound_for = Some(LaneId::MAIN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOW: LaneId = LaneId(1);
+    const HIGH: LaneId = LaneId(2);
+
+    #[test]
+    fn a_connection_goes_up_at_the_first_push() {
+        let mut lane_affinity = LaneAffinity::default();
+        lane_affinity.note_other(HIGH, true);
+        assert_eq!(lane_affinity.bound_for, Some(HIGH));
+    }
+
+    #[test]
+    fn a_connection_goes_down_after_as_many_in_a_row() {
+        let mut lane_affinity = LaneAffinity::default();
+        (1..DOWN_AFTER).for_each(|_| lane_affinity.note_other(LOW, false));
+        lane_affinity.note_own();
+        (1..DOWN_AFTER).for_each(|_| lane_affinity.note_other(LOW, false));
+        lane_affinity.note_other(LaneId::MAIN, false);
+        (1..DOWN_AFTER).for_each(|_| lane_affinity.note_other(LOW, false));
+        assert_eq!(lane_affinity.bound_for, None);
+        lane_affinity.note_other(LOW, false);
+        assert_eq!(lane_affinity.bound_for, Some(LOW));
+    }
+
+    #[test]
+    fn a_connection_on_which_events_are_pulled_stays() {
+        let mut lane_affinity = LaneAffinity::default();
+        lane_affinity.note_pull();
+        lane_affinity.note_other(HIGH, true);
+        assert_eq!(lane_affinity.bound_for, None);
+    }
+}

@@ -1,0 +1,567 @@
+//! The objects that CORBA clients name, as administration reaches them.
+//!
+//! Administration hands requests in, and gets answers and [`Effect`]s, as the door's own state machine ([`corba::Protocol`]) gives
+//! them; here lie the messages around those, the calls of clients that are under way, and the outside naming service. Channels, admins
+//! and proxies of whichever door are kept by that state machine, too, so that what is published comes from here.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, ProxyId, ProxyKey, Time};
+use giop::cdr::{Encoding, Writer};
+use giop::exception::{Completed, Kind, SystemException};
+use giop::ior::Ior;
+use giop::message::{self, Header, LocateStatus, MessageKind, Request as Parsed, Response};
+use hashbrown::HashMap;
+
+use crate::admin::effects::Effect;
+use crate::admin::values::{Answer, ChannelStatus, Declined, Query};
+use crate::config::DeclaredChannel;
+use crate::lane::reports::printable;
+use crate::protocols::giop::admin_messages::{self, CallFailure, OWN_ENDIAN, Reply, Request};
+use crate::protocols::giop::answers::answer_with;
+use crate::protocols::giop::outside_naming::OutsideNaming;
+use crate::protocols::giop::statistics;
+use crate::protocols::{Answered, Call, Fault, ToProtocol, Wish};
+use crate::published::Published;
+use crate::time;
+use access::{Right, Rules};
+use accounts::{Account, Principal, Refused};
+use corba::log_lines::{LogLines, with_lines};
+use corba::{ACCESS_DENIED, Act, Denied};
+use corba::{
+    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply, Exception,
+    Forbidden, ListedChannel, LocalProxy, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
+    SupplierStatus, Unpublished,
+};
+
+/// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The objects, and the calls of clients that follow from what is done to them.
+pub(crate) struct Objects {
+    protocol: Protocol,
+    /// What the calls that are under way are for.
+    calls: HashMap<u64, Purpose>,
+    next_call: u64,
+    naming: Option<OutsideNaming>,
+    effects: VecDeque<Effect>,
+    now: Time,
+}
+
+/// What a call of ours is for.
+enum Purpose {
+    /// Telling a client something; how it went is only logged.
+    Telling { operation: &'static str, whom: String, delayed_reply: Option<DelayedReply> },
+    /// Telling a client that it has disconnected; how it went is of interest to nothing.
+    Parting,
+    /// Asking a client something that the door wants to know.
+    Asking(ClientCall),
+    /// Binding the factory, or a declared channel, in the outside naming service.
+    Naming,
+}
+
+impl Objects {
+    pub(crate) fn new(protocol: Protocol, naming: Option<OutsideNaming>) -> Self {
+        Self { protocol, calls: HashMap::new(), next_call: 0, naming, effects: VecDeque::new(), now: Time(0) }
+    }
+
+    // ---- time ----
+
+    /// Takes note of the time. To be called when [`Objects::poll_timeout`] says so.
+    pub(crate) fn handle_time(&mut self, now: Time) {
+        self.now = now;
+        self.protocol.handle_time(now);
+        if self.naming.as_ref().and_then(|naming| naming.due).is_some_and(|due| due <= now) {
+            self.bind_outside();
+        }
+    }
+
+    /// When it has to be called with the time next, if nothing else happens before.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let naming = self.naming.as_ref().and_then(|naming| naming.due);
+        self.protocol.poll_timeout().into_iter().chain(naming).min()
+    }
+
+    // ---- requests ----
+
+    /// What a request is for administration.
+    pub(crate) fn wish_giop(&self, request: &Request) -> Wish {
+        let Ok(header) = Header::parse(&request.message) else { return Wish::Own };
+        if header.kind != MessageKind::Request {
+            return Wish::Own;
+        }
+        let Ok(parsed) = Parsed::parse(&request.message, &header) else { return Wish::Own };
+        let (Some(key), Ok(operation)) = (parsed.target.key(), core::str::from_utf8(parsed.operation)) else {
+            return Wish::Own;
+        };
+        if operation == corba::ANALYSE && corba::is_scheduling_service(key) {
+            return Wish::Analysis;
+        }
+        let args = parsed.body(&request.message, &header, request.chars);
+        if let Some(channels) = self.protocol.monitored_channels(key, operation, args.clone()) {
+            return match parsed.response {
+                // No client would get what is found out.
+                Response::None => Wish::Own,
+                _ => Wish::Query(Query::Channels(channels)),
+            };
+        }
+        match statistics::read(operation, args).filter(|_| key == statistics::KEY) {
+            // No client would get what is found out.
+            Some(Wish::Query(_)) if parsed.response == Response::None => Wish::Own,
+            Some(wish) => wish,
+            None => Wish::Own,
+        }
+    }
+
+    /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
+    pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, LogLines) {
+        self.protocol.handle_utc(time::utc());
+        self.protocol.on_line(Some(&request.line));
+        with_lines(lines, || self.answer_own(request))
+    }
+
+    fn answer_own(&mut self, request: &Request) -> Option<Answered> {
+        let header = Header::parse(&request.message).ok()?;
+        if header.kind == MessageKind::LocateRequest {
+            let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
+            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.locate(key));
+            let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
+            let mut bytes = Vec::new();
+            message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
+            return Some(Answered { bytes, fault: (!here).then_some(Fault::Located) });
+        }
+        answer_with(request, |parsed, header, reply| self.call(parsed, header, request, reply))
+    }
+
+    fn call(
+        &mut self,
+        parsed: &Parsed<'_>,
+        header: &Header,
+        request: &Request,
+        reply: &mut Writer<'_>,
+    ) -> Result<(), Exception> {
+        let args = parsed.body(&request.message, header, request.chars);
+        let missing = |kind| Exception::System(SystemException::new(kind, 0));
+        let key = parsed.target.key().ok_or(Exception::System(OBJECT_NOT_EXIST))?;
+        let operation = core::str::from_utf8(parsed.operation).map_err(|_| missing(Kind::BadOperation))?;
+        if key == statistics::KEY {
+            return statistics::handle(operation, args, reply);
+        }
+        self.protocol.handle(&corba::ObjectRequest { key, operation, args, principal: request.charge.account() }, reply)
+    }
+
+    /// Puts what administration answers to a query or a command into a reply.
+    pub(crate) fn reply(request: &Request, answer: &Answer) -> Option<Answered> {
+        answer_with(request, |parsed, _, reply| {
+            statistics::write(core::str::from_utf8(parsed.operation).unwrap_or_default(), answer, reply);
+            Ok(())
+        })
+    }
+
+    /// The reply to a request that is not answered, for a reason of administration's.
+    pub(crate) fn decline(request: &Request, why: Declined) -> Option<Answered> {
+        if why == Declined::NotPermitted {
+            return answer_with(request, |_, _, _| Err(Exception::System(ACCESS_DENIED)));
+        }
+        let kind = match why {
+            Declined::NotPermitted => Kind::NoPermission,
+            // There may be another service soon.
+            Declined::Stopping => Kind::Transient,
+            Declined::NoResources => Kind::NoResources,
+            Declined::TooLarge => Kind::ImpLimit,
+            Declined::NotStored | Declined::NotMade => Kind::PersistStore,
+            // No client gets that: its request has no answer then.
+            Declined::NotInTime => Kind::Timeout,
+        };
+        let completed = if why == Declined::NotStored { Completed::Yes } else { Completed::No };
+        answer_with(request, |_, _, _| Err(Exception::System(SystemException { kind, minor: 0, completed })))
+    }
+
+    /// Does a scheduling analysis. It needs nothing of the objects, and can take a second: on whichever thread has the time.
+    pub(crate) fn analyse(request: &Request) -> Option<Answered> {
+        answer_with(request, |parsed, header, reply| {
+            corba::analyse_apart(parsed.body(&request.message, header, request.chars), reply)
+        })
+    }
+
+    /// Whether the reply to what was executed last is to be kept until [`Objects::poll_delayed_reply`] names it.
+    pub(crate) fn take_delayed_reply(&mut self) -> Option<DelayedReply> {
+        self.protocol.take_delayed_reply()
+    }
+
+    /// The next reply that is not to be kept any longer, and whether all clients that it waited for were notified.
+    pub(crate) fn poll_delayed_reply(&mut self) -> Option<(DelayedReply, bool)> {
+        self.protocol.poll_delayed_reply()
+    }
+
+    /// What was executed last has changed of what lanes have to know: its reply is to be kept until that is published.
+    pub(crate) fn take_unpublished(&mut self) -> Option<Unpublished> {
+        self.protocol.take_unpublished()
+    }
+
+    /// Whether what was published last has all of that.
+    pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
+        self.protocol.is_published(changed)
+    }
+
+    /// Whether a client may do what concerns the whole service. It is noted if it may not.
+    pub(crate) fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
+        self.protocol.may_operate(account, what)
+    }
+
+    /// Which rules did not allow what was denied last.
+    pub(crate) fn take_why(&mut self) -> Option<String> {
+        self.protocol.take_why()
+    }
+
+    /// What clients did of what concerns others, or wanted to do, since this was last asked.
+    pub(crate) fn poll_act(&mut self) -> Option<Act> {
+        self.protocol.poll_act()
+    }
+
+    /// Whether an account that asks over no object has a right on a channel or, without one, for the whole service; with no right, whether
+    /// it may know of the channel. It is noted if it may not.
+    pub(crate) fn permits(
+        &mut self,
+        account: &Account,
+        right: Option<Right>,
+        channel: Option<ChannelId>,
+        what: &str,
+    ) -> Result<(), Forbidden> {
+        self.protocol.permits(account, right, channel, what)
+    }
+
+    /// What a client asked for and may not do, since this was last asked.
+    pub(crate) fn poll_denied(&mut self) -> Option<Denied> {
+        self.protocol.poll_denied()
+    }
+
+    /// What a client was refused because it would have been too much, since this was last asked.
+    pub(crate) fn poll_refused(&mut self) -> Option<Refused> {
+        self.protocol.poll_refused()
+    }
+
+    /// Evaluations that clients asked filters for and that were cut, since this was last asked.
+    pub(crate) fn take_filter_cuts(&mut self) -> u64 {
+        self.protocol.take_filter_cuts()
+    }
+
+    /// What was executed last has made.
+    pub(crate) fn take_made(&mut self) -> Creations {
+        self.protocol.take_made()
+    }
+
+    /// Takes back what a request has made.
+    pub(crate) fn unmake(&mut self, made: Creations) {
+        self.protocol.unmake(made);
+    }
+
+    // ---- what is kept ----
+
+    /// What the event path has to know, if that changed since it was last asked for.
+    pub(crate) fn publish(&mut self) -> Option<Published> {
+        self.protocol.publish().map(Published::from)
+    }
+
+    /// The next lane to start before what is published is handed to the lanes, or to end after that.
+    pub(crate) fn poll_lane(&mut self) -> Option<LaneChange> {
+        self.protocol.poll_lane()
+    }
+
+    /// The thread of a lane that was to end has ended.
+    pub(crate) fn lane_gone(&mut self, lane: LaneId) {
+        self.protocol.lane_gone(lane);
+    }
+
+    /// A lane cannot be started.
+    pub(crate) fn lane_unavailable(&mut self, lane: LaneId) {
+        self.protocol.lane_unavailable(lane);
+    }
+
+    /// A lane has given up the client of a proxy, which is handled when its turn comes.
+    pub(crate) fn note_given_up(&mut self, key: ProxyKey) {
+        self.protocol.note_given_up(key);
+    }
+
+    /// A lane gave a client up.
+    pub(crate) fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
+        self.protocol.handle_disconnected(key, reason);
+    }
+
+    /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
+    pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
+        self.protocol.name(what, key)
+    }
+
+    /// The address that a proxy is charged to, if it is charged to one.
+    pub(crate) fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
+        self.protocol.charged_address(key)
+    }
+
+    /// A connection to clients at an address has ended as that of a process which dies.
+    pub(crate) fn note_death(&mut self, host: String, port: u16) {
+        self.protocol.note_death(host, port);
+    }
+
+    /// Deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    pub(crate) fn note_failing(&mut self, key: ProxyKey, fails: bool) {
+        self.protocol.note_failing(key, fails);
+    }
+
+    /// Another proxy of the same channel and side to which the same object is connected.
+    pub(crate) fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
+        self.protocol.duplicate_of(key)
+    }
+
+    /// How many clients are announced to be out of reach.
+    pub(crate) const fn unreachable_clients(&self) -> usize {
+        self.protocol.unreachable_clients()
+    }
+
+    /// For how long a proxy's client has been out of reach, if that is announced.
+    pub(crate) fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
+        self.protocol.unreachable_for(key)
+    }
+
+    /// What a channel is called by its creator, if at all; nothing if there is no such channel.
+    pub(crate) fn channel_name(&self, channel: ChannelId) -> Option<Option<String>> {
+        self.protocol.hierarchy().channel(channel).ok()?;
+        Some(self.protocol.channel_name(channel).map(str::to_owned))
+    }
+
+    /// How channels stand, for the request that is executed next.
+    pub(crate) fn handle_channel_statuses(&mut self, statuses: Vec<ChannelStatus>) {
+        let figures = statuses.into_iter().map(|status| {
+            let ChannelStatus { channel, name: _, backlog_events, backlog_bytes, oldest, slowest, overflows } = status;
+            let slowest = slowest.into_iter().map(|(key, _)| key).collect();
+            (channel, ChannelFigures { backlog_events, backlog_bytes, oldest, slowest, overflows })
+        });
+        self.protocol.handle_figures(figures);
+    }
+
+    /// How connected suppliers stand, by channel and proxy: the first of those behind a proxy, or of all.
+    pub(crate) fn suppliers(&self, behind: Option<ProxyKey>) -> Vec<SupplierStatus> {
+        self.protocol.suppliers(behind).take(AT_ONCE_MAX).collect()
+    }
+
+    /// The proxies with restored clients: the first of those behind a proxy, or of all.
+    pub(crate) fn restored(&self, behind: Option<ProxyKey>) -> Vec<RestoredClient> {
+        self.protocol.restored_clients(behind).take(AT_ONCE_MAX).collect()
+    }
+
+    /// Disconnects the client of a proxy, on behalf of a principal. False if there is no such proxy.
+    pub(crate) fn dismiss(&mut self, key: ProxyKey, by: &Principal) -> bool {
+        let dismissed = self.protocol.dismiss(key);
+        let is_gone = dismissed.is_some();
+        self.effects.extend(dismissed.map(|name| Effect::Dismissed { name, by: by.to_string() }));
+        is_gone
+    }
+
+    /// Lets a client of another door take part, which `principal` asks for.
+    pub(crate) fn register_local_proxy(
+        &mut self,
+        local_proxy: LocalProxy,
+        principal: &Arc<Account>,
+    ) -> Result<ProxyKey, RegisterError> {
+        self.protocol.register_local_proxy(local_proxy, principal)
+    }
+
+    /// Such a client goes.
+    pub(crate) fn remove_local_proxy(&mut self, key: ProxyKey) {
+        self.protocol.remove_local_proxy(key);
+    }
+
+    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long. Says how many.
+    pub(crate) fn disconnect_idle(&mut self, idle: Duration) -> usize {
+        self.protocol.disconnect_idle(idle)
+    }
+
+    /// What is configured, as JSON; nothing if it is too much for one answer.
+    pub(crate) fn topology(&self) -> Option<String> {
+        self.protocol.topology_json()
+    }
+
+    /// These rules of access hold from now on.
+    pub(crate) fn set_access(&mut self, rules: Option<Rules>) {
+        self.protocol.replace_access(rules);
+    }
+
+    /// Some channels, by number.
+    pub(crate) fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
+        self.protocol.listed_channels(behind)
+    }
+
+    /// What is configured of a channel, as JSON.
+    pub(crate) fn channel_json(&self, channel: ChannelId, behind: Option<ProxyId>) -> Option<String> {
+        self.protocol.channel_json(channel, behind)
+    }
+
+    /// Suspends a consumer, or has it go on; or says why not.
+    pub(crate) fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
+        self.protocol.set_suspended(key, suspended)
+    }
+
+    /// Sets properties, or says why not.
+    pub(crate) fn set_declared(&mut self, on: Settable, properties: &[(String, Declared)]) -> Result<(), String> {
+        self.protocol.set_declared(on, properties)
+    }
+
+    /// Makes all that such a text has, or says why not.
+    pub(crate) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
+        self.protocol.apply_json(text)
+    }
+
+    /// Makes a channel that is declared, or sets the one that has its name; or says why not.
+    pub(crate) fn declare_channel(&mut self, channel: &DeclaredChannel) -> Result<(), String> {
+        self.protocol.declare_channel(&channel.name, &channel.declared_properties()).map(|_| ())
+    }
+
+    // ---- what outlives the process ----
+
+    /// A part of what is configured that may have changed since it was last given, by the key under which it is kept, and what it says now.
+    /// `None` when there is no other.
+    pub(crate) fn poll_changed_part(&mut self) -> Option<ChangedPart> {
+        self.protocol.poll_changed_part()
+    }
+
+    /// How many changes were noted so far.
+    pub(crate) const fn changes_noted(&self) -> u64 {
+        self.protocol.changes_noted()
+    }
+
+    // ---- effects ----
+
+    /// The next thing that follows from what was done.
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
+        if let Some(effect) = self.effects.pop_front() {
+            return Some(effect);
+        }
+        while let Some(effect) = self.protocol.poll_effect() {
+            return Some(match effect {
+                corba::Effect::Call { to, by, operation, body, delayed_reply } => {
+                    let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
+                    self.begin((to, by), operation, body, Purpose::Telling { operation, whom, delayed_reply })
+                }
+                corba::Effect::Ask { client_call, to, by, operation, body } => {
+                    self.begin((to, by), operation, body, Purpose::Asking(client_call))
+                }
+                corba::Effect::Reaped { proxy, name, unreachable_for } => {
+                    Effect::Reaped { proxy, name, unreachable_for }
+                }
+                corba::Effect::Unreachable { proxy, name, unreachable_for, left } => {
+                    Effect::Unreachable { proxy, name, unreachable_for, left }
+                }
+                corba::Effect::Reached { proxy, name, after } => Effect::Reached { proxy, name, after },
+                corba::Effect::IdleDisconnected { proxy, side, address, idle } => {
+                    Effect::IdleDisconnected { proxy, side, address, idle }
+                }
+                corba::Effect::DebugLine(text) => Effect::DebugLine(text),
+                corba::Effect::Dismissed { name, by } => Effect::Dismissed { name, by: by.to_string() },
+                corba::Effect::End { by } => Effect::End { by },
+                corba::Effect::WithoutStore { of, by, is_first } => Effect::WithoutStore { of, by, is_first },
+                corba::Effect::LocalProxyGone(peer) => match ToProtocol::gone(peer) {
+                    Some(message) => Effect::Tell(message),
+                    None => continue,
+                },
+                // The lane forgets all peers that are not published any more.
+                corba::Effect::ReleasePeer(_) => continue,
+            });
+        }
+        None
+    }
+
+    /// The next call, and its number, that goes behind the answer to the last request.
+    pub(crate) fn poll_parting(&mut self) -> Option<(u64, Call)> {
+        let corba::Parting { to, by, operation } = self.protocol.poll_parting()?;
+        match self.begin((to, by), operation, Vec::new(), Purpose::Parting) {
+            Effect::Call(call, what) => Some((call, what)),
+            _ => None,
+        }
+    }
+
+    /// Notes a call, of an object of which a client gave the reference if that is known.
+    fn begin(
+        &mut self,
+        (to, by): (Ior, Option<Arc<Account>>),
+        operation: &'static str,
+        body: Vec<u8>,
+        purpose: Purpose,
+    ) -> Effect {
+        let id = self.next_call;
+        self.next_call += 1;
+        self.calls.insert(id, purpose);
+        Effect::Call(id, Call::Giop(admin_messages::Call { to, by, operation, body, timeout: CALL_TIMEOUT }))
+    }
+
+    /// A call has ended.
+    pub(crate) fn handle_giop_returned(&mut self, call: u64, result: Result<Reply, CallFailure>) {
+        match (self.calls.remove(&call), result) {
+            (None | Some(Purpose::Parting), _) => {}
+            (Some(Purpose::Telling { operation, whom, delayed_reply }), result) => {
+                if let Some(delayed_reply) = delayed_reply {
+                    self.protocol.handle_notified(delayed_reply);
+                }
+                match result {
+                    Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
+                    Err(failure) => {
+                        let text = format!("could not tell {whom} {operation}: {failure}");
+                        self.effects.push_back(Effect::NotificationFailed(text));
+                    }
+                }
+            }
+            (Some(Purpose::Asking(client_call)), result) => {
+                self.protocol.handle_answer(client_call, client_answer(&result))
+            }
+            (Some(Purpose::Naming), result) => {
+                let factory = self.protocol.factory_reference();
+                if let Some(naming) = &mut self.naming {
+                    let failure = result.as_ref().err().map(|failure| failure as &dyn core::fmt::Display);
+                    naming.tried(failure, &factory, self.now);
+                }
+            }
+        }
+    }
+
+    /// Binds the next declared channel, or the factory, in the outside naming service under the name by which clients look for it.
+    fn bind_outside(&mut self) {
+        let Some(naming) = &mut self.naming else { return };
+        naming.due = None;
+        let mut bound = self.protocol.factory_reference();
+        while let Some(name) = naming.channel() {
+            match self.protocol.reference_of_channel(name) {
+                Some(channel) => {
+                    bound = channel;
+                    break;
+                }
+                None => naming.pass(),
+            }
+        }
+        let context = naming.context.clone();
+        let mut body = Vec::new();
+        let mut writer = Writer::new(&mut body, Encoding::new(OWN_ENDIAN));
+        writer.u32(1);
+        writer.string(naming.name());
+        writer.string("");
+        bound.write(&mut writer);
+        let effect = self.begin((context, None), "rebind", body, Purpose::Naming);
+        self.effects.push_back(effect);
+    }
+}
+
+/// What the door needs to know of how a call of a client ended.
+fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
+    match result {
+        Ok(reply) => ClientAnswer::Returned(reply.reader().bool().ok()),
+        Err(CallFailure::Unreachable(_)) => ClientAnswer::Unreachable,
+        Err(CallFailure::TimedOut) => ClientAnswer::TimedOut,
+        Err(CallFailure::User(_)) => ClientAnswer::Raised,
+        Err(CallFailure::System(exception)) => match exception.kind {
+            Kind::NoImplement | Kind::BadOperation => ClientAnswer::NotImplemented,
+            Kind::ObjectNotExist => ClientAnswer::Gone,
+            _ => ClientAnswer::Raised,
+        },
+    }
+}

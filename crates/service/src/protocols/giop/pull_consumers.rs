@@ -1,0 +1,494 @@
+//! Pull consumers: clients that ask their proxy for events.
+//!
+//! `try_pull…` is answered at once; `pull…` when there is an event, and meanwhile the lane and the other requests on the connection go
+//! on. Requests at one proxy are served in the order in which they came. An event counts as delivered when the socket has taken the
+//! reply; if the client is gone before that, it is put back and goes to the next request.
+
+use std::sync::Arc;
+
+use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
+use giop::exception::{Kind, SystemException};
+use giop::framing::Message;
+use giop::message::{ReplyStatus, Request};
+
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use crate::protocols::giop::callers::Caller;
+use crate::protocols::giop::claims::{Answer, answer_exception};
+use crate::protocols::giop::replies::DISCONNECTED;
+use crate::protocols::giop::waiting_pulls::Left;
+use access::{Right, RuleNumber, Why};
+use accounts::Account;
+use corba::ACCESS_DENIED;
+use corba::event::{self, FORM_STRUCTURED, Pulled};
+use corba::keys::ObjectKey;
+use corba::refused_event;
+
+/// Pulls that may wait on one connection; a further one is refused.
+const WAITING_MAX: usize = 256;
+/// Waits of clients that are gone, and of proxies that are, that are ended in one round of the lane.
+const LEAVING_PER_ROUND: usize = 1024;
+const DISCONNECTED_PER_ROUND: usize = 256;
+/// Events in one reply, whatever the client asks for.
+const EVENTS_MAX: u32 = 4096;
+
+/// A request for events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pull {
+    pub(crate) key: ProxyKey,
+    pulled: Pulled,
+    /// Whether it is not to wait.
+    tried: bool,
+}
+
+/// A client with a request for events that is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiter {
+    pub(crate) connection: Token,
+    pub(crate) answer: Answer,
+    pub(crate) pull: Pull,
+    /// Events that it takes.
+    pub(crate) max: u32,
+    /// Whether the engine knows that it waits, and takes it for waiting again if nothing comes of a delivery.
+    awaited: bool,
+    /// Where it waits, if it could not be answered at once.
+    pub(crate) wait: Option<Token>,
+}
+
+/// The answer that is due to a client that asked for events.
+pub(crate) enum Due {
+    /// Here they are.
+    Events { waiter: Waiter, outbox: OutboxId, serial: u32, output_form: OutputForm, events: Vec<Arc<Event>> },
+    /// It is to be looked for others: these were not for it.
+    Again(Waiter),
+    /// Its proxy is gone.
+    Disconnected(Waiter),
+}
+
+impl Due {
+    pub(crate) const fn waiter(&self) -> &Waiter {
+        match self {
+            Self::Events { waiter, .. } | Self::Again(waiter) | Self::Disconnected(waiter) => waiter,
+        }
+    }
+}
+
+/// A reply with events that the socket has yet to take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) outbox: OutboxId,
+    pub(crate) serial: u32,
+    /// See [`crate::lane::io::output::Output::taken`].
+    pub(crate) end: u64,
+}
+
+impl Core {
+    /// Whether a request asks a connected proxy for events. Anything else, errors included, is administration's to answer.
+    pub(crate) fn find_pull(&mut self, request: &Request<'_>) -> Option<Pull> {
+        let (pulled, tried) = match request.operation {
+            b"try_pull" => (Pulled::Any, true),
+            b"pull" => (Pulled::Any, false),
+            b"try_pull_structured_event" => (Pulled::Structured, true),
+            b"pull_structured_event" => (Pulled::Structured, false),
+            b"try_pull_structured_events" => (Pulled::Batch, true),
+            b"pull_structured_events" => (Pulled::Batch, false),
+            _ => return None,
+        };
+        let key = self.published.load().giop.proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let route = self.consumer(key)?;
+        let takes = if route.batches { Pulled::Batch } else { single(route.form) };
+        if !route.pull || takes != pulled {
+            return None;
+        }
+        Some(Pull { key, pulled, tried })
+    }
+
+    /// Whether a client may have what it would pull: it owns the proxy or administers the channel, and may have all that the proxy gets,
+    /// which is what the client that connected the proxy may have. If it may, that counts as a sign of life.
+    pub(crate) fn permit_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
+        if self.access.is_on() {
+            self.check_pull(account, key)?;
+        }
+        if let Some(activity) = self.consumer(key).and_then(|route| route.activity.as_ref()) {
+            activity.note(self.clock.now);
+        }
+        Ok(())
+    }
+
+    fn check_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
+        let owner = self.consumer(key).and_then(|route| route.owner.clone());
+        let scope = match self.access.may(account, Right::Subscribe, key.channel) {
+            Err(scope) => scope,
+            Ok(permit) => {
+                if !self.access.may_take(account, owner.as_ref(), key.channel) {
+                    let scope = self.access.may(account, Right::Administer, key.channel).err();
+                    let why = scope.as_ref().map_or(Why::Rule(RuleNumber::NONE), |scope| scope.why(None));
+                    let what = "a pull from another's proxy (administer)";
+                    self.deny(account, Right::Administer, key.channel, (why, &what));
+                    return Err(ACCESS_DENIED);
+                }
+                let Some(permit) = permit else { return Ok(()) };
+                let of_proxy = self.consumer(key).and_then(|route| route.interest.permitted());
+                if of_proxy.is_some_and(|permitted| **permitted == *permit.types()) {
+                    return Ok(());
+                }
+                Arc::clone(permit.scope())
+            }
+        };
+        self.deny(account, Right::Subscribe, key.channel, (scope.why(None), &"a pull (subscribe)"));
+        Err(ACCESS_DENIED)
+    }
+
+    /// A connected consumer's route.
+    pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
+        self.lane.snapshot().channel(key.channel)?.consumer(key.proxy)
+    }
+
+    /// Answers a request for events, or has it wait.
+    pub(crate) fn pull(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+        pull: Pull,
+    ) {
+        self.counters.add(Counter::Pulls, 1);
+        // No client would get the event.
+        if !answer.expected {
+            return;
+        }
+        let mut arguments = request.body(message.bytes, &message.header, caller.speech.chars);
+        let max = match pull.pulled {
+            Pulled::Batch => arguments.i32(),
+            Pulled::Any | Pulled::Structured => Ok(1),
+        };
+        let Ok(max) = max.and_then(|max| arguments.finish("the arguments of a pull").map(|()| max)) else {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        };
+        let Ok(max) = u32::try_from(max) else {
+            return answer_exception(caller, answer, SystemException::new(Kind::BadParam, 0));
+        };
+        let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false, wait: None };
+        if max == 0 {
+            // As many as were asked for: there is no need to wait.
+            return give_nothing(caller, &waiter);
+        }
+        self.serve_waiter(caller, waiter);
+    }
+
+    fn serve_waiter(&mut self, caller: &mut Caller, waiter: Waiter) {
+        let key = waiter.pull.key;
+        // Requests that wait already came first.
+        let others_wait = self.protocols.giop.waiting.has_line(key);
+        // A sequence may have to wait until it is full.
+        if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
+            let mut events = self.take_events();
+            loop {
+                match self.lane.pull(key, waiter.max, &mut events, self.clock.now) {
+                    Ok(Some(delivery)) if delivery.ask.is_some() => {
+                        return self.call_filters_for_pull(caller, delivery, events, waiter);
+                    }
+                    Ok(Some(delivery)) => {
+                        let Delivery { outbox, serial, output_form, .. } = delivery;
+                        if self.give(caller, &waiter, (outbox, serial, output_form), &mut events) {
+                            return self.recycle(events);
+                        }
+                        // They cannot be put into what the client takes, and are dropped; there may be others.
+                    }
+                    Ok(None) => break,
+                    Err(refusal) => {
+                        self.recycle(events);
+                        return answer_exception(caller, waiter.answer, refused_event(&refusal));
+                    }
+                }
+            }
+            self.recycle(events);
+        }
+        if waiter.pull.tried {
+            return give_nothing(caller, &waiter);
+        }
+        if let Some(wait) = self.begin_wait(caller, waiter) {
+            self.protocols.giop.waiting.join_last(wait);
+            self.tell_engine_who_waits(key);
+        }
+    }
+
+    /// Has remote filters asked about what a client is to get at once.
+    fn call_filters_for_pull(
+        &mut self,
+        caller: &mut Caller,
+        delivery: Delivery,
+        events: Vec<Arc<Event>>,
+        waiter: Waiter,
+    ) {
+        let Some(wait) = self.begin_wait(caller, waiter) else {
+            self.recycle(events);
+            let Delivery { outbox, serial, .. } = delivery;
+            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+        };
+        self.call_filters_for_delivery(delivery, events, Some(Waiter { wait: Some(wait), ..waiter }));
+    }
+
+    /// Notes that a request is to be answered later; it is refused if too many of its connection are.
+    fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter) -> Option<Token> {
+        if caller.pulls.waits.len() >= WAITING_MAX {
+            self.counters.add(Counter::PullsRefused, 1);
+            answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
+            return None;
+        }
+        let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
+        let heard = activity.map(Activity::begin_wait);
+        let wait = self.protocols.giop.waiting.begin(waiter, heard);
+        caller.pulls.waits.push(wait);
+        Some(wait)
+    }
+
+    /// A request that had to wait is answered.
+    fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
+        if let Some(wait) = waiter.wait {
+            caller.forget_wait(wait);
+            self.protocols.giop.waiting.end(wait, self.clock.now);
+        }
+    }
+
+    /// Has the engine know that a client waits at a proxy: always the first only, so that what it hands out is as many events as that
+    /// client takes.
+    fn tell_engine_who_waits(&mut self, key: ProxyKey) {
+        // A proxy that is not connected any more is found out with the routing that says so.
+        if let Some(max) = self.protocols.giop.waiting.unannounced(key)
+            && self.lane.await_events(key, max, self.clock.now).is_ok()
+        {
+            self.protocols.giop.waiting.note_announced(key);
+        }
+    }
+
+    /// Hands events of the engine to the first client that waits at a proxy.
+    pub(crate) fn hand_to_waiter(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
+        let Delivery { outbox, key, serial, output_form, .. } = delivery;
+        let waiter = self.protocols.giop.waiting.take_first(key, events.len());
+        let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenPull) {
+            self.recycle(events);
+            return self.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.clock.now);
+        }
+        self.tell_engine_who_waits(key);
+        match waiter {
+            Some(waiter) if delivery.ask.is_some() => self.call_filters_for_delivery(delivery, events, Some(waiter)),
+            Some(waiter) => {
+                self.protocols.giop.due.push_back(Due::Events { waiter, outbox, serial, output_form, events })
+            }
+            None => {
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+            }
+        }
+    }
+
+    /// Has a client wait again, before all others. Nothing came of its events: remote filters have said no, or they cannot be put into
+    /// what it takes.
+    pub(crate) fn wait_again(&mut self, waiter: Waiter) {
+        if waiter.pull.tried {
+            return self.protocols.giop.due.push_back(Due::Again(waiter));
+        }
+        if self.consumer(waiter.pull.key).is_none() {
+            return self.protocols.giop.due.push_back(Due::Disconnected(waiter));
+        }
+        if waiter.wait.is_some_and(|wait| self.protocols.giop.waiting.join_first(wait, waiter.awaited)) {
+            self.tell_engine_who_waits(waiter.pull.key);
+        } else if waiter.awaited {
+            // Its client is gone.
+            self.lane.cancel_wait(waiter.pull.key);
+        }
+    }
+
+    /// Gives a client the answer that is due to it, or has it wait again.
+    pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
+        match (caller, due) {
+            (Some(caller), Due::Events { waiter, outbox, serial, events, .. })
+                if !waiter.pull.tried && caller.leaves_much_unread() =>
+            {
+                // What is written for it is copied, and its channel's budget does not count it: the events go to the next client, and it
+                // asks again when it has read.
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
+                self.counters.add(Counter::PullsSetAside, 1);
+                caller.pulls.set_aside.push(Waiter { awaited: false, ..waiter });
+            }
+            (Some(caller), Due::Events { waiter, outbox, serial, output_form, mut events }) => {
+                let given = self.give(caller, &waiter, (outbox, serial, output_form), &mut events);
+                self.recycle(events);
+                if given {
+                    self.end_wait(caller, &waiter);
+                } else {
+                    self.wait_again(waiter);
+                }
+            }
+            (None, Due::Events { outbox, serial, events, .. }) => {
+                self.recycle(events);
+                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+            }
+            (Some(caller), Due::Again(waiter)) => {
+                self.end_wait(caller, &waiter);
+                self.serve_waiter(caller, Waiter { wait: None, ..waiter });
+            }
+            (Some(caller), Due::Disconnected(waiter)) => {
+                self.end_wait(caller, &waiter);
+                let buffer = caller.output.bytes();
+                let open = waiter.answer.begin(buffer, ReplyStatus::UserException);
+                open.body(buffer, caller.speech.chars).string(DISCONNECTED);
+                open.finish(buffer);
+            }
+            (None, Due::Again(_) | Due::Disconnected(_)) => {}
+        }
+    }
+
+    /// Writes a reply with events. False if they cannot be put into what the client takes; they are dropped then.
+    fn give(
+        &mut self,
+        caller: &mut Caller,
+        waiter: &Waiter,
+        (outbox, serial, output_form): (OutboxId, u32, OutputForm),
+        events: &mut Vec<Arc<Event>>,
+    ) -> bool {
+        let Answer { version, .. } = waiter.answer;
+        let encoding = Pulled::encoding(events, version, caller.speech.chars);
+        let answer = Answer { endian: encoding.endian, ..waiter.answer };
+        let chars = caller.speech.chars;
+        let buffer = caller.output.bytes();
+        let open = answer.begin(buffer, ReplyStatus::NoException);
+        let Pull { pulled, tried, .. } = waiter.pull;
+        let left_out = &mut self.protocols.giop.outgoing.scratch.left_out;
+        let written = event::write_pulled(events, pulled, tried, output_form, left_out, &mut open.body(buffer, chars));
+        if written.is_ok() {
+            open.finish(buffer);
+            self.note_left_out(outbox, serial);
+            self.counters.add(Counter::PullsAnswered, 1);
+            caller.pulls.written.push_back(Written { outbox, serial, end: caller.output.end() });
+        } else {
+            buffer.truncate(open.start());
+            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.clock.now);
+        }
+        for event in events.drain(..) {
+            self.lane.release(event);
+        }
+        written.is_ok()
+    }
+
+    /// The socket has taken some of a client's replies: the events in them are delivered.
+    pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
+        let taken = caller.output.taken();
+        while let Some(written) = caller.pulls.written.pop_front_if(|written| written.end <= taken) {
+            let outcome = Outcome::Delivered;
+            #[cfg(test)]
+            let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::PulledAgain) {
+                true => Outcome::Unreachable,
+                false => outcome,
+            };
+            self.lane.handle_outcome(written.outbox, written.serial, outcome, self.clock.now);
+            self.deliveries.undelivered = true;
+        }
+        if !caller.pulls.set_aside.is_empty() && !caller.leaves_much_unread() {
+            for waiter in caller.pulls.set_aside.drain(..) {
+                let is_there = self.consumer(waiter.pull.key).is_some();
+                self.protocols.giop.due.push_back(if is_there {
+                    Due::Again(waiter)
+                } else {
+                    Due::Disconnected(waiter)
+                });
+            }
+        }
+    }
+
+    /// A client does not wait for the answer to a request any more.
+    pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
+        if let Some(at) = caller.pulls.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
+            let waiter = caller.pulls.set_aside.swap_remove(at);
+            return self.end_wait(caller, &waiter);
+        }
+        let is_it = |wait: &Token| {
+            let waiter = self.protocols.giop.waiting.in_line(*wait);
+            waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)
+        };
+        if let Some(wait) = caller.pulls.waits.iter().copied().find(is_it) {
+            caller.forget_wait(wait);
+            self.leave(wait);
+        }
+    }
+
+    /// A client is gone. What it waited for is forgotten in the next rounds.
+    pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
+        for Written { outbox, serial, .. } in caller.pulls.written.drain(..) {
+            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+            self.deliveries.undelivered = true;
+        }
+        if !caller.pulls.waits.is_empty() {
+            self.protocols.giop.waiting.client_gone(connection, core::mem::take(&mut caller.pulls.waits));
+        }
+    }
+
+    /// Takes a wait out.
+    fn leave(&mut self, wait: Token) {
+        self.protocols.giop.waiting.note_heard(wait, self.clock.now);
+        match self.protocols.giop.waiting.leave(wait) {
+            Left::Quietly => {}
+            Left::Unannounced(key) => {
+                self.lane.cancel_wait(key);
+                self.tell_engine_who_waits(key);
+            }
+            Left::AwaitingFilter(filter_call) => {
+                if let Some((outbox, serial)) = self.cancel_filter_call(filter_call) {
+                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+                    self.deliveries.undelivered = true;
+                }
+            }
+        }
+    }
+
+    /// Ends some of the waits of clients and at proxies that are gone.
+    pub(crate) fn end_some_waits(&mut self) {
+        for _ in 0..LEAVING_PER_ROUND {
+            let Some(wait) = self.protocols.giop.waiting.next_leaving() else { break };
+            self.leave(wait);
+        }
+        for _ in 0..DISCONNECTED_PER_ROUND {
+            let Some(waiter) = self.protocols.giop.waiting.next_over() else { break };
+            self.protocols.giop.due.push_back(Due::Disconnected(waiter));
+        }
+    }
+
+    /// Ends waits at proxies that are not connected any more, or were connected anew.
+    pub(crate) fn end_waits(&mut self, before: &Snapshot) {
+        if self.protocols.giop.waiting.is_empty() {
+            return;
+        }
+        for key in self.lane.snapshot().consumers_gone_since(before) {
+            self.protocols.giop.waiting.proxy_gone(key);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Waiter {
+    pub(crate) fn for_test(connection: Token, key: ProxyKey, max: u32) -> Self {
+        let pull = Pull { key, pulled: Pulled::Batch, tried: false };
+        Self { connection, answer: Answer::NONE, pull, max, awaited: false, wait: None }
+    }
+}
+
+/// What a single event of a form is pulled as.
+fn single(form: Form) -> Pulled {
+    if form == FORM_STRUCTURED { Pulled::Structured } else { Pulled::Any }
+}
+
+fn give_nothing(caller: &mut Caller, waiter: &Waiter) {
+    let chars = caller.speech.chars;
+    let buffer = caller.output.bytes();
+    let open = waiter.answer.begin(buffer, ReplyStatus::NoException);
+    event::write_nothing(waiter.pull.pulled, waiter.pull.tried, &mut open.body(buffer, chars));
+    open.finish(buffer);
+}

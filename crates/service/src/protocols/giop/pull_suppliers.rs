@@ -1,0 +1,421 @@
+//! Proxies that pull: suppliers that are asked whether they have an event.
+//!
+//! Each is asked with `try_pull…`, which does not make it wait. While it has events it is asked again as soon as an answer has
+//! been taken in, one question at a time, so that the fastest supplier takes no more than its turn; when it has none, or no more
+//! of them are taken in, it rests for its `PullInterval`. One that is suspended is not asked, and neither is one with events that
+//! the channel has no room for. One that fails is asked again after a back-off that doubles, and given up after its
+//! `GiveUpAfter`, like a consumer.
+
+use core::cmp::Reverse;
+use core::time::Duration;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use engine::{
+    ChannelId, ChannelRoutes, DisconnectReason, Form, LaneId, Peer, ProxyKey, ProxyState, Snapshot, SupplierRoute,
+    SupplierSettings, Time,
+};
+use giop::exception::Kind;
+use hashbrown::HashMap;
+
+use crate::counters::Counter;
+use crate::lane::access::Permit;
+use crate::lane::intake::Submission;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::links::messages::SupplierNews;
+use crate::lane::run::Core;
+use crate::protocols::giop::admin_messages::{self, OWN_ENDIAN};
+use crate::protocols::giop::claims::Claim;
+use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
+use crate::protocols::giop::replies::{DISCONNECTED, Verdict};
+use crate::protocols::giop::unused::Around;
+use access::Right;
+use corba::event::{self, FORM_STRUCTURED};
+
+/// Events asked for at a time of a supplier that gives sequences.
+const EVENTS_PER_POLL: i32 = 64;
+/// Suppliers asked in one round because their time has come, and where others may wait: a client may have a thousand proxies that
+/// pull from it, and have all of them asked at the same time.
+const POLLS_PER_ROUND: usize = 256;
+const POLLS_PER_SHORT_ROUND: usize = 16;
+/// Octets of an answer's buffer that are kept for the next.
+const ANSWER_BUFFER_BYTES: usize = 256 << 10;
+/// The first wait after a failure, and the longest.
+const BACKOFF: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// A proxy that pulls.
+struct Puller {
+    key: ProxyKey,
+    peer: Peer,
+    form: Form,
+    batches: bool,
+    settings: SupplierSettings,
+    suspended: bool,
+    state: State,
+    failures: u32,
+    failing_since: Time,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Until its time comes.
+    Resting,
+    /// It is being asked, until then.
+    Polling(UnderWay, Option<Time>),
+    /// There is no room for more of its events, or remote filters are asked about them.
+    Blocked,
+    /// It was given up, or said that it is not connected. Routing will forget it.
+    Ended,
+}
+
+/// All proxies that pull.
+#[derive(Default)]
+pub(crate) struct Pullers {
+    all: Slots<Puller>,
+    /// Up to where those were looked at that may have had their time.
+    looked_at: Around,
+    by_key: HashMap<ProxyKey, Token>,
+    /// The routing they were last taken from.
+    snapshot: Arc<Snapshot>,
+    /// When those that rest are due. An entry of one that is gone or busy is passed over.
+    due: BinaryHeap<Reverse<(Time, u64)>>,
+}
+
+impl Pullers {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// When the next is due.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.due.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// How many events at most are wanted of one that is asked for several; nothing if it is asked for one.
+    pub(crate) fn events_requested(&self, token: Token) -> Option<u32> {
+        self.all.get(token).filter(|puller| puller.batches).map(|_| EVENTS_PER_POLL.unsigned_abs())
+    }
+
+    fn rest(&mut self, token: Token, until: Time) {
+        if let Some(puller) = self.all.get_mut(token) {
+            puller.state = State::Resting;
+            self.due.push(Reverse((until, token.to_bits())));
+        }
+    }
+}
+
+impl Core {
+    /// Takes over the suppliers to pull from, which is for the main lane to do.
+    pub(crate) fn place_pullers(&mut self) {
+        if self.identity.id != LaneId::MAIN {
+            return;
+        }
+        let snapshot = Arc::clone(self.lane.snapshot());
+        let before = core::mem::replace(&mut self.protocols.giop.pullers.snapshot, Arc::clone(&snapshot));
+        for channel in snapshot.channels() {
+            match routes_of(&before, channel.id()) {
+                Some(last) if Arc::ptr_eq(last, channel) => {}
+                Some(last) => {
+                    for (proxy, route) in channel.suppliers_changed_from(last) {
+                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, route);
+                    }
+                }
+                None => {
+                    for (proxy, route) in channel.suppliers() {
+                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, Some(route));
+                    }
+                }
+            }
+        }
+        for channel in before.channels().iter().filter(|channel| routes_of(&snapshot, channel.id()).is_none()) {
+            let of_it = self.protocols.giop.pullers.by_key.keys().filter(|key| key.channel == channel.id());
+            for key in of_it.copied().collect::<Vec<ProxyKey>>() {
+                self.forget_puller(key);
+            }
+        }
+    }
+
+    /// Takes over what is said of one supplier's proxy.
+    fn place_puller(&mut self, key: ProxyKey, route: Option<&SupplierRoute>) {
+        let route = route.filter(|route| route.pull).and_then(|route| Some((route, route.peer?)));
+        let Some((route, peer)) = route else { return self.forget_puller(key) };
+        let suspended = route.state == ProxyState::Suspended;
+        let known = self.protocols.giop.pullers.by_key.get(&key).copied();
+        let (all, now) = (&mut self.protocols.giop.pullers.all, self.clock.now);
+        if let Some(token) = known
+            && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
+        {
+            let resumes = puller.suspended && !suspended;
+            puller.suspended = suspended;
+            puller.settings = route.settings;
+            if resumes && matches!(puller.state, State::Resting) {
+                self.protocols.giop.pullers.rest(token, now);
+            }
+            return;
+        }
+        self.forget_puller(key);
+        let token = self.protocols.giop.pullers.all.insert(Puller {
+            key,
+            peer,
+            form: route.form,
+            batches: route.batches,
+            settings: route.settings,
+            suspended,
+            state: State::Resting,
+            failures: 0,
+            failing_since: now,
+        });
+        self.protocols.giop.pullers.by_key.insert(key, token);
+        self.protocols.giop.pullers.rest(token, now);
+    }
+
+    /// Does not pull from a supplier any more, if it did.
+    fn forget_puller(&mut self, key: ProxyKey) {
+        let Some(token) = self.protocols.giop.pullers.by_key.remove(&key) else { return };
+        let Some(puller) = self.protocols.giop.pullers.all.remove(token) else { return };
+        if let State::Polling(under_way, _) = puller.state {
+            self.stop_asking(under_way);
+        }
+    }
+
+    /// Asks the suppliers that are due, longest ago first. Those that are too many for a round stay due.
+    pub(crate) fn serve_pullers(&mut self) {
+        if self.reporting.draining.has_begun() {
+            return;
+        }
+        let most = if self.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
+        for _ in 0..most {
+            let Some(Reverse((_, bits))) =
+                self.protocols.giop.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= self.clock.now)
+            else {
+                return;
+            };
+            self.protocols.giop.pullers.due.pop();
+            let token = Token::from_bits(bits);
+            let rests =
+                self.protocols.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Resting));
+            if rests {
+                self.poll_supplier(token);
+            }
+        }
+    }
+
+    /// Gives up waiting for those that have had their time to answer, of those in the next places.
+    pub(crate) fn end_late_polls(&mut self) {
+        let now = self.clock.now;
+        let is_late = |puller: &Puller| matches!(puller.state, State::Polling(_, Some(due)) if due <= now);
+        let Pullers { all, looked_at, .. } = &mut self.protocols.giop.pullers;
+        let places = looked_at.next(all.places());
+        let late = all.range_mut(places).filter(|(_, puller)| is_late(puller));
+        let late: Vec<Token> = late.map(|(token, _)| token).collect();
+        for token in late {
+            if let Some(Puller { state: State::Polling(under_way, _), .. }) = self.protocols.giop.pullers.all.get(token)
+            {
+                self.stop_asking(*under_way);
+                self.counters.add(Counter::PollTimeouts, 1);
+                self.fail_poll(token, "no reply in time");
+            }
+        }
+    }
+
+    fn poll_supplier(&mut self, token: Token) {
+        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+        // Resuming it makes it due again.
+        if puller.suspended {
+            puller.state = State::Resting;
+            return;
+        }
+        let (peer, batches, limit) = (puller.peer, puller.batches, puller.settings.reply_timeout);
+        let operation = match (puller.form, batches) {
+            (_, true) => "try_pull_structured_events",
+            (FORM_STRUCTURED, false) => "try_pull_structured_event",
+            _ => "try_pull",
+        };
+        let ask = Ask {
+            operation,
+            asker: Asker::Puller(token),
+            endian: OWN_ENDIAN,
+            connect_timeout: puller.settings.connect_timeout,
+        };
+        let begun = self.ask(peer, &ask, |arguments| {
+            if batches {
+                arguments.i32(EVENTS_PER_POLL);
+            }
+            Ok(())
+        });
+        self.counters.add(Counter::Polls, 1);
+        match begun {
+            Ok(under_way) => {
+                let due = (!limit.is_zero()).then(|| self.clock.now + limit);
+                if let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) {
+                    puller.state = State::Polling(under_way, due);
+                }
+            }
+            Err(why) => self.fail_poll(token, &why),
+        }
+    }
+
+    /// A supplier has answered, or will not.
+    pub(crate) fn conclude_poll(&mut self, token: Token, verdict: Verdict) {
+        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+        puller.state = State::Resting;
+        let peer = puller.peer;
+        match verdict {
+            Verdict::Done => {
+                // Its own news tell how it fares.
+                let _ = self.note_heard(peer);
+                let answer = core::mem::take(&mut self.protocols.giop.outgoing.scratch.answer);
+                let taken = self.take_in_pulled(token, &answer);
+                if answer.body.capacity() <= ANSWER_BUFFER_BYTES {
+                    self.protocols.giop.outgoing.scratch.answer = answer;
+                }
+                match taken {
+                    Ok(events) => self.go_on_polling(token, events),
+                    Err(why) => self.fail_poll(token, &why),
+                }
+            }
+            Verdict::Forward(to) if self.follow(peer, &to) => self.poll_supplier(token),
+            Verdict::Lost(_) if self.ask_elsewhere(peer) => self.poll_supplier(token),
+            Verdict::User(id) if id == DISCONNECTED => self.end_polling(token, DisconnectReason::Gone),
+            Verdict::System(exception) if exception.kind == Kind::ObjectNotExist && !self.return_home(peer) => {
+                self.end_polling(token, DisconnectReason::Gone);
+            }
+            verdict => {
+                self.return_home(peer);
+                self.fail_poll(token, &verdict.to_string());
+            }
+        }
+    }
+
+    /// What limits the event types of a supplier that is pulled from: what the account that connected it may publish.
+    fn permit_pulled(&mut self, token: Token, key: ProxyKey) -> Result<Permit, String> {
+        if !self.access.is_on() {
+            return Ok(None);
+        }
+        let peer = self.protocols.giop.pullers.all.get(token).map(|puller| puller.peer);
+        let address = peer.and_then(|peer| self.protocols.giop.outgoing.peers.get(peer));
+        let Some(account) = address.and_then(|address| address.by.clone()) else { return Ok(None) };
+        self.access.may(&account, Right::Publish, key.channel).map_err(|scope| {
+            let why = scope.why(None);
+            self.deny(&account, Right::Publish, key.channel, (why, &"events that are pulled (publish)"));
+            "its rules of access do not let its events in".to_owned()
+        })
+    }
+
+    /// Takes in the events of an answer, and says how many there were.
+    ///
+    /// # Errors
+    /// Says why the answer cannot be read.
+    fn take_in_pulled(&mut self, token: Token, answer: &admin_messages::Reply) -> Result<usize, String> {
+        let Some(puller) = self.protocols.giop.pullers.all.get(token) else { return Ok(0) };
+        let (key, form, batches) = (puller.key, puller.form, puller.batches);
+        let body = answer.reader();
+        let mut work = event::work_for(answer.body.len());
+        let unreadable = |error| format!("its reply cannot be read: {error}");
+        let permit = self.permit_pulled(token, key)?;
+        let mut submission =
+            Submission::new(key, crate::protocols::Claim::Giop(Claim::Puller(token)), None).permitted(permit);
+        let count;
+        if batches {
+            // More than the maximum that was asked for (Notification Service 1.1, 3.1.4.2) would be taken in at one go, too.
+            let given = body.clone().u32().unwrap_or(0);
+            if given > EVENTS_PER_POLL.unsigned_abs() {
+                return Err(format!("its reply has {given} events, where {EVENTS_PER_POLL} were asked for at most"));
+            }
+            let mut batch = core::mem::take(&mut self.protocols.giop.batch_in);
+            let read = batch.read_pulled(true, &body, &mut work);
+            count = batch.len();
+            if read.is_ok() {
+                self.take_in_batch(&mut submission, &batch, &body, 0..count);
+            }
+            self.protocols.giop.batch_in = batch;
+            read.map_err(unreadable)?;
+        } else {
+            let pulled = event::read_pulled(form, true, &body, &mut work).map_err(unreadable)?;
+            count = usize::from(pulled.is_some());
+            if let Some((event, known)) = pulled {
+                self.take_in_one(&mut submission, form, &event, known);
+            }
+        }
+        self.counters.add(Counter::EventsPolled, count as u64);
+        match self.finish_submission(&submission) {
+            Ok(true) => Ok(count),
+            Ok(false) => {
+                if let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) {
+                    puller.state = State::Blocked;
+                }
+                Ok(count)
+            }
+            // An event that is refused is lost, and counted: its supplier has given it away.
+            Err(_) => Ok(0),
+        }
+    }
+
+    /// What follows an answer with so many events.
+    fn go_on_polling(&mut self, token: Token, events: usize) {
+        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+        let (key, interval) = (puller.key, puller.settings.pull_interval);
+        if core::mem::take(&mut puller.failures) > 0 {
+            self.tell_of_supplier(key, SupplierNews::Recovered);
+        }
+        let blocked =
+            self.protocols.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Blocked));
+        match events {
+            _ if blocked => {}
+            0 => self.protocols.giop.pullers.rest(token, self.clock.now + interval),
+            _ => self.poll_supplier(token),
+        }
+    }
+
+    /// There is room again for the events of a supplier.
+    pub(crate) fn resume_polling(&mut self, token: Token) {
+        if let Some(puller) = self.protocols.giop.pullers.all.get_mut(token)
+            && matches!(puller.state, State::Blocked)
+        {
+            puller.state = State::Resting;
+            self.poll_supplier(token);
+        }
+    }
+
+    fn fail_poll(&mut self, token: Token, why: &str) {
+        self.counters.add(Counter::PollsFailed, 1);
+        let now = self.clock.now;
+        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+        if puller.failures == 0 {
+            puller.failing_since = now;
+        }
+        puller.failures = puller.failures.saturating_add(1);
+        let (key, failures, limit) = (puller.key, puller.failures, puller.settings.gives_up_after());
+        let failing_for = now.since(puller.failing_since);
+        if !limit.is_zero() && failing_for >= limit {
+            return self.end_polling(token, DisconnectReason::GivenUp { failures, failing_for });
+        }
+        let doublings = (failures - 1).min(16);
+        let retry_in = BACKOFF.saturating_mul(1 << doublings).min(BACKOFF_MAX);
+        self.protocols.giop.pullers.rest(token, now + retry_in);
+        if failures == 1 {
+            self.tell_of_supplier(key, SupplierNews::Failing { why: why.to_owned(), retry_in });
+        }
+    }
+
+    fn end_polling(&mut self, token: Token, reason: DisconnectReason) {
+        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+        puller.state = State::Ended;
+        let key = puller.key;
+        self.tell_of_supplier(key, SupplierNews::Disconnected(reason));
+    }
+
+    fn tell_of_supplier(&mut self, key: ProxyKey, news: SupplierNews) {
+        if !self.reporting.reports.supplier(key, news, self.clock.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+}
+
+/// A channel's part of a snapshot.
+fn routes_of(snapshot: &Snapshot, channel: ChannelId) -> Option<&Arc<ChannelRoutes>> {
+    let at = snapshot.channels().binary_search_by_key(&channel, |routes| routes.id()).ok()?;
+    snapshot.channels().get(at)
+}

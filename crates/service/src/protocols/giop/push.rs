@@ -1,0 +1,427 @@
+//! The path of an event: from a supplier's request to the engine, in one place.
+//!
+//! A push is recognised by its object key and operation, checked to a bounded depth, copied once out of the connection's buffer into a
+//! pooled event, translated once for each other form that some consumer of the channel takes, and given to the engine. A consumer that
+//! waits for nothing gets it written to its socket before the supplier's reply is. Everything else a client can ask goes to
+//! administration.
+
+use std::sync::Arc;
+
+use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
+use giop::cdr::{ReadErrorKind, Reader};
+use giop::codeset;
+use giop::exception::{Kind, OMG_MINOR, SystemException};
+use giop::framing::Message;
+use giop::message::{self, Header, LocateStatus, MessageKind, Request, Response, ServiceContexts};
+use giop::realtime;
+use giop::typecode::Work;
+
+use crate::counters::Counter;
+use crate::lane::access::Permit;
+use crate::lane::intake::Submission;
+use crate::lane::io::slots::Token;
+use crate::lane::links::messages::ToAdministration;
+use crate::lane::run::Core;
+use crate::protocols::giop::admin_messages;
+use crate::protocols::giop::callers::Caller;
+use crate::protocols::giop::claims::{Answer, Claim, answer_done, answer_exception, exception_of};
+use crate::protocols::giop::header_cache::CachedHeader;
+use crate::protocols::giop::large_answers;
+use crate::protocols::giop::outgoing::PROBE_KEY;
+use crate::protocols::{self, giop::Protocol};
+use access::{Right, Why};
+use accounts::{Account, Resource};
+use corba::event::{self, FORM_ANY, FORM_STRUCTURED};
+use corba::keys::ObjectKey;
+use corba::{ACCESS_DENIED, NO_ROOM};
+
+/// A push that a consumer proxy of ours is to take.
+#[derive(Clone)]
+pub(crate) struct Push {
+    pub(crate) source: ProxyKey,
+    form: engine::Form,
+    /// Whether it is a sequence of events.
+    batches: bool,
+    /// The lane that it is for, where that is the same for all its events.
+    lane: Option<LaneId>,
+    /// Whether the priority that its supplier tells counts: not where the service has declared one.
+    heeds_priority: bool,
+    /// What limits the event types of the account that pushes it.
+    pub(crate) permit: Permit,
+}
+
+#[cfg(test)]
+impl Push {
+    pub(crate) const fn new(source: ProxyKey, form: engine::Form) -> Self {
+        Self { source, form, batches: false, lane: None, heeds_priority: false, permit: None }
+    }
+}
+
+impl Core {
+    /// Handles one message from a client.
+    ///
+    /// # Errors
+    /// Says why the connection cannot be trusted any further.
+    pub(crate) fn handle_message(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        caller: &mut Caller,
+    ) -> Result<(), String> {
+        caller.speech.version = message.header.version;
+        match message.header.kind {
+            MessageKind::Request => self.handle_request(connection, message, caller),
+            MessageKind::LocateRequest => {
+                let locate = message::LocateRequest::parse(message.bytes, &message.header)
+                    .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
+                if locate.target.key() == Some(PROBE_KEY) {
+                    // Another service's, or this one's own, that is about to call here.
+                    let Header { version, endian, .. } = message.header;
+                    let nothing = LocateStatus::UnknownObject;
+                    message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, nothing);
+                } else if !self.pass_on(connection, message, caller, false) {
+                    // Before GIOP 1.2 there is no way to say "later" to this; the request that follows gets that answer.
+                    let Header { version, endian, .. } = message.header;
+                    let here = LocateStatus::ObjectHere;
+                    message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, here);
+                }
+                Ok(())
+            }
+            // What it would cancel, unless it waits for events, is either done or will be answered to a client that does not listen
+            // (9.4.4.1 allows it).
+            MessageKind::CancelRequest => {
+                if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
+                    self.cancel_request(connection, cancel.request_id, caller);
+                }
+                Ok(())
+            }
+            MessageKind::CloseConnection => {
+                caller.close_soon(self.clock.now);
+                Ok(())
+            }
+            // Not answered in kind, or two that misunderstand each other would go on for ever.
+            MessageKind::MessageError => {
+                self.distrust(caller, "the client says that we sent a message it cannot read");
+                Ok(())
+            }
+            MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => {
+                Err("a client sent a message that only a server sends".into())
+            }
+        }
+    }
+
+    /// Closes a connection for what was heard on it, once it has taken what it is owed.
+    pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
+        self.counters.add(Counter::ProtocolErrors, 1);
+        self.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
+        caller.close_soon(self.clock.now);
+    }
+
+    fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
+        if let Some(known) = self.protocols.giop.header_cache.request(connection, &message) {
+            caller.speech.chars = known.chars.unwrap_or(caller.speech.chars);
+            self.handle_push(connection, &message, caller, &known);
+            return Ok(());
+        }
+        let request = Request::parse(message.bytes, &message.header)
+            .map_err(|error| format!("a request header that cannot be read: {error}"))?;
+        let mut answer = Answer {
+            version: message.header.version,
+            endian: message.header.endian,
+            request_id: request.request_id,
+            expected: request.response != Response::None,
+            priority: None,
+        };
+        let mut announced = None;
+        if let Some(context) = request.contexts.find(ServiceContexts::CODE_SETS) {
+            match codeset::parse_context(context) {
+                Ok(chars) => announced = Some(chars),
+                Err(_) => {
+                    answer_exception(caller, answer, SystemException::new(Kind::CodesetIncompatible, OMG_MINOR | 2));
+                    return Ok(());
+                }
+            }
+        }
+        caller.speech.chars = announced.unwrap_or(caller.speech.chars);
+        if let Some(mut push) = self.find_push(&request) {
+            caller.uses_proxy = true;
+            let body = message::body_at(message.bytes, &message.header, request.body_offset, caller.speech.chars);
+            match self.permit_push(caller.account(), &push, &body) {
+                Ok(permit) => push.permit = permit,
+                Err(exception) => {
+                    answer_exception(caller, answer, exception);
+                    return Ok(());
+                }
+            }
+            match context_priority(&request, &push) {
+                Ok(priority) => answer.priority = priority,
+                Err(exception) => {
+                    self.counters.add(Counter::WrongPriorities, 1);
+                    answer_exception(caller, answer, exception);
+                    return Ok(());
+                }
+            }
+            let known = CachedHeader { push, answer, body_offset: request.body_offset, chars: announced };
+            self.protocols.giop.header_cache.note_request(connection, &message, known.clone());
+            self.handle_push(connection, &message, caller, &known);
+        } else if let Some(pull) = self.find_pull(&request) {
+            if let Err(exception) = self.permit_pull(caller.account(), pull.key) {
+                answer_exception(caller, answer, exception);
+                return Ok(());
+            }
+            caller.lane_affinity.note_pull();
+            caller.uses_proxy = true;
+            if self.identity.id == LaneId::MAIN {
+                self.pull(connection, &message, &request, caller, answer, pull);
+            } else {
+                self.park_message(&message, caller);
+            }
+        } else {
+            self.pass_request_on(connection, message, &request, caller, answer);
+        }
+        Ok(())
+    }
+
+    /// Whether a request is an event for a connected proxy. Anything else, errors included, is administration's to answer.
+    pub(crate) fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
+        let (form, batches) = match request.operation {
+            b"push_structured_event" => (FORM_STRUCTURED, false),
+            b"push" => (FORM_ANY, false),
+            b"push_structured_events" => (FORM_STRUCTURED, true),
+            _ => return None,
+        };
+        let published = self.published.load();
+        let source = published.giop.proxy(&ObjectKey::parse(request.target.key()?)?)?;
+        let route = published.routing.supplier(source)?;
+        let takes = route.form == form && route.batches == batches && !route.pull;
+        let heeds_priority = !matches!(route.priority_model, Some((PriorityModel::ServerDeclared, _)));
+        let lane = match &*route.places {
+            [only] => Some(only.lane),
+            _ => None,
+        };
+        (takes && route.state != ProxyState::Unconnected).then_some(Push {
+            source,
+            form,
+            batches,
+            lane,
+            heeds_priority,
+            permit: None,
+        })
+    }
+
+    /// What limits the event types that a client may push, if it may push at all.
+    pub(crate) fn permit_push(
+        &mut self,
+        account: &Arc<Account>,
+        push: &Push,
+        body: &Reader<'_>,
+    ) -> Result<Permit, SystemException> {
+        let channel = push.source.channel;
+        self.access.may(account, Right::Publish, channel).map_err(|scope| {
+            let mut why = scope.why(None);
+            // Several rules say so: that of the first event's type is named.
+            if matches!(why, Why::Parts(_)) {
+                self.with_first_type(push, body, |of| why = scope.why(of));
+            }
+            self.deny(account, Right::Publish, channel, (why, &"a push (publish)"));
+            ACCESS_DENIED
+        })
+    }
+
+    /// Shows the type of a push's event, or of the first of a sequence, where it can be read.
+    #[cold]
+    fn with_first_type(&mut self, push: &Push, body: &Reader<'_>, show: impl FnOnce(Option<(&[u8], &[u8])>)) {
+        let mut batch = core::mem::take(&mut self.protocols.giop.batch_in);
+        let mut work = event::work_for(body.remaining());
+        let event = if !push.batches {
+            Some(body.clone())
+        } else if batch.read(body, &mut work).is_ok() {
+            batch.events(body).next().map(|(event, _)| event)
+        } else {
+            None
+        };
+        let header = event.and_then(|event| {
+            let mut work = event::work_for(event.remaining());
+            let header = if push.form == FORM_ANY {
+                event::read_any(event, &mut work)
+            } else {
+                event::read_header(event, &mut work)
+            };
+            header.ok()
+        });
+        show(header.as_ref().map(|header| (header.domain, header.type_name)));
+        self.protocols.giop.batch_in = batch;
+    }
+
+    /// Takes a push in, or hands it to the lane that it is for.
+    fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &CachedHeader) {
+        let CachedHeader { push, answer, body_offset, .. } = known;
+        let answer = *answer;
+        if self.reporting.draining.has_begun() {
+            return self.refuse_stopping(caller, answer);
+        }
+        let body = message::body_at(message.bytes, &message.header, *body_offset, caller.speech.chars);
+        let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
+        if lane == self.identity.id {
+            caller.lane_affinity.note_own();
+        } else if self.pass_push(connection, message, caller, answer, lane) {
+            return self.note_other_lane(caller, lane);
+        }
+        let bytes = body.remaining();
+        let mut submission = Submission::new(
+            push.source,
+            protocols::Claim::Giop(Claim::Client { connection, answer, bytes }),
+            answer.priority,
+        )
+        .permitted(push.permit.clone());
+        let is_read = if push.batches && self.lane.schedules_topics() {
+            let is_read = self.read_batch(push, &body);
+            if is_read && self.begin_chunked_batch(&mut submission, &body, caller) {
+                return;
+            }
+            is_read
+        } else {
+            self.take_in_body(&mut submission, push, &body)
+        };
+        if !is_read {
+            self.counters.add(Counter::WrongBodies, 1);
+            return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
+        }
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        match finished {
+            Ok(true) => answer_done(caller, answer),
+            Ok(false) => caller.await_answer(bytes),
+            Err(refused) => answer_exception(caller, answer, exception_of(&refused)),
+        }
+    }
+
+    /// The lane of a push with events that may be for several: that of the most important one.
+    fn lane_of(&mut self, push: &Push, announced: Option<i16>, body: &Reader<'_>) -> LaneId {
+        let priority = announced.or_else(|| self.highest_priority(push, body));
+        let route = self.lane.snapshot().supplier(push.source);
+        let lane = route.map(|route| route.lane_for(priority.unwrap_or(route.settings.priority)));
+        lane.unwrap_or(self.identity.id)
+    }
+
+    /// The highest of the priorities that the events' headers have. What cannot be read is found out when they are taken in.
+    fn highest_priority(&mut self, push: &Push, body: &Reader<'_>) -> Option<i16> {
+        let priority_of = |event: Reader<'_>| {
+            let mut work = event::work_for(event.remaining());
+            event::read_header(event, &mut work).ok()?.priority
+        };
+        if !push.batches {
+            return if push.form == FORM_STRUCTURED { priority_of(body.clone()) } else { None };
+        }
+        let mut batch = core::mem::take(&mut self.protocols.giop.batch_in);
+        let is_read = batch.read(body, &mut event::work_for(body.remaining())).is_ok();
+        let highest = if is_read { batch.events(body).filter_map(|(event, _)| priority_of(event)).max() } else { None };
+        self.protocols.giop.batch_in = batch;
+        highest
+    }
+
+    /// Answers a push that is not taken in because the service is about to end. Where there will be another one at this address, it is
+    /// not answered: at the end `CloseConnection` says that it was not carried out (CORBA 3.3 part 2, 9.4.7), and its client sends
+    /// it again.
+    fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
+        if self.protocols.giop.address_outlives && answer.expected {
+            return self.counters.add(Counter::PushesDeferred, 1);
+        }
+        self.counters.add(Counter::RefusedStopping, 1);
+        answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
+    }
+
+    /// Takes in the event or events of a push. False if they cannot be read, and nothing was taken in.
+    pub(crate) fn take_in_body(&mut self, submission: &mut Submission, push: &Push, body: &Reader<'_>) -> bool {
+        if push.batches {
+            let is_read = self.read_batch(push, body);
+            if is_read {
+                let batch = core::mem::take(&mut self.protocols.giop.batch_in);
+                self.take_in_batch(submission, &batch, body, 0..batch.len());
+                self.protocols.giop.batch_in = batch;
+            }
+            return is_read;
+        }
+        let Ok((header, seen)) = self.read_event(push.source, push.form, body) else { return false };
+        let pending_event = self.pending_event(submission, push.form, body, &header, seen);
+        self.admit(submission, pending_event);
+        true
+    }
+
+    /// Finds the events of a sequence. False if it cannot be read.
+    fn read_batch(&mut self, push: &Push, body: &Reader<'_>) -> bool {
+        let Protocol { batch_in, header_cache, .. } = &mut self.protocols.giop;
+        let known = |event: &Reader<'_>, work: &mut Work| header_cache.known(push.source, event, work);
+        batch_in.read_knowing(body, &mut event::work_for(body.remaining()), known).is_ok()
+    }
+
+    /// Passes a request on. False when administration has no room: the client is to get that answer and may come again.
+    pub(crate) fn pass_on(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        caller: &mut Caller,
+        may_be_large: bool,
+    ) -> bool {
+        self.counters.add(Counter::Requests, 1);
+        let bytes = message.bytes.len();
+        let charged =
+            caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.protocols.giop.request_bytes_min));
+        let posted = match charged {
+            Ok(charge) => {
+                let (lane, chars, message) = (self.identity.thread, caller.speech.chars, message.bytes.to_vec());
+                let line = Arc::clone(&caller.line);
+                let request = admin_messages::Request { lane, connection, line, message, chars, charge, may_be_large };
+                self.update_counters();
+                self.reporting.administration.send(ToAdministration::Request(protocols::Request::Giop(request))).is_ok()
+            }
+            Err(spent) => {
+                self.counters.add(Counter::of_refusal(spent), 1);
+                false
+            }
+        };
+        if posted {
+            caller.await_answer(bytes);
+        } else {
+            self.counters.add(Counter::AdministrationFull, 1);
+        }
+        posted
+    }
+
+    /// The same, for a request that is answered if there is no room; one with an answer that may be large may have to wait.
+    fn pass_request_on(
+        &mut self,
+        connection: Token,
+        message: Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+        answer: Answer,
+    ) {
+        let may_be_large = large_answers::may_be_large(request);
+        if may_be_large && !self.admit_large(connection, &message, caller) {
+            return;
+        }
+        if !self.pass_on(connection, message, caller, may_be_large) {
+            if may_be_large {
+                self.withdraw_large(connection, caller);
+            }
+            answer_exception(caller, answer, NO_ROOM);
+        }
+    }
+}
+
+/// The Real-time CORBA priority at which a supplier pushes, if its request has one and it counts.
+///
+/// # Errors
+/// The exception for one that is none: `MARSHAL` where the context is not an encapsulated `short`, since the supplier's ORB
+/// wrote it wrongly. For a number below 0, to which no priority of the operating system corresponds, what the standard has for a
+/// priority mapping that fails: `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at some other priority, because
+/// a supplier that sends one relies on it.
+fn context_priority(request: &Request<'_>, push: &Push) -> Result<Option<i16>, SystemException> {
+    let context = request.contexts.find(ServiceContexts::RT_CORBA_PRIORITY).filter(|_| push.heeds_priority);
+    let Some(context) = context else { return Ok(None) };
+    realtime::parse_priority_context(context).map(Some).map_err(|error| match error.kind {
+        ReadErrorKind::BadValue { .. } => SystemException::new(Kind::DataConversion, OMG_MINOR | 2),
+        _ => SystemException::new(Kind::Marshal, 0),
+    })
+}

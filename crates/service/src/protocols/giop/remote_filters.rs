@@ -1,0 +1,441 @@
+//! Remote filters: objects of clients that say whether an event matches.
+//!
+//! The engine asks about an event only where its own filters leave that open. The filters of a proxy and of its admin are
+//! asked one after another until it is decided, each within the `FilterTimeout` of the proxy and what is left of the
+//! event's lifetime. One that does not answer in time or fails counts as one that says no.
+//!
+//! On the consumers' side only the outbox waits meanwhile; on the suppliers' side the events that come through the same
+//! proxy ([`crate::lane::intake`]).
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{ConsumerRoute, Delivery, Event, OutboxId, Outcome, Peer, ProxyKey, RemoteFilterGroups, Time};
+use hashbrown::HashMap;
+
+use crate::counters::Counter;
+use crate::lane::intake::FilterVerdict;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::run::Core;
+use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
+use crate::protocols::giop::pull_consumers::{Due, Waiter};
+use crate::protocols::giop::replies::Verdict;
+use crate::protocols::giop::unused::Around;
+use crate::protocols::tempo::form::FORM_TEMPO;
+use corba::event::{self, FORM_STRUCTURED, Pulled};
+
+/// What they are asked about.
+enum Subject {
+    /// An event that is on its way to a consumer, or, if it was pulled, to a client.
+    Delivery { delivery: Delivery, events: Vec<Arc<Event>>, waiter: Option<Waiter> },
+    /// The first of the events of a proxy that wait.
+    Admission { source: ProxyKey },
+}
+
+/// An event about which remote filters are being asked.
+struct FilterCall {
+    subject: Subject,
+    /// Those to ask.
+    groups: [Option<Arc<[Peer]>>; 2],
+    /// Whether all groups must have one that says yes; else one group suffices.
+    all: bool,
+    /// The filter that is being asked: which group, and which in it.
+    group: usize,
+    at: usize,
+    failed: bool,
+    /// How long each may take, and until when the event is of use.
+    limit: Duration,
+    until: Option<Time>,
+    connect_timeout: Duration,
+    under_way: Option<(UnderWay, Time)>,
+}
+
+/// All events about which remote filters are being asked.
+#[derive(Default)]
+pub(crate) struct OpenFilterCalls {
+    all: Slots<FilterCall>,
+    /// Up to where those were looked at that may have had their time.
+    looked_at: Around,
+    open: usize,
+    /// The one of each outbox that is pushed to, and whether the outbox waits for it.
+    by_outbox: HashMap<OutboxId, (Token, bool)>,
+}
+
+impl OpenFilterCalls {
+    /// Whether there are none.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Whether an outbox has to wait for one. It is noted as waiting then.
+    pub(crate) fn wait_for(&mut self, outbox: OutboxId) -> bool {
+        // Looked at for each delivery, so the usual case comes first.
+        if self.by_outbox.is_empty() {
+            return false;
+        }
+        self.by_outbox.get_mut(&outbox).map(|(_, waits)| *waits = true).is_some()
+    }
+
+    fn insert(&mut self, filter_call: FilterCall) -> Token {
+        let outbox = match &filter_call.subject {
+            Subject::Delivery { delivery, .. } if !delivery.pulled => Some(delivery.outbox),
+            _ => None,
+        };
+        let token = self.all.insert(filter_call);
+        self.open += 1;
+        if let Some(outbox) = outbox {
+            self.by_outbox.insert(outbox, (token, false));
+        }
+        token
+    }
+
+    /// Takes one out, and says whether its outbox waits for it.
+    fn remove(&mut self, token: Token) -> Option<(FilterCall, bool)> {
+        let filter_call = self.all.remove(token)?;
+        self.open -= 1;
+        let waits = match &filter_call.subject {
+            Subject::Delivery { delivery, .. } if !delivery.pulled => {
+                self.by_outbox.remove(&delivery.outbox).is_some_and(|(_, waits)| waits)
+            }
+            _ => false,
+        };
+        Some((filter_call, waits))
+    }
+}
+
+impl FilterCall {
+    fn new(subject: Subject, filter_calls: RemoteFilterGroups, filters: &[Arc<[Peer]>; 2]) -> Self {
+        let [proxy, admin] = filters;
+        let proxy = (filter_calls.proxy && !proxy.is_empty()).then(|| Arc::clone(proxy));
+        let admin = (filter_calls.admin && !admin.is_empty()).then(|| Arc::clone(admin));
+        Self {
+            subject,
+            groups: if proxy.is_some() { [proxy, admin] } else { [admin, None] },
+            all: filter_calls.all,
+            group: 0,
+            at: 0,
+            failed: false,
+            limit: Duration::ZERO,
+            until: None,
+            connect_timeout: Duration::ZERO,
+            under_way: None,
+        }
+    }
+
+    /// The filter that is to be asked; nothing if there is none left in the group.
+    fn peer(&self) -> Option<Peer> {
+        self.groups.get(self.group)?.as_ref()?.get(self.at).copied()
+    }
+
+    fn has_group(&self, group: usize) -> bool {
+        self.groups.get(group).is_some_and(Option::is_some)
+    }
+
+    /// Takes in the answer of the filter that was asked. Gives the ruling if that decides.
+    fn hear(&mut self, yes: bool) -> Option<FilterVerdict> {
+        let no = if self.failed { FilterVerdict::Failed } else { FilterVerdict::No };
+        if !yes {
+            self.at += 1;
+            if self.peer().is_some() {
+                return None;
+            }
+        }
+        // This group has said what it says.
+        if yes != self.all {
+            return Some(if yes { FilterVerdict::Yes } else { no });
+        }
+        self.group += 1;
+        self.at = 0;
+        match (self.has_group(self.group), yes) {
+            (true, _) => None,
+            (false, true) => Some(FilterVerdict::Yes),
+            (false, false) => Some(no),
+        }
+    }
+}
+
+impl Core {
+    /// Has remote filters asked about an event on its way to a consumer.
+    pub(crate) fn call_filters_for_delivery(
+        &mut self,
+        delivery: Delivery,
+        events: Vec<Arc<Event>>,
+        waiter: Option<Waiter>,
+    ) {
+        let key = delivery.key;
+        let until = events.first().filter(|_| !self.lane.keeps_expired()).and_then(|event| end_of(event));
+        let Some(filter_calls) = delivery.ask else { return self.hand_on(delivery, events, waiter) };
+        let subject = Subject::Delivery { delivery, events, waiter };
+        let token = match self.consumer(key) {
+            Some(ConsumerRoute { remote_filters, settings, .. }) => {
+                let mut filter_call = FilterCall::new(subject, filter_calls, remote_filters);
+                filter_call.limit = settings.filter_timeout;
+                filter_call.connect_timeout = settings.connect_timeout;
+                filter_call.until = until;
+                let token = self.protocols.giop.filter_calls.insert(filter_call);
+                if let Some(wait) = waiter.and_then(|waiter| waiter.wait) {
+                    self.protocols.giop.waiting.note_filter_call(wait, token);
+                }
+                token
+            }
+            // It is gone; the engine knows what to make of the outcome.
+            None => return self.apply_verdict(subject, FilterVerdict::No, false),
+        };
+        if let Some(filter_verdict) = self.ask_filters(token) {
+            self.finish_filter_call(token, filter_verdict);
+        }
+    }
+
+    /// Has remote filters asked about the first of the events of a proxy that wait. Gives the ruling if it is there
+    /// already.
+    pub(crate) fn call_filters_for_admission(
+        &mut self,
+        source: ProxyKey,
+        filter_calls: RemoteFilterGroups,
+    ) -> Option<FilterVerdict> {
+        let subject = Subject::Admission { source };
+        let now = self.clock.now;
+        let Some(route) = self.lane.snapshot().supplier(source) else { return Some(FilterVerdict::No) };
+        let mut filter_call = FilterCall::new(subject, filter_calls, &route.remote_filters);
+        filter_call.limit = route.settings.filter_timeout;
+        filter_call.connect_timeout = route.settings.connect_timeout;
+        filter_call.until = self
+            .intake
+            .awaiting_filter
+            .first(source)
+            .and_then(|first| first.pending_event.timeout)
+            .map(|timeout| now + timeout);
+        let token = self.protocols.giop.filter_calls.insert(filter_call);
+        let filter_verdict = self.ask_filters(token)?;
+        self.protocols.giop.filter_calls.remove(token);
+        Some(filter_verdict)
+    }
+
+    /// Asks the next filter, unless it is decided.
+    fn ask_filters(&mut self, token: Token) -> Option<FilterVerdict> {
+        loop {
+            let filter_call = self.protocols.giop.filter_calls.all.get_mut(token)?;
+            // No filter to ask: those that were there are not there any more.
+            let Some(peer) = filter_call.peer() else { return Some(FilterVerdict::Yes) };
+            let until = self.clock.now + filter_call.limit;
+            let until = filter_call.until.map_or(until, |end| end.min(until));
+            let result = if until <= self.clock.now {
+                Err("the event has expired".into())
+            } else {
+                self.ask_filter(token, peer)
+            };
+            let why = match result {
+                Ok(under_way) => {
+                    self.protocols.giop.filter_calls.all.get_mut(token)?.under_way = Some((under_way, until));
+                    return None;
+                }
+                Err(why) => why,
+            };
+            self.note_filter_failure(peer, &why);
+            let filter_call = self.protocols.giop.filter_calls.all.get_mut(token)?;
+            filter_call.failed = true;
+            if let Some(filter_verdict) = filter_call.hear(false) {
+                return Some(filter_verdict);
+            }
+        }
+    }
+
+    /// Calls `match` or `match_structured` of a remote filter.
+    fn ask_filter(&mut self, token: Token, peer: Peer) -> Result<UnderWay, String> {
+        let filter_call = self.protocols.giop.filter_calls.all.get_mut(token).ok_or("there is no such question")?;
+        let connect_timeout = filter_call.connect_timeout;
+        self.counters.add(Counter::RemoteFilterCalls, 1);
+        match &mut filter_call.subject {
+            Subject::Delivery { events, .. } => {
+                let events = core::mem::take(events);
+                let result = events.first().ok_or_else(|| "there is no event".to_owned());
+                let result = result.and_then(|event| self.ask_about(token, peer, event, connect_timeout));
+                if let Some(FilterCall { subject: Subject::Delivery { events: place, .. }, .. }) =
+                    self.protocols.giop.filter_calls.all.get_mut(token)
+                {
+                    *place = events;
+                }
+                result
+            }
+            Subject::Admission { source } => {
+                let source = *source;
+                let first = self.intake.awaiting_filter.next(source).ok_or("there is no event")?;
+                let result = self.ask_about(token, peer, &first.pending_event, connect_timeout);
+                self.intake.awaiting_filter.put_back(source, first);
+                result
+            }
+        }
+    }
+
+    fn ask_about(
+        &mut self,
+        token: Token,
+        peer: Peer,
+        event: &Event,
+        connect_timeout: Duration,
+    ) -> Result<UnderWay, String> {
+        let mut structured = Vec::new();
+        let (form, tag, bytes) = match event.form {
+            FORM_TEMPO => {
+                let tag = self.protocols.tempo_forms.write_structured(event, &mut structured);
+                (FORM_STRUCTURED, tag, structured.as_slice())
+            }
+            form => (form, event.tag, event.bytes.as_slice()),
+        };
+        let (operation, pulled) = match form {
+            FORM_STRUCTURED => ("match_structured", Pulled::Structured),
+            _ => ("match", Pulled::Any),
+        };
+        let endian = event::encoding_of(tag).endian;
+        let ask = Ask { operation, asker: Asker::FilterCall(token), endian, connect_timeout };
+        let event = (form, tag, bytes);
+        self.ask(peer, &ask, |arguments| event::write_one(event, pulled, arguments).map_err(|error| error.to_string()))
+    }
+
+    /// A remote filter has answered, or will not.
+    pub(crate) fn conclude_filter_call(&mut self, token: Token, verdict: Verdict) {
+        let Some(filter_call) = self.protocols.giop.filter_calls.all.get_mut(token) else { return };
+        filter_call.under_way = None;
+        let Some(peer) = filter_call.peer() else { return };
+        let goes_on = match &verdict {
+            Verdict::Forward(to) => self.follow(peer, to),
+            Verdict::Lost(_) => self.ask_elsewhere(peer),
+            _ => false,
+        };
+        if goes_on {
+            let filter_verdict = self.ask_filters(token);
+            return filter_verdict.map_or((), |filter_verdict| self.finish_filter_call(token, filter_verdict));
+        }
+        let answer = match verdict {
+            Verdict::Done => {
+                self.protocols.giop.outgoing.scratch.answer.reader().bool().map_err(|error| error.to_string())
+            }
+            verdict => Err(verdict.to_string()),
+        };
+        match &answer {
+            Ok(_) => {
+                if let Some(address) = self.note_heard(peer) {
+                    self.log(log::Level::Info, || format!("remote filter {} answers again", address.name));
+                }
+            }
+            Err(why) => self.note_filter_failure(peer, why),
+        }
+        self.go_on_asking(token, answer.ok());
+    }
+
+    /// Counts it, and logs it once per episode.
+    fn note_filter_failure(&mut self, peer: Peer, why: &str) {
+        self.counters.add(Counter::RemoteFilterFailures, 1);
+        self.return_home(peer);
+        if let Some(address) = self.note_failing(peer) {
+            let name = &address.name;
+            self.log(log::Level::Warn, || {
+                format!("remote filter {name} fails: {why}; events it would decide on do not pass")
+            });
+        }
+    }
+
+    /// Takes in what a filter said, and asks the next if that does not decide.
+    fn go_on_asking(&mut self, token: Token, answer: Option<bool>) {
+        let Some(filter_call) = self.protocols.giop.filter_calls.all.get_mut(token) else { return };
+        filter_call.failed |= answer.is_none();
+        let filter_verdict = filter_call.hear(answer == Some(true)).or_else(|| self.ask_filters(token));
+        if let Some(filter_verdict) = filter_verdict {
+            self.finish_filter_call(token, filter_verdict);
+        }
+    }
+
+    /// Gives up waiting for remote filters that have had their time, of those in the next places.
+    pub(crate) fn end_late_filter_calls(&mut self) {
+        let now = self.clock.now;
+        let is_late = |filter_call: &FilterCall| filter_call.under_way.is_some_and(|(_, until)| until <= now);
+        let OpenFilterCalls { all, looked_at, .. } = &mut self.protocols.giop.filter_calls;
+        let places = looked_at.next(all.places());
+        let late = all.range_mut(places).filter(|(_, filter_call)| is_late(filter_call));
+        let late: Vec<Token> = late.map(|(token, _)| token).collect();
+        for token in late {
+            let Some(filter_call) = self.protocols.giop.filter_calls.all.get_mut(token) else { continue };
+            if let Some((under_way, _)) = filter_call.under_way.take() {
+                let peer = filter_call.peer();
+                self.stop_asking(under_way);
+                if let Some(peer) = peer {
+                    self.note_filter_failure(peer, "no reply in time");
+                }
+            }
+            self.go_on_asking(token, None);
+        }
+    }
+
+    /// It is decided.
+    fn finish_filter_call(&mut self, token: Token, filter_verdict: FilterVerdict) {
+        if let Some((filter_call, waits)) = self.protocols.giop.filter_calls.remove(token) {
+            self.apply_verdict(filter_call.subject, filter_verdict, waits);
+        }
+    }
+
+    fn apply_verdict(&mut self, subject: Subject, filter_verdict: FilterVerdict, outbox_waits: bool) {
+        match subject {
+            Subject::Admission { source } => {
+                self.apply_filter_verdict(source, filter_verdict);
+                self.deliver();
+            }
+            Subject::Delivery { delivery, events, waiter } => {
+                let (outbox, serial) = (delivery.outbox, delivery.serial);
+                let outcome = match filter_verdict {
+                    FilterVerdict::Yes => None,
+                    FilterVerdict::No => Some(Outcome::Filtered),
+                    FilterVerdict::Failed => Some(Outcome::FilterFailed),
+                };
+                if let Some(outcome) = outcome {
+                    self.recycle(events);
+                    self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+                    if let Some(waiter) = waiter {
+                        self.wait_again(waiter);
+                    }
+                } else {
+                    self.hand_on(delivery, events, waiter);
+                }
+                if outbox_waits {
+                    self.lane.resume_outbox(outbox, self.clock.now);
+                }
+            }
+        }
+    }
+
+    /// What was asked about may go on.
+    fn hand_on(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
+        let Delivery { outbox, serial, output_form, .. } = delivery;
+        match waiter {
+            Some(waiter) => {
+                self.protocols.giop.due.push_back(Due::Events { waiter, outbox, serial, output_form, events })
+            }
+            None => {
+                self.send(&delivery, &mut events);
+                self.recycle(events);
+            }
+        }
+    }
+
+    /// What an outbox had on its way is put back: nothing need be asked about it.
+    pub(crate) fn withdraw_filter_call(&mut self, outbox: OutboxId) {
+        if let Some((token, _)) = self.protocols.giop.filter_calls.by_outbox.get(&outbox).copied() {
+            self.cancel_filter_call(token);
+        }
+    }
+
+    /// What filters say of an event is not waited for any more.
+    pub(crate) fn cancel_filter_call(&mut self, token: Token) -> Option<(OutboxId, u32)> {
+        let (filter_call, _) = self.protocols.giop.filter_calls.remove(token)?;
+        if let Some((under_way, _)) = filter_call.under_way {
+            self.stop_asking(under_way);
+        }
+        let Subject::Delivery { delivery, events, .. } = filter_call.subject else { return None };
+        self.recycle(events);
+        Some((delivery.outbox, delivery.serial))
+    }
+}
+
+/// When an event expires by what it says itself.
+fn end_of(event: &Event) -> Option<Time> {
+    event.timeout.map(|timeout| event.arrived + event.left_of(timeout))
+}

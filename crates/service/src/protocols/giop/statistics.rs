@@ -1,0 +1,252 @@
+//! The `Statistics` object: what administration answers, for clients that speak CORBA.
+//!
+//! Found at `corbaloc::host:port/Statistics`. Its IDL is in `docs/idl/Campanile.idl`. Each of its operations is a [`Query`] or a
+//! [`Command`]; here is only how they are read and how the answers are written.
+
+use core::time::Duration;
+
+use engine::{ChannelId, DiscardReason, ProxyId, ProxyKey};
+use giop::cdr::{ReadError, Reader, Writer};
+use giop::exception::{Kind, SystemException};
+
+use crate::admin::statistics::reason_name;
+use crate::admin::values::{
+    Answer, Command, ConsumerStatus, DeadLetterAct, Dropped, HistoryEvent, HistoryStatus, Query,
+};
+use crate::counters::LaneCounters;
+use crate::protocols::Wish;
+use crate::store::requests::DeadLetter;
+use corba::{Exception, ListedChannel, RestoredClient, SupplierStatus};
+
+/// The object's key.
+pub(crate) const KEY: &[u8] = b"Statistics";
+/// Its repository id.
+const ID: &str = "IDL:Campanile/Statistics:1.0";
+
+/// What an operation asks for; nothing if it is none of these, or its arguments cannot be read.
+pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
+    Some(match operation {
+        "get_statistics" => Wish::Query(Query::Counters),
+        "get_lanes" => Wish::Query(Query::Lanes),
+        "get_consumers" => Wish::Query(Query::Consumers),
+        "get_drops" => Wish::Query(Query::Drops),
+        "get_suppliers" => Wish::Query(Query::Suppliers { behind: None }),
+        "get_suppliers_behind" => Wish::Query(Query::Suppliers { behind: Some(read_key(args).ok()?) }),
+        "get_restored" => Wish::Query(Query::Restored { behind: None }),
+        "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
+        "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
+        "get_dead_letters_behind" => Wish::Query(Query::DeadLetters { behind: read_dead_letter(args).ok()? }),
+        "replay_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Replay, args).ok()?),
+        "remove_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Remove, args).ok()?),
+        "get_channels" => Wish::Query(Query::ChannelList { behind: None }),
+        "get_channels_behind" => Wish::Query(Query::ChannelList { behind: Some(read_channel(args).ok()?) }),
+        "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
+        "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
+        "get_topology" => Wish::Query(Query::Topology),
+        "apply_topology" => Wish::Command(Command::ApplyTopology(read_topology(args)?)),
+        _ => return None,
+    })
+}
+
+/// A `sequence<octet>` that is a text.
+fn read_topology(mut args: Reader<'_>) -> Option<String> {
+    let text = core::str::from_utf8(args.octets().ok()?).ok()?;
+    args.finish("the arguments").ok()?;
+    Some(text.to_owned())
+}
+
+fn read_channel(mut args: Reader<'_>) -> Result<ChannelId, ReadError> {
+    let channel = ChannelId(args.u32()?);
+    args.finish("the arguments")?;
+    Ok(channel)
+}
+
+fn read_key(mut args: Reader<'_>) -> Result<ProxyKey, ReadError> {
+    let key = ProxyKey { channel: ChannelId(args.u32()?), proxy: ProxyId(args.u32()?) };
+    args.finish("the arguments")?;
+    Ok(key)
+}
+
+fn read_dead_letter(mut args: Reader<'_>) -> Result<(u64, ProxyId), ReadError> {
+    let letter = (args.u64()?, ProxyId(args.u32()?));
+    args.finish("the arguments")?;
+    Ok(letter)
+}
+
+/// Octets of a `DeadLetter`, without what aligns the next.
+const DEAD_LETTER_BYTES: usize = 12;
+
+fn read_dead_letters(act: DeadLetterAct, mut args: Reader<'_>) -> Result<Command, ReadError> {
+    let channel = ChannelId(args.u32()?);
+    let count = args.seq_len(DEAD_LETTER_BYTES)?;
+    let dead_letters = (0..count).map(|_| Ok((args.u64()?, ProxyId(args.u32()?)))).collect::<Result<_, ReadError>>()?;
+    args.finish("the arguments")?;
+    Ok(Command::DeadLetters { act, channel, dead_letters })
+}
+
+fn read_idle(mut args: Reader<'_>) -> Result<Duration, ReadError> {
+    let idle = Duration::from_millis(args.u64()?);
+    args.finish("the arguments")?;
+    Ok(idle)
+}
+
+/// Executes what is neither a query nor a command: what every object answers about itself.
+///
+/// # Errors
+/// `BAD_OPERATION` for what the object does not have, `MARSHAL` for arguments that cannot be read.
+pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
+    let raise = |kind| Exception::System(SystemException::new(kind, 0));
+    match operation {
+        "_is_a" => {
+            let id = args.text().map_err(|_| raise(Kind::Marshal))?;
+            reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");
+        }
+        "_non_existent" | "_not_existent" => reply.bool(false),
+        "get_suppliers_behind"
+        | "get_restored_behind"
+        | "get_history"
+        | "get_dead_letters_behind"
+        | "replay_dead_letters"
+        | "remove_dead_letters"
+        | "get_channels_behind"
+        | "disconnect"
+        | "disconnect_idle"
+        | "apply_topology" => return Err(raise(Kind::Marshal)),
+        _ => return Err(raise(Kind::BadOperation)),
+    }
+    Ok(())
+}
+
+/// Writes the result of an operation.
+pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
+    match answer {
+        Answer::Counters(counters) => write_counters(counters, reply),
+        Answer::Lanes(lanes) => write_lanes(lanes, reply),
+        Answer::Consumers(consumers) => write_consumers(consumers, reply),
+        Answer::Drops { drops, beyond } => write_drops(drops, *beyond, reply),
+        Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
+        Answer::History(history) => write_history(history.as_ref(), reply),
+        Answer::Restored(restored) => write_restored(restored, reply),
+        Answer::DeadLetters(dead_letters) => write_dead_letters(dead_letters, reply),
+        Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
+        Answer::ChannelList(channels) => write_channels(channels, reply),
+        // No client asks for that.
+        Answer::Progress => {}
+        Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
+        Answer::Disconnected(count) => reply.u32(*count),
+        // Which no operation of this object asks for, or no client is answered here.
+        Answer::Denied(_)
+        | Answer::Channels(_)
+        | Answer::Figures(_)
+        | Answer::Names(_)
+        | Answer::Channel(_)
+        | Answer::Done(_) => {}
+        Answer::Topology(text) => reply.octets(text.as_bytes()),
+        Answer::Applied(made) => reply.string(made.as_ref().err().map_or("", String::as_str)),
+    }
+}
+
+fn write_counters(counters: &[(&str, u64)], reply: &mut Writer<'_>) {
+    reply.length(counters.len());
+    for (name, value) in counters {
+        reply.string(name);
+        reply.u64(*value);
+    }
+}
+
+fn write_lanes(lanes: &[LaneCounters], reply: &mut Writer<'_>) {
+    reply.length(lanes.len());
+    for lane in lanes {
+        reply.u32(lane.id().into());
+        reply.string(&lane.name());
+        write_counters(&lane.snapshot(), reply);
+    }
+}
+
+fn write_consumers(consumers: &[ConsumerStatus], reply: &mut Writer<'_>) {
+    reply.length(consumers.len());
+    for ConsumerStatus { name, state, outbox } in consumers {
+        reply.u32(outbox.key.channel.0);
+        reply.u32(outbox.key.proxy.0);
+        reply.string(name);
+        reply.string(state);
+        reply.u64(outbox.backlog_events);
+        reply.u64(outbox.backlog_bytes);
+        reply.u64(outbox.delivered);
+        reply.u64(outbox.discards.total());
+        reply.u32(outbox.in_flight);
+        reply.u32(outbox.failures);
+        let reasons = DiscardReason::ALL.iter().map(|reason| (reason_name(*reason), outbox.discards.of(*reason)));
+        let reasons: Vec<_> = reasons.filter(|(_, count)| *count > 0).collect();
+        write_counters(&reasons, reply);
+        reply.u64(outbox.delayed);
+        reply.u32(outbox.pulls_waiting);
+    }
+}
+
+fn write_drops(drops: &[Dropped], beyond: u64, reply: &mut Writer<'_>) {
+    reply.length(drops.len());
+    for Dropped { key, name, domain, event_type, reason, events } in drops {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        [name, domain, event_type].into_iter().for_each(|text| reply.string(text));
+        reply.string(reason);
+        reply.u64(*events);
+    }
+    reply.u64(beyond);
+}
+
+fn write_restored(restored: &[RestoredClient], reply: &mut Writer<'_>) {
+    reply.length(restored.len());
+    for RestoredClient { key, heard } in restored {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        reply.bool(heard.is_some());
+        reply.u64(u64::try_from(heard.unwrap_or_default().as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+fn write_dead_letters(dead_letters: &[(String, DeadLetter)], reply: &mut Writer<'_>) {
+    reply.length(dead_letters.len());
+    for (name, letter) in dead_letters {
+        let DeadLetter { number, consumer, domain, event_type, bytes, arrived, since, reason } = letter;
+        reply.u64(*number);
+        reply.u32(consumer.channel.0);
+        reply.u32(consumer.proxy.0);
+        [name, domain, event_type].into_iter().for_each(|text| reply.string(text));
+        reply.string(reason);
+        [bytes, arrived, since].into_iter().for_each(|value| reply.u64(*value));
+    }
+}
+
+fn write_channels(channels: &[ListedChannel], reply: &mut Writer<'_>) {
+    reply.length(channels.len());
+    for ListedChannel { id, name, .. } in channels {
+        reply.u32(id.0);
+        reply.string(name.as_deref().unwrap_or_default());
+    }
+}
+
+fn write_history(history: Option<&HistoryStatus>, reply: &mut Writer<'_>) {
+    reply.length(history.iter().count());
+    let Some(HistoryStatus { channel, first, last, events, bytes }) = history else { return };
+    reply.u32(channel.0);
+    for event in [first, last] {
+        let HistoryEvent { number, came } = event.unwrap_or(HistoryEvent { number: 0, came: 0 });
+        [number, came].into_iter().for_each(|value| reply.u64(value));
+    }
+    [events, bytes].into_iter().for_each(|value| reply.u64(*value));
+}
+
+fn write_suppliers(suppliers: &[(SupplierStatus, String)], reply: &mut Writer<'_>) {
+    reply.length(suppliers.len());
+    for (SupplierStatus { key, address, is_pulled, is_probed, is_open, events, idle }, name) in suppliers {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        reply.string(name);
+        reply.string(&address.map_or_else(String::new, |address| address.to_string()));
+        [*is_pulled, *is_probed, *is_open].into_iter().for_each(|flag| reply.bool(flag));
+        reply.u64(*events);
+        reply.u64(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+    }
+}

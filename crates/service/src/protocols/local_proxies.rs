@@ -1,0 +1,178 @@
+//! Messages between administration and the doors with clients that are no CORBA objects: proxies are asked for, made, let go, and
+//! ended by others. The [`Peer`] of a proxy names its client: each door gives its own.
+
+use corba::{LocalProxy, RegisterError};
+use engine::{ChannelId, Peer, ProxyId, ProxyKey};
+
+use super::{Answered, Fault, Objects, Tag, ToProtocol};
+use crate::admin::values::Declined;
+use crate::counters::Counter;
+use crate::lane::links::messages::{LaneThread, ToAdministration, ToLane};
+use crate::lane::run::{Core, Worker};
+use accounts::{Account, Charge, Resource};
+use std::sync::Arc;
+
+/// What a client needs of administration.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The client that asks, in its door's terms. Requests of one client are served in their order.
+    pub(crate) client: u64,
+    pub(crate) action: Action,
+    /// What its client is charged until it is answered.
+    pub(crate) charge: Charge,
+}
+
+/// What is needed.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// A proxy.
+    Proxy(LocalProxy),
+    /// A proxy less.
+    Dismissal(ProxyKey),
+}
+
+/// From administration to a door.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// The proxy that was asked for, or why there is none; and what its client was charged meanwhile.
+    Registered { peer: Peer, proxy: Result<ProxyKey, String>, charge: Charge },
+    /// A proxy is gone that was not needed any more.
+    Dismissed,
+    /// A proxy was ended by another than its client.
+    Gone(Peer),
+}
+
+impl Request {
+    /// The lane that gets the answer, and the message for it.
+    pub(crate) fn answered(self, bytes: &[u8]) -> (LaneThread, ToLane) {
+        let Self { action, charge, client: _ } = self;
+        let notice = match action {
+            Action::Proxy(local_proxy) => Notice::Registered { peer: local_proxy.peer, proxy: decode(bytes), charge },
+            Action::Dismissal(_) => Notice::Dismissed,
+        };
+        (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
+    }
+
+    /// Makes a proxy, or lets one go.
+    pub(crate) fn execute(&self, objects: &mut Objects) -> Answered {
+        match &self.action {
+            Action::Proxy(local_proxy) => {
+                let proxy = objects.register_local_proxy(local_proxy.clone(), self.charge.account());
+                Answered { bytes: encode(&proxy), fault: proxy.is_err().then_some(Fault::Other) }
+            }
+            Action::Dismissal(key) => {
+                objects.remove_local_proxy(*key);
+                Answered::default()
+            }
+        }
+    }
+
+    /// Says why it is not done.
+    pub(crate) fn decline(why: Declined) -> Answered {
+        Answered { bytes: refusal(&why), fault: Some(Fault::Other) }
+    }
+}
+
+/// The answer as administration passes it on: octets, as every door's. A proxy's key, or why there is none.
+fn encode(proxy: &Result<ProxyKey, RegisterError>) -> Vec<u8> {
+    match proxy {
+        Ok(ProxyKey { channel, proxy }) => [&b"+"[..], &channel.0.to_le_bytes(), &proxy.0.to_le_bytes()].concat(),
+        Err(refused) => refusal(refused),
+    }
+}
+
+/// The answer that there is none, and why.
+fn refusal(why: &dyn core::fmt::Display) -> Vec<u8> {
+    format!("-{why}").into_bytes()
+}
+
+fn decode(bytes: &[u8]) -> Result<ProxyKey, String> {
+    match bytes.split_first() {
+        Some((b'+', key))
+            if let Some((channel, proxy)) = key.split_first_chunk::<4>()
+                && let Some(proxy) = proxy.first_chunk::<4>() =>
+        {
+            let (channel, proxy) = (u32::from_le_bytes(*channel), u32::from_le_bytes(*proxy));
+            Ok(ProxyKey { channel: ChannelId(channel), proxy: ProxyId(proxy) })
+        }
+        Some((_, reason)) => Err(String::from_utf8_lossy(reason).into_owned()),
+        None => Err("the service could not do it".to_owned()),
+    }
+}
+
+impl From<Request> for ToAdministration {
+    fn from(request: Request) -> Self {
+        Self::Request(super::Request::LocalProxy(Box::new(request)))
+    }
+}
+
+/// Why a proxy cannot be asked for now.
+pub(crate) const NO_ROOM: &str = "the service has no room for this request now; it may come again";
+
+impl Core {
+    /// Asks administration for a proxy, on behalf of a client. The request counts as so many octets.
+    ///
+    /// # Errors
+    /// When there is no room for another request: it is counted.
+    pub(crate) fn request_local_proxy(
+        &mut self,
+        client: u64,
+        local_proxy: LocalProxy,
+        (account, octets): (&Arc<Account>, u64),
+    ) -> Result<(), &'static str> {
+        let charge = account.charge(Resource::RequestBytes, octets).map_err(|spent| {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            NO_ROOM
+        })?;
+        self.counters.add(Counter::Requests, 1);
+        let request = Request { client, action: Action::Proxy(local_proxy), charge };
+        self.reporting.administration.send(request.into()).map_err(|_| {
+            self.counters.add(Counter::AdministrationFull, 1);
+            NO_ROOM
+        })
+    }
+
+    /// A client's proxy is not needed any more.
+    pub(crate) fn remove_local_proxy(&mut self, client: u64, key: ProxyKey, account: &Arc<Account>) {
+        let charge = account.charge_anyway(Resource::RequestBytes, 0);
+        self.reporting.reports.send(Request { client, action: Action::Dismissal(key), charge }.into());
+    }
+}
+
+impl Worker {
+    /// Serves what administration has posted.
+    pub(crate) fn handle_proxy_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Registered { peer, proxy, charge } => match Tag::of_peer(peer) {
+                Tag::Giop => {}
+                Tag::Json => self.json_proxy_registered(peer, proxy, charge.account()),
+                Tag::Tempo => self.core.tempo_proxy_registered(peer, proxy, charge.account()),
+                Tag::Dds => self.dds_proxy_registered(peer, proxy, charge.account()),
+            },
+            Notice::Dismissed => {}
+            Notice::Gone(peer) => match Tag::of_peer(peer) {
+                // Its clients are notified by calls.
+                Tag::Giop => {}
+                Tag::Json => self.core.json_proxy_gone(peer),
+                Tag::Tempo => self.core.tempo_proxy_gone(peer),
+                Tag::Dds => self.core.dds_proxy_gone(peer),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_the_same_behind_administration() {
+        let key = ProxyKey { channel: ChannelId(7), proxy: ProxyId(0x0102_0304) };
+        assert_eq!(decode(&encode(&Ok(key))), Ok(key));
+        let refused = RegisterError::TooManyConstraints;
+        assert_eq!(decode(&encode(&Err(refused.clone()))), Err(refused.to_string()));
+        for bytes in [&b""[..], b"+", b"+123"] {
+            assert!(decode(bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! What is announced here, what of it is kept, and what the broker announces itself.
+
+use core::cmp::Reverse;
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use tempo::Nanos;
+use tempo::presence::{Announced, Presence};
+use tempo::wire::{Announcement, Frame, Header, NAME_MAX, Payload, Report, Role};
+
+use super::Protocol;
+use super::delivery::send;
+use super::requests::ProxyStatus;
+use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber, Way};
+use super::topics::Name;
+use crate::counters::Counter;
+use crate::lane::io::output::would_block;
+use crate::lane::io::slots::Token;
+use crate::lane::run::{Core, Worker};
+use accounts::Resource;
+
+/// Parts for which something is done by the clock in one round; the others have their turn in the next, which begins at once.
+const DUE_PER_ROUND: usize = 128;
+/// Topics and roles that one session may have announced.
+const PARTS_OF_SESSION: usize = 4_096;
+
+impl Worker {
+    /// Handles the announcement of a topic and a role.
+    #[inline(never)]
+    pub(super) fn hear_announcement(
+        &mut self,
+        (place, address): (Place, SocketAddr),
+        header: &Header,
+        announcement: &Announcement<'_>,
+        by_group: bool,
+    ) {
+        let Some((name, says_first)) = Name::read(announcement.name) else {
+            return self.core.counters.add(Counter::TempoNamesRefused, 1);
+        };
+        let proven = match place {
+            Place::Stream(_) => Some(Way::Single),
+            Place::Datagram(address) => {
+                self.core.protocols.tempo.way_of(announcement.returned, address, header.session)
+            }
+        };
+        let Some(way) = proven else {
+            if announcement.given == 0 && self.core.is_there_yet(place, header, announcement.role) {
+                return;
+            }
+            let way = if by_group { Way::Group } else { Way::Single };
+            return self.core.answer_unproven((address, way), header, announcement, name);
+        };
+        let Some(session) = self.session_at(place, address, header.session) else { return };
+        if let Some(known) = self.core.protocols.tempo.sessions.get_mut(session) {
+            known.given = announcement.given;
+            known.way = way;
+        }
+        self.core.note_announced(session, header.topic, announcement, (name, says_first));
+        self.core.forget_session_if_empty(session);
+    }
+
+    /// The session with that number at a place that has proven itself.
+    fn session_at(&mut self, place: Place, address: SocketAddr, number: u32) -> Option<Token> {
+        let sessions = &mut self.core.protocols.tempo.sessions;
+        if let Some(session) = sessions.find(number, place) {
+            return Some(session);
+        }
+        // Where rights go by address, a session stays at its IP address.
+        let may_move = |from: &Session| !self.core.access.is_on() || from.account.from() == address.ip().to_canonical();
+        if let Some(session) = sessions.numbered(number)
+            && sessions.get(session).is_some_and(|session| session.moving == Some(address) && may_move(session))
+            && sessions.relocate(session, address)
+        {
+            self.core.counters.add(Counter::TempoSessionsMoved, 1);
+            return Some(session);
+        }
+        if self.core.reporting.draining.has_begun() {
+            return None;
+        }
+        if let Some(former) = sessions.at(place) {
+            // The session that was there has begun anew.
+            self.core.give_up_session(former);
+        }
+        let account = self.clients.addresses.as_mut()?.open(address.ip());
+        if let Place::Stream(connection) = place
+            && let Some(connection) = self.core.protocols.tempo.out.connections.get(connection)
+            && let Some(name) = connection.certified()
+        {
+            account.identity().certify(Arc::clone(name));
+        }
+        let slice = self.core.io.slices.arrive(account.ip());
+        let session = self.core.protocols.tempo.sessions.insert(Session::new(number, place, account, slice));
+        if let Place::Stream(connection) = place
+            && let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(connection)
+        {
+            connection.sessions.push(session);
+        }
+        Some(session)
+    }
+}
+
+impl Protocol {
+    /// How an address that returns this cookie was met; nothing if it has not proven itself.
+    fn way_of(&self, returned: u64, address: SocketAddr, session: u32) -> Option<Way> {
+        let is_proof = |way: &Way| self.cookies.is_ours(returned, address, way.proof_of(session));
+        let ways = if self.group.is_some() { &[Way::Single, Way::Group][..] } else { &[Way::Single] };
+        ways.iter().copied().find(is_proof)
+    }
+
+    /// Has a part looked at when there is something to do for it.
+    fn plan(&mut self, part: Token) {
+        if let Some(known) = self.sessions.part_mut(part) {
+            let due = known.due();
+            known.timer = due;
+            self.timers.push(Reverse((due, part)));
+        }
+    }
+
+    /// The next part for which there is something to do.
+    fn next_part_due(&mut self, now: Nanos) -> Option<Token> {
+        loop {
+            let &Reverse((due, part)) = self.timers.peek().filter(|Reverse((due, _))| *due <= now)?;
+            self.timers.pop();
+            let Some(known) = self.sessions.part(part).filter(|known| known.timer == due) else { continue };
+            if known.due() <= now {
+                return Some(part);
+            }
+            self.plan(part);
+        }
+    }
+}
+
+impl Core {
+    // ---- what is announced here ----
+
+    /// Whether an end point that announces something to all, and asks for no answer, is known here. Its presence is renewed then.
+    fn is_there_yet(&mut self, place: Place, header: &Header, role: Role) -> bool {
+        let now = self.clock.now.0;
+        let sessions = &mut self.protocols.tempo.sessions;
+        let session = sessions.find(header.session, place).and_then(|session| sessions.get(session));
+        let part = session.and_then(|session| session.part(header.topic, role));
+        let known = part.and_then(|part| sessions.part_mut(part)).map(|part| part.presence.touch(now));
+        known.is_some()
+    }
+
+    /// Answers an end point that has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
+    fn answer_unproven(
+        &mut self,
+        (from, way): (SocketAddr, Way),
+        header: &Header,
+        heard: &Announcement<'_>,
+        name: Name<'_>,
+    ) {
+        self.counters.add(Counter::TempoUnproven, 1);
+        let now = self.clock.now.0;
+        let Protocol { cookies, sessions, topics, settings, session: own, answers, .. } = &mut self.protocols.tempo;
+        // It may be a session that had another port before, as its router has it: the cookie for that says so.
+        if let Some(session) = sessions.numbered(header.session).and_then(|session| sessions.get_mut(session))
+            && let Place::Datagram(before) = session.place
+            && before.ip() == from.ip()
+            && cookies.is_ours(heard.returned, before, session.way.proof_of(header.session))
+        {
+            session.moving = Some(from);
+        }
+        let number = topics.number_of(name);
+        let known = topics.find(name).and_then(|topic| topics.get_mut(topic));
+        let side = known.map(|topic| topic.side_mut(heard.role.counterpart()));
+        let summary = side.map(|side| side.summary(sessions, now).0).unwrap_or_default();
+        let answer = Announcement {
+            given: cookies.cookie(from, way.proof_of(header.session)),
+            returned: heard.given,
+            rate: if heard.role == Role::Subscriber { summary.rates } else { summary.lowest_rate },
+            highest_rate: summary.highest_rate,
+            deadline_us: summary.deadline_us,
+            end_points: summary.end_points,
+            largest: settings.message_bytes_max,
+            period_ms: settings.period_ms,
+            role: heard.role.counterpart(),
+            name: heard.name,
+        };
+        let header = Header { session: *own, topic: number, sequence: 0, sent: 0, priority: 0, by_broker: true };
+        let frame = Frame { header, payload: Payload::Announcement(answer) };
+        let begin = answers.len();
+        answers.resize(begin + frame.octets(), 0);
+        if frame.write(answers.get_mut(begin..).unwrap_or_default()).is_none() {
+            answers.truncate(begin);
+        }
+    }
+
+    /// Sends what answers one datagram.
+    pub(super) fn send_answers(&mut self, to: SocketAddr) {
+        let Protocol { answers, out, .. } = &mut self.protocols.tempo;
+        let Some(socket) = &out.socket else { return };
+        if answers.is_empty() {
+            return;
+        }
+        let sent = socket.send(to, answers, answers.len());
+        answers.clear();
+        match sent {
+            Ok(()) => self.counters.add(Counter::TempoDatagramsOut, 1),
+            // It asks again.
+            Err(error) if would_block(&error) => {}
+            Err(_) => self.counters.add(Counter::TempoSendsFailed, 1),
+        }
+    }
+
+    /// Keeps what a session announces for a topic that it knows by that number.
+    fn note_announced(
+        &mut self,
+        session: Token,
+        number: u32,
+        announcement: &Announcement<'_>,
+        (name, says_first): (Name<'_>, bool),
+    ) {
+        let (role, announced) = (announcement.role, Announced::from(announcement));
+        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Some(known) = sessions.get(session) else { return };
+        let topic = topics.find(name);
+        let of_number = known.part(number, role);
+        let of_topic = topic.and_then(|topic| sessions.part_on(session, topic, role));
+        if let Some(part) = of_number.filter(|part| of_topic == Some(*part)) {
+            return self.renew_part(part, announced);
+        }
+        // The number means another topic than before, or the topic has another number. The session stays, even if that was all it had.
+        sessions.hold(session);
+        for former in [of_number, of_topic].into_iter().flatten() {
+            self.give_up_part(former);
+        }
+        self.add_part((session, number, role), announced, (name, says_first));
+        self.protocols.tempo.sessions.release(session);
+    }
+
+    fn renew_part(&mut self, part: Token, announced: Announced) {
+        let now = self.clock.now.0;
+        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Some((known, session)) = sessions.both(part) else { return };
+        let before = known.presence.announced().rate;
+        if !known.presence.renew(now, announced) {
+            return;
+        }
+        let (topic, role, is_sooner) = (known.topic, known.role(), known.due() < known.timer);
+        if let Some(topic) = topics.get_mut(topic) {
+            topic.side_mut(role).note_change();
+        }
+        if role == Role::Publisher {
+            topics.note_rate(session.account.ip(), Some(before), Some(announced.rate));
+        }
+        if is_sooner {
+            self.protocols.tempo.plan(part);
+        }
+    }
+
+    fn add_part(
+        &mut self,
+        (session, number, role): (Token, u32, Role),
+        announced: Announced,
+        (name, says_first): (Name<'_>, bool),
+    ) {
+        let now = self.clock.now.0;
+        let Some(known) = self.protocols.tempo.sessions.get(session) else { return };
+        if known.announced() >= PARTS_OF_SESSION {
+            return self.counters.add(Counter::TempoTopicsRefused, 1);
+        }
+        let account = Arc::clone(&known.account);
+        let charge = match account.charge(Resource::Announced, 1) {
+            Ok(charge) => charge,
+            Err(spent) => return self.note_topics_refused(spent),
+        };
+        self.protocols.tempo.said.of_limits = false;
+        let topic = self.protocols.tempo.topics.find_or_add(name);
+        let is = match role {
+            Role::Publisher => Is::Publisher(Box::default()),
+            Role::Subscriber => Is::Subscriber(Box::new(Subscriber::new(self.protocols.tempo.new_peer()))),
+        };
+        let next_announcement =
+            self.protocols.tempo.chance.next_announcement(now, self.protocols.tempo.settings.period_ms);
+        let part = Part {
+            session,
+            number,
+            topic,
+            at: 0,
+            presence: Presence::new(now, announced),
+            _charge: charge,
+            says_first,
+            next_announcement,
+            timer: 0,
+            is,
+        };
+        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let part = sessions.insert_part(part);
+        if let (Some(topic), Some(known)) = (topics.get_mut(topic), sessions.part_mut(part)) {
+            known.at = topic.side_mut(role).add(part, &announced);
+        }
+        if role == Role::Publisher {
+            topics.note_rate(account.ip(), None, Some(announced.rate));
+        }
+        self.protocols.tempo.plan(part);
+        self.note_tempo_levels();
+        match self.ask_for_part(part) {
+            ProxyStatus::Open => self.announce(part),
+            // It is announced to when that is there.
+            ProxyStatus::Waits => {}
+            ProxyStatus::Refused => self.remove_part(part),
+        }
+    }
+
+    #[cold]
+    fn note_topics_refused(&mut self, spent: accounts::Spent) {
+        self.counters.add(Counter::of_refusal(spent), 1);
+        if !core::mem::replace(&mut self.protocols.tempo.said.of_limits, true) {
+            self.log(log::Level::Warn, || format!("a topic that a client of Tempo announces is not taken: {spent}"));
+        }
+    }
+
+    // ---- what goes ----
+
+    /// A part is given up, or was not announced any more. What its publisher sent before is yet handed in.
+    pub(super) fn give_up_part(&mut self, part: Token) {
+        let Protocol { sessions, proxies, .. } = &mut self.protocols.tempo;
+        let Some((known, session)) = sessions.both(part) else { return };
+        if let Is::Publisher(publisher) = &mut known.is
+            && publisher.waiting > 0
+        {
+            let proxy = publisher.proxy.and_then(|peer| proxies.get(&peer));
+            if !publisher.is_leaving && proxy.is_some_and(|proxy| proxy.key.is_none()) {
+                session.early.push(part);
+            }
+            publisher.is_leaving = true;
+            return sessions.hide_part(part);
+        }
+        self.remove_part(part);
+    }
+
+    /// All that a session has announced is given up.
+    pub(super) fn give_up_session(&mut self, session: Token) {
+        let sessions = &self.protocols.tempo.sessions;
+        let parts: Vec<Token> = sessions.get(session).map(|session| session.parts().collect()).unwrap_or_default();
+        for part in parts {
+            self.give_up_part(part);
+        }
+    }
+
+    /// Forgets a part, and what was kept for it.
+    pub(super) fn remove_part(&mut self, part: Token) {
+        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Some(gone) = sessions.remove_part(part) else { return };
+        let role = gone.role();
+        if let Some(topic) = topics.get_mut(gone.topic)
+            && let Some(moved) = topic.side_mut(role).remove(gone.at)
+            && let Some(moved) = sessions.part_mut(moved)
+        {
+            moved.at = gone.at;
+        }
+        if role == Role::Publisher
+            && let Some(session) = sessions.get(gone.session)
+        {
+            topics.note_rate(session.account.ip(), Some(gone.presence.announced().rate), None);
+        }
+        self.dismiss_part(&gone, part);
+        self.forget_topic_if_unneeded(gone.topic);
+        self.forget_session_if_empty(gone.session);
+        self.note_tempo_levels();
+    }
+
+    /// Forgets a topic if it is not needed any more.
+    pub(super) fn forget_topic_if_unneeded(&mut self, topic: Token) {
+        let waited = self.protocols.tempo.topics.forget_unneeded(topic);
+        if !waited.is_empty() {
+            self.protocols.tempo.starved.extend(waited);
+            self.clock.plan_sweep();
+        }
+    }
+
+    /// Forgets a session that has nothing left.
+    pub(super) fn forget_session_if_empty(&mut self, session: Token) {
+        let sessions = &mut self.protocols.tempo.sessions;
+        if sessions.get(session).is_none_or(|session| !session.is_empty()) {
+            return;
+        }
+        if let Some(mut gone) = sessions.remove(session) {
+            gone.packets.clear(&mut self.io.spares);
+            self.io.slices.leave(gone.slice);
+            if let Place::Stream(connection) = gone.place
+                && let Some(connection) = self.protocols.tempo.out.connections.get_mut(connection)
+            {
+                connection.sessions.retain(|there| *there != session);
+            }
+        }
+    }
+
+    fn note_tempo_levels(&self) {
+        let protocol = &self.protocols.tempo;
+        self.counters.set(Counter::TempoSessions, protocol.sessions.len() as u64);
+        self.counters.set(Counter::TempoAnnounced, protocol.sessions.announced as u64);
+        self.counters.set(Counter::TempoTopics, protocol.topics.len() as u64);
+    }
+
+    // ---- what is announced from here ----
+
+    /// Announces what is due, and forgets end points that were silent for too long.
+    pub(crate) fn serve_tempo_due(&mut self) {
+        let now = self.clock.now.0;
+        for _ in 0..DUE_PER_ROUND {
+            let Some(part) = self.protocols.tempo.next_part_due(now) else { return };
+            let Protocol { sessions, chance, settings, out, .. } = &mut self.protocols.tempo;
+            let Some((known, session)) = sessions.both(part) else { continue };
+            if known.presence.is_gone(now) && out.is_unread(session) {
+                // What it says waits in its socket, since it is not read.
+                known.presence.touch(now);
+            }
+            if known.presence.is_gone(now) {
+                self.counters.add(Counter::TempoExpired, 1);
+                self.give_up_part(part);
+                continue;
+            }
+            known.next_announcement = chance.next_announcement(now, settings.period_ms);
+            self.protocols.tempo.plan(part);
+            if self.is_open(part) {
+                self.announce(part);
+                self.report(part);
+            }
+        }
+    }
+
+    /// Announces to one part what its counterparts come to.
+    pub(super) fn announce(&mut self, part: Token) {
+        let now = self.clock.now.0;
+        let Protocol { sessions, topics, settings, cookies, session: own, out, .. } = &mut self.protocols.tempo;
+        let Some((known, session)) = sessions.part(part).and_then(|part| Some((part, sessions.get(part.session)?)))
+        else {
+            return;
+        };
+        let (to, role, says_first) = (known.session, known.role().counterpart(), known.says_first);
+        let Some(topic) = topics.get_mut(known.topic) else { return };
+        let (given, returned) = match session.place {
+            Place::Datagram(address) => (cookies.cookie(address, session.way.proof_of(session.number)), session.given),
+            Place::Stream(_) => (0, 0),
+        };
+        let (summary, _) = topic.side_mut(role).summary(sessions, now);
+        let mut buffer = [0; NAME_MAX];
+        let announcement = Announcement {
+            given,
+            returned,
+            rate: if role == Role::Publisher { summary.rates } else { summary.lowest_rate },
+            highest_rate: summary.highest_rate,
+            deadline_us: summary.deadline_us,
+            end_points: summary.end_points,
+            largest: settings.message_bytes_max,
+            period_ms: settings.period_ms,
+            role,
+            name: topic.name().announced(says_first, &mut buffer),
+        };
+        let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
+        let frame = Frame { header, payload: Payload::Announcement(announcement) };
+        send(out, sessions, to, &frame, &mut self.io.spares);
+    }
+
+    /// Says bye to all end points that have announced something, as far as their sockets take that at once.
+    pub(super) fn say_bye(&mut self) {
+        for to in self.protocols.tempo.sessions.all() {
+            let session = self.protocols.tempo.sessions.get(to);
+            let parts: Vec<Token> = session.map(|session| session.parts().collect()).unwrap_or_default();
+            for part in parts {
+                let Protocol { sessions, topics, .. } = &self.protocols.tempo;
+                let Some(known) = sessions.part(part) else { continue };
+                let Some(topic) = topics.get(known.topic) else { continue };
+                let (role, header) = (known.role().counterpart(), self.protocols.tempo.header(topic.number));
+                self.send_tempo_frame(to, &Frame { header, payload: Payload::Bye(role) });
+            }
+            self.send_packets(to);
+        }
+    }
+
+    /// Tells a publisher what has come of its topic, here and at the subscribers.
+    fn report(&mut self, part: Token) {
+        let now = self.clock.now.0;
+        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Some(known) = sessions.part(part) else { return };
+        let Is::Publisher(publisher) = &known.is else { return };
+        let Publisher { sequence, discarded, .. } = &**publisher;
+        let Some(topic) = topics.get_mut(known.topic).filter(|_| sequence.last().is_some()) else { return };
+        let (summary, reports) = topic.subscribers.summary(sessions, now);
+        let report = Report {
+            received: sequence.received().saturating_sub(*discarded),
+            lost: sequence.lost().saturating_add(*discarded).saturating_add(reports.lost),
+            rate: reports.lowest_rate,
+            end_points: summary.end_points,
+        };
+        let (to, number) = (known.session, known.number);
+        let header = self.protocols.tempo.header(number);
+        self.send_tempo_frame(to, &Frame { header, payload: Payload::Report(report) });
+    }
+}

@@ -1,0 +1,331 @@
+//! Messages on their way to subscribers, and all that is sent.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::{Delivery, Event, Outcome, Peer};
+use tempo::wire::{DATAGRAM, Data, Fragment, Frame, HEADER, Header, PAYLOAD_MAX, Payload};
+
+use super::Protocol;
+use super::form::{self, Message};
+use super::packets::Sent;
+use super::sessions::{Is, Place, Purpose, Session, Sessions, Way};
+use super::streams::Connection;
+use crate::counters::Counter;
+use crate::lane::io::net::Datagrams;
+use crate::lane::io::output::{Flushed, Spares};
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::run::Core;
+use crate::protocols::Tag;
+
+/// Octets gathered for one session in datagrams before its outboxes wait, and before they are sent whatever else there is to do.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+const GATHERED_BYTES_SENT: usize = 60 << 10;
+/// Octets that are written to one connection in one go.
+const BYTES_PER_ROUND: usize = 64 << 10;
+/// Octets in front of a fragment's.
+const FRAGMENT: usize = 8;
+
+/// Where everything goes out.
+#[derive(Default)]
+pub(crate) struct Out {
+    /// Where datagrams arrive and leave, if clients are let in at all.
+    pub(crate) socket: Option<Datagrams>,
+    /// The socket takes no more for now.
+    pub(super) is_full: bool,
+    pub(crate) connections: Slots<Connection>,
+    /// How many of them there are.
+    pub(super) open: usize,
+    /// Sessions to which datagrams are to be sent when the round ends, and connections to which something is to be written.
+    pub(super) due: VecDeque<Token>,
+    pub(super) due_streams: VecDeque<Token>,
+}
+
+impl Out {
+    /// Something is to be written on a connection, or looked at, when the round ends.
+    pub(super) fn note_due_stream(&mut self, connection: Token) {
+        if let Some(known) = self.connections.get_mut(connection)
+            && !core::mem::replace(&mut known.is_due, true)
+        {
+            self.due_streams.push_back(connection);
+        }
+    }
+
+    /// Something is to be sent to a session when the round ends, or it waits for room on the socket: then it goes on when there is some.
+    pub(super) fn note_due(&mut self, token: Token, session: &mut Session) {
+        if matches!(session.place, Place::Datagram(_)) && !core::mem::replace(&mut session.is_due, true) {
+            self.due.push_back(token);
+        }
+    }
+
+    /// Whether what a session has sent waits to be read, as far as is known.
+    pub(super) fn is_unread(&self, session: &Session) -> bool {
+        let Place::Stream(connection) = session.place else { return false };
+        self.connections.get(connection).is_some_and(|connection| connection.is_stalled() || connection.is_paused())
+    }
+
+    /// Whether messages may be written for a session.
+    pub(super) fn has_room(&self, session: &Session) -> bool {
+        match session.place {
+            Place::Datagram(_) => {
+                !self.is_full && session.packets.octets() < GATHERED_BYTES_MAX && !session.unread.waits()
+            }
+            Place::Stream(connection) => self.connections.get(connection).is_some_and(Connection::has_room),
+        }
+    }
+}
+
+/// Gathers a frame for a session. False if it does not fit into what goes there.
+pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Frame<'_>, spares: &mut Spares) -> bool {
+    let Some(session) = sessions.get_mut(to) else { return false };
+    match session.place {
+        Place::Datagram(_) => {
+            let at_once = out.socket.as_ref().map_or(1, Datagrams::at_once);
+            if !session.packets.push(frame, at_once, spares) {
+                return false;
+            }
+            out.note_due(to, session);
+            true
+        }
+        Place::Stream(connection) => {
+            let Some(known) = out.connections.get_mut(connection) else { return false };
+            known.output.lend(spares);
+            let bytes = known.output.bytes();
+            let begin = bytes.len();
+            bytes.resize(begin + frame.octets(), 0);
+            if frame.write(bytes.get_mut(begin..).unwrap_or_default()).is_none() {
+                bytes.truncate(begin);
+                return false;
+            }
+            out.note_due_stream(connection);
+            true
+        }
+    }
+}
+
+impl Core {
+    /// Gathers a frame for a session.
+    pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>) -> bool {
+        let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+        send(out, sessions, to, frame, &mut self.io.spares)
+    }
+
+    /// Sends an event to the subscriber that it is for. The list is empty then.
+    #[inline(never)]
+    pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let outcome = self.write_tempo(delivery, events);
+        self.release_events(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+    }
+
+    fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>]) -> Outcome {
+        let Protocol { proxies, sessions, out, session: own, topics, grouped, .. } = &mut self.protocols.tempo;
+        let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
+            return Outcome::Gone;
+        };
+        let Purpose::Consumer(token) = proxy.purpose else { return Outcome::Gone };
+        let Some((part, session)) = sessions.both(token) else { return Outcome::Gone };
+        let is_open = proxy.key.is_some();
+        if session.way == Way::Group && events.first().is_some_and(|event| grouped.contains(&event.source)) {
+            // It has it from its publisher.
+            return Outcome::Sent;
+        }
+        if !is_open || !out.has_room(session) {
+            if is_open && proxy.blocked.is_none() {
+                session.blocked.push(peer);
+                #[cfg(test)]
+                let is_notified =
+                    session.is_due || !crate::simulation::goes_wrong(crate::simulation::Break::ForgottenRoom);
+                #[cfg(not(test))]
+                let is_notified = true;
+                if is_notified {
+                    out.note_due(part.session, session);
+                }
+            }
+            proxy.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        let Some(event) = events.first() else { return Outcome::Untranslatable };
+        let Some(Message { sent, priority, content, octets }) = form::message_of(event) else {
+            return Outcome::Untranslatable;
+        };
+        // Of an event that no publisher of Tempo has sent it is when it came.
+        let sent = if sent == 0 { event.arrived.0 } else { sent };
+        let takes = part.presence.announced().largest as usize;
+        let (to, Is::Subscriber(subscriber)) = (part.session, &mut part.is) else { return Outcome::Gone };
+        if takes > 0 && octets.len() > takes {
+            return Outcome::Untranslatable;
+        }
+        subscriber.sequence = subscriber.sequence.wrapping_add(1);
+        let has_probe = subscriber.probe.is_some();
+        let topic = topics.get(part.topic).map_or(0, |topic| topic.number);
+        let header = Header { session: *own, topic, sequence: subscriber.sequence, sent, priority, by_broker: true };
+        let most = match session.place {
+            Place::Datagram(_) => DATAGRAM - HEADER,
+            Place::Stream(_) => PAYLOAD_MAX,
+        };
+        let spares = &mut self.io.spares;
+        if octets.len() <= most {
+            let data = Data { fragment: None, content, octets };
+            send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
+        } else {
+            let size = most - FRAGMENT;
+            let total = u32::try_from(octets.len()).unwrap_or(u32::MAX);
+            for (chunk, number) in octets.chunks(size).zip(0..) {
+                let at = u32::try_from(number * size).unwrap_or(u32::MAX);
+                let data = Data { fragment: Some(Fragment { total, at }), content, octets: chunk };
+                send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
+            }
+        }
+        self.counters.add(Counter::PushesSent, 1);
+        if has_probe {
+            self.send_deferred_probe(token);
+        }
+        let sessions = &self.protocols.tempo.sessions;
+        let is_much = sessions.get(to).is_some_and(|session| session.packets.octets() >= GATHERED_BYTES_SENT);
+        if is_much {
+            self.send_packets(to);
+        }
+        Outcome::Sent
+    }
+
+    /// Sends and writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
+    pub(crate) fn flush_tempo(&mut self) {
+        if !self.protocols.tempo.is_due() {
+            return;
+        }
+        for _ in 0..self.protocols.tempo.out.due.len() {
+            let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+            if out.is_full {
+                break;
+            }
+            let Some(token) = out.due.pop_front() else { break };
+            let Some(session) = sessions.get_mut(token) else { continue };
+            session.is_due = false;
+            let slice = session.slice;
+            self.run_within_budget(slice, token, Self::send_packets, |core| core.protocols.tempo.note_due(token));
+        }
+        for _ in 0..self.protocols.tempo.out.due_streams.len() {
+            let out = &mut self.protocols.tempo.out;
+            let Some(token) = out.due_streams.pop_front() else { break };
+            let Some(connection) = out.connections.get_mut(token) else { continue };
+            connection.is_due = false;
+            let slice = connection.slice;
+            self.run_within_budget(slice, token, Self::flush_stream, |core| {
+                core.protocols.tempo.out.note_due_stream(token)
+            });
+        }
+        self.release_written();
+    }
+
+    /// Does something that an address is charged for, or puts it off.
+    fn run_within_budget(
+        &mut self,
+        slice: Token,
+        token: Token,
+        work: fn(&mut Self, Token),
+        later: impl FnOnce(&mut Self),
+    ) {
+        if !self.io.slices.binds() {
+            return work(self, token);
+        }
+        if !self.io.slices.may_write(slice) {
+            return later(self);
+        }
+        let began = self.clock.time();
+        work(self, token);
+        self.io.slices.charge(slice, self.clock.time().since(began));
+    }
+
+    /// Sends the datagrams that were gathered for a session.
+    pub(super) fn send_packets(&mut self, token: Token) {
+        let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+        let Some(session) = sessions.get_mut(token) else { return };
+        let (Place::Datagram(to), Some(socket)) = (session.place, &out.socket) else { return };
+        let (sent, counts) = session.packets.send(socket, to, &mut self.io.spares);
+        let (octets, datagrams) = (session.packets.octets(), session.packets.sent());
+        let unread = session.unread.note(&session.account, octets, datagrams, self.clock.now);
+        self.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
+        self.counters.add(Counter::TempoSendsFailed, counts.failed);
+        self.count_unread(unread);
+        match sent {
+            Sent::Full => {
+                self.protocols.tempo.note_due(token);
+                self.note_tempo_full();
+            }
+            Sent::All => self.unblock_tempo(token),
+        }
+    }
+
+    /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
+    fn flush_stream(&mut self, token: Token) {
+        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+        let flushed = connection.output.flush(&mut connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
+        let Ok(flushed) = flushed else { return self.close_stream(token) };
+        let unread = connection.note_unread(self.clock.now);
+        self.count_unread(unread);
+        self.look_on_at_stream(token);
+        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+        if connection.has_ended && !connection.is_stalled() {
+            return self.close_stream(token);
+        }
+        let read = !connection.is_paused() && !connection.has_ended && !connection.is_stalled();
+        let interest = Interest { read, write: flushed == Flushed::Full, end: false };
+        if interest != connection.interest {
+            connection.interest = interest;
+            let socket = Socket::Incoming(Tag::Tempo, token);
+            if self.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
+                return self.close_stream(token);
+            }
+        }
+        if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
+            let ready = Ready::to_read(Socket::Incoming(Tag::Tempo, token));
+            self.io.slices.defer(connection.slice, Work::Ready(ready));
+        }
+        if flushed == Flushed::BudgetSpent {
+            self.protocols.tempo.out.note_due_stream(token);
+        }
+        let sessions =
+            self.protocols.tempo.out.connections.get(token).map_or(0, |connection| connection.sessions.len());
+        for at in 0..sessions {
+            let connection = self.protocols.tempo.out.connections.get(token);
+            if let Some(session) = connection.and_then(|connection| connection.sessions.get(at)).copied() {
+                self.unblock_tempo(session);
+            }
+        }
+    }
+
+    /// Resumes outboxes that waited for room for a session.
+    fn unblock_tempo(&mut self, token: Token) {
+        let Protocol { sessions, out, proxies, .. } = &mut self.protocols.tempo;
+        let Some(session) = sessions.get_mut(token).filter(|session| out.has_room(session)) else { return };
+        if session.blocked.is_empty() {
+            return;
+        }
+        let mut blocked = core::mem::take(&mut session.blocked);
+        for peer in blocked.drain(..) {
+            let Some(proxy) = proxies.get_mut(&peer) else { continue };
+            if let Some(outbox) = proxy.blocked.take() {
+                self.lane.resume_outbox(outbox, self.clock.now);
+                self.deliveries.undelivered = true;
+            }
+        }
+        if let Some(session) = sessions.get_mut(token) {
+            session.blocked = blocked;
+        }
+    }
+
+    /// Whether something waits for room for a subscriber, behind which a probe is to go.
+    pub(super) fn is_blocked(&self, peer: Peer) -> bool {
+        self.protocols.tempo.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
+    }
+}
+
+/// An address as it is written in log lines and names.
+pub(super) fn shown(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -1,0 +1,413 @@
+//! Messages in: in their publisher's order, into their topic's input, and on its turn into the engine.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{PendingEvent, ProxyKey};
+use tempo::reassembly::{FragmentResult, Reassembly};
+use tempo::sequence::Arrival;
+use tempo::wire::{Content, Data, Fragment, Header};
+
+use super::Protocol;
+use super::form::Said;
+use super::hearing::Heard;
+use super::input::{Item, Waiting, octets_of};
+use super::sessions::{Place, Publisher, Unfinished};
+use crate::counters::Counter;
+use crate::lane::access::Permit;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::run::{Core, Worker};
+use crate::protocols;
+use crate::protocols::Tag;
+use access::Right;
+use accounts::{Account, Resource, Spent};
+
+/// Messages handed in between two looks at the clock, and how long they are handed in before the sockets are looked at again.
+const MESSAGES_PER_LOOK: usize = 16;
+const SERVED_FOR: Duration = Duration::from_micros(200);
+/// The smallest fragment, but for the last of its message.
+const FRAGMENT_MIN: usize = 256;
+/// A buffer for fragments that is kept for the publisher's next message.
+const REUSED_BUFFER_BYTES: usize = 64 << 10;
+
+/// Recipient of the answer when a message was taken in: its topic, which goes on then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    topic: Token,
+    part: Token,
+}
+
+impl Core {
+    // ---- what comes ----
+
+    /// Takes what a publisher sends.
+    pub(super) fn take_data(
+        &mut self,
+        place: Place,
+        part: Token,
+        header: &Header,
+        data: &Data<'_>,
+        alone: bool,
+    ) -> Heard {
+        let octets = data.fragment.map_or(data.octets.len(), |fragment| fragment.total as usize);
+        if let Some(topic) = self.has_to_wait(place, part, octets) {
+            return Heard::Wait(topic);
+        }
+        match data.fragment {
+            None => self.take_message(part, header, (data.content, data.octets), alone),
+            Some(fragment) => self.take_fragment(part, header, fragment, data),
+        }
+        Heard::Done
+    }
+
+    /// The topic without room for a message in its input, if the message came over a connection: that is not read then.
+    pub(super) fn has_to_wait(&self, place: Place, part: Token, octets: usize) -> Option<Token> {
+        let Place::Stream(_) = place else { return None };
+        let Protocol { sessions, topics, settings, .. } = &self.protocols.tempo;
+        let part = sessions.part(part)?;
+        let (takes, input) = (octets_of(octets), &topics.get(part.topic)?.input);
+        let own = part.queued()?;
+        if !input.has_room(own, takes, settings.bounds) {
+            return Some(part.topic);
+        }
+        let account = &sessions.get(part.session)?.account;
+        let Err(spent) = claim_room(account, takes) else {
+            account.give(Resource::InputBytes, takes as u64);
+            return None;
+        };
+        self.counters.add(Counter::of_refusal(spent), 1);
+        Some(part.topic)
+    }
+
+    /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
+    pub(super) fn is_in_order(&mut self, part: Token, number: u32) -> bool {
+        let now = self.clock.now.0;
+        let Some((part, session)) = self.protocols.tempo.sessions.both(part) else { return false };
+        if let Place::Stream(_) = session.place {
+            // There announcements wait behind data.
+            part.presence.touch(now);
+        }
+        let period = part.presence.period();
+        let Some(publisher) = part.publisher() else { return false };
+        let arrival = publisher.sequence.take(now, period, number);
+        match arrival {
+            Arrival::Next { lost } => self.counters.add(Counter::TempoLost, lost.into()),
+            Arrival::Anew => {}
+            Arrival::Late => self.counters.add(Counter::TempoLate, 1),
+            Arrival::Repeated => self.counters.add(Counter::TempoRepeated, 1),
+        }
+        #[cfg(test)]
+        if !arrival.is_handed_on() && crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
+            return true;
+        }
+        arrival.is_handed_on()
+    }
+
+    fn take_message(&mut self, part: Token, header: &Header, (content, octets): (Content, &[u8]), alone: bool) {
+        if !self.is_in_order(part, header.sequence) {
+            return;
+        }
+        if octets.len() > self.protocols.tempo.settings.message_bytes_max as usize {
+            return self.discard(part, Counter::TempoTooLarge);
+        }
+        let Protocol { sessions, topics, scheduler, proxies, settings, .. } = &mut self.protocols.tempo;
+        let Some((known, session)) = sessions.both(part) else { return };
+        let token = known.topic;
+        let Some(publisher) = known.publisher() else { return };
+        let proxy = publisher.proxy.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key);
+        let Some(topic) = topics.get_mut(token) else { return };
+        if alone
+            && scheduler.are_idle()
+            && !topic.input.has_some()
+            && let Some(source) = proxy
+        {
+            return self.hand_in_at_once(part, source, header, (content, octets));
+        }
+        let takes = octets_of(octets.len());
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LostMessage) {
+            return;
+        }
+        let has_room = topic.input.has_room(&publisher.queued, takes, settings.bounds);
+        if !has_room {
+            return self.discard(part, Counter::TempoInputFull);
+        }
+        if let Err(spent) = claim_room(&session.account, takes) {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            return self.discard(part, Counter::TempoInputFull);
+        }
+        publisher.waiting += 1;
+        let mut pending_event = self.lane.begin_event_for(octets.len());
+        pending_event.bytes.extend_from_slice(octets);
+        let waiting =
+            Waiting::new(header.priority, part, takes, Item::Message(pending_event, said_of(header, content)));
+        self.queue(token, waiting, proxy.is_none());
+    }
+
+    /// Has something wait for its topic's turn.
+    pub(super) fn queue(&mut self, topic: Token, waiting: Waiting, early: bool) {
+        let now = self.clock.now.0;
+        let Protocol { sessions, topics, scheduler, .. } = &mut self.protocols.tempo;
+        topics.renew_share(topic, sessions, now);
+        let publisher = sessions.part_mut(waiting.part).and_then(|part| part.publisher());
+        if let Some((known, publisher)) = topics.get_mut(topic).zip(publisher) {
+            scheduler.push(topic, (&mut known.input, &mut publisher.queued), waiting, early);
+        }
+    }
+
+    /// Takes a part of a message, and the message if it is the last part of it.
+    fn take_fragment(&mut self, part: Token, header: &Header, fragment: Fragment, data: &Data<'_>) {
+        let now = self.clock.now.0;
+        let limit = self.protocols.tempo.settings.message_bytes_max;
+        let Some((known, session)) = self.protocols.tempo.sessions.both(part) else { return };
+        let (period, account) = (known.presence.period(), &session.account);
+        let Some(publisher) = known.publisher() else { return };
+        // A part alone says nothing of whether its message was lost.
+        if !publisher.sequence.look(now, period, header.sequence).is_handed_on() {
+            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+        }
+        if fragment.total > limit {
+            return self.counters.add(Counter::TempoTooLarge, 1);
+        }
+        let Some(unfinished) = publisher.unfinished_for(header.sequence, fragment, account) else {
+            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+        };
+        match unfinished.fragments.take(header.sequence, fragment, data.octets) {
+            Ok(FragmentResult::Incomplete | FragmentResult::Repeated) => {}
+            Err(_) => self.counters.add(Counter::TempoFragmentsRefused, 1),
+            Ok(FragmentResult::Complete) => {
+                let Some(mut unfinished) = publisher.unfinished.take() else { return };
+                self.take_message(part, header, (data.content, unfinished.fragments.message()), false);
+                unfinished.fragments.clear();
+                let known = self.protocols.tempo.sessions.part_mut(part);
+                if let Some(publisher) = known.and_then(|known| known.publisher())
+                    && unfinished.octets <= REUSED_BUFFER_BYTES
+                {
+                    publisher.unfinished = Some(unfinished);
+                }
+            }
+        }
+    }
+
+    /// What a publisher sent is lost here.
+    pub(super) fn discard(&mut self, part: Token, why: Counter) {
+        self.counters.add(why, 1);
+        if let Some(publisher) = self.protocols.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) {
+            publisher.discarded += 1;
+        }
+    }
+
+    // ---- turns ----
+
+    /// Hands in what waits, each topic's in its turn, for a stated time.
+    #[inline(never)]
+    fn serve_inputs(&mut self) {
+        let until = self.clock.time() + SERVED_FOR;
+        loop {
+            for _ in 0..MESSAGES_PER_LOOK {
+                let Some(topic) = self.protocols.tempo.scheduler.next() else { return };
+                self.serve_input(topic);
+            }
+            if self.read_clock() >= until {
+                return;
+            }
+        }
+    }
+
+    fn serve_input(&mut self, token: Token) {
+        let Protocol { topics, scheduler, .. } = &mut self.protocols.tempo;
+        let Some(topic) = topics.get_mut(token) else { return };
+        let Some(waiting) = scheduler.take(&mut topic.input) else { return };
+        let part = waiting.part;
+        self.give_room(&waiting);
+        match waiting.item {
+            Item::Message(pending_event, said) => self.hand_in((token, part), pending_event, said),
+            Item::Probe(probe, from) => self.pass_probe((token, part), &probe, waiting.priority, from),
+        }
+        self.go_on_with_input(token);
+    }
+
+    /// What waited does not any more.
+    fn give_room(&mut self, waiting: &Waiting) {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LeakedRoom) {
+            return;
+        }
+        let Some((part, session)) = self.protocols.tempo.sessions.both(waiting.part) else { return };
+        session.account.give(Resource::InputBytes, waiting.octets as u64);
+        if let Some(publisher) = part.publisher() {
+            publisher.queued.give(waiting.priority, waiting.octets);
+        }
+    }
+
+    /// A topic has its next turn, and connections that waited for room there go on if there is.
+    pub(super) fn go_on_with_input(&mut self, token: Token) {
+        let Protocol { topics, scheduler, out, settings, .. } = &mut self.protocols.tempo;
+        let Some(topic) = topics.get_mut(token) else { return };
+        scheduler.place(token, &mut topic.input);
+        if topic.input.connections.is_empty() || !topic.input.has_much_room(settings.bounds) {
+            return;
+        }
+        for connection in topic.input.connections.drain(..) {
+            #[cfg(test)]
+            if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenWait) {
+                continue;
+            }
+            if let Some(known) = out.connections.get_mut(connection)
+                && known.waits_for.take().is_some()
+            {
+                known.has_backlog = true;
+                self.io.slices.defer(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
+            }
+        }
+    }
+
+    fn hand_in(&mut self, (topic, part): (Token, Token), pending_event: PendingEvent, said: Said) {
+        let Protocol { sessions, proxies, .. } = &mut self.protocols.tempo;
+        let peer = sessions.part_mut(part).and_then(|part| part.publisher()?.proxy);
+        match peer.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key) {
+            Some(source) => self.admit_tempo(Claim { topic, part }, source, (pending_event, said)),
+            None => {
+                // Its proxy was ended meanwhile.
+                self.lane.abandon_event(pending_event);
+                self.discard(part, Counter::TempoRefused);
+                self.finish_message(part);
+            }
+        }
+    }
+
+    /// Hands in a message that finds nothing waiting.
+    fn hand_in_at_once(&mut self, part: Token, source: ProxyKey, header: &Header, (content, octets): (Content, &[u8])) {
+        let Some(known) = self.protocols.tempo.sessions.part_mut(part) else { return };
+        let topic = known.topic;
+        if let Some(publisher) = known.publisher() {
+            publisher.waiting += 1;
+        }
+        let mut pending_event = self.lane.begin_event_for(octets.len());
+        pending_event.bytes.extend_from_slice(octets);
+        self.admit_tempo(Claim { topic, part }, source, (pending_event, said_of(header, content)));
+    }
+
+    /// What limits the event types that a publisher may publish, if it may publish at all.
+    fn permit_tempo(&mut self, claim: &Claim, source: ProxyKey) -> Result<Permit, ()> {
+        if !self.access.is_on() {
+            return Ok(None);
+        }
+        let sessions = &self.protocols.tempo.sessions;
+        let session = sessions.part(claim.part).and_then(|part| sessions.get(part.session)).ok_or(())?;
+        let account = Arc::clone(&session.account);
+        self.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
+            let of = self.protocols.tempo.topics.get(claim.topic).map(|topic| topic.name().event_type());
+            let why = scope.why(of.map(|(domain, name)| (domain.as_bytes(), name.as_bytes())));
+            self.deny(&account, Right::Publish, source.channel, (why, &"a message of Tempo (publish)"));
+        })
+    }
+
+    /// Hands a message to the engine.
+    fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, (mut pending_event, said): (PendingEvent, Said)) {
+        let Some(topic) = self.protocols.tempo.topics.get_mut(claim.topic) else {
+            return self.lane.abandon_event(pending_event);
+        };
+        let (domain, name) = topic.name().event_type();
+        pending_event.keeps_names = true;
+        self.lane.classify(&mut pending_event, domain.as_bytes(), name.as_bytes());
+        self.complete_message(source, &mut pending_event, said);
+        let Ok(permit) = self.permit_tempo(&claim, source) else {
+            self.lane.abandon_event(pending_event);
+            self.discard(claim.part, Counter::TempoRefused);
+            return self.finish_message(claim.part);
+        };
+        let mut submission = Submission::new(source, protocols::Claim::Tempo(claim), None).permitted(permit);
+        self.admit(&mut submission, pending_event);
+        match self.finish_submission(&submission) {
+            Ok(true) => self.finish_message(claim.part),
+            Ok(false) => {
+                if let Some(topic) = self.protocols.tempo.topics.get_mut(claim.topic) {
+                    topic.input.is_pending = true;
+                }
+            }
+            Err(_) => {
+                self.discard(claim.part, Counter::TempoRefused);
+                self.finish_message(claim.part);
+            }
+        }
+        self.deliver();
+    }
+
+    /// A message of a publisher's has been handed in, or is lost.
+    pub(super) fn finish_message(&mut self, part: Token) {
+        let Some(publisher) = self.protocols.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) else {
+            return;
+        };
+        publisher.waiting = publisher.waiting.saturating_sub(1);
+        if publisher.is_leaving && publisher.waiting == 0 {
+            self.remove_part(part);
+        }
+    }
+}
+
+/// Charges what a message takes of what may wait. Where nothing else does, one may have any size.
+pub(super) fn claim_room(account: &Account, octets: usize) -> Result<(), Spent> {
+    let octets = octets as u64;
+    account.take(Resource::InputBytes, octets).or_else(|spent| {
+        if account.accounts().used(Resource::InputBytes) > 0 {
+            return Err(spent);
+        }
+        account.take_anyway(Resource::InputBytes, octets);
+        Ok(())
+    })
+}
+
+const fn said_of(header: &Header, content: Content) -> Said {
+    Said { content, priority: header.priority, sent: header.sent }
+}
+
+impl Worker {
+    /// Hands in messages of the topics that have their turn.
+    pub(crate) fn serve_tempo_topics(&mut self) {
+        if self.core.protocols.tempo.scheduler.are_idle() {
+            return;
+        }
+        self.core.serve_inputs();
+        self.core.flush_engine();
+        self.answer_all();
+    }
+
+    /// A message was taken in, or not: its topic goes on.
+    pub(crate) fn answer_tempo(&mut self, claim: Claim, refused: Option<Refused>) {
+        if refused.is_some() {
+            self.core.discard(claim.part, Counter::TempoRefused);
+        }
+        if let Some(topic) = self.core.protocols.tempo.topics.get_mut(claim.topic) {
+            topic.input.is_pending = false;
+        }
+        self.core.finish_message(claim.part);
+        self.core.go_on_with_input(claim.topic);
+        self.core.forget_topic_if_unneeded(claim.topic);
+    }
+}
+
+impl Publisher {
+    /// Where fragments of the message with that number go, of which this is one. Nothing if they are not taken: they are of a message
+    /// before the one that is being put together, are too small, or there is no room.
+    fn unfinished_for(&mut self, number: u32, fragment: Fragment, account: &Arc<Account>) -> Option<&mut Unfinished> {
+        let total = fragment.total as usize;
+        if let Some(unfinished) = &self.unfinished
+            && let Some(before) = unfinished.fragments.number()
+            && (number.wrapping_sub(before) >= 1 << 31)
+        {
+            return None;
+        }
+        if self.unfinished.as_ref().is_none_or(|unfinished| unfinished.octets < total) {
+            self.unfinished = None;
+            let charge = account.charge(Resource::IncompleteBytes, total as u64).ok()?;
+            let marks = vec![0; total / FRAGMENT_MIN / 64 + 1];
+            let fragments = Reassembly::new(vec![0; total], marks);
+            self.unfinished = Some(Unfinished { fragments, octets: total, _charge: charge });
+        }
+        self.unfinished.as_mut()
+    }
+}

@@ -1,0 +1,269 @@
+//! Proxies of this door's clients: asked for, made, let go, ended by others.
+
+use std::sync::Arc;
+
+use corba::LocalProxy;
+use engine::{EventType, Peer, ProxyKey};
+
+use super::Protocol;
+use super::delivery::shown;
+use super::form::OUTPUT_FORM;
+use super::input::Item;
+use super::sessions::{Is, Part, Place, Proxy, Purpose, Session, Way};
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use accounts::{Account, Resource};
+
+/// How a part stands with its proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProxyStatus {
+    /// It is there.
+    Open,
+    /// It was asked for.
+    Waits,
+    /// It cannot be asked for now: it is not taken, and may be announced again.
+    Refused,
+}
+
+impl Protocol {
+    /// The name of a session in logs and in views of the hierarchy.
+    fn name_of(&self, session: &Session) -> String {
+        match session.place {
+            Place::Datagram(address) => format!("Tempo {} {session}", shown(address)),
+            Place::Stream(connection) => {
+                let connection = self.out.connections.get(connection);
+                let address = connection.map(|connection| shown(connection.address).to_string()).unwrap_or_default();
+                format!("Tempo tcp {address} {session}")
+            }
+        }
+    }
+
+    /// The proxy that a part needs.
+    fn proxy_of(&self, part: &Part) -> Option<Peer> {
+        match &part.is {
+            Is::Subscriber(subscriber) => Some(subscriber.peer),
+            Is::Publisher(publisher) => publisher.proxy,
+        }
+    }
+}
+
+/// Marks a request's client as one of Tempo's, among those of all doors.
+const OF_TEMPO: u64 = 1 << 63;
+
+const fn client(session: Token) -> u64 {
+    OF_TEMPO | session.to_bits()
+}
+
+impl Core {
+    /// Whether a part's proxy is there.
+    pub(super) fn is_open(&self, part: Token) -> bool {
+        let protocol = &self.protocols.tempo;
+        let peer = protocol.sessions.part(part).and_then(|part| protocol.proxy_of(part));
+        peer.and_then(|peer| protocol.proxies.get(&peer)).is_some_and(|proxy| proxy.key.is_some())
+    }
+
+    /// Asks administration for the proxy that a new part needs.
+    pub(super) fn ask_for_part(&mut self, part: Token) -> ProxyStatus {
+        let protocol = &mut self.protocols.tempo;
+        let Some(known) = protocol.sessions.part(part) else { return ProxyStatus::Refused };
+        let (session, topic) = (known.session, known.topic);
+        let Some((holder, topic)) = protocol.sessions.get(session).zip(protocol.topics.get(topic)) else {
+            return ProxyStatus::Refused;
+        };
+        let (channel, account, name) = (topic.channel, Arc::clone(&holder.account), protocol.name_of(holder));
+        let (domain, of_type) = topic.name().event_type();
+        let about = EventType::new(domain, of_type);
+        let (purpose, requested_part, octets) = match &known.is {
+            Is::Publisher(_) => (Purpose::Supplier, corba::Part::Supplier, 0),
+            Is::Subscriber(_) => {
+                let types = vec![about.clone()];
+                let octets = domain.len() + of_type.len() + 64;
+                let requested_part = corba::Part::Consumer {
+                    types,
+                    constraint: String::new(),
+                    output_form: OUTPUT_FORM,
+                    start: None,
+                    looks_on: false,
+                };
+                (Purpose::Consumer(part), requested_part, octets)
+            }
+        };
+        let peer = match &known.is {
+            Is::Subscriber(subscriber) => subscriber.peer,
+            Is::Publisher(_) => {
+                let (peer, is_new) = match holder.supplier(channel) {
+                    Some(peer) => (peer, false),
+                    None => (protocol.new_peer(), true),
+                };
+                let Some((known, holder)) = protocol.sessions.both(part) else { return ProxyStatus::Refused };
+                holder.use_supplier(channel, peer);
+                if let Some(publisher) = known.publisher() {
+                    publisher.proxy = Some(peer);
+                }
+                if !is_new {
+                    let is_open = protocol.proxies.get(&peer).is_some_and(|proxy| proxy.key.is_some());
+                    return if is_open { ProxyStatus::Open } else { ProxyStatus::Waits };
+                }
+                peer
+            }
+        };
+        protocol.proxies.insert(peer, Proxy { session, purpose, key: None, blocked: None });
+        let octets = (octets as u64).max(protocol.settings.request_bytes_min);
+        let local_proxy = LocalProxy { channel, peer, name, part: requested_part, about: Some(about) };
+        match self.request_local_proxy(client(session), local_proxy, (&account, octets)) {
+            Ok(()) => ProxyStatus::Waits,
+            Err(_) => ProxyStatus::Refused,
+        }
+    }
+
+    /// A part is gone: so is its proxy, if no other part needs it.
+    pub(super) fn dismiss_part(&mut self, gone: &Part, token: Token) {
+        let protocol = &mut self.protocols.tempo;
+        let peer = match &gone.is {
+            Is::Subscriber(subscriber) => Some(subscriber.peer),
+            Is::Publisher(publisher) => {
+                let session = protocol.sessions.get_mut(gone.session);
+                publisher.proxy.filter(|peer| session.is_some_and(|session| session.leave_supplier(*peer)))
+            }
+        };
+        self.discard_waiting(gone, token);
+        if let Some(peer) = peer {
+            self.dismiss_tempo(gone.session, peer);
+        }
+    }
+
+    /// What waited for the proxy of a part that is gone is lost.
+    fn discard_waiting(&mut self, gone: &Part, token: Token) {
+        let Protocol { topics, sessions, .. } = &mut self.protocols.tempo;
+        let Some(topic) = topics.get_mut(gone.topic) else { return };
+        let away = topic.input.discard_waiting(token);
+        for waiting in away {
+            if let Some(session) = sessions.get(gone.session) {
+                session.account.give(Resource::InputBytes, waiting.octets as u64);
+            }
+            self.counters.add(Counter::TempoRefused, 1);
+            if let Item::Message(pending_event, _) = waiting.item {
+                self.lane.abandon_event(pending_event);
+            }
+        }
+    }
+
+    fn dismiss_tempo(&mut self, session: Token, peer: Peer) {
+        let protocol = &mut self.protocols.tempo;
+        let Some(proxy) = protocol.proxies.remove(&peer) else { return };
+        proxy.key.iter().for_each(|key| _ = protocol.grouped.remove(key));
+        let account = protocol.sessions.get(session).map(|session| Arc::clone(&session.account));
+        if let Some((key, account)) = proxy.key.zip(account) {
+            self.remove_local_proxy(client(session), key, &account);
+        }
+    }
+
+    /// Administration has made a proxy, or refused it.
+    pub(crate) fn tempo_proxy_registered(
+        &mut self,
+        peer: Peer,
+        made: Result<ProxyKey, String>,
+        account: &Arc<Account>,
+    ) {
+        let Some(proxy) = self.protocols.tempo.proxies.get_mut(&peer) else {
+            // Its client has gone.
+            if let Ok(key) = made {
+                self.remove_local_proxy(OF_TEMPO, key, account);
+            }
+            return;
+        };
+        match made {
+            Ok(key) => {
+                proxy.key = Some(key);
+                let (session, is_supplier) = (proxy.session, proxy.purpose == Purpose::Supplier);
+                let blocked = proxy.blocked.take();
+                let protocol = &mut self.protocols.tempo;
+                protocol.said.of_proxies = false;
+                if is_supplier && protocol.sessions.get(session).is_some_and(|session| session.way == Way::Group) {
+                    protocol.grouped.insert(key);
+                }
+                let parts = self.parts_with(peer);
+                for part in parts {
+                    self.let_in(part);
+                    if !self.is_leaving(part) {
+                        self.announce(part);
+                    }
+                }
+                if let Some(outbox) = blocked {
+                    self.lane.resume_outbox(outbox, self.clock.now);
+                    self.deliveries.undelivered = true;
+                }
+            }
+            Err(reason) => {
+                self.counters.add(Counter::TempoTopicsRefused, 1);
+                if !core::mem::replace(&mut self.protocols.tempo.said.of_proxies, true) {
+                    self.log(log::Level::Warn, || {
+                        format!("a topic that a client of Tempo announces is not taken: {reason}")
+                    });
+                }
+                self.remove_parts_with(peer);
+            }
+        }
+    }
+
+    fn is_leaving(&self, part: Token) -> bool {
+        let known = self.protocols.tempo.sessions.part(part).map(|part| &part.is);
+        matches!(known, Some(Is::Publisher(publisher)) if publisher.is_leaving)
+    }
+
+    /// What a publisher sent before its proxy was there has its turn.
+    fn let_in(&mut self, part: Token) {
+        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Some(topic) = sessions.part(part).map(|part| part.topic) else { return };
+        if let Some(known) = topics.get_mut(topic) {
+            known.input.let_in(part);
+        }
+        self.go_on_with_input(topic);
+    }
+
+    /// The parts that need a proxy, of which something is known now: those too that were given up meanwhile. (An allocation: it is when a
+    /// client comes or goes.)
+    fn parts_with(&mut self, peer: Peer) -> Vec<Token> {
+        let Protocol { proxies, sessions, .. } = &mut self.protocols.tempo;
+        let Some(&Proxy { session, purpose, .. }) = proxies.get(&peer) else { return Vec::new() };
+        match purpose {
+            Purpose::Consumer(part) => vec![part],
+            Purpose::Supplier => {
+                let early = sessions.get_mut(session).map(|session| core::mem::take(&mut session.early));
+                let has_it = |part: &Token| {
+                    let is = sessions.part(*part).map(|part| &part.is);
+                    matches!(is, Some(Is::Publisher(publisher)) if publisher.proxy == Some(peer))
+                };
+                let (mut parts, others): (Vec<_>, Vec<_>) = early.unwrap_or_default().into_iter().partition(has_it);
+                parts.extend(sessions.get(session).into_iter().flat_map(Session::parts).filter(has_it));
+                if let Some(session) = sessions.get_mut(session) {
+                    session.early = others;
+                }
+                parts
+            }
+        }
+    }
+
+    /// There is no such proxy: the parts that need it are forgotten. They may be announced again.
+    fn remove_parts_with(&mut self, peer: Peer) {
+        let parts = self.parts_with(peer);
+        let protocol = &mut self.protocols.tempo;
+        if let Some(gone) = protocol.proxies.remove(&peer) {
+            gone.key.iter().for_each(|key| _ = protocol.grouped.remove(key));
+            if let Some(session) = protocol.sessions.get_mut(gone.session) {
+                session.forget_supplier(peer);
+            }
+        }
+        for part in parts {
+            // What waited for it has its turn, in which it is lost.
+            self.let_in(part);
+            self.give_up_part(part);
+        }
+    }
+
+    /// Notes that a proxy was ended elsewhere.
+    pub(crate) fn tempo_proxy_gone(&mut self, peer: Peer) {
+        self.remove_parts_with(peer);
+    }
+}

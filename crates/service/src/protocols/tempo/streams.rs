@@ -1,0 +1,424 @@
+//! Connections of clients: accepted, read a piece at a time, and closed.
+
+use core::time::Duration;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use engine::Time;
+use tempo::wire::{Frame, Unreadable};
+
+use super::Protocol;
+use super::hearing::{Arrived, Heard};
+use super::sessions::Place;
+use crate::counters::Counter;
+use crate::lane::io::entrance::{Arrival, Named};
+use crate::lane::io::output::{Output, would_block};
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::Stream;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::io::unread::Unread;
+use crate::lane::run::{Common, Core, Worker};
+use crate::protocols::Tag;
+use accounts::{Account, CertifiedName, Charge, Resource, Spent};
+
+/// Octets read of a connection at once.
+const READ_BYTES: usize = 64 << 10;
+/// Frames of one connection that are looked at before others have their turn.
+const FRAMES_PER_ROUND: usize = 256;
+/// Octets of output that a client may leave unread before its frames are not read any more.
+const UNREAD_MAX: usize = 1 << 20;
+/// Octets of messages gathered for a connection before outboxes wait.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// Octets of what has arrived and was not done with that are not charged, and the most that an empty buffer keeps.
+const UNCHARGED: usize = 16 << 10;
+
+/// How long clients may take for a frame.
+pub(crate) struct Clients {
+    frame_completion: Duration,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) address: SocketAddr,
+    /// Its place among the connections, and with that its client's account.
+    place: Charge,
+    /// What has arrived and was not done with, and what is charged for it.
+    unparsed: Vec<u8>,
+    charge: Option<Charge>,
+    /// Since when the rest of a frame is owed.
+    began: Option<Time>,
+    pub(crate) output: Output,
+    unread: Unread,
+    /// The sessions that have announced something on it.
+    pub(crate) sessions: Vec<Token>,
+    /// Frames may have been read and not looked at: they wait for a turn of its address, or for room in a topic's input.
+    pub(super) has_backlog: bool,
+    pub(super) waits_for: Option<Token>,
+    /// They wait for its client to read.
+    awaits_reader: bool,
+    /// It sends nothing more.
+    pub(super) has_ended: bool,
+    /// The address that is charged for what is done for it, among those of the lane.
+    pub(super) slice: Token,
+    /// Its socket is ready, and waits for the turn of its address.
+    pub(super) is_deferred: bool,
+    /// It is among those that are written to when the round ends.
+    pub(super) is_due: bool,
+    /// The interest that the poll knows.
+    pub(super) interest: Interest,
+    /// When something came from it last.
+    heard: Time,
+}
+
+impl Clients {
+    pub(crate) const fn new(common: &Common) -> Self {
+        Self { frame_completion: common.message_completion }
+    }
+}
+
+impl Connection {
+    fn new(arrival: Arrival) -> Self {
+        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        Self {
+            stream,
+            address,
+            place,
+            unparsed: Vec::new(),
+            charge: None,
+            began: None,
+            output: Output::default(),
+            unread: Unread::default(),
+            sessions: Vec::new(),
+            has_backlog: false,
+            waits_for: None,
+            awaits_reader: false,
+            has_ended: false,
+            slice,
+            is_deferred: false,
+            is_due: false,
+            interest: Interest::READ,
+            heard: at,
+        }
+    }
+
+    /// Its client's account.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
+    }
+
+    /// Since when nothing is said or owed; nothing if something is, or if a session goes by it.
+    pub(crate) fn idle_since(&self) -> Option<Time> {
+        let is_busy = !self.output.is_empty() || self.waits_for.is_some();
+        (self.sessions.is_empty() && !is_busy).then_some(self.heard)
+    }
+
+    /// Its client's name by its certificate, if it has shown one.
+    pub(super) fn certified(&self) -> Option<&Arc<CertifiedName>> {
+        self.place.account().identity().certified()
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_deferred)
+    }
+
+    /// Whether its frames are left unread for now, so that what it makes the service keep stays bounded.
+    pub(super) fn is_paused(&self) -> bool {
+        self.waits_for.is_some() || self.output.queued_bytes() > UNREAD_MAX || self.unread.waits()
+    }
+
+    /// Whether frames were read and are yet to be looked at.
+    pub(super) const fn is_stalled(&self) -> bool {
+        self.has_backlog || self.waits_for.is_some() || self.awaits_reader
+    }
+
+    /// Whether messages may be written for it: the socket had taken everything, and not too much was gathered since.
+    pub(super) fn has_room(&self) -> bool {
+        !self.interest.write && !self.unread.waits() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+    }
+
+    /// Charges what it has yet to read.
+    pub(super) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
+    }
+
+    /// Charges what has arrived and was not done with, and notes since when the rest of a frame is owed.
+    fn charge_unparsed(&mut self, now: Time) -> Result<(), Spent> {
+        let unparsed = self.unparsed.len();
+        self.began = if unparsed > 0 && !self.is_stalled() { self.began.or(Some(now)) } else { None };
+        if unparsed == 0 && self.unparsed.capacity() > UNCHARGED {
+            self.unparsed = Vec::new();
+        }
+        if unparsed <= UNCHARGED {
+            self.charge = None;
+            return Ok(());
+        }
+        match &mut self.charge {
+            Some(charge) => charge.resize(unparsed as u64),
+            None => {
+                self.charge = Some(self.place.account().charge(Resource::IncompleteBytes, unparsed as u64)?);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    pub(crate) fn let_in_tempo(&mut self, arrival: Arrival) -> Option<usize> {
+        let (ip, now) = (arrival.place.account().ip(), arrival.at);
+        let out = &mut self.core.protocols.tempo.out;
+        let token = out.connections.insert(Connection::new(arrival));
+        let connection = out.connections.get(token)?;
+        let socket = Socket::Incoming(Tag::Tempo, token);
+        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+            out.connections.remove(token);
+            return None;
+        }
+        if connection.stream.has_more() {
+            // It came with the end of the handshake.
+            out.note_due_stream(token);
+        }
+        out.open += 1;
+        let open = out.open;
+        self.core.io.occupied.arrive(Tag::Tempo, token, ip, now);
+        self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
+        self.core.note_tempo_open();
+        Some(open)
+    }
+
+    /// Ends connections that have owed the rest of a frame for too long.
+    pub(crate) fn sweep_tempo(&mut self) {
+        self.core.feed_starved();
+        if !self.core.protocols.tempo.has_deadlines {
+            return;
+        }
+        let (now, completion) = (self.core.clock.now, self.clients.tempo.frame_completion);
+        let connections = self.core.protocols.tempo.out.connections.iter();
+        let begun = connections.filter_map(|(token, connection)| Some((token, connection.began?)));
+        let (late, partial): (Vec<_>, Vec<_>) = begun.partition(|(_, since)| *since + completion <= now);
+        self.core.protocols.tempo.has_deadlines = !partial.is_empty();
+        for (token, _) in late {
+            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.core.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
+        }
+        if self.core.protocols.tempo.has_deadlines {
+            self.core.clock.plan_sweep();
+        }
+    }
+
+    /// Serves a connection when its socket is ready.
+    #[inline(never)]
+    pub(crate) fn serve_tempo(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
+        if connection.interest.read {
+            if ready.readable {
+                self.read_stream(token);
+            }
+        } else if ready.broken {
+            return self.core.close_stream(token);
+        }
+        if ready.writable || ready.ended {
+            self.core.protocols.tempo.out.note_due_stream(token);
+        }
+    }
+
+    fn read_stream(&mut self, token: Token) {
+        let mut buffer = core::mem::take(&mut self.core.protocols.tempo.read);
+        buffer.clear();
+        buffer.reserve(READ_BYTES);
+        if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
+            connection.heard = self.core.clock.now;
+            match connection.stream.receive(&mut buffer) {
+                Ok(0) => {
+                    connection.has_ended = true;
+                    self.core.protocols.tempo.out.note_due_stream(token);
+                }
+                Ok(_) => self.process_stream(token, &buffer),
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.core.close_stream(token),
+            }
+        }
+        self.core.protocols.tempo.read = buffer;
+    }
+
+    /// Looks at what was read before.
+    #[inline(never)]
+    pub(crate) fn go_on_with_tempo(&mut self, token: Token) {
+        if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
+            connection.has_backlog = false;
+            self.process_stream(token, &[]);
+        }
+    }
+
+    /// Looks at frames: those kept, and those of `input` behind them. What may not be looked at now is kept.
+    fn process_stream(&mut self, token: Token, input: &[u8]) {
+        let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
+        let mut unparsed = core::mem::take(&mut connection.unparsed);
+        let was_unparsed = !unparsed.is_empty();
+        if was_unparsed {
+            unparsed.extend_from_slice(input);
+        }
+        let done = self.hear_stream(token, if was_unparsed { &unparsed } else { input });
+        let now = self.core.clock.now;
+        let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
+        if was_unparsed {
+            unparsed.drain(..done.min(unparsed.len()));
+        } else {
+            unparsed.extend_from_slice(input.get(done..).unwrap_or_default());
+        }
+        connection.unparsed = unparsed;
+        if done > 0 {
+            connection.began = None;
+        }
+        match connection.charge_unparsed(now) {
+            Ok(()) => self.core.protocols.tempo.has_deadlines |= connection.began.is_some(),
+            Err(spent) => {
+                self.core.counters.add(Counter::of_refusal(spent), 1);
+                return self.core.distrust_stream(token, "there is no room for so much that is not done with");
+            }
+        }
+        self.core.protocols.tempo.out.note_due_stream(token);
+    }
+
+    /// Does what frames are for, as far as that is possible now. Says how many octets are done with.
+    fn hear_stream(&mut self, token: Token, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        for number in 0.. {
+            let rest = bytes.get(done..).unwrap_or_default();
+            let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return done };
+            connection.awaits_reader = connection.is_paused();
+            if rest.is_empty() || connection.awaits_reader {
+                return done;
+            }
+            if number == FRAMES_PER_ROUND {
+                self.core.counters.add(Counter::RoundBudgetsSpent, 1);
+                self.core.queue_tempo_backlog(token);
+                return done;
+            }
+            let address = connection.address;
+            match Frame::read(rest) {
+                Ok((frame, octets)) => {
+                    let alone = octets == rest.len();
+                    match self.hear(Place::Stream(token), address, &frame, Arrived { alone, by_group: false }) {
+                        Heard::Done => done += octets,
+                        Heard::Wait(topic) => {
+                            self.core.wait_for_input(token, topic);
+                            return done;
+                        }
+                    }
+                }
+                Err(Unreadable::Incomplete { .. }) => return done,
+                Err(error @ Unreadable::Kind { octets, .. }) => {
+                    self.core.count_unreadable(error);
+                    done += octets;
+                }
+                Err(_) if done == 0 && tls::is_hello(rest) => {
+                    self.core.note_tls_at_plain_port(Tag::Tempo, address);
+                    self.core.close_stream(token);
+                    return done;
+                }
+                Err(error) => {
+                    self.core.count_unreadable(error);
+                    self.core.distrust_stream(token, &error.to_string());
+                    return done;
+                }
+            }
+        }
+        done
+    }
+}
+
+impl Core {
+    /// A connection is not read until there is room in a topic's input.
+    fn wait_for_input(&mut self, token: Token, topic: Token) {
+        let Protocol { out, topics, settings, starved, .. } = &mut self.protocols.tempo;
+        let (Some(connection), Some(known)) = (out.connections.get_mut(token), topics.get_mut(topic)) else { return };
+        if connection.waits_for.replace(topic).is_some() {
+            return;
+        }
+        self.counters.add(Counter::TempoConnectionsWaited, 1);
+        if known.input.has_much_room(settings.bounds) {
+            // It is its client's share that is spent, elsewhere: it is looked at again before long.
+            starved.push(token);
+            self.clock.plan_sweep();
+        } else {
+            known.input.connections.push(token);
+        }
+    }
+
+    /// Has connections try again after their clients' shares were spent.
+    fn feed_starved(&mut self) {
+        for token in core::mem::take(&mut self.protocols.tempo.starved) {
+            if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) {
+                connection.waits_for = None;
+            }
+            self.queue_tempo_backlog(token);
+        }
+    }
+
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    fn queue_tempo_backlog(&mut self, token: Token) {
+        if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token)
+            && !core::mem::replace(&mut connection.has_backlog, true)
+        {
+            self.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
+        }
+    }
+
+    /// Has frames looked at that were read while a connection was paused since its client did not read, if it does by now.
+    pub(super) fn look_on_at_stream(&mut self, token: Token) {
+        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+        if connection.awaits_reader && !connection.is_paused() {
+            connection.awaits_reader = false;
+            self.queue_tempo_backlog(token);
+        }
+    }
+
+    /// Ends a connection for what was heard on it.
+    fn distrust_stream(&mut self, token: Token, why: &str) {
+        let Some(connection) = self.protocols.tempo.out.connections.get(token) else { return };
+        let address = connection.address;
+        self.counters.add(Counter::ProtocolErrors, 1);
+        self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        self.close_stream(token);
+    }
+
+    /// Closes a connection. What its sessions have announced goes with it.
+    pub(crate) fn close_stream(&mut self, token: Token) {
+        let Some(mut connection) = self.protocols.tempo.out.connections.remove(token) else { return };
+        self.io.occupied.leave(Tag::Tempo, token);
+        connection.output.clear(&mut self.io.spares);
+        self.release_written();
+        for session in connection.sessions {
+            self.give_up_session(session);
+        }
+        self.io.slices.leave(connection.slice);
+        self.protocols.tempo.out.open -= 1;
+        self.note_tempo_open();
+        let open = self.protocols.tempo.out.open;
+        let client = Named(connection.address, connection.place.account());
+        self.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
+    }
+
+    /// The service ends.
+    pub(crate) fn close_all_tempo(&mut self) {
+        self.say_bye();
+        for (_, connection) in self.protocols.tempo.out.connections.iter_mut() {
+            // As much as its socket takes.
+            let _ = connection.output.flush(&mut connection.stream, &mut self.io.spares, usize::MAX);
+        }
+        let all: Vec<Token> = self.protocols.tempo.out.connections.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.close_stream(token);
+        }
+    }
+
+    fn note_tempo_open(&self) {
+        self.counters.set(Counter::TempoConnectionsOpen, self.protocols.tempo.out.open as u64);
+    }
+}

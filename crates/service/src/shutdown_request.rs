@@ -1,0 +1,55 @@
+//! Notification that a client has asked for the end of the service, which clients may where that is configured.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Called when a client has asked.
+type Tell = Box<dyn FnOnce() + Send>;
+
+/// Callers to notify, and whether a client has asked.
+pub(crate) struct ShutdownRequest {
+    /// Nothing when a client has asked. Locked by the thread that starts the service and by administration, for a moment.
+    waiting: Mutex<Option<Vec<Tell>>>,
+}
+
+impl Default for ShutdownRequest {
+    fn default() -> Self {
+        Self { waiting: Mutex::new(Some(Vec::new())) }
+    }
+}
+
+impl ShutdownRequest {
+    /// Notifies every waiting caller that a client has asked.
+    pub(crate) fn tell(&self) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.into_iter().flatten().for_each(|tell| tell());
+    }
+
+    /// Calls `tell` when a client asks; at once if one has.
+    pub(crate) fn on_request(&self, tell: impl FnOnce() + Send + 'static) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = &mut *waiting {
+            return waiting.push(Box::new(tell));
+        }
+        drop(waiting);
+        tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn everybody_is_told_once_whenever_they_came() {
+        let request = ShutdownRequest::default();
+        let (sender, notified) = channel();
+        let early = sender.clone();
+        request.on_request(move || early.send("early").unwrap());
+        assert!(notified.try_recv().is_err(), "nobody has asked");
+        request.tell();
+        request.tell();
+        request.on_request(move || sender.send("late").unwrap());
+        assert_eq!(notified.iter().collect::<Vec<_>>(), ["early", "late"]);
+    }
+}
