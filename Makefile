@@ -134,10 +134,10 @@ install-test-tools:
 	interop/install.sh
 
 # Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance/ and lab/results; see
-# lab/README.md. Fails, when all is written, if an aim was missed.
+# lab/README.md. Needs Python 3. Fails, when all is written, if an aim was missed.
 bench: lab install-test-tools
 	lab/peers/install.sh
-	$(CAMPANILE_BENCH) performance --results lab/results --page docs/performance
+	$(CAMPANILE_BENCH) performance --results lab/results; shown=$$?; lab/pages.py performance && exit $$shown
 
 # Each parser fuzzed for a minute (needs nightly Rust and cargo-fuzz).
 fuzz:

@@ -12,55 +12,25 @@
 mod lane;
 mod work;
 
-use std::io::Write;
-
 use serde::Serialize;
-
-pub(crate) use lane::LaneReport;
+use serde_json::json;
 
 use crate::campanile::Campanile;
 use crate::latency::Recorder;
-use crate::output::write_json;
-use crate::table::{Cell, Table};
+use crate::report::Reported;
 use crate::workload::{self, Carrier, Lasting, Traffic, View};
-use crate::{AdministrationOptions, BenchError, CarriageOptions, Machine, Output, Percentiles, clock};
+use crate::{BenchError, CarriageOptions, Options, Output, Percentiles, clock};
 use work::{Clients, Work};
-
-/// The whole report: the one JSON object.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    /// Always `administration`.
-    pub(crate) benchmark: &'static str,
-    /// Where it ran.
-    pub(crate) machine: Machine,
-    /// Events per second.
-    pub(crate) rate: f64,
-    /// Proxies that were made and connected in the first round, and were there from then on.
-    pub(crate) proxies: u32,
-    /// Rounds; the figures are over all of them.
-    pub(crate) rounds: u32,
-    /// Each kind of work.
-    pub(crate) rows: Vec<Row>,
-    /// What it costs a lane.
-    pub(crate) lane: Vec<LaneReport>,
-}
 
 /// One kind of work, and what the events went through meanwhile.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// `plain`: one lane does everything. `real-time`: a pool of one thread has the channel that carries the events.
     pub(crate) service: &'static str,
-    /// `proxies`, `walk`, `constraints`, `statistics` or `channels`.
     pub(crate) work: &'static str,
-    /// Calls that were answered by the service that carries the events.
     pub(crate) calls: u64,
-    /// How many a second.
     pub(crate) calls_per_second: f64,
-    /// Latency, from the supplier's write to the consumer's read, without administration.
     pub(crate) quiet: Option<Percentiles>,
-    /// While the same work was done to another service.
     pub(crate) elsewhere: Option<Percentiles>,
-    /// While it was done to the service that carries the events.
     pub(crate) here: Option<Percentiles>,
 }
 
@@ -83,14 +53,12 @@ struct Phases {
     busy_ns: u64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let plan = Plan {
         rounds: if options.quick { 1 } else { 5 },
         phase_ns: if options.quick { clock::SECOND } else { 5 * clock::SECOND },
         proxies: options.proxies,
     };
-    let mut machine = Machine::describe();
     out.progress("administration: a lane alone")?;
     let lane = lane::measure(options.proxies, if options.quick { 100 } else { 1_000 })?;
     let traffic =
@@ -110,23 +78,14 @@ pub(crate) fn run(options: &AdministrationOptions, out: &mut Output<'_>) -> Resu
             Ok(())
         })?;
     }
-    machine.note_stolen();
-    out.end_progress()?;
-    let report = Report {
-        benchmark: "administration",
-        machine,
-        rate: options.rate,
-        proxies: plan.proxies,
-        rounds: plan.rounds,
-        rows,
-        lane,
-    };
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_tables(&report, out)?;
-        report.machine.write_remarks(out)?;
-    }
-    Ok(())
+    let report = json!({
+        "rate": options.rate,
+        "proxies": plan.proxies,
+        "rounds": plan.rounds,
+        "rows": rows,
+        "lane": lane,
+    });
+    Ok((Vec::new(), report))
 }
 
 fn rounds(
@@ -170,58 +129,4 @@ fn rounds(
         here: here.percentiles(),
     });
     Ok(rows.collect())
-}
-
-fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    writeln!(
-        out,
-        "{} events/s from one supplier to one consumer while clients administer; latencies in µs",
-        report.rate
-    )?;
-    let mut table = Table::new(["service", "work", "calls/s", "meanwhile", "events", "median", "p99", "p99.9", "max"]);
-    for row in &report.rows {
-        for (meanwhile, latency) in [("nothing", row.quiet), ("elsewhere", row.elsewhere), ("here", row.here)] {
-            let here = meanwhile == "here";
-            let figure = |of: fn(&Percentiles) -> f64| Cell::from(latency.as_ref().map(of));
-            table.row([
-                row.service.into(),
-                row.work.into(),
-                if here { row.calls_per_second.into() } else { Cell::Absent },
-                meanwhile.into(),
-                Cell::from(latency.map(|latency| latency.events)),
-                figure(|latency| latency.median),
-                figure(|latency| latency.p99),
-                figure(|latency| latency.p999),
-                figure(|latency| latency.max),
-            ]);
-        }
-    }
-    table.write(out)?;
-    writeln!(
-        out,
-        "\nOne lane, {} consumers, no threads: µs for a snapshot, and for the first event after it",
-        report.proxies
-    )?;
-    let mut table = Table::new([
-        "change",
-        "publishing",
-        "lane median",
-        "lane max",
-        "event median",
-        "event max",
-        "consumers visited",
-    ]);
-    for row in &report.lane {
-        table.row([
-            row.change.into(),
-            row.publish_us.median.into(),
-            row.lane_us.median.into(),
-            row.lane_us.max.into(),
-            row.event_us.median.into(),
-            row.event_us.max.into(),
-            row.members_visited.into(),
-        ]);
-    }
-    table.write(out)?;
-    Ok(())
 }

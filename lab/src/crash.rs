@@ -10,7 +10,6 @@ mod ours;
 mod peers;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -19,29 +18,15 @@ use std::thread;
 
 use client::notify::Property;
 use load::campanile::setup;
-use load::table::{Cell, Table};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use self::ledger::{Book, Numbered};
 use self::peers::{PeerConsumer, PeerSupplier};
-use crate::output::write_json;
 use crate::persistent::{Folder, Serving, Setting, disk_bytes};
-use crate::report::{Aim, judge, table_of_aims};
-use crate::{BenchError, Machine, Output, ReportOptions, clock};
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock};
 
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  campanile-bench crash                           20 kills, within two minutes
-  campanile-bench crash --rounds 200 --json | jq '{lost, disordered, unmarked_repeats}'
-  campanile-bench crash --quick --seed 7          five, at the moments of another run
-
-Exit status 0 if every acknowledged event came to every consumer, in its
-supplier's order, repeated only where marked, and the disk stayed within its
-bound; 1 if not.";
-
-/// Rounds, and those of `--quick`.
-const ROUNDS: u32 = 20;
-const ROUNDS_QUICK: u32 = 5;
 /// Suppliers, and consumers; the last two of each are other ORBs' programs, where these are built.
 const PARTIES: u32 = 8;
 const ORBS: [(&str, &str); 2] = [("omniorb", "omniORB"), ("jacorb", "JacORB")];
@@ -60,70 +45,12 @@ const EVENT_BYTES_MAX: u64 = 4 << 20;
 const DISK_BYTES_BESIDE: u64 = 8 << 20;
 const DISK_BYTES_FOR_EACH: u64 = 3;
 
-/// Options of `campanile-bench crash`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct CrashOptions {
-    /// How often the service is killed, 1 to 10000 [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: Option<u32>,
-    /// Five rounds
-    #[arg(long)]
-    quick: bool,
-    /// Decides at what moments, and which process is stopped; another one each time if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<u64>,
-    /// Where the programs of the other ORBs are
-    #[arg(long, value_name = "DIR", default_value = "target/interop")]
-    interop: PathBuf,
-    /// Where the store's folder is made: on the disk that is to be used
-    #[arg(long, value_name = "DIR")]
-    on: Option<PathBuf>,
-    #[command(flatten)]
-    report: ReportOptions,
-}
-
-/// The whole report: the one JSON object.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// Always `crash`.
-    benchmark: &'static str,
-    machine: Machine,
-    /// By which the same moments are chosen again.
-    seed: u64,
-    /// How often the service was killed.
-    rounds: u32,
-    /// The ORBs of programs that took part, beside this repository's client.
-    orbs: Vec<&'static str>,
-    /// Events that were acknowledged to suppliers.
-    acknowledged: u64,
-    /// Acknowledged events that did not come, over all consumers.
-    lost: u64,
-    /// Times that events came again, over all consumers, and those of events that were never marked.
-    repeats: u64,
-    unmarked_repeats: u64,
-    /// Events that came for the first time after a later one of their supplier.
-    disordered: u64,
-    /// The most that the files of the store had, and what they may have: 8 MiB and 3 times `store.event_bytes_max`.
-    disk_bytes_max: u64,
-    disk_bytes_bound: u64,
-    /// From starting the process until it had answered a first request; what was kept was taken in by then.
-    recovery_ms_max: f64,
-    /// The most events that were kept when it was started.
-    recovered_events_max: u64,
-    aims: Vec<Aim>,
-    by_round: Vec<Round>,
-}
-
 /// One round: from a start to the next.
 #[derive(Debug, Serialize)]
 struct Round {
-    /// How long suppliers pushed.
     load_ms: f64,
-    /// The process that was stopped.
     stopped: Option<&'static str>,
-    /// Events that were acknowledged in it.
     acknowledged: u64,
-    /// Events that were there when it was started again, and how long that took.
     recovered_events: u64,
     recovery_ms: f64,
 }
@@ -186,7 +113,7 @@ struct Parties {
 
 impl Parties {
     /// Connects them to a channel: the factory's URL, and the channel's id.
-    fn connect(options: &CrashOptions, to: (&str, i32)) -> Result<Self, BenchError> {
+    fn connect(options: &Options, to: (&str, i32)) -> Result<Self, BenchError> {
         let built = ORBS.iter().filter_map(|(folder, name)| Some((peers::program(&options.interop, folder)?, *name)));
         let built: Vec<(PathBuf, &'static str)> = built.collect();
         if built.len() < ORBS.len() {
@@ -293,11 +220,9 @@ impl Parties {
     }
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &CrashOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let rounds = options.rounds.unwrap_or(if options.quick { ROUNDS_QUICK } else { ROUNDS });
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
+    let rounds = options.rounds;
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let mut machine = Machine::describe();
     let folder = Folder::new("crash", options.on.as_deref())?;
     let mut setting = Setting::new(&folder, &format!("[store]\nevent_bytes_max = {EVENT_BYTES_MAX}\n"))?;
     let (serving, _) = setting.start()?;
@@ -314,15 +239,9 @@ pub(crate) fn run(options: &CrashOptions, out: &mut Output<'_>) -> Result<(), Be
         by_round.push(found.1);
     }
     let lost = parties.await_all(out)?;
-    out.end_progress()?;
-    machine.note_stolen();
     drop(serving);
-    let report = made(machine, seed, &parties, (lost, disk), by_round);
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_text(&report, out)?;
-    }
-    judge(&report.aims)
+    let (report, aims) = made(seed, &parties, (lost, disk), &by_round);
+    Ok((aims, report))
 }
 
 /// A channel with events that are kept, and marked for all its consumers.
@@ -367,66 +286,34 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     clock::seconds(nanoseconds) * 1e3
 }
 
-fn made(machine: Machine, seed: u64, parties: &Parties, (lost, disk): (u64, u64), by_round: Vec<Round>) -> Report {
+fn made(seed: u64, parties: &Parties, (lost, disk): (u64, u64), by_round: &[Round]) -> (Value, Vec<Aim>) {
     let bound = DISK_BYTES_BESIDE + DISK_BYTES_FOR_EACH * EVENT_BYTES_MAX;
     let disordered = parties.over_books(Book::disordered);
     let [repeats, unmarked] =
         [parties.over_books(|book| book.repeats().0), parties.over_books(|book| book.repeats().1)];
-    let none = |aim: &str, found: u64| Aim { aim: aim.into(), found: found.to_string(), met: Some(found == 0) };
+    let none = |aim: &str, found: u64| Aim::new(aim, found, found == 0);
     let acknowledged = parties.acknowledged.len() as u64;
     let aims = vec![
-        Aim { aim: "suppliers are acknowledged".into(), found: acknowledged.to_string(), met: Some(acknowledged > 0) },
+        Aim::new("suppliers are acknowledged", acknowledged, acknowledged > 0),
         none("acknowledged events that are lost: none", lost),
         none("events out of their supplier's order: none", disordered),
         none("repeats of events that were never marked: none", unmarked),
-        Aim {
-            aim: format!("octets of the store's files: at most {bound}"),
-            found: disk.to_string(),
-            met: Some(disk <= bound),
-        },
+        Aim::new(format!("octets of the store's files: at most {bound}"), disk, disk <= bound),
     ];
-    Report {
-        benchmark: "crash",
-        machine,
-        seed,
-        rounds: u32::try_from(by_round.len()).unwrap_or(u32::MAX),
-        orbs: parties.orbs.clone(),
-        acknowledged,
-        lost,
-        repeats,
-        unmarked_repeats: unmarked,
-        disordered,
-        disk_bytes_max: disk,
-        disk_bytes_bound: bound,
-        recovery_ms_max: by_round.iter().map(|round| round.recovery_ms).fold(0.0, f64::max),
-        recovered_events_max: by_round.iter().map(|round| round.recovered_events).max().unwrap_or(0),
-        aims,
-        by_round,
-    }
-}
-
-fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let with = if report.orbs.is_empty() { "no other ORB's (none is built)".into() } else { report.orbs.join(" and ") };
-    writeln!(
-        out,
-        "{} kills, {PARTIES} suppliers, {PARTIES} consumers, among them programs of {with}; --seed {}\n",
-        report.rounds, report.seed
-    )?;
-    let mut table = Table::new(["load (ms)", "stopped", "acknowledged", "recovered", "recovery (ms)"]);
-    for round in &report.by_round {
-        let Round { load_ms, stopped, acknowledged, recovered_events, recovery_ms } = round;
-        let stopped = stopped.map_or(Cell::Absent, Cell::from);
-        table.row([
-            (*load_ms).into(),
-            stopped,
-            (*acknowledged).into(),
-            (*recovered_events).into(),
-            (*recovery_ms).into(),
-        ]);
-    }
-    table.write(out)?;
-    writeln!(out, "\n{} acknowledged, {} repeats.\n", report.acknowledged, report.repeats)?;
-    table_of_aims(&report.aims).write(out)?;
-    report.machine.write_remarks(out)?;
-    Ok(())
+    let report = json!({
+        "seed": seed,
+        "rounds": by_round.len(),
+        "orbs": parties.orbs,
+        "acknowledged": acknowledged,
+        "lost": lost,
+        "repeats": repeats,
+        "unmarked_repeats": unmarked,
+        "disordered": disordered,
+        "disk_bytes_max": disk,
+        "disk_bytes_bound": bound,
+        "recovery_ms_max": by_round.iter().map(|round| round.recovery_ms).fold(0.0, f64::max),
+        "recovered_events_max": by_round.iter().map(|round| round.recovered_events).max().unwrap_or(0),
+        "by_round": by_round,
+    });
+    (report, aims)
 }

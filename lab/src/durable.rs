@@ -10,28 +10,19 @@ mod bare;
 pub(crate) mod load;
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::PathBuf;
 
 use client::notify::Property;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use self::bare::{Bare, Committed};
 use self::load::{Consumer, Flood, Paced};
 use crate::latency::{Recorder, ratio};
-use crate::output::write_json;
 use crate::persistent::{Folder, Serving, Setting};
-use crate::report::{Aim, judge, table_of_aims};
-use crate::{BenchError, Machine, Output, ReportOptions, clock};
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock};
 use ::load::campanile::listen;
-use ::load::table::Table;
 use ::load::{Form, system};
-
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  campanile-bench durable                         about two minutes
-  campanile-bench durable --quick --json | jq .ratios
-  campanile-bench durable --on /var/lib           on the disk that this folder is on";
 
 /// Suppliers of the busy channel, and octets of an event's payload.
 const SUPPLIERS: u32 = 64;
@@ -59,112 +50,54 @@ const RECOVERY_MAX_MS: f64 = 1_000.0;
 
 type Counters = BTreeMap<String, u64>;
 
-/// Options of `campanile-bench durable`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct DurableOptions {
-    /// Three rounds of short turns
-    #[arg(long)]
-    quick: bool,
-    /// Where the store's folder is made: on the disk that is to be measured
-    #[arg(long, value_name = "DIR")]
-    on: Option<PathBuf>,
-    #[command(flatten)]
-    report: ReportOptions,
-}
-
-/// The whole report: the one JSON object.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// Always `durable`.
-    benchmark: &'static str,
-    machine: Machine,
-    /// Octets of a record, in the store as in the bare engine.
-    record_bytes: u64,
-    /// Whether the best-effort channel's clients run at a real-time priority. Otherwise their latency is also that of this machine's
-    /// scheduler, which has the others' load to run.
-    clients_real_time: bool,
-    ratios: Ratios,
-    /// Medians over the rounds.
-    middle: Round,
-    aims: Vec<Aim>,
-    recovery: Recovery,
-    rounds: Vec<Round>,
-}
-
 /// A start after a kill, with events that a consumer has not confirmed.
 #[derive(Debug, Serialize)]
 struct Recovery {
-    /// How many there were.
     events: u64,
-    /// From starting the process until it had answered a request: without events, and with them.
     empty_ms: f64,
     full_ms: f64,
-    /// What is between, for a million events.
     ms_per_million: f64,
-    /// Memory that the service had then.
     resident_bytes: u64,
 }
 
 /// Medians of the rounds' ratios.
 #[derive(Debug, Serialize)]
 struct Ratios {
-    /// Persistent events a second of suppliers with several unanswered pushes, of the bare engine's with commits of as many records.
     throughput: f64,
-    /// The same of what such suppliers reach where nothing is kept, if that is less than the bare engine's.
     throughput_windowed_within_reach: f64,
-    /// Persistent events a second of suppliers that each wait for their answer, of the bare engine's with commits of 64.
     throughput_one_at_a_time: f64,
-    /// The same of what this machine lets such suppliers have: the lesser of the bare engine's and of what they reach where nothing is
-    /// kept.
     throughput_within_reach: f64,
-    /// One supplier's median latency, of a bare commit of one record.
     latency: f64,
-    /// A best-effort channel's p99 beside a busy persistent channel, of the same without.
     besteffort_p99: f64,
-    /// The same, of that beside a channel that is as busy and keeps nothing.
     besteffort_p99_of_busy: f64,
 }
 
 /// What one round found.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Round {
-    /// Suppliers that each have several unanswered pushes.
     windowed: Throughput,
-    /// Records a second of bare commits of 64, and events a second of 64 suppliers that each wait for their answer: of a channel that
-    /// keeps nothing, and of one that does.
     bare_per_second: f64,
     unkept_per_second: f64,
     persistent_per_second: f64,
-    /// Events that a commit of the service's had.
     events_per_commit: f64,
-    /// Octets that the kernel was given to write for one event, bare and by the service.
     bare_written_per_event: f64,
     persistent_written_per_event: f64,
-    /// Medians of a bare commit of one record, and of one supplier's push until it is answered, in µs.
     bare_commit_us: f64,
     persistent_us: f64,
-    /// A best-effort channel's latency, alone, beside a busy one that keeps nothing and beside the busy persistent one: the 99th
-    /// percentiles, in µs.
     besteffort_p99_us: f64,
     besteffort_beside_unkept_p99_us: f64,
     besteffort_beside_p99_us: f64,
-    /// Allocations of lanes for each event then, of both channels.
     allocations_per_event: f64,
 }
 
 /// What a round found of suppliers with several unanswered pushes.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Throughput {
-    /// Pushes of a supplier that may be unanswered.
     unanswered: usize,
-    /// Events a second of a channel that keeps nothing, and of one that does.
     unkept_per_second: f64,
     persistent_per_second: f64,
-    /// Events that a commit of the service's had.
     events_per_commit: f64,
-    /// Records a second of bare commits of as many records of the same size.
     bare_per_second: f64,
-    /// Octets that the kernel was given to write for one event, bare and by the service.
     bare_written_per_event: f64,
     persistent_written_per_event: f64,
 }
@@ -181,10 +114,8 @@ struct Rig {
     turn_ns: u64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &DurableOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let (rounds, turn_ns) = if options.quick { (3, clock::SECOND) } else { (9, 2 * clock::SECOND) };
-    let mut machine = Machine::describe();
     let folder = Folder::new("durable", options.on.as_deref())?;
     let mut setting = Setting::new(&folder, "")?;
     let (serving, _) = setting.start()?;
@@ -204,18 +135,11 @@ pub(crate) fn run(options: &DurableOptions, out: &mut Output<'_>) -> Result<(), 
         out.progress(&format!("round {} of {rounds}", round + 1))?;
         found.push(rig.round()?);
     }
-    out.end_progress()?;
-    machine.note_stolen();
     drop(rig);
     out.progress("a start with many events")?;
     let recovery = recover(&folder, if options.quick { KEPT_QUICK } else { KEPT })?;
-    out.end_progress()?;
-    let report = made(machine, (record_bytes, clients_real_time), found, recovery);
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_text(&report, out)?;
-    }
-    judge(&report.aims)
+    let (report, aims) = made((record_bytes, clients_real_time), &found, &recovery);
+    Ok((aims, report))
 }
 
 /// Octets that the store writes for an event.
@@ -405,12 +329,18 @@ pub(crate) fn median(figures: impl Iterator<Item = f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn made(
-    machine: Machine,
-    (record_bytes, clients_real_time): (u64, bool),
-    rounds: Vec<Round>,
-    recovery: Recovery,
-) -> Report {
+/// The middle one of each figure; the figures of figures, too.
+fn middle(rounds: &[Value]) -> Value {
+    match rounds.first() {
+        Some(Value::Object(members)) => {
+            let of = |name: &str| middle(&rounds.iter().map(|round| round[name].clone()).collect::<Vec<Value>>());
+            members.keys().map(|name| (name.clone(), of(name))).collect()
+        }
+        _ => json!(median(rounds.iter().filter_map(Value::as_f64))),
+    }
+}
+
+fn made((record_bytes, clients_real_time): (u64, bool), rounds: &[Round], recovery: &Recovery) -> (Value, Vec<Aim>) {
     let of = |pick: fn(&Round) -> f64| median(rounds.iter().map(pick));
     let ratios = Ratios {
         throughput: of(|round| round.windowed.persistent_per_second / round.windowed.bare_per_second),
@@ -426,133 +356,52 @@ fn made(
         besteffort_p99: of(|round| round.besteffort_beside_p99_us / round.besteffort_p99_us),
         besteffort_p99_of_busy: of(|round| round.besteffort_beside_p99_us / round.besteffort_beside_unkept_p99_us),
     };
-    let windowed = Throughput {
-        unanswered: WINDOW,
-        unkept_per_second: of(|round| round.windowed.unkept_per_second),
-        persistent_per_second: of(|round| round.windowed.persistent_per_second),
-        events_per_commit: of(|round| round.windowed.events_per_commit),
-        bare_per_second: of(|round| round.windowed.bare_per_second),
-        bare_written_per_event: of(|round| round.windowed.bare_written_per_event),
-        persistent_written_per_event: of(|round| round.windowed.persistent_written_per_event),
-    };
-    let middle = Round {
-        windowed,
-        bare_per_second: of(|round| round.bare_per_second),
-        unkept_per_second: of(|round| round.unkept_per_second),
-        persistent_per_second: of(|round| round.persistent_per_second),
-        events_per_commit: of(|round| round.events_per_commit),
-        bare_written_per_event: of(|round| round.bare_written_per_event),
-        persistent_written_per_event: of(|round| round.persistent_written_per_event),
-        bare_commit_us: of(|round| round.bare_commit_us),
-        persistent_us: of(|round| round.persistent_us),
-        besteffort_p99_us: of(|round| round.besteffort_p99_us),
-        besteffort_beside_unkept_p99_us: of(|round| round.besteffort_beside_unkept_p99_us),
-        besteffort_beside_p99_us: of(|round| round.besteffort_beside_p99_us),
-        allocations_per_event: of(|round| round.allocations_per_event),
-    };
+    let middle = middle(&rounds.iter().map(|round| json!(round)).collect::<Vec<Value>>());
+    let allocations = of(|round| round.allocations_per_event);
     let added = of(|round| round.persistent_us - round.bare_commit_us);
-    let aims = aims(&ratios, &middle, &recovery, added);
-    Report { benchmark: "durable", machine, record_bytes, clients_real_time, ratios, middle, aims, recovery, rounds }
+    let aims = aims(&ratios, (allocations, added), recovery);
+    let report = json!({
+        "record_bytes": record_bytes, "clients_real_time": clients_real_time, "ratios": ratios, "middle": middle,
+        "recovery": recovery, "rounds": rounds
+    });
+    (report, aims)
 }
 
-/// What is to be shown, and what was found. `added`: how much longer one supplier waits than a commit takes, in µs.
-fn aims(ratios: &Ratios, middle: &Round, recovery: &Recovery, added: f64) -> Vec<Aim> {
+/// What is to be shown, and what was found. `allocations`: of lanes for an event; `added`: how much longer one supplier waits than a commit takes, in µs.
+fn aims(ratios: &Ratios, (allocations, added): (f64, f64), recovery: &Recovery) -> Vec<Aim> {
     vec![
-        Aim {
-            aim: format!(
+        Aim::new(
+            format!(
                 "persistent throughput of 64 suppliers with up to {WINDOW} unanswered pushes, of the engine's: at least {THROUGHPUT_MIN}"
             ),
-            found: format!("{:.2}", ratios.throughput),
-            met: Some(ratios.throughput >= THROUGHPUT_MIN),
-        },
-        Aim {
-            aim: format!(
+            format!("{:.2}", ratios.throughput),
+            ratios.throughput >= THROUGHPUT_MIN,
+        ),
+        Aim::new(
+            format!(
                 "the same of what the machine lets them have (the engine, or suppliers of which nothing is kept): at least \
                  {THROUGHPUT_MIN}"
             ),
-            found: format!("{:.2}", ratios.throughput_windowed_within_reach),
-            met: Some(ratios.throughput_windowed_within_reach >= THROUGHPUT_MIN),
-        },
-        Aim {
-            aim: format!("one supplier's latency above that of a commit: at most {LATENCY_MAX_US} µs"),
-            found: format!("{added:.0} µs"),
-            met: Some(added <= LATENCY_MAX_US),
-        },
-        Aim {
-            aim: format!(
+            format!("{:.2}", ratios.throughput_windowed_within_reach),
+            ratios.throughput_windowed_within_reach >= THROUGHPUT_MIN,
+        ),
+        Aim::new(
+            format!("one supplier's latency above that of a commit: at most {LATENCY_MAX_US} µs"),
+            format!("{added:.0} µs"),
+            added <= LATENCY_MAX_US,
+        ),
+        Aim::new(
+            format!(
                 "a best-effort channel's p99 beside a busy persistent one, of that alone: at most {BEST_EFFORT_MAX}"
             ),
-            found: format!("{:.2}", ratios.besteffort_p99),
-            met: Some(ratios.besteffort_p99 <= BEST_EFFORT_MAX),
-        },
-        Aim {
-            aim: "allocations of lanes for an event then: below 0.01".into(),
-            found: format!("{:.4}", middle.allocations_per_event),
-            met: Some(middle.allocations_per_event < 0.01),
-        },
-        Aim {
-            aim: format!("recovery for a million events kept: at most {RECOVERY_MAX_MS} ms"),
-            found: format!("{:.0} ms ({} events)", recovery.ms_per_million, recovery.events),
-            met: Some(recovery.events > 0 && recovery.ms_per_million <= RECOVERY_MAX_MS),
-        },
+            format!("{:.2}", ratios.besteffort_p99),
+            ratios.besteffort_p99 <= BEST_EFFORT_MAX,
+        ),
+        Aim::new("allocations of lanes for an event then: below 0.01", format!("{allocations:.4}"), allocations < 0.01),
+        Aim::new(
+            format!("recovery for a million events kept: at most {RECOVERY_MAX_MS} ms"),
+            format!("{:.0} ms ({} events)", recovery.ms_per_million, recovery.events),
+            recovery.events > 0 && recovery.ms_per_million <= RECOVERY_MAX_MS,
+        ),
     ]
-}
-
-fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let Report { middle, ratios, record_bytes, .. } = report;
-    let Round { windowed, .. } = middle;
-    writeln!(
-        out,
-        "Records of {record_bytes} octets; medians of {} rounds. Suppliers of which nothing is kept reach {:.0} events/s, and {:.0} if \
-         each may have {} unanswered pushes.\n",
-        report.rounds.len(),
-        middle.unkept_per_second,
-        windowed.unkept_per_second,
-        windowed.unanswered
-    )?;
-    let mut table = Table::new(["", "bare", "service", "ratio"]);
-    let mut row = |name: &str, bare: f64, service: f64, ratio: Option<f64>| {
-        table.row([name.into(), bare.into(), service.into(), ratio.into()]);
-    };
-    let of = |what: &str| format!("{what}, {SUPPLIERS} suppliers with {WINDOW} unanswered each");
-    let Throughput { bare_per_second, persistent_per_second, events_per_commit, .. } = *windowed;
-    row(&of("events/s"), bare_per_second, persistent_per_second, Some(ratios.throughput));
-    row(&of("events in a commit"), events_per_commit, events_per_commit, None);
-    row(
-        &of("octets written for an event"),
-        windowed.bare_written_per_event,
-        windowed.persistent_written_per_event,
-        None,
-    );
-    let of = |what: &str| format!("{what}, {SUPPLIERS} suppliers one at a time");
-    let one_at_a_time = Some(ratios.throughput_one_at_a_time);
-    row(&of("events/s"), middle.bare_per_second, middle.persistent_per_second, one_at_a_time);
-    row(&of("events in a commit"), f64::from(SUPPLIERS), middle.events_per_commit, None);
-    row(&of("octets written for an event"), middle.bare_written_per_event, middle.persistent_written_per_event, None);
-    row("one supplier, one at a time (µs)", middle.bare_commit_us, middle.persistent_us, Some(ratios.latency));
-    table.write(out)?;
-    let mut table =
-        Table::new(["", "alone", "beside a busy channel", "beside one whose events are kept", "ratio to alone"]);
-    let (alone, unkept) = (middle.besteffort_p99_us, middle.besteffort_beside_unkept_p99_us);
-    let beside = middle.besteffort_beside_p99_us;
-    table.row([
-        "best-effort p99 (µs)".into(),
-        alone.into(),
-        unkept.into(),
-        beside.into(),
-        ratios.besteffort_p99.into(),
-    ]);
-    writeln!(out)?;
-    table.write(out)?;
-    if !report.clients_real_time {
-        writeln!(
-            out,
-            "\nThe best-effort channel's clients run at ordinary priority (a real-time priority was refused: see sched(7), \
-             CAP_SYS_NICE): what is told is also how this machine's scheduler shares itself."
-        )?;
-    }
-    writeln!(out)?;
-    table_of_aims(&report.aims).write(out)?;
-    report.machine.write_remarks(out)?;
-    Ok(())
 }

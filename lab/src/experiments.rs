@@ -4,14 +4,15 @@
 //!
 //! Each runs with the service as real-time and as plain service side by side, both in turn throughout. Suppliers, consumers and
 //! services are processes of their own; `--one-cpu` confines all of them to one core, as the paper's testbed was, and leaves
-//! the experimenter on another where there is one. Each answers a table, one JSON object, and charts as SVG.
+//! the experimenter on another where there is one.
+
+use std::io::Write;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
-use crate::output::write_json;
-use crate::report::{self, Aim, Charts, Tables, at, judge, number, text};
-use crate::{BenchError, ExperimentOptions, Machine, Output, clock};
+use crate::report::{Aim, Reported, add};
+use crate::{BenchError, Options, Output, clock, scenarios};
 
 pub(crate) mod ability;
 mod line;
@@ -22,7 +23,6 @@ mod rig;
 mod samples;
 
 pub(crate) mod alma;
-pub(crate) mod book;
 pub(crate) mod event_path;
 pub(crate) mod isolation;
 pub(crate) mod jitter;
@@ -49,67 +49,16 @@ const PAYLOAD_BYTES: usize = 64;
 /// Where and how an experiment was run: part of every report.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Circumstances {
-    /// Where it ran.
-    pub(crate) machine: Machine,
-    /// What real-time threads were granted.
     pub(crate) real_time: RealTime,
-    /// Whether suppliers, consumers and services were confined to one core.
     pub(crate) one_cpu: bool,
-    /// Which core that was; `null` without `--one-cpu`.
     pub(crate) core: Option<usize>,
-    /// Whether it was run with `--quick`.
     pub(crate) quick: bool,
-    /// What a unit of load is: so many trial divisions of a prime of 61 bits.
     pub(crate) divisions_per_unit: u64,
-    /// And how long it takes on that core at a real-time priority, in microseconds.
     pub(crate) unit_us: f64,
-    /// How long the whole experiment took, in seconds.
-    pub(crate) seconds: f64,
-}
-
-/// The report of an experiment: the one JSON object.
-#[derive(Debug, Clone, Serialize)]
-struct Report<R> {
-    /// The experiment: its sub-command.
-    benchmark: &'static str,
-    /// Where and how it was run.
-    #[serde(flatten)]
-    circumstances: Circumstances,
-    /// What was to be shown.
-    aims: Vec<Aim>,
-    /// What was found.
-    #[serde(flatten)]
-    found: R,
-}
-
-/// A kind of experiment, and what is read out of its reports.
-#[derive(Debug, Clone, Copy)]
-struct Kind {
-    /// Its sub-command.
-    name: &'static str,
-    tables: fn(&Value) -> Tables,
-    charts: fn(&Value) -> Charts,
-}
-
-/// What a chart says beneath its title: what was run, and where.
-fn subtitle(report: &Value, what: &str) -> String {
-    let cores = match at(report, "core") {
-        Value::Null => crate::table::counted(
-            at(report, "machine.cores").as_u64().and_then(|cores| cores.try_into().ok()).unwrap_or(u32::MAX),
-            "core",
-        ),
-        _ => "all on one core".to_owned(),
-    };
-    format!("{what}; {cores}, {}", text(report, "machine.processor"))
-}
-
-/// What the axis of loads says.
-fn load_in_units(report: &Value) -> String {
-    format!("load, units of {:.0} µs of work for each event", number(report, "unit_us").unwrap_or(0.0))
 }
 
 /// What all experiments of a run stand on.
-struct Bed {
+pub(crate) struct Bed {
     circumstances: Circumstances,
     cores: Cores,
     /// Puts the kernel's limit back when the experiments are over.
@@ -118,9 +67,8 @@ struct Bed {
 
 impl Bed {
     /// Finds out what the machine grants, and what a unit of load is.
-    fn make(options: &ExperimentOptions) -> Result<Self, BenchError> {
+    fn make(options: &Options) -> Result<Self, BenchError> {
         clock::wake_on_time();
-        let machine = Machine::describe();
         let cores = Cores::choose(options.one_cpu)?;
         let (real_time, lifted) = RealTime::find_out(options.lift_throttling)?;
         let fifo = real_time.fifo(Class::High.priority());
@@ -128,14 +76,12 @@ impl Bed {
         let (party, answer) = party::start("the process that calibrates the load", cores.parties, fifo, &order)?;
         let Answer::Calibrated { divisions, unit_ns } = answer else { return Err(party.confused(&answer)) };
         let circumstances = Circumstances {
-            machine,
             real_time,
             one_cpu: options.one_cpu,
             core: cores.parties,
             quick: options.quick,
             divisions_per_unit: divisions,
             unit_us: crate::latency::ratio(unit_ns, 1000),
-            seconds: 0.0,
         };
         Ok(Self { circumstances, cores, _lifted: lifted })
     }
@@ -151,13 +97,13 @@ impl Bed {
 
     /// How long, in seconds, a run warms up and events count: when it has to be quick and when not. A duration from the command
     /// line takes the place of the second, and bounds the first.
-    fn times(&self, options: &ExperimentOptions, quick: (f64, f64), full: (f64, f64)) -> (f64, f64) {
+    fn times(&self, options: &Options, quick: (f64, f64), full: (f64, f64)) -> (f64, f64) {
         let (warm_up, window) = if self.quick() { quick } else { full };
         options.seconds.map_or((warm_up, window), |seconds| (warm_up.min(seconds), seconds))
     }
 
     /// The loads to try: those of the command line, or else the experiment's.
-    fn loads<'a>(&self, options: &'a ExperimentOptions, quick: &'a [u32], full: &'a [u32]) -> &'a [u32] {
+    fn loads<'a>(&self, options: &'a Options, quick: &'a [u32], full: &'a [u32]) -> &'a [u32] {
         match (options.loads.is_empty(), self.quick()) {
             (false, _) => &options.loads,
             (true, true) => quick,
@@ -188,46 +134,42 @@ impl Pair {
     }
 }
 
-/// Runs one experiment and writes its report.
-fn conduct<R: Serialize>(
-    kind: &Kind,
-    options: &ExperimentOptions,
+/// Measures on a bed, which is made for it: where and how is part of what was found.
+pub(crate) fn on_bed(
+    measure: fn(&Bed, &Options, &mut Output<'_>) -> Reported,
+    options: &Options,
     out: &mut Output<'_>,
-    measure: impl FnOnce(&Bed, &mut Output<'_>) -> Result<(Vec<Aim>, R), BenchError>,
-) -> Result<(), BenchError> {
-    if options.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 3600.0)) {
-        return Err(BenchError::Option { name: "--seconds", must_be: "above 0 and at most 3600" });
+) -> Reported {
+    if let Some(seconds) = options.seconds {
+        Options::check("--seconds", seconds, 3600.0)?;
     }
     let bed = Bed::make(options)?;
-    let report = found(kind, &bed, out, measure)?;
-    write_json(&report, &options.report, out)?;
-    let value = report::value_of(&report)?;
-    if let Some(folder) = &options.svg_dir {
-        report::write_charts(&(kind.charts)(&value), folder)?;
-    }
-    if !options.report.json {
-        report::write_tables(&(kind.tables)(&value), out)?;
-        report::table_of_aims(&report.aims).write(out)?;
-        report.circumstances.real_time.write_remarks(out)?;
-        report.circumstances.machine.write_remarks(out)?;
-    }
-    judge(&report.aims)
+    let began = clock::now();
+    let (aims, mut found) = measure(&bed, options, out)?;
+    add(&mut found, json!({"seconds": (clock::seconds(clock::now() - began) * 10.0).round() / 10.0}));
+    add(&mut found, json!(bed.circumstances));
+    Ok((aims, found))
 }
 
-/// What an experiment found, with where and how it was run.
-fn found<R: Serialize>(
-    kind: &Kind,
-    bed: &Bed,
-    out: &mut Output<'_>,
-    measure: impl FnOnce(&Bed, &mut Output<'_>) -> Result<(Vec<Aim>, R), BenchError>,
-) -> Result<Report<R>, BenchError> {
-    let began = clock::now();
-    let (aims, found) = measure(bed, out)?;
-    out.end_progress()?;
-    let mut circumstances = bed.circumstances.clone();
-    circumstances.machine.note_stolen();
-    circumstances.seconds = (clock::seconds(clock::now() - began) * 10.0).round() / 10.0;
-    Ok(Report { benchmark: kind.name, circumstances, aims, found })
+/// `campanile-bench experiments`: the papers' six, those that use all cores first, and figure 13 once more without throttling, where
+/// the kernel lifts it. Fails when all have run, if an aim of one was missed.
+pub(crate) fn run_all(options: &Options, out: &mut Output<'_>) -> Result<(), BenchError> {
+    const CONFINED: [&str; 4] = ["paths-load", "paths-latency", "paths-jitter", "paths-number"];
+    let with = |one_cpu| Options { one_cpu, ..options.clone() };
+    let lifted = Options { lift_throttling: true, only: vec!["rows".to_owned()], ..with(true) };
+    let all = ["overhead", "isolation"].map(|name| (name, with(false))).into_iter();
+    let all = all.chain(CONFINED.map(|name| (name, with(true))));
+    let mut missed = Vec::new();
+    for (name, options) in all.chain((!options.lift_throttling).then_some(("paths-jitter", lifted))) {
+        let Some(scenario) = scenarios::ALL.iter().find(|scenario| scenario.name == name) else { continue };
+        match scenario.run(&options, out) {
+            Err(BenchError::NotShown { found }) => missed.push(found),
+            // It takes a privilege that not everybody has.
+            Err(error) if options.lift_throttling => writeln!(out, "left out without throttling: {error}")?,
+            other => other?,
+        }
+    }
+    if missed.is_empty() { Ok(()) } else { Err(BenchError::NotShown { found: missed.join("\n") }) }
 }
 
 /// A figure divided by another, if there are both.
@@ -242,5 +184,5 @@ fn at_most(aim: &str, ratio: Option<f64>, bound: f64) -> Aim {
         Some(ratio) if ratio > 0.0 && ratio < 0.1 => format!("1/{:.0}", 1.0 / ratio),
         Some(ratio) => format!("{ratio:.3} ×"),
     };
-    Aim { aim: aim.to_owned(), found, met: ratio.map(|ratio| ratio <= bound) }
+    Aim::new(aim, found, ratio.map(|ratio| ratio <= bound))
 }

@@ -15,79 +15,38 @@ mod foe;
 mod onlooker;
 mod scrapes;
 
-use std::io::Write;
 use std::thread;
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::campanile::{Campanile, Ports};
 use crate::latency::{Recorder, ratio};
-use crate::output::write_json;
 use crate::performance::pool::{Counts, Kept, interval_95};
-use crate::table::{Cell, Table};
+use crate::report::{Aim, Reported};
 use crate::workload::{self, Carrier, Lasting, RunReport, Traffic, View};
-use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock, system};
+use crate::{BenchError, CarriageOptions, Losses, Options, Output, Percentiles, clock, system};
 use attacks::{Attack, Scene, Target};
 use onlooker::Seen;
 use scrapes::Consumers;
 
-/// The whole report: the one JSON object.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    /// Always `hostile`.
-    pub(crate) benchmark: &'static str,
-    /// Where it ran.
-    pub(crate) machine: Machine,
-    /// Events per second from the one supplier to the one consumer.
-    pub(crate) rate: f64,
-    /// Whether that supplier and that consumer run at a real-time priority. Otherwise their latencies are also those of this machine's
-    /// scheduler, which has them wait for busy threads.
-    pub(crate) clients_real_time: bool,
-    /// Whether attackers ran at ordinary priority, not only on idle processors.
-    pub(crate) attackers_ordinary: bool,
-    /// Rounds of each attack.
-    pub(crate) rounds: u32,
-    /// Seconds of a turn.
-    pub(crate) seconds: f64,
-    /// Each attack, or all of them together.
-    pub(crate) attacks: Vec<Row>,
-    /// Processor time of the service in percent of one core, some time after the attacks had ended; `null` unless they were made
-    /// together.
-    pub(crate) cpu_percent_at_rest: Option<f64>,
-}
-
 /// What an attack came to.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// Its name, or `together`.
     pub(crate) attack: &'static str,
-    /// What clients did.
     pub(crate) story: &'static str,
-    /// Requests and connections of these clients.
     pub(crate) tries: u64,
-    /// How often the service ended what they were at: an exception, a closed connection, or one that it read no more.
     pub(crate) refusals: u64,
-    /// Latency, from the supplier's write to the consumer's read, while the same attack was made on another service.
     pub(crate) elsewhere: Option<Percentiles>,
-    /// While it was made on the service that carries the events.
     pub(crate) here: Option<Percentiles>,
-    /// The one p99 through the other.
     pub(crate) p99_ratio: Option<f64>,
-    /// Between what it lies in 95 of 100 cases, were the rounds drawn anew.
     pub(crate) p99_ratio_95: Option<(f64, f64)>,
-    /// Events a second that a flood was held to: 0.8 of what the service took; `null` of other attacks.
     pub(crate) flood_rate: Option<f64>,
-    /// How long administration took to answer another client meanwhile.
     pub(crate) administration: Option<Percentiles>,
-    /// How long that of a service without attackers beside it took; `null` unless the attacks were made together.
     pub(crate) administration_beside: Option<Percentiles>,
-    /// The one median through the other, and the one p99 through the other.
     pub(crate) administration_ratios: Option<(f64, f64)>,
-    /// The most memory that the service had resident, in octets.
     pub(crate) resident_bytes_max: u64,
-    /// The most threads that it had.
     pub(crate) threads_max: u64,
-    /// What became of the events that were to suffer nothing.
     pub(crate) losses: Losses,
 }
 
@@ -109,19 +68,17 @@ const ANSWER_MEDIAN_MAX_US: f64 = 2e4;
 /// Processor time, in percent of a core, of a service that is at rest.
 const AT_REST_PERCENT: f64 = 0.5;
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let mut chosen = choose(&options.only)?;
     if options.together && options.only.is_empty() {
         // It is measured by itself: what the service takes beside all others is no pace.
         // Nor is being looked at an attack.
         chosen.retain(|attack| ![attacks::FLOOD, attacks::SCRAPES].contains(&attack.name));
     }
-    let mut machine = Machine::describe();
     let traffic =
         Traffic { name: "others", suppliers: 1, payload_bytes: 128, rate: options.rate, stagger_ms: 0.0, consumers: 1 };
     traffic.check()?;
-    let rounds = if options.together { 1 } else { options.rounds.unwrap_or(if options.quick { 2 } else { 5 }) };
+    let rounds = if options.together { 1 } else { options.rounds };
     let usual = match (options.together, options.quick) {
         (false, false) => 2.0,
         (false, true) => 1.0,
@@ -139,31 +96,23 @@ pub(crate) fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), 
             rows.push(plan.alternate(attack, out)?);
         }
     }
-    machine.note_stolen();
-    out.end_progress()?;
-    let report = Report {
-        benchmark: "hostile",
-        machine,
-        rate: options.rate,
-        attackers_ordinary: options.ordinary,
-        clients_real_time: clients_real_time(),
-        rounds,
-        seconds,
-        attacks: rows,
-        cpu_percent_at_rest: at_rest,
-    };
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_table(&report, out)?;
-        report.machine.write_remarks(out)?;
-    }
-    verdict(&report)
+    let aims = aims(&rows, at_rest);
+    let report = json!({
+        "rate": options.rate,
+        "clients_real_time": clients_real_time(),
+        "attackers_ordinary": options.ordinary,
+        "rounds": rounds,
+        "seconds": seconds,
+        "attacks": rows,
+        "cpu_percent_at_rest": at_rest,
+    });
+    Ok((aims, report))
 }
 
 fn choose(only: &[String]) -> Result<Vec<Attack>, BenchError> {
     for key in only {
         if !attacks::ALL.iter().any(|attack| attack.name == key) {
-            let keys = attacks::ALL.iter().map(|attack| attack.name).collect();
+            let keys = attacks::ALL.iter().map(|attack| attack.name.to_owned()).collect();
             return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
         }
     }
@@ -176,7 +125,7 @@ struct Plan<'a> {
     traffic: Traffic,
     rounds: u32,
     turn_ns: u64,
-    options: &'a HostileOptions,
+    options: &'a Options,
 }
 
 /// What was measured of one attack.
@@ -226,7 +175,7 @@ impl Victim {
 
 impl Plan<'_> {
     fn start(&self) -> Result<Victim, BenchError> {
-        let HostileOptions { service, config, .. } = self.options;
+        let Options { service, config, .. } = self.options;
         let (service, ports) = Campanile::start_with_ports(service.as_deref(), config.as_deref())?;
         Ok(Victim { service, ports, _scraped: None })
     }
@@ -280,7 +229,7 @@ impl Plan<'_> {
             Ok(())
         })?;
         out.progress("hostile: the service comes to rest")?;
-        let rest_ns = clock::nanoseconds(self.options.rest.unwrap_or(if self.options.quick { 2.0 } else { 60.0 }));
+        let rest_ns = clock::nanoseconds(self.options.rest);
         clock::sleep_until(clock::now().saturating_add(rest_ns))?;
         let percent = cpu_percent(&service.service, rest_ns.clamp(clock::SECOND, 10 * clock::SECOND))?;
         Ok((turns.row("together", "all attacks at once", &run), percent))
@@ -433,124 +382,47 @@ impl Turns {
     }
 }
 
-fn write_table(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    writeln!(
-        out,
-        "{} events/s from one supplier to one consumer while another client attacks that service, and while it attacks another \
-         one;\nlatencies in µs, answers of administration in ms, the service's resident memory in MiB",
-        report.rate
-    )?;
-    let mut table = Table::new([
-        "attack",
-        "tries",
-        "refusals",
-        "p99 elsewhere",
-        "p99 here",
-        "ratio",
-        "95 %",
-        "max here",
-        "answers",
-        "answers max",
-        "memory",
-        "threads",
-        "lost",
-    ]);
-    for row in &report.attacks {
-        let p99 = |of: Option<Percentiles>| Cell::from(of.map(|of| of.p99));
-        table.row([
-            row.attack.into(),
-            row.tries.into(),
-            row.refusals.into(),
-            p99(row.elsewhere),
-            p99(row.here),
-            Cell::from(row.p99_ratio),
-            row.p99_ratio_95.map_or_else(String::new, |(from, to)| format!("{from:.2} to {to:.2}")).into(),
-            Cell::from(row.here.map(|here| here.max)),
-            Cell::from(row.administration.map(|answers| answers.median / 1e3)),
-            Cell::from(row.administration.map(|answers| answers.max / 1e3)),
-            (row.resident_bytes_max >> 20).into(),
-            row.threads_max.into(),
-            row.losses.lost.into(),
-        ]);
-    }
-    table.write(out)?;
-    if !report.clients_real_time {
-        writeln!(
-            out,
-            "\nThe supplier and the consumer run at ordinary priority (a real-time priority was refused: see sched(7), \
-             RLIMIT_RTPRIO): their\nlatencies include waiting for a processor."
-        )?;
-    }
-    for rate in report.attacks.iter().filter_map(|row| row.flood_rate) {
-        writeln!(
-            out,
-            "
-The flood was held to {rate:.0} events/s, 0.8 of what the service took."
-        )?;
-    }
-    write_answers_beside(report, out)?;
-    if let Some(percent) = report.cpu_percent_at_rest {
-        writeln!(out, "\nAfter its rest, the service takes {percent:.2} % of a core.")?;
-    }
-    Ok(())
-}
-
-/// Says how answers were beside those of a service without attackers.
-fn write_answers_beside(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    for row in &report.attacks {
-        let (Some(here), Some(beside)) = (row.administration, row.administration_beside) else { continue };
-        let Some((median, p99)) = row.administration_ratios else { continue };
-        writeln!(
-            out,
-            "\nAdministration's answers: median {:.1} ms and p99 {:.1} ms, {median:.1} and {p99:.1} times those of a service that \
-             nobody attacks\n({:.1} and {:.1} ms).",
-            here.median / 1e3,
-            here.p99 / 1e3,
-            beside.median / 1e3,
-            beside.p99 / 1e3,
-        )?;
-    }
-    Ok(())
-}
-
-/// Whether no other client suffered.
-fn verdict(report: &Report) -> Result<(), BenchError> {
-    let mut found = Vec::new();
-    for row in &report.attacks {
-        let name = row.attack;
-        if row.losses.lost > 0 || row.losses.out_of_order > 0 {
-            let Losses { lost, out_of_order, .. } = row.losses;
-            found.push(format!("{name}: {lost} events of others lost, {out_of_order} out of order"));
-        }
-        if name == attacks::SCRAPES && (row.refusals > 0 || row.tries == 0) {
-            found.push(format!("{name}: {} of {} did not tell of all consumers", row.refusals, row.tries));
+/// That no other client suffers.
+fn aims(rows: &[Row], at_rest: Option<f64>) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    for row in rows {
+        let (name, Losses { lost, out_of_order, .. }) = (row.attack, row.losses);
+        let found = format!("{lost} events of others lost, {out_of_order} out of order");
+        aims.push(Aim::new(format!("{name}: no event is lost, and all are in order"), found, lost + out_of_order == 0));
+        if name == attacks::SCRAPES {
+            let found = format!("{} of {} did not", row.refusals, row.tries);
+            let aim = format!("{name}: metrics tell of all consumers");
+            aims.push(Aim::new(aim, found, row.refusals == 0 && row.tries > 0));
         }
         let times_max = match name {
             attacks::FLOOD => P99_RATIO_OF_FLOOD_MAX,
             attacks::SCRAPES => P99_RATIO_OF_SCRAPES_MAX,
             _ => P99_RATIO_MAX,
         };
-        if let Some(times) = row.p99_ratio.filter(|times| *times > times_max) {
-            found.push(format!("{name}: a p99 of {times:.2} times that beside the same attack on another service"));
+        if let Some(times) = row.p99_ratio {
+            let aim =
+                format!("{name}: the p99 is at most {times_max} times that beside the same attack on another service");
+            aims.push(Aim::new(aim, format!("{times:.2}"), times <= times_max));
         }
-        if let Some(answers) = row.administration.filter(|_| report.cpu_percent_at_rest.is_some())
-            && (answers.max > ANSWER_MAX_US || answers.median > ANSWER_MEDIAN_MAX_US)
-        {
+        if let Some(answers) = row.administration.filter(|_| at_rest.is_some()) {
             let (median, max) = (answers.median / 1e3, answers.max / 1e3);
-            found.push(format!(
-                "{name}: administration answered within {max:.0} ms, half of the time within {median:.1} ms"
+            aims.push(Aim::new(
+                format!("{name}: administration answers within 1 s, half of the time within 20 ms"),
+                format!("within {max:.0} ms, half of the time within {median:.1} ms"),
+                answers.max <= ANSWER_MAX_US && answers.median <= ANSWER_MEDIAN_MAX_US,
+            ));
+        }
+        if let Some((median, p99)) = row.administration_ratios {
+            aims.push(Aim::new(
+                format!("administration's answers take at most {ANSWER_RATIO_MAX} times as long as those of a service that is not attacked"),
+                format!("a median of {median:.1} times and a p99 of {p99:.1} times"),
+                median <= ANSWER_RATIO_MAX && p99 <= ANSWER_RATIO_MAX,
             ));
         }
     }
-    for (median, p99) in report.attacks.iter().filter_map(|row| row.administration_ratios) {
-        if median > ANSWER_RATIO_MAX || p99 > ANSWER_RATIO_MAX {
-            found.push(format!(
-                "administration's answers: a median of {median:.1} times and a p99 of {p99:.1} times those of a service that nobody attacks"
-            ));
-        }
-    }
-    if let Some(percent) = report.cpu_percent_at_rest.filter(|percent| *percent > AT_REST_PERCENT) {
-        found.push(format!("after its rest, the service takes {percent:.2} % of a core"));
-    }
-    if found.is_empty() { Ok(()) } else { Err(BenchError::NotShown { found: found.join("; ") }) }
+    aims.extend(at_rest.map(|percent| {
+        let aim = format!("after its rest, the service takes at most {AT_REST_PERCENT} % of a core");
+        Aim::new(aim, format!("{percent:.2} %"), percent <= AT_REST_PERCENT)
+    }));
+    aims
 }

@@ -3,8 +3,8 @@
 //! The contenders run as processes of their own, so that the processor time of the process in the middle can be read exactly: the
 //! service is the program `campanile` beside this one, all others are this program again, by a hidden command.
 //!
-//! What each figure means and how it is taken is said on the field that holds it, and once more for readers of the
-//! reports in `lab/README.md`.
+//! [`scenarios`] lists what there is. A scenario makes one JSON object; [`report`] prints any of them, `lab/pages.py` makes pages and charts
+//! of those that are stored. What each figure means and how it is taken is said in `lab/README.md`.
 
 mod administration;
 mod crash;
@@ -25,21 +25,16 @@ mod pipeline;
 mod places;
 mod relay;
 mod report;
+mod scenarios;
 mod spin;
 mod tls;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
-use load::{BenchError, Form, Losses, Machine, Output, Percentiles, ReportOptions, Spread};
-use load::{CarriageOptions, DeliveryOptions};
-use load::{campanile, clock, latency, leash, loss, output, process, system, table, wire, workload};
-use options::{
-    AdministrationOptions, Command, ConsumerKind, Contender, EnduranceOptions, ExperimentOptions, ExperimentsOptions,
-    FanOutOptions, FiltersOptions, FloorOptions, HostileOptions, MemoryOptions, OrderOptions, PerformanceOptions,
-    PipelineOptions, RelayOptions, SaturateOptions,
-};
+use load::{BenchError, CarriageOptions, Form, LeashedOptions, Losses, Machine, Output, Percentiles, Spread};
+use load::{campanile, clock, latency, leash, loss, process, system, wire, workload};
+use options::{Asked, Options};
 
 const ABOUT: &str = "Measures Campanile: the papers' experiments, and the service beside floors, peers and attacks";
 
@@ -53,17 +48,57 @@ The service that is measured is the program `campanile` beside this one.
 Exit status: 0 what was to be shown was; 1 it was not, or a run broke off; 2
 wrong usage.";
 
-#[derive(Debug, clap::Parser)]
-#[command(name = "campanile-bench", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 100)]
-struct Line {
-    #[command(subcommand)]
-    command: Command,
+/// The processes that scenarios start.
+#[derive(Debug, clap::Subcommand)]
+enum Hidden {
+    /// The bare relay of `floor`, so that its processor time is its own
+    #[command(hide = true, name = relay::COMMAND)]
+    Relay {
+        #[arg(long)]
+        consumer: std::net::SocketAddr,
+    },
+    /// The floor of `tls`
+    #[command(hide = true, name = tls::COMMAND)]
+    TlsRelay(tls::TlsRelayOptions),
+    /// The floor of a fan-out: processes of consumers, ADDRESS:PORT and xCOPIES behind it if each event goes there more than once
+    #[command(hide = true, name = performance::fan_out::COMMAND)]
+    FanOut {
+        #[arg(long)]
+        consumer: Vec<String>,
+    },
+    /// The publisher or the consumers of a measurement of performance
+    #[command(hide = true, name = performance::ends::COMMAND)]
+    End,
+    /// The suppliers or the consumers of an experiment
+    #[command(hide = true, name = experiments::party::COMMAND)]
+    Party,
+    /// The subscribers of an experiment with the simple API
+    #[command(hide = true, name = experiments::alma::COMMAND)]
+    Alma,
+    /// A supplier or a consumer of the experiment with languages
+    #[command(hide = true, name = experiments::languages::COMMAND)]
+    Languages { what: String, channel: String },
+    /// The floor of a Tempo broker
+    #[command(hide = true, name = experiments::tempo::relay::COMMAND)]
+    TempoRelay(experiments::tempo::relay::TempoRelayOptions),
+    /// Lifts the throttling of real-time threads until the input ends
+    #[command(hide = true, name = experiments::ability::COMMAND)]
+    Unthrottled,
+    /// Starts another command of this program that ends when its parent does
+    #[command(hide = true, name = leash::COMMAND)]
+    Leashed(LeashedOptions),
 }
 
 fn main() -> ExitCode {
     let mut stdout = io::stdout();
     let terminal = stdout.is_terminal();
-    match run(&Line::parse().command, &mut Output::new(&mut stdout, terminal)) {
+    let line = clap::Command::new("campanile-bench")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .max_term_width(100);
+    let asked = options::parse(line, std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match run(asked, &mut Output::new(&mut stdout, terminal)) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output has enough.
         Err(BenchError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -74,52 +109,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one benchmark and writes its report to `out`.
-fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
-    match command {
-        Command::Pipeline(options) => pipeline::run(options, out),
-        Command::Order(options) => order::run(options, out),
-        Command::Floor(options) => floor::run(options, out),
-        Command::Filters(options) => filters::run(options, out),
-        Command::Administration(options) => administration::run(options, out),
-        Command::Hostile(options) => hostile::run(options, out),
-        Command::Memory(options) => memory::run(options, out),
-        Command::Crash(options) => crash::run(options, out),
-        Command::Durable(options) => durable::run(options, out),
-        Command::History(options) => history::run(options, out),
-        Command::Tls(options) => tls::run(options, out),
-        Command::Json(options) => performance::json::run(options, out),
-        Command::Overflow(options) => overflow::run(options, out),
-        Command::PathsLoad(options) => experiments::load::run(options, out),
-        Command::PathsLatency(options) => experiments::latency::run(options, out),
-        Command::PathsJitter(options) => experiments::jitter::run(options, out),
-        Command::PathsNumber(options) => experiments::number::run(options, out),
-        Command::Overhead(options) => experiments::overhead::run(options, out),
-        Command::Isolation(options) => experiments::isolation::run(options, out),
-        Command::TempoLatency(options) => experiments::tempo::latency::run(options, out),
-        Command::TempoRates(options) => experiments::tempo::rates::run(options, out),
-        Command::TempoSaturation(options) => experiments::tempo::saturation::run(options, out),
-        Command::TempoIsolation(options) => experiments::tempo::isolation::run(options, out),
-        Command::TempoChurn(options) => experiments::tempo::churn::run(options, out),
-        Command::TempoFanOut(options) => experiments::tempo::fan_out::run(options, out),
-        Command::TempoPredicted(options) => experiments::tempo::predicted::run(options, out),
-        Command::TempoRelayProcess(options) => experiments::tempo::relay::run_process(options, out),
-        Command::Alma(options) => experiments::alma::run(options, out),
-        Command::Soak(options) => experiments::soak::run(options, out),
-        Command::Languages(options) => experiments::languages::run(options, out),
-        Command::LanguagesProcess(options) => experiments::languages::run_process(options, out),
-        Command::AlmaProcess => experiments::alma::run_process(out),
-        Command::Experiments(options) => experiments::book::run(options, out),
-        Command::EventPath(options) => experiments::event_path::run(options, out),
-        Command::Performance(options) => performance::whole::run(options, out),
-        Command::Endurance(options) => performance::endurance::run(options, out),
-        Command::Saturate(options) => performance::saturate::run(options, out),
-        Command::FanOutProcess(options) => performance::fan_out::run_process(options, out),
-        Command::EndProcess => performance::ends::run_process(out),
-        Command::PartyProcess => experiments::party::run_process(out),
-        Command::UnthrottledProcess => experiments::ability::run_process(out),
-        Command::RelayProcess(options) => relay::run_process(options, out),
-        Command::TlsRelayProcess(options) => tls::run_process(options, out),
-        Command::LeashedProcess(options) => leash::run_process(options),
+/// Runs what is asked for, which writes to `out`.
+fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
+    match asked {
+        Asked::Scenario(scenario, options) => scenario.run(&options, out),
+        Asked::Hidden(hidden) => match hidden {
+            Hidden::Relay { consumer } => relay::run_process(consumer, out),
+            Hidden::TlsRelay(options) => tls::run_process(&options, out),
+            Hidden::FanOut { consumer } => performance::fan_out::run_process(&consumer, out),
+            Hidden::End => performance::ends::run_process(out),
+            Hidden::Party => experiments::party::run_process(out),
+            Hidden::Alma => experiments::alma::run_process(out),
+            Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),
+            Hidden::TempoRelay(options) => experiments::tempo::relay::run_process(&options, out),
+            Hidden::Unthrottled => experiments::ability::run_process(out),
+            Hidden::Leashed(options) => leash::run_process(&options),
+        },
     }
 }

@@ -10,18 +10,16 @@
 
 mod clients;
 
-use std::io::Write;
-
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::campanile::Campanile;
-use crate::output::write_json;
-use crate::table::{Cell, Table};
-use crate::{BenchError, Machine, MemoryOptions, Output, latency};
+use crate::report::Reported;
+use crate::{BenchError, Options, Output, latency};
 use clients::{Clients, Supplier};
 
-/// Clients of a full measurement, and of a quick one.
+/// Clients of a full measurement of performance, and of a quick one.
 pub(crate) const CONNECTIONS: u32 = 1_000;
 pub(crate) const QUICK_CONNECTIONS: u32 = 200;
 /// Consumers' proxies of each client, where nothing else is asked for.
@@ -33,57 +31,29 @@ const DESCRIPTORS_PER_CLIENT: u64 = 3;
 /// Descriptors for everything else.
 const DESCRIPTORS: u64 = 100;
 
-/// The whole report: the one JSON object.
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    /// Always `memory`.
-    pub(crate) benchmark: &'static str,
-    /// Where it ran.
-    pub(crate) machine: Machine,
-    /// What was found.
-    #[serde(flatten)]
-    pub(crate) found: Found,
-}
-
 /// What a service keeps for consumers that wait.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Found {
-    /// Clients, each with one connection to the service and one from it.
     pub(crate) connections: u32,
-    /// Consumers' proxies of each.
     pub(crate) proxies_per_connection: u32,
-    /// Octets for a proxy that was made and is not connected.
     pub(crate) created_proxy_bytes: f64,
-    /// Octets for one that is connected and has not had an event.
     pub(crate) connected_proxy_bytes: f64,
-    /// Octets for one that has had an event and waits for the next.
     pub(crate) idle_proxy_bytes: f64,
-    /// Octets for a connection from a client that has asked something and been answered.
     pub(crate) idle_connection_bytes: f64,
-    /// Octets for a connection to a client that has taken an event.
     pub(crate) idle_consumer_connection_bytes: f64,
-    /// Threads of the service with the fewest and with the most consumers; more with more consumers would be a defect.
     pub(crate) threads: [u64; 2],
-    /// Octets at the end of each time, with all clients gone.
     pub(crate) after_each_cycle: Vec<u64>,
-    /// Every reading.
     pub(crate) steps: Vec<Step>,
 }
 
 /// The service after one step.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Step {
-    /// Counts from 1.
     pub(crate) cycle: u32,
-    /// What was done.
     pub(crate) step: &'static str,
-    /// Connections of clients that are open.
     pub(crate) connections: u32,
-    /// Consumers' proxies there are.
     pub(crate) proxies: u32,
-    /// Octets of memory that its process has resident.
     pub(crate) resident_bytes: u64,
-    /// Threads of its process.
     pub(crate) threads: u64,
 }
 
@@ -95,19 +65,9 @@ const CONNECTED: &str = "all proxies connected";
 const IDLE: &str = "one event to all";
 const GONE: &str = "all destroyed and closed";
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &MemoryOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let connections = options.connections.unwrap_or(if options.quick { QUICK_CONNECTIONS } else { CONNECTIONS });
-    let mut machine = Machine::describe();
-    let found = measure(connections, options.proxies_each, out)?;
-    machine.note_stolen();
-    out.end_progress()?;
-    let report = Report { benchmark: "memory", machine, found };
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_tables(&report, out)?;
-    }
-    crate::report::judge(&crate::performance::of_memory(Some(&report.found)))
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
+    let found = measure(options.connections, options.proxies_each, out)?;
+    Ok((crate::performance::of_memory(Some(&found)).into(), json!(found)))
 }
 
 /// Has so many clients come and go, each with so many proxies.
@@ -233,51 +193,8 @@ fn found((connections, each): (u32, u32), steps: Vec<Step>) -> Result<Found, Ben
     })
 }
 
-impl Found {
-    /// What each proxy and each connection takes.
-    pub(crate) fn table(&self) -> Table {
-        let mut table = Table::new(["what", "bytes each"]);
-        for (what, bytes) in [
-            ("proxy, made", self.created_proxy_bytes),
-            ("proxy, connected", self.connected_proxy_bytes),
-            ("proxy, has had an event", self.idle_proxy_bytes),
-            ("connection from a client", self.idle_connection_bytes),
-            ("connection to a consumer", self.idle_consumer_connection_bytes),
-        ] {
-            table.row([Cell::from(what), bytes.into()]);
-        }
-        table
-    }
-}
-
 fn missing(step: &'static str) -> BenchError {
     BenchError::Setup { doing: "dividing what was read".to_owned(), reason: format!("nothing was read after: {step}") }
-}
-
-fn write_tables(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let found = &report.found;
-    writeln!(
-        out,
-        "{} connections with {} consumers' proxies each; resident memory of the service's process, what the kernel keeps \
-         for sockets not included",
-        found.connections, found.proxies_per_connection
-    )?;
-    found.table().write(out)?;
-    let [fewest, most] = found.threads;
-    writeln!(out, "\nThreads of the service: {fewest} to {most}\n")?;
-    let mut table = Table::new(["time", "after", "connections", "proxies", "resident bytes", "threads"]);
-    for step in &found.steps {
-        table.row([
-            u64::from(step.cycle).into(),
-            step.step.into(),
-            u64::from(step.connections).into(),
-            u64::from(step.proxies).into(),
-            step.resident_bytes.into(),
-            step.threads.into(),
-        ]);
-    }
-    table.write(out)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,110 +4,48 @@
 //! they can. Every consumer must get every supplier's events, each once and in the order in which they were pushed. No
 //! figure here is a measurement: the rate is shown so that a reader sees that it was not a trickle.
 
-use std::io::Write;
-
-use serde::Serialize;
+use serde_json::json;
 
 use crate::campanile::Campanile;
 use crate::latency::ratio;
-use crate::output::write_json;
-use crate::workload::{self, Carrier, Lasting, RunReport, Traffic};
-use crate::{BenchError, Machine, OrderOptions, Output};
-
-/// Events of each supplier.
-const EVENTS: u64 = 100_000;
-const EVENTS_QUICK: u64 = 5_000;
+use crate::report::{Aim, Reported};
+use crate::workload::{self, Carrier, Lasting, Traffic};
+use crate::{Losses, Options, Output};
 
 /// Events are due faster than any service takes them: each leaves when the push before has returned.
 const RATE: f64 = 100_000.0;
 
-/// The whole report: the one JSON object.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    /// Always `order`.
-    pub(crate) benchmark: &'static str,
-    /// Where it ran.
-    pub(crate) machine: Machine,
-    /// Events that each supplier was to push.
-    pub(crate) events_per_supplier: u64,
-    /// Whether every consumer got every supplier's events, each once and in the order in which they were pushed.
-    pub(crate) complete_and_in_order: bool,
-    /// Events received per second, over all consumers.
-    pub(crate) deliveries_per_second: f64,
-    /// What happened. The rate of its traffic is a schedule that is never kept; `late_pushes` says nothing here.
-    pub(crate) run: RunReport,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &OrderOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     options.carriage.check()?;
-    let events = options.events.unwrap_or(if options.quick { EVENTS_QUICK } else { EVENTS });
+    let events = options.events;
     let traffic = Traffic {
         name: "order",
         suppliers: options.suppliers,
-        payload_bytes: options.bytes,
+        payload_bytes: options.payload,
         rate: RATE,
         stagger_ms: 0.0,
         consumers: options.consumers,
     };
     let sent = events.saturating_mul(u64::from(options.suppliers));
     let wanted = sent.saturating_mul(u64::from(options.consumers));
-    let mut machine = Machine::describe();
     let service = Campanile::start()?;
     let carrier = Carrier::Campanile(&service, options.carriage);
-    let run = workload::run(&carrier, std::slice::from_ref(&traffic), Lasting::events(events), |view| {
+    let result = workload::run(&carrier, std::slice::from_ref(&traffic), Lasting::events(events), |view| {
         workload::wait_for_all(view, sent, |received| {
             Ok(out.progress(&format!("{:.0} % of {wanted} deliveries", 100.0 * ratio(received, wanted)))?)
         })
     })?;
-    machine.note_stolen();
-    out.end_progress()?;
-    let report = judge(machine, events, wanted, run);
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_text(&report, out)?;
-    }
-    if report.complete_and_in_order { Ok(()) } else { Err(BenchError::NotShown { found: verdict(&report) }) }
-}
-
-fn judge(machine: Machine, events: u64, wanted: u64, run: RunReport) -> Report {
-    let losses = run.traffics.first().map(|report| report.losses).unwrap_or_default();
+    let losses = result.traffics.first().map(|report| report.losses).unwrap_or_default();
     let complete = losses.sent == wanted && losses.received == wanted && losses.lost == 0;
-    Report {
-        benchmark: "order",
-        machine,
-        events_per_supplier: events,
-        complete_and_in_order: complete && losses.repeated == 0 && losses.out_of_order == 0,
-        #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^53")]
-        deliveries_per_second: losses.received as f64 / run.seconds,
-        run,
-    }
-}
-
-fn verdict(report: &Report) -> String {
-    let losses = report.run.traffics.first().map(|report| report.losses).unwrap_or_default();
-    format!(
-        "{} events to {} consumers of {} suppliers: {} lost, {} repeated, {} out of order",
-        losses.sent,
-        report.run.traffics.first().map_or(0, |report| report.traffic.consumers),
-        report.run.traffics.first().map_or(0, |report| report.traffic.suppliers),
-        losses.lost,
-        losses.repeated,
-        losses.out_of_order
-    )
-}
-
-fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    writeln!(
-        out,
-        "{} in {:.1} s ({:.0} deliveries/s)",
-        verdict(report),
-        report.run.seconds,
-        report.deliveries_per_second
-    )?;
-    workload::write_losses(std::slice::from_ref(&report.run), out)?;
-    if report.complete_and_in_order {
-        writeln!(out, "Every consumer got every supplier's events, each once and in order.")?;
-    }
-    Ok(())
+    let is_shown = complete && losses.repeated == 0 && losses.out_of_order == 0;
+    let aim = "every consumer gets every supplier's events, each once and in order";
+    let Losses { sent, lost, repeated, out_of_order, .. } = losses;
+    let found = format!("of {sent} deliveries {lost} lost, {repeated} repeated, {out_of_order} out of order");
+    let report = json!({
+        "events_per_supplier": events,
+        "complete_and_in_order": is_shown,
+        "deliveries_per_second": ratio(losses.received, 1) / result.seconds,
+        "run": result,
+    });
+    Ok((vec![Aim::new(aim, found, is_shown)], report))
 }

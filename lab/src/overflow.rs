@@ -5,7 +5,6 @@
 //! every event, each supplier's in order.
 
 use std::fs::OpenOptions;
-use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,25 +15,15 @@ use client::notify::Property;
 use load::Form;
 use load::callers::Callers;
 use load::campanile::{NAME, listen};
-use load::table::Table;
 use rustix::fs::OFlags;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::durable::load::{Consumer, Flood};
 use crate::durable::median;
 use crate::latency::{Recorder, ratio};
-use crate::output::write_json;
 use crate::persistent::{Folder, Serving, Setting};
-use crate::report::{Aim, judge, table_of_aims};
-use crate::{BenchError, Machine, Output, ReportOptions, clock};
-
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  campanile-bench overflow --quick                        5 s asleep
-  campanile-bench overflow --seconds 600 --budget-gib 16  ten minutes: 12 million events
-  campanile-bench overflow --seconds 120 --awake 120 --writer
-                                                          beside as long without a sleeper, while another program writes as much
-  campanile-bench overflow --on /var/lib                  on the disk that this folder is on";
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock};
 
 /// Suppliers.
 pub(crate) const SUPPLIERS: u32 = 64;
@@ -44,74 +33,6 @@ const HOUR: u64 = 36_000_000_000;
 const P99_MAX: f64 = 1.3;
 /// What the service's memory may be, beside the channel's budget of 256 MiB.
 const RESIDENT_MAX: u64 = 512 << 20;
-
-/// Options of `campanile-bench overflow`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct OverflowOptions {
-    /// Asleep for 5 s
-    #[arg(long)]
-    quick: bool,
-    /// How long a consumer sleeps
-    #[arg(long, value_name = "N", default_value_t = 60, conflicts_with = "quick")]
-    seconds: u64,
-    /// How many seconds everybody keeps up first, to compare with
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    awake: u64,
-    /// Meanwhile another process writes as many octets a second to the same disk: what is compared then is where the writing comes from
-    #[arg(long)]
-    writer: bool,
-    /// Events a second
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    rate: u64,
-    /// Octets of an event's payload
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    payload: usize,
-    /// The channel's `OverflowBudget`
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    budget_gib: u64,
-    /// Where the store's folder is made: on the disk that is to be measured
-    #[arg(long, value_name = "DIR")]
-    on: Option<PathBuf>,
-    #[command(flatten)]
-    report: ReportOptions,
-}
-
-/// The whole report: the one JSON object.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// Always `overflow`.
-    benchmark: &'static str,
-    machine: Machine,
-    seconds: u64,
-    awake_seconds: u64,
-    /// Octets written beside the service while all consumers kept up.
-    written_beside: u64,
-    /// Events a second that were answered while one consumer slept.
-    per_second: f64,
-    /// Events published while it slept and after, what the sleeper got of them, and how many out of their supplier's order.
-    published: u64,
-    received: u64,
-    disordered: u64,
-    /// Suppliers' answers that were withheld.
-    held: u64,
-    /// What was on disk at most, and the service's memory then.
-    overflow_bytes_max: u64,
-    resident_bytes_max: u64,
-    /// The other consumer's 99th percentile, in µs.
-    p99_before_us: f64,
-    p99_during_us: f64,
-    ratio: f64,
-    /// The same of each second before and while one slept, and the longest that one event took while one did: what happens once, and what
-    /// grows. And the middle ones of the seconds' p99.
-    p99_middle_before_us: f64,
-    p99_middle_during_us: f64,
-    p99_each_second_before_us: Vec<f64>,
-    p99_each_second_us: Vec<f64>,
-    longest_each_second_us: Vec<f64>,
-    /// Events a second that the sleeper got when it was awake again.
-    caught_up_per_second: f64,
-    aims: Vec<Aim>,
-}
 
 /// A consumer that takes nothing until `take` is called.
 pub(crate) struct Sleeper {
@@ -152,10 +73,8 @@ impl Sleeper {
     }
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let seconds = if options.quick { 5 } else { options.seconds };
-    let mut machine = Machine::describe();
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
+    let [seconds, rate] = [options.seconds.unwrap_or_default(), options.rate].map(whole);
     let folder = Folder::new("overflow", options.on.as_deref())?;
     // The channel has its budget whatever all backlogs may take: one has a share of that.
     let all = format!("[store]\noverflow_bytes_max = {}\n", (options.budget_gib << 31).max(1 << 20));
@@ -164,65 +83,86 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
     let qos = [Property::new("OverflowBudget", options.budget_gib << 30), Property::new("ReplyTimeout", HOUR)];
     let channel = serving.service.new_channel_with(&qos)?;
     let consumer = Consumer::connect(&channel)?;
-    let mut flood = Flood::connect(&channel, SUPPLIERS, options.payload)?;
+    let mut flood = Flood::connect(&channel, SUPPLIERS, options.payload as usize)?;
     out.progress("everybody keeps up")?;
     let (mut before, mut each_before) = (Recorder::default(), Vec::new());
-    flood.run(clock::SECOND, Some(options.rate))?;
+    flood.run(clock::SECOND, Some(rate))?;
     consumer.take_latency(&mut Recorder::default());
-    let bytes_per_second = options.rate * options.payload as u64;
+    let bytes_per_second = rate * u64::from(options.payload);
     let writer = options.writer.then(|| Writer::begin(folder.file("beside"), bytes_per_second)).transpose()?;
     for second in 0..options.awake {
         out.progress(&format!("everybody keeps up: {second} of {} s", options.awake))?;
-        each_before.push(of_a_second(&mut flood, &consumer, options.rate, &mut before)?.1);
+        each_before.push(of_a_second(&mut flood, &consumer, rate, &mut before)?.1);
     }
     let written_beside = writer.map_or(Ok(0), Writer::end)?;
     let mut sleeper = Sleeper::connect(&channel, &[])?;
-    let (mut during, mut published, mut report) = (Recorder::default(), 0, Peak::default());
+    let (mut during, mut published, mut peak) = (Recorder::default(), 0, Peak::default());
     let mut each = Vec::new();
     for second in 0..seconds {
         out.progress(&format!("one consumer sleeps: {second} of {seconds} s"))?;
-        let (count, latency) = of_a_second(&mut flood, &consumer, options.rate, &mut during)?;
+        let (count, latency) = of_a_second(&mut flood, &consumer, rate, &mut during)?;
         published += count;
         each.push(latency);
-        report.look(&serving)?;
+        peak.look(&serving)?;
     }
     out.progress("it is awake again")?;
     let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_held")?);
     sleeper.take(published)?;
     let took = clock::seconds(clock::now() - began);
-    out.end_progress()?;
-    machine.note_stolen();
     let (p99_before_us, p99_during_us) = (before.quantile_us(0.99), during.quantile_us(0.99));
-    let report = Report {
-        benchmark: "overflow",
-        machine,
-        seconds,
-        awake_seconds: options.awake,
-        written_beside,
-        per_second: ratio(published, seconds.max(1)),
-        published,
-        received: sleeper.received,
-        disordered: sleeper.disordered,
-        held,
-        overflow_bytes_max: report.overflow_bytes,
-        resident_bytes_max: report.resident_bytes,
-        p99_before_us,
-        p99_during_us,
-        ratio: p99_during_us / p99_before_us,
-        p99_middle_before_us: median(each_before.iter().map(|(p99, _)| *p99)),
-        p99_middle_during_us: median(each.iter().map(|(p99, _)| *p99)),
-        p99_each_second_before_us: each_before.iter().map(|(p99, _)| *p99).collect(),
-        p99_each_second_us: each.iter().map(|(p99, _)| *p99).collect(),
-        longest_each_second_us: each.iter().map(|(_, longest)| *longest).collect(),
-        caught_up_per_second: ratio(sleeper.received, 1) / took,
-        aims: Vec::new(),
-    };
-    let report = Report { aims: aims(&report), ..report };
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        write_text(&report, out)?;
-    }
-    judge(&report.aims)
+    let (ratio_of_p99, Sleeper { received, disordered, .. }) = (p99_during_us / p99_before_us, sleeper);
+    let Peak { overflow_bytes, resident_bytes } = peak;
+    let aims = aims((published, received, disordered), held, resident_bytes, ratio_of_p99);
+    let p99s = |each: &[(f64, f64)]| each.iter().map(|(p99, _)| *p99).collect::<Vec<f64>>();
+    let [p99s_before, p99s_during] = [p99s(&each_before), p99s(&each)];
+    let report = json!({
+        "seconds": seconds,
+        "awake_seconds": options.awake,
+        "written_beside": written_beside,
+        "per_second": ratio(published, seconds.max(1)),
+        "published": published,
+        "received": received,
+        "disordered": disordered,
+        "held": held,
+        "overflow_bytes_max": overflow_bytes,
+        "resident_bytes_max": resident_bytes,
+        "p99_before_us": p99_before_us,
+        "p99_during_us": p99_during_us,
+        "ratio": ratio_of_p99,
+        "p99_middle_before_us": median(p99s_before.iter().copied()),
+        "p99_middle_during_us": median(p99s_during.iter().copied()),
+        "p99_each_second_before_us": p99s_before,
+        "p99_each_second_us": p99s_during,
+        "longest_each_second_us": each.iter().map(|(_, longest)| *longest).collect::<Vec<f64>>(),
+        "caught_up_per_second": ratio(received, 1) / took,
+    });
+    Ok((aims, report))
+}
+
+/// What is to be shown of events, of suppliers' answers that were withheld, of the service's memory and of the other consumer.
+fn aims((published, received, disordered): (u64, u64, u64), held: u64, resident_bytes: u64, p99: f64) -> Vec<Aim> {
+    vec![
+        Aim::new("the sleeper gets every event", format!("{received} of {published}"), received == published),
+        Aim::new("each supplier's in order", format!("{disordered} out of order"), disordered == 0),
+        Aim::new("no supplier is held", held, held == 0),
+        Aim::new(
+            format!("the service's memory: at most {} MiB", RESIDENT_MAX >> 20),
+            format!("{} MiB", resident_bytes >> 20),
+            resident_bytes <= RESIDENT_MAX,
+        ),
+        Aim::new(format!("the other consumer's p99: at most {P99_MAX} ×"), format!("{p99:.2}"), p99 <= P99_MAX),
+    ]
+}
+
+/// A number of the command line that counts something.
+fn whole(number: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "what is not a count is the nearest one"
+    )]
+    let whole = number as u64;
+    whole
 }
 
 /// Has suppliers push for a second. Says how many events were answered, and the other consumer's p99 and longest in µs.
@@ -300,38 +240,4 @@ impl Peak {
 
 pub(crate) fn counter(serving: &Serving, name: &str) -> Result<u64, BenchError> {
     Ok(serving.service.counters()?.get(name).copied().unwrap_or(0))
-}
-
-fn aims(report: &Report) -> Vec<Aim> {
-    let Report { published, received, disordered, held, resident_bytes_max, ratio, .. } = report;
-    let aim = |aim: String, found: String, met| Aim { aim, found, met: Some(met) };
-    vec![
-        aim("the sleeper gets every event".into(), format!("{received} of {published}"), received == published),
-        aim("each supplier's in order".into(), format!("{disordered} out of order"), *disordered == 0),
-        aim("no supplier is held".into(), format!("{held}"), *held == 0),
-        aim(
-            format!("the service's memory: at most {} MiB", RESIDENT_MAX >> 20),
-            format!("{} MiB", resident_bytes_max >> 20),
-            *resident_bytes_max <= RESIDENT_MAX,
-        ),
-        aim(format!("the other consumer's p99: at most {P99_MAX} ×"), format!("{ratio:.2}"), *ratio <= P99_MAX),
-    ]
-}
-
-fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let mut table = Table::new(["", ""]);
-    table.row(["events/s while one consumer slept".into(), report.per_second.into()]);
-    table.row(["published meanwhile".into(), report.published.into()]);
-    table.row(["on disk at most (MiB)".into(), (report.overflow_bytes_max >> 20).into()]);
-    table.row(["the service's memory at most (MiB)".into(), (report.resident_bytes_max >> 20).into()]);
-    table.row(["the other consumer's p99 before (µs)".into(), report.p99_before_us.into()]);
-    table.row(["the same while one slept (µs)".into(), report.p99_during_us.into()]);
-    table.row(["of the seconds' p99 the middle one before (µs)".into(), report.p99_middle_before_us.into()]);
-    table.row(["the same while one slept (µs)".into(), report.p99_middle_during_us.into()]);
-    table.row(["events/s that the sleeper got afterwards".into(), report.caught_up_per_second.into()]);
-    table.write(out)?;
-    writeln!(out)?;
-    table_of_aims(&report.aims).write(out)?;
-    report.machine.write_remarks(out)?;
-    Ok(())
 }

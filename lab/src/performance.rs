@@ -11,7 +11,6 @@ pub(crate) mod fan_out;
 pub(crate) mod json;
 mod lines;
 mod meters;
-mod page;
 mod perf;
 pub(crate) mod pool;
 pub(crate) mod protocol;

@@ -7,10 +7,10 @@
 //! such a program honestly is: it neither spins nor batches.
 
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use crate::hop::{Peers, Pending, accept_supplier};
-use crate::{BenchError, Output, RelayOptions};
+use crate::{BenchError, Output};
 
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "relay-process";
@@ -26,8 +26,8 @@ const CONSUMER: u64 = 1;
 ///
 /// Connects to the consumer, then listens on a port of its own on loopback, says so in one line, and takes the
 /// first supplier that connects.
-pub(crate) fn run_process(options: &RelayOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let consumer = TcpStream::connect(options.consumer).map_err(BenchError::io("connecting to the consumer"))?;
+pub(crate) fn run_process(consumer: SocketAddr, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let consumer = TcpStream::connect(consumer).map_err(BenchError::io("connecting to the consumer"))?;
     let supplier = accept_supplier(READY, out)?;
     relay(supplier, consumer)
 }

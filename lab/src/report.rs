@@ -1,33 +1,26 @@
-//! What is read out of a report, which is one JSON object: tables and charts, of one that was just made and of one that was stored.
+//! Reports: each is one JSON object. It is printed, stored and judged here, whatever it tells of.
 
-use std::fs;
-use std::path::Path;
+use std::io::Write;
 
+use load::output::{today, write_json, write_result};
 use load::table::{Cell, Table};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::{BenchError, Output};
-
-pub(crate) mod chart;
-
-use chart::{Mark, Series};
-
-/// Tables, each with the line above it.
-pub(crate) type Tables = Vec<(String, Table)>;
-
-/// Charts: names of files without their ending, and documents.
-pub(crate) type Charts = Vec<(String, String)>;
+use crate::{BenchError, Machine, Options, Output};
 
 /// What an experiment is to show, and whether it did.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Aim {
-    /// What was to be shown.
     pub(crate) aim: String,
-    /// What was found.
     pub(crate) found: String,
-    /// Whether that is what was to be shown; `null` where it could not be judged.
     pub(crate) met: Option<bool>,
+}
+
+impl Aim {
+    pub(crate) fn new(aim: impl Into<String>, found: impl ToString, met: impl Into<Option<bool>>) -> Self {
+        Self { aim: aim.into(), found: found.to_string(), met: met.into() }
+    }
 }
 
 /// Says which aims were missed, once all has been reported.
@@ -45,73 +38,156 @@ pub(crate) fn judge<'a>(aims: impl IntoIterator<Item = &'a Aim>) -> Result<(), B
     Err(BenchError::NotShown { found: format!("{} of {judged} aims missed:{}", missed.len(), missed.concat()) })
 }
 
-/// The aims as a table.
-pub(crate) fn table_of_aims(aims: &[Aim]) -> Table {
-    let mut table = Table::new(["aim", "found", "met"]);
-    for Aim { aim, found, met } in aims {
-        table.row([aim.as_str().into(), found.as_str().into(), verdict(*met).into()]);
+/// Makes an enumeration of kinds of something with their names, which are those in reports.
+macro_rules! kinds {
+    ($(#[$of_kind:meta])* $visible:vis enum $kind:ident { $($(#[$of_one:meta])* $one:ident = $name:literal,)+ }) => {
+        $(#[$of_kind])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        $visible enum $kind { $($(#[$of_one])* $one),+ }
+
+        impl $kind {
+            pub(crate) const ALL: [Self; [$($name),+].len()] = [$(Self::$one),+];
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$one => $name),+ }
+            }
+        }
+
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    };
+}
+
+pub(crate) use kinds;
+
+/// What a scenario finds: what was to be shown, and the JSON object with everything else.
+pub(crate) type Reported = Result<(Vec<Aim>, Value), BenchError>;
+
+/// Runs a scenario, and reports what it found to wherever the options want it. Fails if an aim was missed.
+pub(crate) fn run(
+    name: &str,
+    options: &Options,
+    out: &mut Output<'_>,
+    scenario: impl FnOnce(&mut Output<'_>) -> Reported,
+) -> Result<(), BenchError> {
+    let mut machine = Machine::describe();
+    let (aims, mut found) = scenario(out)?;
+    out.end_progress()?;
+    machine.note_stolen();
+    let commit = machine.commit;
+    add(&mut found, json!({"benchmark": name, "machine": machine}));
+    if !aims.is_empty() {
+        add(&mut found, json!({"aims": aims}));
     }
-    table
+    write_json(&found, &options.report, out)?;
+    if let Some(folder) = &options.results {
+        let lifted = found.pointer("/real_time/throttling_lifted") == Some(&Value::Bool(true));
+        let name = format!("{name}{}", if lifted { "-without-throttling" } else { "" });
+        let path = write_result(&found, folder, &name, &today(), commit)?;
+        if !options.report.json {
+            writeln!(out, "{}", path.display())?;
+        }
+    }
+    if !options.report.json {
+        print(&found, out)?;
+        let mut table = Table::new(["aim", "found", "met"]);
+        for Aim { aim, found, met } in &aims {
+            let met = met.map_or("–", |met| if met { "yes" } else { "no" });
+            table.row([aim.as_str().into(), found.as_str().into(), met.into()]);
+        }
+        table.write(out)?;
+    }
+    judge(&aims)
 }
 
-/// Whether an aim was met, in a word.
-pub(crate) const fn verdict(met: Option<bool>) -> &'static str {
-    match met {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "–",
+/// Adds members to an object.
+pub(crate) fn add(to: &mut Value, members: Value) {
+    if let (Value::Object(to), Value::Object(members)) = (to, members) {
+        to.extend(members);
     }
 }
 
-/// The aims of a report.
-pub(crate) fn aims(report: &Value) -> Vec<Aim> {
-    report.get("aims").and_then(|aims| Vec::deserialize(aims).ok()).unwrap_or_default()
-}
+/// Figures by name.
+type Figures = Vec<(String, Cell)>;
 
-/// A report as the JSON object that is stored.
-pub(crate) fn value_of(report: &impl Serialize) -> Result<Value, BenchError> {
-    serde_json::to_value(report).map_err(load::process::json("reading a report out"))
-}
+/// Figures that stand together, under the names that lead to them.
+type Records = Vec<(String, Figures)>;
 
-/// The latest report of a kind in a folder, with the day of its run; `None` where there is none.
-pub(crate) fn latest(folder: &Path, kind: &str) -> Result<Option<(String, Value)>, BenchError> {
-    let Some(path) = load::output::results(folder, kind)?.pop() else { return Ok(None) };
-    let text = fs::read_to_string(&path).map_err(BenchError::io("reading a stored report"))?;
-    let report = serde_json::from_str(&text).map_err(load::process::json("reading a stored report"))?;
-    let day = path.file_name().and_then(|name| name.to_str()?.get(..10)).unwrap_or_default().to_owned();
-    Ok(Some((day, report)))
-}
-
-/// What the names in this path, with dots between, lead to.
-pub(crate) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(value, |value, name| {
-        let place = || value.get(name.parse::<usize>().ok()?);
-        value.get(name).or_else(place).unwrap_or(&Value::Null)
-    })
-}
-
-/// The number there.
-pub(crate) fn number(value: &Value, path: &str) -> Option<f64> {
-    at(value, path).as_f64()
-}
-
-/// The text there.
-pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
-    at(value, path).as_str().unwrap_or_default()
-}
-
-/// The rows there.
-pub(crate) fn rows<'a>(value: &'a Value, path: &str) -> &'a [Value] {
-    at(value, path).as_array().map_or(&[], Vec::as_slice)
-}
-
-/// A table with a row for each of these, and these columns: what stands above one, and the path to its values.
-pub(crate) fn table(rows: &[Value], columns: &[(&str, &str)]) -> Table {
-    let mut table = Table::new(columns.iter().map(|(heading, _)| *heading));
-    for row in rows {
-        table.row(columns.iter().map(|(_, path)| cell(at(row, path))));
+/// Prints any report: what stands alone as a list, what has the same figures as a table. Single rounds are left out.
+fn print(report: &Value, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let mut records = Records::new();
+    collect("", report, &mut records);
+    let mut records = records.into_iter().peekable();
+    while let Some((name, figures)) = records.next() {
+        let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
+        let mut alike = vec![(name, figures)];
+        while let Some(next) = records.next_if(|(_, next)| next.iter().map(|(name, _)| name).eq(&names)) {
+            alike.push(next);
+        }
+        if let [(name, figures)] = alike.as_slice() {
+            let mut table = Table::new(["figure", "value"]);
+            let dotted = |figure: &str| if name.is_empty() { figure.to_owned() } else { format!("{name}.{figure}") };
+            figures.iter().for_each(|(figure, cell)| table.row([dotted(figure).into(), cell.clone()]));
+            table.write(out)?;
+        } else {
+            let mut table = Table::new([String::new()].into_iter().chain(names));
+            for (name, figures) in alike {
+                table.row([name.into()].into_iter().chain(figures.into_iter().map(|(_, cell)| cell)));
+            }
+            table.write(out)?;
+        }
+        writeln!(out)?;
     }
-    table
+    Ok(())
+}
+
+/// Takes the figures of a value, and then of those within it.
+fn collect(name: &str, value: &Value, into: &mut Records) {
+    let within = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+    match value {
+        Value::Object(members) => {
+            let mut figures = Figures::new();
+            let (flat, deep): (Vec<_>, Vec<_>) = members
+                .iter()
+                .filter(|(key, _)| !["aims", "rounds"].contains(&key.as_str()) || !members[*key].is_array())
+                .partition(|(_, value)| is_flat(value));
+            flat.into_iter().for_each(|(key, value)| flatten(key, value, &mut figures));
+            if !figures.is_empty() {
+                into.push((name.to_owned(), figures));
+            }
+            deep.into_iter().for_each(|(key, value)| collect(&within(key), value, into));
+        }
+        Value::Array(rows) => rows.iter().for_each(|row| collect(name, row, into)),
+        _ => {}
+    }
+}
+
+/// Whether a value is a figure, or an object or a short list of nothing but figures.
+fn is_flat(value: &Value) -> bool {
+    let is_figure = |value: &Value| !value.is_object() && !value.is_array();
+    match value {
+        Value::Object(members) => !members.is_empty() && members.values().all(is_figure),
+        Value::Array(values) => values.len() <= 10 && values.iter().all(is_figure),
+        _ => true,
+    }
+}
+
+/// Takes the figures of such a value; of a spread over rounds the median.
+fn flatten(name: &str, value: &Value, into: &mut Figures) {
+    match value {
+        Value::Object(members) => match members.get("median") {
+            Some(median) if members.len() == 3 => into.push((name.to_owned(), cell(median))),
+            _ => members.iter().for_each(|(key, value)| into.push((format!("{name}.{key}"), cell(value)))),
+        },
+        Value::Array(values) => {
+            let texts = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            into.push((name.to_owned(), texts.collect::<Vec<String>>().join(", ").into()));
+        }
+        _ => into.push((name.to_owned(), cell(value))),
+    }
 }
 
 fn cell(value: &Value) -> Cell {
@@ -126,67 +202,45 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-/// A line through the rows that have this text there, where one has both figures.
-pub(crate) fn line(
-    name: &str,
-    rows: &[Value],
-    (path, is): (&str, &str),
-    figures: (&str, &str),
-    colour: usize,
-) -> Series {
-    let rows = rows.iter().filter(|row| text(row, path) == is);
-    let points = rows.filter_map(|row| number(row, figures.0).zip(number(row, figures.1))).collect();
-    Series { name: name.to_owned(), points, mark: Mark::Line, colour }
-}
-
-/// Writes tables, each below its line.
-pub(crate) fn write_tables(tables: &Tables, out: &mut Output<'_>) -> Result<(), BenchError> {
-    use std::io::Write;
-    for (title, table) in tables {
-        writeln!(out, "{title}")?;
-        table.write(out)?;
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// Writes charts into a folder.
-pub(crate) fn write_charts(charts: &Charts, folder: &Path) -> Result<(), BenchError> {
-    fs::create_dir_all(folder).map_err(BenchError::io("making the folder for charts"))?;
-    for (name, svg) in charts {
-        fs::write(folder.join(format!("{name}.svg")), svg).map_err(BenchError::io("writing a chart"))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn a_table_is_read_out_of_rows() {
-        let rows = [
-            json!({"service": "plain", "load": 5, "fits": true, "latency": {"p99_us": 2.0}}),
-            json!({"service": "plain", "load": 6, "fits": false, "latency": null}),
-        ];
-        let columns = [("service", "service"), ("load", "load"), ("fits", "fits"), ("p99 µs", "latency.p99_us")];
+    fn a_report_is_printed_whatever_it_tells_of() {
+        let report = json!({
+            "benchmark": "paths-load",
+            "aims": [{"aim": "a", "found": "b", "met": true}],
+            "ratio": {"median": 1.5, "min": 1.0, "max": 2.0},
+            "rows": [
+                {"service": "plain", "load": 5, "fits": true, "latency": {"p99_us": 2.0}, "rounds": [{"p99_us": 1.0}]},
+                {"service": "plain", "load": 6, "fits": false, "latency": {"p99_us": null}, "rounds": []},
+            ],
+            "floors": {"relay": {"rate": 7, "text": ["a", "b"]}},
+        });
+        let mut bytes = Vec::new();
+        print(&report, &mut Output::new(&mut bytes, false)).unwrap();
         let lines = [
-            "| service | load | fits | p99 µs |",
-            "| --- | ---: | --- | ---: |",
-            "| plain | 5 | yes | 2.000 |",
-            "| plain | 6 | no | – |",
+            "figure\tvalue",
+            "benchmark\tpaths-load",
+            "ratio\t1.500",
+            "",
+            "figure\tvalue",
+            "floors.relay.rate\t7",
+            "floors.relay.text\ta, b",
+            "",
+            "\tfits\tlatency.p99_us\tload\tservice",
+            "rows\tyes\t2.000\t5\tplain",
+            "rows\tno\t\t6\tplain",
+            "",
             "",
         ];
-        assert_eq!(table(&rows, &columns).markdown(), lines.join("\n"));
-        let series = line("p99", &rows, ("service", "plain"), ("load", "latency.p99_us"), 0);
-        assert_eq!(series.points, [(5.0, 2.0)]);
+        assert_eq!(String::from_utf8(bytes).unwrap(), lines.join("\n"));
     }
 
     #[test]
     fn missed_aims_are_told_and_those_that_could_not_be_judged_are_not_counted() {
-        let aim = |met| Aim { aim: "fast".to_owned(), found: "slow".to_owned(), met };
+        let aim = |met: Option<bool>| Aim::new("fast", "slow", met);
         assert!(judge(&[aim(Some(true)), aim(None)]).is_ok());
         let missed = judge(&[aim(Some(true)), aim(None), aim(Some(false))]).unwrap_err();
         assert_eq!(missed.to_string(), "1 of 2 aims missed:\n  fast: found slow");

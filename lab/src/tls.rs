@@ -22,27 +22,19 @@ use client::{
 use giop::cdr::{Reader, Writer};
 use giop::ior::{Profile, SecureTransport};
 use giop::value::AnyValue;
-use load::table::Table;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::campanile::Campanile;
 use crate::hop::{Peers, accept_supplier};
 use crate::latency::ratio;
-use crate::output::write_json;
 use crate::persistent::Folder;
 use crate::places::Places;
 use crate::process::{Process, arguments};
 use crate::relay::READY;
-use crate::report::{Aim, judge, table_of_aims};
+use crate::report::{Aim, Reported};
 use crate::spin::Spinners;
-use crate::{BenchError, Machine, Output, ReportOptions, clock};
-
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  campanile-bench tls --quick            a few seconds
-  campanile-bench tls --rate 250 --events 5000
-  campanile-bench tls --rate 0           the next event when the one before is through
-  campanile-bench tls --payload 4096 --json";
+use crate::{BenchError, Options, Output, clock};
 
 /// What TLS may make of the latency in the clear, and the service of that of a bare relay.
 const OF_CLEAR_MAX: f64 = 1.35;
@@ -52,44 +44,6 @@ const BLOCK: usize = 250;
 /// Events of the first block of each that are not counted.
 const WARM_UP: usize = 500;
 
-/// Options of `campanile-bench tls`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct TlsOptions {
-    /// 2,000 events of each
-    #[arg(long)]
-    quick: bool,
-    /// Events of each contender
-    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "quick")]
-    events: usize,
-    /// Octets of an event's payload
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    payload: usize,
-    /// Events a second; with 0 the next leaves when the one before is through, and what a service does behind that is in its latency
-    #[arg(long, value_name = "HZ", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(..=10_000))]
-    rate: u32,
-    #[command(flatten)]
-    report: ReportOptions,
-}
-
-/// The whole report: the one JSON object.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// Always `tls`.
-    benchmark: &'static str,
-    machine: Machine,
-    payload: usize,
-    events: usize,
-    /// Events a second; 0 where the next left when the one before was through.
-    rate: u32,
-    /// From the beginning of the push until the consumer has it, in µs: of a service in the clear, of one over TLS, and of the bare relay.
-    clear: Figures,
-    tls: Figures,
-    relay: Figures,
-    of_clear: f64,
-    of_relay: f64,
-    aims: Vec<Aim>,
-}
-
 /// Of one contender.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Figures {
@@ -97,9 +51,8 @@ struct Figures {
     p99_ns: u64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let events = if options.quick { 2_000 } else { options.events };
+pub(crate) fn run(options: &Options, _: &mut Output<'_>) -> Reported {
+    let events = usize::try_from(options.events).unwrap_or(usize::MAX);
     let folder = Folder::new("tls", None)?;
     let files = Files::write(&folder)?;
     let anywhere = Places::anywhere()?;
@@ -110,7 +63,7 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     // The whole reference, which names the port for TLS, too.
     let reference = files.reference.display().to_string();
     let event = StructuredEvent {
-        remainder: AnyValue::from("x".repeat(options.payload).as_str()),
+        remainder: AnyValue::from("x".repeat(options.payload as usize).as_str()),
         ..StructuredEvent::new("Bench", "Tls", "")
     };
     // Each has a channel of its own, since what one publishes is not to come to the other.
@@ -125,34 +78,22 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     take_turns(&mut contenders, &event, events, options.rate)?;
     let [clear, tls, relay] = contenders.each_mut().map(Contender::figures);
     let (of_clear, of_relay) = (ratio(tls.p50_ns, clear.p50_ns), ratio(tls.p50_ns, relay.p50_ns));
-    let aim = |aim: String, found: f64, most: f64| Aim { aim, found: format!("{found:.2}"), met: Some(found <= most) };
+    let aim = |aim: String, found: f64, most: f64| Aim::new(aim, format!("{found:.2}"), found <= most);
     let aims = vec![
         aim(format!("p50 over TLS at most {OF_CLEAR_MAX} × that in the clear"), of_clear, OF_CLEAR_MAX),
         aim(format!("p50 over TLS at most {OF_RELAY_MAX} × that of a bare relay over TLS"), of_relay, OF_RELAY_MAX),
     ];
-    let report = Report {
-        benchmark: "tls",
-        machine: Machine::describe(),
-        payload: options.payload,
-        events,
-        rate: options.rate,
-        clear,
-        tls,
-        relay,
-        of_clear,
-        of_relay,
-        aims,
-    };
-    write_json(&report, &options.report, out)?;
-    if !options.report.json {
-        let mut table = Table::new(["", "p50 in µs", "p99 in µs"]);
-        for (name, figures) in [("service, in the clear", clear), ("service, TLS", tls), ("bare relay, TLS", relay)] {
-            table.row([name.into(), micros(figures.p50_ns).into(), micros(figures.p99_ns).into()]);
-        }
-        table.write(out)?;
-        table_of_aims(&report.aims).write(out)?;
-    }
-    judge(&report.aims)
+    let report = json!({
+        "payload": options.payload,
+        "events": events,
+        "rate": options.rate,
+        "clear": clear,
+        "tls": tls,
+        "relay": relay,
+        "of_clear": of_clear,
+        "of_relay": of_relay,
+    });
+    Ok((aims, report))
 }
 
 /// Has each pass so many events, block by block.
@@ -160,7 +101,7 @@ fn take_turns(
     contenders: &mut [Contender],
     event: &StructuredEvent,
     events: usize,
-    rate: u32,
+    rate: f64,
 ) -> Result<(), BenchError> {
     for contender in contenders.iter_mut() {
         for _ in 0..WARM_UP {
@@ -168,7 +109,7 @@ fn take_turns(
         }
         contender.taken.clear();
     }
-    let period = clock::SECOND.checked_div(u64::from(rate));
+    let period = (rate > 0.0).then(|| clock::nanoseconds(1.0 / rate));
     let mut due = clock::now();
     for _ in 0..events.div_ceil(BLOCK) {
         for contender in contenders.iter_mut() {
@@ -182,10 +123,6 @@ fn take_turns(
         }
     }
     Ok(())
-}
-
-fn micros(ns: u64) -> String {
-    format!("{:.1}", ratio(ns, 1_000))
 }
 
 /// What both sides show each other, and the service's configuration.

@@ -51,7 +51,7 @@ pub enum BenchError {
         /// Which one, as written on the command line.
         name: &'static str,
         /// What it must be.
-        must_be: &'static str,
+        must_be: String,
     },
     /// An option names a contender that there is not.
     NoContender {
@@ -60,7 +60,7 @@ pub enum BenchError {
         /// What it names.
         key: String,
         /// What it may name.
-        keys: Vec<&'static str>,
+        keys: Vec<String>,
     },
 }
 

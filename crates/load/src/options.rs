@@ -58,7 +58,7 @@ impl CarriageOptions {
     pub fn check(&self) -> Result<(), BenchError> {
         match self.timeout {
             Some(seconds) if !(0.001..=1e6).contains(&seconds) => {
-                Err(BenchError::Option { name: "--timeout", must_be: "from 0.001 to 1000000 seconds" })
+                Err(BenchError::Option { name: "--timeout", must_be: "from 0.001 to 1000000 seconds".into() })
             }
             _ => Ok(()),
         }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::{BenchError, Machine, ReportOptions};
+use crate::{BenchError, ReportOptions};
 
 /// Where a report goes.
 pub struct Output<'a> {
@@ -85,11 +85,11 @@ pub fn write_result(
     folder: &Path,
     name: &str,
     date: &str,
-    machine: &Machine,
+    commit: Option<&str>,
 ) -> Result<PathBuf, BenchError> {
     fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --results"))?;
     let older = results(folder, name)?;
-    let path = folder.join(format!("{date}-{}-{name}.json", machine.commit.unwrap_or("unknown")));
+    let path = folder.join(format!("{date}-{}-{name}.json", commit.unwrap_or("unknown")));
     let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
     fs::write(&path, text + "\n").map_err(BenchError::io("writing the report"))?;
     for older in older.into_iter().filter(|older| *older != path) {
@@ -99,7 +99,7 @@ pub fn write_result(
 }
 
 /// The reports of this name in a folder, the latest last.
-pub fn results(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BenchError> {
+fn results(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BenchError> {
     let doing = "looking for stored reports";
     let ending = format!("-{name}.json");
     let mut found = Vec::new();

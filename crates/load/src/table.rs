@@ -86,15 +86,6 @@ impl Table {
         Ok(())
     }
 
-    /// The table as Markdown, numbers as a person reads them.
-    pub fn markdown(&self) -> String {
-        let mut lines = vec![self.headings.clone()];
-        let rule = |column| if self.is_text(column) { "---" } else { "---:" }.to_owned();
-        lines.push((0..self.headings.len()).map(rule).collect());
-        lines.extend(self.rendered(true));
-        lines.iter().map(|line| format!("| {} |\n", line.join(" | "))).collect()
-    }
-
     fn rendered(&self, terminal: bool) -> Vec<Vec<String>> {
         self.rows.iter().map(|row| row.iter().map(|cell| cell.render(terminal)).collect()).collect()
     }
@@ -177,18 +168,6 @@ mod tests {
     fn separates_plain_numbers_by_tabs_in_a_pipe() {
         let lines = ["contender\tmedian µs\tlost", "Campanile\t31.255\t0", "omniORB\t\t12", ""];
         assert_eq!(written(false), lines.join("\n"));
-    }
-
-    #[test]
-    fn is_a_table_in_markdown_too() {
-        let lines = [
-            "| contender | median µs | lost |",
-            "| --- | ---: | ---: |",
-            "| Campanile | 31.25 | 0 |",
-            "| omniORB | – | 12 |",
-            "",
-        ];
-        assert_eq!(table().markdown(), lines.join("\n"));
     }
 
     #[test]

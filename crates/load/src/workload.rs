@@ -61,7 +61,7 @@ impl Lasting {
         if seconds > 0.0 && seconds <= 1e6 {
             Ok(Self::measured(clock::nanoseconds(seconds)))
         } else {
-            Err(BenchError::Option { name: "--duration", must_be: "above 0 and at most 1000000 seconds" })
+            Err(BenchError::Option { name: "--duration", must_be: "above 0 and at most 1000000 seconds".into() })
         }
     }
 
@@ -110,10 +110,13 @@ impl Traffic {
     /// Refuses what cannot be run.
     pub fn check(&self) -> Result<(), BenchError> {
         if !(self.rate > 0.0 && self.rate <= 100_000.0) {
-            return Err(BenchError::Option { name: "--rate", must_be: "above 0 and at most 100000 events per second" });
+            return Err(BenchError::Option {
+                name: "--rate",
+                must_be: "above 0 and at most 100000 events per second".into(),
+            });
         }
         if !(self.stagger_ms >= 0.0 && self.stagger_ms <= 60_000.0) {
-            return Err(BenchError::Option { name: "--stagger-ms", must_be: "from 0 to 60000 milliseconds" });
+            return Err(BenchError::Option { name: "--stagger-ms", must_be: "from 0 to 60000 milliseconds".into() });
         }
         Ok(())
     }

@@ -15,15 +15,10 @@ use crate::{BenchError, Spread, clock};
 /// What one kind of change costs.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LaneReport {
-    /// What changes.
     pub(crate) change: &'static str,
-    /// Making the snapshot, in administration, in microseconds.
     pub(crate) publish_us: Spread,
-    /// Picking it up, on the lane, in microseconds.
     pub(crate) lane_us: Spread,
-    /// Taking in the first event after it, on the lane, in microseconds; without changes it is the usual cost.
     pub(crate) event_us: Spread,
-    /// Consumers that the lane looked at, for all changes together.
     pub(crate) members_visited: u64,
 }
 

@@ -10,32 +10,19 @@ use giop::ior::{IiopProfile, Ior};
 use crate::BenchError;
 use crate::campanile::{Campanile, setup};
 
-/// A kind of administration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Making proxies for consumers of events that never come, and connecting them.
-    Proxies,
-    /// Asking for every channel, admin and proxy.
-    Walk,
-    /// Replacing the constraints of filters that proxies have.
-    Constraints,
-    /// Reading counters, and how each consumer stands.
-    Statistics,
-    /// Making channels and destroying them.
-    Channels,
-}
-
-impl Work {
-    pub(super) const ALL: [Self; 5] = [Self::Proxies, Self::Walk, Self::Constraints, Self::Statistics, Self::Channels];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Proxies => "proxies",
-            Self::Walk => "walk",
-            Self::Constraints => "constraints",
-            Self::Statistics => "statistics",
-            Self::Channels => "channels",
-        }
+crate::report::kinds! {
+    /// A kind of administration.
+    pub(super) enum Work {
+        /// Making proxies for consumers of events that never come, and connecting them.
+        Proxies = "proxies",
+        /// Asking for every channel, admin and proxy.
+        Walk = "walk",
+        /// Replacing the constraints of filters that proxies have.
+        Constraints = "constraints",
+        /// Reading counters, and how each consumer stands.
+        Statistics = "statistics",
+        /// Making channels and destroying them.
+        Channels = "channels",
     }
 }
 

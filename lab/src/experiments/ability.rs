@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -21,15 +22,9 @@ pub(crate) const COMMAND: &str = "unthrottled-process";
 /// What real-time threads are granted here.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RealTime {
-    /// Whether threads may run at `SCHED_FIFO` priorities. If not, all parties run at ordinary priority, and what the experiment
-    /// shows is not what real-time priorities give.
     pub(crate) privileged: bool,
-    /// What was refused and what to do about it; `null` when nothing was.
     pub(crate) advice: Option<String>,
-    /// The share of a core that the kernel grants to all real-time threads together (`sched_rt_runtime_us` of
-    /// `sched_rt_period_us`): the rest is left to threads without such a priority, and for so long every real-time thread stands still.
     pub(crate) granted_share: f64,
-    /// Whether that limit was lifted for the experiment (`--lift-throttling`).
     pub(crate) throttling_lifted: bool,
 }
 
@@ -60,21 +55,6 @@ impl RealTime {
     pub(super) fn fifo(&self, corba_priority: i16) -> Option<u8> {
         let native = 1 + i32::from(corba_priority.max(0)) * 97 / i32::from(i16::MAX);
         u8::try_from(native).ok().filter(|_| self.privileged)
-    }
-
-    /// Writes the remarks that a reader of the tables needs.
-    pub(super) fn write_remarks(&self, out: &mut Output<'_>) -> std::io::Result<()> {
-        if let Some(advice) = &self.advice {
-            writeln!(out, "\nThe real-time side ran without them: {advice}.")?;
-        } else if self.granted_share < 1.0 {
-            writeln!(
-                out,
-                "\nThe kernel grants real-time threads {:.0} % of a core: when they want more, all of them stand still for \
-                 the rest of each second (--lift-throttling lifts that for the run).",
-                100.0 * self.granted_share
-            )?;
-        }
-        Ok(())
     }
 }
 
@@ -156,7 +136,10 @@ impl Cores {
     /// Confines the experimenter to the other cores if there are any, when the parties are to have one.
     pub(super) fn choose(one_cpu: bool) -> Result<Self, BenchError> {
         let doing = "choosing a core for the experiment";
-        let allowed = sched_getaffinity(None).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
+        // Those of the process as it was begun, whatever an experiment before this one has confined it to.
+        static ALLOWED: OnceLock<CpuSet> = OnceLock::new();
+        let now = sched_getaffinity(None).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
+        let allowed = *ALLOWED.get_or_init(|| now);
         let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
         // The last one: the first takes most of the interrupts.
         let chosen = cores.last().copied();

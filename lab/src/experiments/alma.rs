@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Bed, Kind, PairedRatio};
+use super::{Bed, PairedRatio};
 use crate::campanile::{Campanile, setup};
 use crate::performance::contender::jacorb;
 use crate::process::{Process, Subordinate, json, say_answer, say_started};
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, Percentiles, clock, system};
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, Percentiles, clock, system};
 use ends::{Sink, Source};
 
 #[cfg(feature = "dds")]
@@ -27,10 +26,8 @@ mod compared;
 mod ends;
 mod relay;
 
-const KIND: Kind = Kind { name: "alma", tables, charts: |_| Charts::new() };
-
 /// The name of the hidden sub-command that has subscribers, or a supplier.
-const COMMAND: &str = "alma-process";
+pub(crate) const COMMAND: &str = "alma-process";
 /// Octets of an event, and events a second.
 const OCTETS: usize = 8_192;
 const RATE: f64 = 10.0;
@@ -82,34 +79,12 @@ pub(crate) enum Part {
     Compared,
 }
 
-/// Options of `campanile-bench alma`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct AlmaOptions {
-    #[command(flatten)]
-    experiment: ExperimentOptions,
-    /// Only these parts [default: all]
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
-    only: Vec<Part>,
-    /// Only these transports in rows and floods [default: all]
-    #[arg(long, value_name = "TRANSPORT", value_delimiter = ',')]
-    transports: Vec<Transport>,
-}
-
-impl AlmaOptions {
-    fn has(&self, part: Part) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
-    }
-}
-
 /// The report, beside what all of them begin with.
 #[derive(Debug, Serialize)]
 struct Report {
     rows: Vec<Row>,
-    /// Events one after the other, as fast as they are taken.
     floods: Vec<Flood>,
-    /// The simple API on DDS beside Cyclone alone, turn by turn.
     compared: Vec<Compared>,
-    /// Contenders that had no turn, and why.
     skipped: Vec<Skipped>,
 }
 
@@ -122,7 +97,6 @@ struct Row {
     p99_us: f64,
     max_us: f64,
     lost: u64,
-    /// From the supplier to the last subscriber and back, which all others get, too; `null` where none came back.
     round_trip_mean_us: Option<f64>,
     round_trip_sd_us: Option<f64>,
     round_trip_p99_us: Option<f64>,
@@ -133,13 +107,10 @@ struct Row {
 /// What programs take.
 #[derive(Debug, Serialize)]
 struct Takes {
-    /// A process of subscribers, when all had come.
     resident_mib: f64,
     threads: u64,
-    /// The supplier.
     supplier_resident_mib: f64,
     supplier_threads: u64,
-    /// The service between; `null` where there is none.
     service_resident_mib: Option<f64>,
     service_threads: Option<u64>,
 }
@@ -152,7 +123,6 @@ struct Flood {
     sent: u64,
     received: u64,
     lost: u64,
-    /// Deliveries to all subscribers together.
     received_per_second: f64,
     highest_latency_us: f64,
     #[serde(flatten)]
@@ -164,15 +134,11 @@ struct Flood {
 struct Compared {
     subscribers: u32,
     subscribers_of_a_process: u32,
-    /// Deliveries a second, the medians of the turns.
     dds_per_second: f64,
     cyclone_per_second: f64,
-    /// Deliveries through the simple API for each of Cyclone's, in turns of as many events as get through.
     throughput: Option<PairedRatio>,
-    /// Median latencies in microseconds, the medians of the turns.
     dds_p50_us: f64,
     cyclone_p50_us: f64,
-    /// The one divided by the other, in turns of 500 events a second.
     latency: Option<PairedRatio>,
 }
 
@@ -363,7 +329,7 @@ impl Between {
             }
             Transport::Jacorb => {
                 let names = Campanile::start()?;
-                let (process, server) = jacorb::start(subscribers)
+                let (process, server) = jacorb::start_for(subscribers)
                     .map_err(|absence| absence.into_error("JacORB's notification service"))?;
                 let ways = ways(&server, Some(&names.address().to_string()));
                 Ok((Self::Jacorb(process, names), ways))
@@ -517,18 +483,15 @@ impl Crowd {
     }
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &AlmaOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, &options.experiment, out, |bed, out| measure(bed, options, out))
-}
-
-fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
-    let (warm_up, seconds) = bed.times(&options.experiment, (0.3, 2.0), (2.0, 30.0));
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
+    let parts = options.only_of::<Part>()?;
+    let has = |part| parts.is_empty() || parts.contains(&part);
+    let (warm_up, seconds) = bed.times(options, (0.3, 2.0), (2.0, 30.0));
     let flood_seconds = if bed.quick() { 0.5 } else { 10.0 };
     let mut report = Report { rows: Vec::new(), floods: Vec::new(), compared: Vec::new(), skipped: Vec::new() };
     let mut transports =
         vec![Transport::Notification, Transport::NotificationShared, Transport::Gathered, Transport::Relay];
-    match jacorb::start(1) {
+    match jacorb::start_for(1) {
         Ok(_) => transports.push(Transport::Jacorb),
         Err(absence) => {
             let reason = absence.into_error("JacORB's notification service").to_string();
@@ -545,10 +508,10 @@ fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Ve
     }
     transports.retain(|transport| options.transports.is_empty() || options.transports.contains(transport));
     #[cfg(feature = "dds")]
-    if options.has(Part::Compared) {
+    if has(Part::Compared) {
         compared::measure(bed.quick(), &mut report.compared, out)?;
     }
-    for (subscribers, of_a_process) in if options.has(Part::Floods) { &LAYOUTS[..] } else { &[] } {
+    for (subscribers, of_a_process) in if has(Part::Floods) { &LAYOUTS[..] } else { &[] } {
         for &transport in &transports {
             out.progress(&format!("{transport:?}, as much as gets through to {subscribers}"))?;
             report.floods.push(flood(transport, *subscribers, *of_a_process, flood_seconds)?);
@@ -556,14 +519,14 @@ fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Ve
     }
     // Gathering is for floods.
     transports.retain(|transport| *transport != Transport::Gathered);
-    let all = || bed.loads(&options.experiment, &SUBSCRIBERS, &SUBSCRIBERS);
-    for &subscribers in if options.has(Part::Rows) { all() } else { &[] } {
+    let all = || bed.loads(options, &SUBSCRIBERS, &SUBSCRIBERS);
+    for &subscribers in if has(Part::Rows) { all() } else { &[] } {
         for &transport in &transports {
             out.progress(&format!("{transport:?}, {subscribers} subscribers"))?;
             report.rows.push(row(transport, subscribers, warm_up, seconds)?);
         }
     }
-    Ok((report.judge(), report))
+    Ok((report.judge(), serde_json::json!(report)))
 }
 
 /// Publishes at the rate to so many for so long; then again, and the last sends back what comes.
@@ -615,15 +578,19 @@ impl Report {
     fn judge(&self) -> Vec<Aim> {
         let ours =
             |transport: Transport| !matches!(transport, Transport::Cyclone | Transport::Relay | Transport::Jacorb);
-        let most = self.rows.iter().filter(|row| row.subscribers == 100 && ours(row.transport)).map(|row| Aim {
-            aim: format!("{:?}: the mean at 100 subscribers is below 1 ms, and nothing is lost", row.transport),
-            found: format!("{:.0} µs, {} lost", row.mean_us, row.lost),
-            met: Some(row.mean_us < MEAN_BELOW_US && row.lost == 0),
+        let most = self.rows.iter().filter(|row| row.subscribers == 100 && ours(row.transport)).map(|row| {
+            Aim::new(
+                format!("{:?}: the mean at 100 subscribers is below 1 ms, and nothing is lost", row.transport),
+                format!("{:.0} µs, {} lost", row.mean_us, row.lost),
+                row.mean_us < MEAN_BELOW_US && row.lost == 0,
+            )
         });
-        let floods = self.floods.iter().filter(|flood| ours(flood.transport)).map(|flood| Aim {
-            aim: format!("{:?}: nothing is lost of as much as gets through to {}", flood.transport, flood.subscribers),
-            found: format!("{} of {} lost", flood.lost, flood.received + flood.lost),
-            met: Some(flood.lost == 0),
+        let floods = self.floods.iter().filter(|flood| ours(flood.transport)).map(|flood| {
+            Aim::new(
+                format!("{:?}: nothing is lost of as much as gets through to {}", flood.transport, flood.subscribers),
+                format!("{} of {} lost", flood.lost, flood.received + flood.lost),
+                flood.lost == 0,
+            )
         });
         let compared = self.compared.iter().flat_map(|compared| {
             let Compared { subscribers, subscribers_of_a_process, .. } = compared;
@@ -641,69 +608,4 @@ impl Report {
         });
         most.chain(floods).chain(compared).collect()
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("transport", "transport"),
-        ("subscribers", "subscribers"),
-        ("mean µs", "mean_us"),
-        ("sd µs", "sd_us"),
-        ("p99 µs", "p99_us"),
-        ("longest µs", "max_us"),
-        ("lost", "lost"),
-        ("round trip µs", "round_trip_mean_us"),
-        ("sd µs", "round_trip_sd_us"),
-        ("p99 µs", "round_trip_p99_us"),
-    ];
-    let takes = [
-        ("transport", "transport"),
-        ("subscribers", "subscribers"),
-        ("ten of them MiB", "resident_mib"),
-        ("threads", "threads"),
-        ("supplier MiB", "supplier_resident_mib"),
-        ("threads", "supplier_threads"),
-        ("service MiB", "service_resident_mib"),
-        ("threads", "service_threads"),
-    ];
-    let floods = [
-        ("transport", "transport"),
-        ("subscribers", "subscribers"),
-        ("of a process", "subscribers_of_a_process"),
-        ("sent", "sent"),
-        ("received", "received"),
-        ("lost", "lost"),
-        ("received/s", "received_per_second"),
-        ("longest µs", "highest_latency_us"),
-        ("subscribers' MiB", "resident_mib"),
-        ("threads", "threads"),
-        ("supplier's MiB", "supplier_resident_mib"),
-        ("threads", "supplier_threads"),
-        ("service's MiB", "service_resident_mib"),
-        ("threads", "service_threads"),
-    ];
-    let compared = [
-        ("subscribers", "subscribers"),
-        ("of a process", "subscribers_of_a_process"),
-        ("DDS/s", "dds_per_second"),
-        ("Cyclone/s", "cyclone_per_second"),
-        ("ratio", "throughput.median"),
-        ("from", "throughput.interval_95.0"),
-        ("to", "throughput.interval_95.1"),
-        ("DDS µs", "dds_p50_us"),
-        ("Cyclone µs", "cyclone_p50_us"),
-        ("ratio", "latency.median"),
-        ("from", "latency.interval_95.0"),
-        ("to", "latency.interval_95.1"),
-    ];
-    vec![
-        ("The simple API on DDS and Cyclone alone".to_owned(), table(rows(report, "compared"), &compared)),
-        ("8 KB ten times a second".to_owned(), table(rows(report, "rows"), &columns)),
-        ("What programs take meanwhile".to_owned(), table(rows(report, "rows"), &takes)),
-        ("As many events of 8 KB as get through".to_owned(), table(rows(report, "floods"), &floods)),
-        (
-            "Who had no turn".to_owned(),
-            table(rows(report, "skipped"), &[("contender", "contender"), ("reason", "reason")]),
-        ),
-    ]
 }

@@ -9,15 +9,13 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::Bed;
 use super::overhead;
-use super::{Bed, Kind};
 use crate::process::Process;
-use crate::report::{Aim, Charts, Tables, at, number, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, clock, system};
-
-pub(super) const KIND: Kind = Kind { name: "event-path", tables, charts: |_| Charts::new() };
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock, system};
 
 /// The page that says what happens.
 const PAGE: &str = include_str!("../../../docs/path-of-an-event.md");
@@ -40,45 +38,27 @@ const PERIOD_TRACED: u64 = clock::SECOND / 50;
 /// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// The system calls of an event as `docs/path-of-an-event.md` lists them, by the kernel's names.
     pub(crate) documented: Vec<String>,
-    /// What the lane's thread called for each event, in order, and for how many events; `null` when strace could not be used.
     pub(crate) observed: Option<BTreeMap<String, u64>>,
-    /// Why strace could not be used.
     pub(crate) strace_note: Option<String>,
-    /// Calls of the lane that belong to no event (`getrusage`, once a second at most).
     pub(crate) now_and_then: u64,
-    /// Events that passed under strace.
     pub(crate) events_traced: u64,
-    /// System calls of each other thread of the service meanwhile, by name and call.
     pub(crate) other_threads_calls: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Events that passed without strace.
     pub(crate) events: u64,
-    /// Context switches of every thread of the service while they did.
     pub(crate) threads: Vec<Switches>,
-    /// Allocations of the lane while they did, as it counts them itself.
     pub(crate) allocations: u64,
 }
 
 /// How often a thread gave its core up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Switches {
-    /// The thread's name.
     pub(crate) thread: String,
-    /// Whether it is the lane that carries the events.
     pub(crate) is_lane: bool,
-    /// Because it waited: of the lane, for the next event or the consumer's reply.
     pub(crate) voluntary: u64,
-    /// Because another one had to run.
     pub(crate) involuntary: u64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, options, out, measure)
-}
-
-fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, _: &Options, out: &mut Output<'_>) -> Reported {
     out.progress("starting the service")?;
     let mut contender = overhead::real_time_service(bed)?;
     let pid = contender.service_pid()?;
@@ -107,7 +87,7 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchE
         Err(Untraced::NotUsable(note)) => report.strace_note = Some(note),
         Err(Untraced::Failed(error)) => return Err(error),
     }
-    Ok((report.judge(), report))
+    Ok((report.judge(), json!(report)))
 }
 
 /// The calls in the third column of the page's first table, by the kernel's names.
@@ -303,77 +283,29 @@ impl Report {
         let said =
             |count: Option<u64>| count.map_or_else(|| "not seen: no strace".to_owned(), |count| count.to_string());
         vec![
-            Aim {
-                aim: format!(
-                    "every event leads to the documented system calls, in order: {}",
-                    self.documented.join(", ")
-                ),
-                found: match (matching, all) {
+            Aim::new(
+                format!("every event leads to the documented system calls, in order: {}", self.documented.join(", ")),
+                match (matching, all) {
                     (Some(matching), Some(all)) => {
                         format!("{matching} of {all} events, and {} × {NOW_AND_THEN} in {seconds} s", self.now_and_then)
                     }
                     _ => "not seen: no strace".to_owned(),
                 },
-                met: matching.zip(all).map(|(matching, all)| matching == all && all >= self.events_traced && seldom),
-            },
-            Aim {
-                aim: "no lock is waited for or woken: no call of futex in any thread of the service".to_owned(),
-                found: said(locks),
-                met: locks.map(|locks| locks == 0),
-            },
-            Aim {
-                aim: "no other thread of the service runs for an event: less than 1 context switch in 100 events"
-                    .to_owned(),
-                found: format!("{others} in {} events", self.events),
-                met: Some(others * 100 <= self.events),
-            },
-            Aim {
-                aim: "no allocation".to_owned(),
-                found: format!("{} in {} events", self.allocations, self.events),
-                met: Some(self.allocations == 0),
-            },
+                matching.zip(all).map(|(matching, all)| matching == all && all >= self.events_traced && seldom),
+            ),
+            Aim::new(
+                "no lock is waited for or woken: no call of futex in any thread of the service",
+                said(locks),
+                locks.map(|locks| locks == 0),
+            ),
+            Aim::new(
+                "no other thread of the service runs for an event: less than 1 context switch in 100 events",
+                format!("{others} in {} events", self.events),
+                others * 100 <= self.events,
+            ),
+            Aim::new("no allocation", format!("{} in {} events", self.allocations, self.events), self.allocations == 0),
         ]
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let [traced, events] = ["events_traced", "events"].map(|name| number(report, name).unwrap_or(0.0));
-    let lists = entries(at(report, "observed")).map(|(list, count)| json!({"events": count, "calls": list}));
-    let switches = rows(report, "threads").iter().map(|thread| {
-        let [waiting, displaced] =
-            ["voluntary", "involuntary"].map(|name| number(thread, name).map(|count| count / events));
-        json!({"thread": thread["thread"], "waiting": waiting, "displaced": displaced})
-    });
-    let others = entries(at(report, "other_threads_calls")).flat_map(|(thread, calls)| {
-        entries(calls).map(move |(call, count)| json!({"thread": thread, "call": call, "count": count}))
-    });
-    let of = |rows: Vec<Value>, columns: &[(&str, &str)]| table(&rows, columns);
-    vec![
-        (
-            format!("One lane, one supplier, one consumer; {traced} events under strace"),
-            of(lists.collect(), &[("events", "events"), ("system calls of the lane for each", "calls")]),
-        ),
-        (
-            format!("Context switches over {events} events without strace"),
-            of(
-                switches.collect(),
-                &[
-                    ("thread", "thread"),
-                    ("switches/event, waiting", "waiting"),
-                    ("switches/event, displaced", "displaced"),
-                ],
-            ),
-        ),
-        (
-            format!("System calls of the other threads during the {traced} events under strace"),
-            of(others.collect(), &[("other thread", "thread"), ("system call", "call"), ("count", "count")]),
-        ),
-    ]
-}
-
-/// What an object has, by name.
-fn entries(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    object.as_object().into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -8,22 +8,19 @@
 //! not delayed by the other one's use of the core that they share. The service has a core to itself.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use client::notify::{EventType, Property, Topic, Topics};
 
 use super::line::{Ends, Line};
 use super::party::{Piece, Sample, SupplierPath};
 use super::samples::{Window, whole};
-use super::{Bed, Kind, quotient, subtitle};
+use super::{Bed, quotient};
 use crate::campanile::{self, Campanile, Channel, Consumer, ProxyAddress};
 use crate::latency::ratio;
-use crate::report::chart::{Axis, Chart, Labels, Mark, Series};
-use crate::report::{Aim, Charts, Tables, line, number, rows, table};
+use crate::report::{Aim, Reported};
 use crate::spin::Awake;
-use crate::{BenchError, CarriageOptions, ExperimentOptions, Form, Output, Percentiles, clock, wire};
-
-pub(super) const KIND: Kind = Kind { name: "isolation", tables, charts };
+use crate::{BenchError, CarriageOptions, Form, Options, Output, Percentiles, clock, wire};
 
 /// Events a second of each publisher while both behave, and the share that each topic has.
 const RATE: u32 = 1000;
@@ -46,79 +43,48 @@ const SLICE: u64 = clock::SECOND / 10;
 /// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// How the cores were kept from dozing off (see `overhead`).
     pub(crate) cores_awake: &'static str,
-    /// What part of its core the service used during the flood, with shares and without.
     pub(crate) service_busy: Vec<Busy>,
-    /// When the flood begins and ends, in seconds.
     pub(crate) flood_seconds: (f64, f64),
-    /// One for each way of sharing, publisher, and time before, during and after the flood.
     pub(crate) rows: Vec<Row>,
-    /// The well-behaved publisher's p99 latency during the flood / before it, with equal shares.
     pub(crate) p99_ratio: Option<f64>,
-    /// The same without shares.
     pub(crate) p99_ratio_without_shares: Option<f64>,
-    /// Latency over time, one for each way of sharing and publisher.
     courses: Vec<Course>,
 }
 
 /// How full the service's core was.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Busy {
-    /// How the service shares its lane out.
     pub(crate) sharing: Sharing,
-    /// Its processor time during the flood, divided by the flood's time.
     pub(crate) of_core: f64,
 }
 
-/// How the service shares its lane out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) enum Sharing {
-    /// Each publisher's events are a topic of the channel (`Topics`), both of the same share.
-    #[serde(rename = "equal shares")]
-    EqualShares,
-    /// The channel has one topic: events are carried in the order in which they are read.
-    #[serde(rename = "no shares")]
-    None,
-}
-
-impl Sharing {
-    const ALL: [Self; 2] = [Self::EqualShares, Self::None];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::EqualShares => "equal shares",
-            Self::None => "no shares",
-        }
+crate::report::kinds! {
+    /// How the service shares its lane out.
+    pub(crate) enum Sharing {
+        /// Each publisher's events are a topic of the channel (`Topics`), both of the same share.
+        EqualShares = "equal shares",
+        /// The channel has one topic: events are carried in the order in which they are read.
+        None = "no shares",
     }
 }
 
-/// One of the two publishers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) enum Publisher {
-    /// 1,000 events a second throughout.
-    #[serde(rename = "well-behaved")]
-    WellBehaved,
-    /// Far more for a while.
-    #[serde(rename = "misbehaving")]
-    Misbehaving,
+crate::report::kinds! {
+    /// One of the two publishers.
+    pub(crate) enum Publisher {
+        /// 1,000 events a second throughout.
+        WellBehaved = "well-behaved",
+        /// Far more for a while.
+        Misbehaving = "misbehaving",
+    }
 }
 
 impl Publisher {
-    const ALL: [Self; 2] = [Self::WellBehaved, Self::Misbehaving];
-
     /// Of the misbehaving publisher's events, one of each sequence is recorded; while it behaves, a sequence has one.
     const fn every(self) -> u32 {
         match self {
             Self::WellBehaved => 1,
             Self::Misbehaving => BATCH,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::WellBehaved => "well-behaved",
-            Self::Misbehaving => "misbehaving",
         }
     }
 }
@@ -138,46 +104,28 @@ pub(crate) enum Time {
 /// The delays of one publisher's events in one part of the experiment.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// How the service shares its lane out.
     pub(crate) sharing: Sharing,
-    /// The publisher of the events.
     pub(crate) publisher: Publisher,
-    /// When they were received.
     pub(crate) time: Time,
-    /// Events received a second.
     pub(crate) rate: f64,
-    /// From when each was due to the consumer's read: contains its publisher's lateness, of which most comes from sharing a core with
-    /// the other client.
     pub(crate) delay: Option<Percentiles>,
-    /// From the publisher's stamp to the consumer's read.
     pub(crate) latency: Option<Percentiles>,
 }
 
 /// The latency of one publisher's events over time.
 #[derive(Debug, Clone, Serialize)]
 struct Course {
-    /// How the service shares its lane out.
     sharing: Sharing,
-    /// The publisher of the events.
     publisher: Publisher,
-    /// A tenth of a second each.
     slices: Vec<Slice>,
 }
 
 /// The latency of what was received in a tenth of a second.
 #[derive(Debug, Clone, Serialize)]
 struct Slice {
-    /// From the beginning, in seconds.
     at_seconds: f64,
-    /// The median, in microseconds.
     median_us: f64,
-    /// The longest, in microseconds.
     max_us: f64,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// When the parts of the experiment begin and end, on the monotonic clock.
@@ -188,11 +136,7 @@ struct Schedule {
     end: u64,
 }
 
-pub(super) fn measure(
-    bed: &Bed,
-    options: &ExperimentOptions,
-    out: &mut Output<'_>,
-) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (around, flood) = bed.times(options, (1.5, 4.0), (5.0, 10.0));
     // What is before the flood is compared with what is in it, when no core dozes off.
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
@@ -218,7 +162,7 @@ pub(super) fn measure(
             report.enter(sharing, publisher, schedule, samples);
         }
     }
-    Ok((report.judge(), report))
+    Ok((report.judge(), json!(report)))
 }
 
 impl Report {
@@ -261,11 +205,11 @@ impl Report {
         self.p99_ratio = ratio(Sharing::EqualShares);
         self.p99_ratio_without_shares = ratio(Sharing::None);
         let aim = "equal shares: the well-behaved publisher's p99 during the flood is at most 1.5 × that before it";
-        let contrast = Aim {
-            aim: "no shares: the contrast".to_owned(),
-            found: super::at_most("", self.p99_ratio_without_shares, P99_AT_MOST).found,
-            met: self.p99_ratio_without_shares.map(|ratio| ratio > P99_AT_MOST),
-        };
+        let contrast = Aim::new(
+            "no shares: the contrast",
+            super::at_most("", self.p99_ratio_without_shares, P99_AT_MOST).found,
+            self.p99_ratio_without_shares.map(|ratio| ratio > P99_AT_MOST),
+        );
         vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST), contrast]
     }
 }
@@ -359,71 +303,4 @@ fn path(proxy: ProxyAddress, publisher: Publisher, unanswered_max: u32) -> Suppl
         unanswered_max,
         sequences: publisher == Publisher::Misbehaving,
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("sharing", "sharing"),
-        ("publisher", "publisher"),
-        ("time", "time"),
-        ("events/s", "rate"),
-        ("median delay µs", "delay.median_us"),
-        ("p99 delay µs", "delay.p99_us"),
-        ("longest delay µs", "delay.max_us"),
-        ("median latency µs", "latency.median_us"),
-        ("p99 latency µs", "latency.p99_us"),
-    ];
-    let busy = rows(report, "service_busy").iter().filter_map(|busy| number(busy, "of_core"));
-    let busy: Vec<String> = busy.map(|part| format!("{:.0} %", 100.0 * part)).collect();
-    let (from, until) = flood(report);
-    let title = format!(
-        "Two publishers of 1000 events/s; one floods for {:.0} s, in which the service uses {} of its core",
-        until - from,
-        busy.join(" and ")
-    );
-    vec![(title, table(rows(report, "rows"), &columns))]
-}
-
-/// When the flood begins and ends, in seconds.
-fn flood(report: &Value) -> (f64, f64) {
-    let mut seconds = rows(report, "flood_seconds").iter().filter_map(Value::as_f64);
-    (seconds.next().unwrap_or(0.0), seconds.next().unwrap_or(0.0))
-}
-
-fn charts(report: &Value) -> Charts {
-    let (from, until) = flood(report);
-    let chart = |publisher: Publisher, title: &str| {
-        let mut series = Vec::new();
-        for course in rows(report, "courses").iter().filter(|course| course["publisher"] == publisher.name()) {
-            let sharing = course["sharing"].as_str().unwrap_or_default();
-            let colours = if sharing == Sharing::EqualShares.name() { [0, 3] } else { [2, 1] };
-            for ((what, figure), colour) in [("median", "median_us"), ("longest", "max_us")].into_iter().zip(colours) {
-                let name = format!("{sharing}: {what}");
-                let all = line(&name, rows(course, "slices"), ("", ""), ("at_seconds", figure), colour);
-                series.push(Series { mark: Mark::Trace, ..all });
-            }
-        }
-        Chart {
-            title: title.to_owned(),
-            subtitle: subtitle(report, &format!("flood from {from} s to {until} s")),
-            x: Axis::from_zero("time, seconds"),
-            y: Axis::logarithmic("end-to-end delay in each tenth of a second", Labels::Microseconds),
-            series,
-        }
-        .to_svg()
-    };
-    // Reports of before 2026-11-23 do not have what the charts show.
-    if rows(report, "courses").is_empty() {
-        return Vec::new();
-    }
-    vec![
-        (
-            "isolation-well-behaved".to_owned(),
-            chart(Publisher::WellBehaved, "Delay of the well-behaved publisher's events"),
-        ),
-        (
-            "isolation-misbehaving".to_owned(),
-            chart(Publisher::Misbehaving, "Delay of the misbehaving publisher's events"),
-        ),
-    ]
 }

@@ -11,18 +11,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use ::campanile::{Consumer, Event, PublishOptions, Settings, Supplier};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Bed, Kind, PairedRatio};
+use super::{Bed, PairedRatio};
 use crate::campanile::{Campanile, setup};
 use crate::process::{Subordinate, json, say_answer, say_started};
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, Percentiles, Spread, clock};
-
-const KIND: Kind = Kind { name: "languages", tables, charts: |_| Charts::new() };
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, Percentiles, Spread, clock};
 
 /// The name of the hidden sub-command that is Rust's program.
-const COMMAND: &str = "languages-process";
+pub(crate) const COMMAND: &str = "languages-process";
 /// Where the programs and what builds them are.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/languages");
 /// The one that others are compared with comes first.
@@ -38,21 +35,16 @@ const PYTHON_LEAST: f64 = 100_000.0;
 #[derive(Debug, Serialize)]
 struct Report {
     rows: Vec<Row>,
-    /// Languages with programs that could not be built, and why.
     skipped: Vec<Skipped>,
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
     language: String,
-    /// `gathered_per_second`, or `p50_us` and `p99_us` of the way from `publish` to the callback.
     what: &'static str,
-    /// The median of the rounds.
     value: f64,
-    /// It divided by Rust's of the same round, the median of the rounds.
     ratio: Option<f64>,
     interval_95: Option<(f64, f64)>,
-    /// Events that were not confirmed.
     lost: u64,
 }
 
@@ -122,30 +114,21 @@ impl Arrivals {
     }
 }
 
-/// The part that this program plays.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct LanguagesProcessOptions {
-    /// Whether it consumes or supplies
-    #[arg(value_parser = ["supplier", "consumer"])]
-    what: String,
-    channel: String,
-}
-
 /// Is Rust's program, until its input ends.
-pub(crate) fn run_process(options: &LanguagesProcessOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(crate) fn run_process(what: &str, channel: &str, out: &mut Output<'_>) -> Result<(), BenchError> {
     clock::wake_on_time();
     let settings = Settings::load().map_err(setup("reading settings"))?;
-    if options.what == "consumer" {
+    if what == "consumer" {
         let arrivals = Arc::new(Arrivals::default());
         let theirs = Arc::clone(&arrivals);
-        let consumer = Consumer::new(&options.channel).settings(settings).on(move |wind: Wind| theirs.arrived(&wind));
+        let consumer = Consumer::new(channel).settings(settings).on(move |wind: Wind| theirs.arrived(&wind));
         let subscription = consumer.and_then(Consumer::ready).map_err(setup("subscribing"))?;
         say_started(out)?;
         for_each_order(|_, events, _| say_answer(out, &arrivals.take(events)))?;
         drop(subscription);
         return Ok(());
     }
-    let supplier = Supplier::with(&options.channel, &settings).map_err(setup("connecting a supplier"))?;
+    let supplier = Supplier::with(channel, &settings).map_err(setup("connecting a supplier"))?;
     let publisher = supplier.publisher(PublishOptions::default()).map_err(setup("making a publisher"))?;
     say_started(out)?;
     for_each_order(|order, events, period| {
@@ -245,12 +228,7 @@ impl Pair {
     }
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, options, out, measure)
-}
-
-fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, _: &Options, out: &mut Output<'_>) -> Reported {
     // Rounds, and events of each language in one. Those that are paced are short and many: on which core the threads happen to be decides
     // of a latency as much as the language, for as long as they stay there.
     let (warm_up, flooded, paced) =
@@ -275,7 +253,7 @@ fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchE
     out.progress("one event after the other")?;
     by_turns(&mut pairs, paced, Pair::pace_once)?;
     let report = Report { rows: compare(&pairs), skipped };
-    Ok((report.judge(), report))
+    Ok((report.judge(), serde_json::json!(report)))
 }
 
 /// So many rounds, in each of which each has a turn of so many events; each goes before each other half of the time.
@@ -342,33 +320,13 @@ impl Report {
             })
             .collect();
         let python = row("python", "gathered_per_second").map(|row| row.value);
-        aims.push(Aim {
-            aim: format!("python: at least {PYTHON_LEAST} events a second, gathered"),
-            found: python.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0}")),
-            met: python.map(|rate| rate >= PYTHON_LEAST),
-        });
+        aims.push(Aim::new(
+            format!("python: at least {PYTHON_LEAST} events a second, gathered"),
+            python.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0}")),
+            python.map(|rate| rate >= PYTHON_LEAST),
+        ));
         let lost: u64 = self.rows.iter().filter(|row| row.what == "p50_us").map(|row| row.lost).sum();
-        aims.push(Aim {
-            aim: "all events are confirmed".to_owned(),
-            found: format!("{lost} are not"),
-            met: Some(lost == 0),
-        });
+        aims.push(Aim::new("all events are confirmed", format!("{lost} are not"), lost == 0));
         aims
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("language", "language"),
-        ("what", "what"),
-        ("value", "value"),
-        ("× Rust", "ratio"),
-        ("from", "interval_95.0"),
-        ("to", "interval_95.1"),
-        ("lost", "lost"),
-    ];
-    vec![
-        ("The simple API in each language".to_owned(), table(rows(report, "rows"), &columns)),
-        ("Not built".to_owned(), table(rows(report, "skipped"), &[("language", "language"), ("reason", "reason")])),
-    ]
 }

@@ -2,16 +2,13 @@
 //! (Gore et al., 4.2, figures 8 to 10).
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::rig::{Outcome, Plan, Rig};
-use super::{Bed, Class, Kind, Pair, Service, subtitle};
+use super::{Bed, Class, Pair, Service};
 use crate::latency::ratio;
-use crate::report::chart::{Axis, Chart};
-use crate::report::{Aim, Charts, Tables, line, number, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, Percentiles};
-
-pub(super) const KIND: Kind = Kind { name: "paths-load", tables, charts };
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, Percentiles};
 
 /// The loads, in units.
 const LOADS: [u32; 14] = [1, 5, 10, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60];
@@ -26,44 +23,24 @@ const RATE_TOLERANCE: f64 = 0.1;
 /// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// What an event of the high path costs beside its work: processor time of its supplier, the service and its consumer,
-    /// in microseconds, measured on the real-time side with load 0.
     pub(crate) overhead_us: f64,
-    /// Seconds that each row's rates are taken over.
     pub(crate) window_seconds: f64,
-    /// One for each load and service.
     pub(crate) rows: Vec<Row>,
 }
 
 /// What happened at one load.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// How the service and its clients were scheduled.
     pub(crate) service: Service,
-    /// The load that every event carried, in units.
     pub(crate) load: u32,
-    /// Whether the high path's own work fits the core: 100 × (work + overhead) a second is less than what the kernel grants to
-    /// real-time threads.
     pub(crate) high_fits: bool,
-    /// That work and overhead, as a share of the core.
     pub(crate) high_needs: f64,
-    /// Events delivered and processed a second.
     pub(crate) high_rate: f64,
-    /// The same on the medium path.
     pub(crate) medium_rate: f64,
-    /// The same on the low path.
     pub(crate) low_rate: f64,
-    /// From the supplier's stamp to the consumer's read, of events that came in the window.
     pub(crate) high_latency: Option<Percentiles>,
-    /// The same on the medium path.
     pub(crate) medium_latency: Option<Percentiles>,
-    /// The same on the low path.
     pub(crate) low_latency: Option<Percentiles>,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// What an event of the high path costs beside its work, in microseconds.
@@ -73,11 +50,7 @@ fn overhead_us(rig: &mut Rig, seconds: f64) -> Result<f64, BenchError> {
     Ok(ratio(outcome.service_cpu + outcome.high_cpu, 1000 * events.max(1)))
 }
 
-pub(super) fn measure(
-    bed: &Bed,
-    options: &ExperimentOptions,
-    out: &mut Output<'_>,
-) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     out.progress("starting both services and their paths")?;
     let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
@@ -94,7 +67,7 @@ pub(super) fn measure(
             report.rows.push(row);
         }
     }
-    Ok((aims(&report.rows), report))
+    Ok((aims(&report.rows), json!(report)))
 }
 
 impl Report {
@@ -137,66 +110,24 @@ fn aims(rows: &[Row]) -> Vec<Aim> {
     let plain = rows.iter().filter(|row| row.service == Service::Plain && row.high_fits);
     let plain_high = lowest(&mut plain.map(|row| row.high_rate));
     vec![
-        Aim {
-            aim: "real-time: the high path delivers 100.0 events/s at every load at which its own work fits the core"
-                .to_owned(),
-            found: format!("at least {high:.1} events/s at {} such loads", fitting.len()),
-            met: (!fitting.is_empty()).then(|| is_full(high)),
-        },
-        Aim {
-            aim: "real-time: the medium path falls only after the low one has".to_owned(),
-            found: match where_medium_falls {
+        Aim::new(
+            "real-time: the high path delivers 100.0 events/s at every load at which its own work fits the core",
+            format!("at least {high:.1} events/s at {} such loads", fitting.len()),
+            (!fitting.is_empty()).then(|| is_full(high)),
+        ),
+        Aim::new(
+            "real-time: the medium path falls only after the low one has",
+            match where_medium_falls {
                 Some((load, low)) => format!("it first falls at load {load}, where the low path has {low:.1} events/s"),
                 None => "it does not fall at the loads that were tried".to_owned(),
             },
-            met: where_medium_falls.map(|_| order),
-        },
-        Aim {
-            aim: "plain: the contrast".to_owned(),
-            found: format!("the high path falls to {plain_high:.1} events/s at the same loads"),
-            met: (!fitting.is_empty()).then(|| !is_full(plain_high)),
-        },
-    ]
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("service", "service"),
-        ("load", "load"),
-        ("high's work fits", "high_fits"),
-        ("high events/s", "high_rate"),
-        ("medium events/s", "medium_rate"),
-        ("low events/s", "low_rate"),
-        ("high median µs", "high_latency.median_us"),
-        ("high p99 µs", "high_latency.p99_us"),
-    ];
-    let title = format!(
-        "Three paths of 100 events/s; a unit of load is {:.0} µs of work for each event, and the high path costs {:.0} µs beside it",
-        number(report, "unit_us").unwrap_or(0.0),
-        number(report, "overhead_us").unwrap_or(0.0)
-    );
-    vec![(title, table(rows(report, "rows"), &columns))]
-}
-
-fn charts(report: &Value) -> Charts {
-    let chart = |service: Service, title: &str| {
-        let series = |class: Class| {
-            let name = format!("{} priority", class.name());
-            let rate = format!("{}_rate", class.name());
-            line(&name, rows(report, "rows"), ("service", service.name()), ("load", &rate), class.colour())
-        };
-        Chart {
-            title: title.to_owned(),
-            subtitle: subtitle(report, "three paths, each supplied with 100 events/s"),
-            x: Axis::from_zero(&super::load_in_units(report)),
-            y: Axis::from_zero("events processed per second"),
-            series: Class::ALL.map(series).into(),
-        }
-        .to_svg()
-    };
-    vec![
-        ("paths-load-plain".to_owned(), chart(Service::Plain, "Plain service: load and throughput")),
-        ("paths-load-real-time".to_owned(), chart(Service::RealTime, "Real-time service: load and throughput")),
+            where_medium_falls.map(|_| order),
+        ),
+        Aim::new(
+            "plain: the contrast",
+            format!("the high path falls to {plain_high:.1} events/s at the same loads"),
+            (!fitting.is_empty()).then(|| !is_full(plain_high)),
+        ),
     ]
 }
 

@@ -14,20 +14,17 @@ use std::net::SocketAddr;
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::line::{Ends, Line};
 use super::paired::PairedRatio;
 use super::party::SupplierPath;
-use super::{Bed, Class, Kind, subtitle};
+use super::{Bed, Class};
 use crate::campanile::{self, Campanile};
 use crate::process::Process;
-use crate::report::chart::Bars;
-use crate::report::{Aim, Charts, Tables, at, number, rows, table, text};
+use crate::report::{Aim, Reported};
 use crate::spin::Awake;
-use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, Percentiles, Spread, clock, relay, wire};
-
-pub(super) const KIND: Kind = Kind { name: "overhead", tables, charts };
+use crate::{BenchError, CarriageOptions, Options, Output, Percentiles, Spread, clock, relay, wire};
 
 /// Events a second at which latencies are taken.
 const RATE: u64 = 1000;
@@ -74,45 +71,25 @@ const CONTENDERS: [(Between, bool); 6] = [
 /// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// Octets of an event's payload.
     pub(crate) payload_bytes: usize,
-    /// How the cores were kept from dozing off: by asking the kernel (`/dev/cpu_dma_latency`), or, where that was refused, by threads
-    /// of the idle class that spin. Those make every switch to a real-time thread a few microseconds longer.
     pub(crate) cores_awake: &'static str,
-    /// How often all contenders were started.
     pub(crate) starts: usize,
-    /// Rounds in all.
     pub(crate) rounds: usize,
-    /// One for each contender: medians of its turns.
     pub(crate) rows: Vec<Row>,
-    /// Median latency of the real-time service / of the plain one.
     pub(crate) real_time_latency_ratio: Option<PairedRatio>,
-    /// Events a second of the plain service / of the real-time one.
     pub(crate) plain_throughput_ratio: Option<PairedRatio>,
-    /// Median latency of the plain service / of 3 hops.
     pub(crate) service_latency_ratio: Option<PairedRatio>,
-    /// Median latency of the real-time service / of 3 hops with priorities.
     pub(crate) real_time_service_latency_ratio: Option<PairedRatio>,
 }
 
 /// The figures of one contender.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// The process between supplier and consumer.
     pub(crate) between: Between,
-    /// Whether requests carry their priority, and the service has a lane for it.
     pub(crate) real_time: bool,
-    /// Events a second that arrived when the next is sent as soon as the push before has returned.
     pub(crate) events_per_second: Option<Spread>,
-    /// Latency at 1,000 events a second: each turn's median.
     pub(crate) median_us: Option<Spread>,
-    /// The same, each turn's p99.
     pub(crate) p99_us: Option<Spread>,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// One configuration, running. Its ends are ended before what is between them.
@@ -135,11 +112,7 @@ struct Turns {
     p99s: Vec<Option<f64>>,
 }
 
-pub(super) fn measure(
-    bed: &Bed,
-    options: &ExperimentOptions,
-    out: &mut Output<'_>,
-) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (warm_up, window) = bed.times(options, TURN, TURN);
     let (warm_up, window) = (clock::nanoseconds(warm_up), clock::nanoseconds(window));
     let (starts, rounds) = if bed.quick() { (STARTS_QUICK, ROUNDS_QUICK) } else { (STARTS, ROUNDS) };
@@ -166,7 +139,8 @@ pub(super) fn measure(
             }
         }
     }
-    Ok(assemble(starts, &turns, awake.how()))
+    let (aims, report) = assemble(starts, &turns, awake.how());
+    Ok((aims, json!(report)))
 }
 
 fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'static str) -> (Vec<Aim>, Report) {
@@ -340,60 +314,4 @@ fn start_service(
     channel.add_consumer_of(&event_type, consumer, &campanile::key_as_long_as(&proxy.key), &components)?;
     let path = SupplierPath { address: proxy.address, key: proxy.key, ..direct(proxy.address, real_time) };
     Ok((path, service))
-}
-
-/// The rows, each with the name of its contender.
-fn named(report: &Value) -> Vec<Value> {
-    let mut named = rows(report, "rows").to_vec();
-    for row in &mut named {
-        let name = match (text(row, "between"), at(row, "real_time").as_bool().unwrap_or(false)) {
-            ("service", false) => "plain service".to_owned(),
-            ("service", true) => "real-time service".to_owned(),
-            (between, false) => between.to_owned(),
-            (between, true) => format!("{between} with priorities"),
-        };
-        if let Value::Object(row) = row {
-            row.insert("name".to_owned(), json!(name));
-        }
-    }
-    named
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("between supplier and consumer", "name"),
-        ("events/s", "events_per_second.median"),
-        ("median µs", "median_us.median"),
-        ("p99 µs", "p99_us.median"),
-        ("median µs, lowest turn", "median_us.min"),
-        ("highest turn", "median_us.max"),
-    ];
-    let [octets, turns] = ["payload_bytes", "rounds"].map(|name| number(report, name).unwrap_or(0.0));
-    let title = format!(
-        "Events of {octets} octets back to back (events/s) and at {RATE} a second (latency); medians of {turns} turns"
-    );
-    vec![(title, table(&named(report), &columns))]
-}
-
-fn charts(report: &Value) -> Charts {
-    let bars = |title: &str, label: &str, figure: &str| {
-        let bar = |row: &Value| {
-            let colour = if at(row, "real_time") == true { 0 } else { 5 };
-            Some((text(row, "name").to_owned(), number(row, figure)?, colour))
-        };
-        Bars {
-            title: title.to_owned(),
-            subtitle: subtitle(report, "structured events of 64 octets, one supplier, one consumer"),
-            label: label.to_owned(),
-            groups: vec![(String::new(), named(report).iter().filter_map(bar).collect())],
-        }
-        .to_svg()
-    };
-    vec![
-        ("overhead-throughput".to_owned(), bars("Highest throughput", "events per second", "events_per_second.median")),
-        (
-            "overhead-latency".to_owned(),
-            bars("Latency at 1,000 events per second", "median latency, µs", "median_us.median"),
-        ),
-    ]
 }

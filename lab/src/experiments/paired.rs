@@ -14,12 +14,8 @@ const MISSES_AT_MOST: f64 = 0.05;
 /// A figure of one contender divided by that of another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PairedRatio {
-    /// The median of the pairs' ratios.
     pub(crate) median: f64,
-    /// The 95 % confidence interval of the median, from the ranks of the ratios alone; `null` of fewer than six pairs, which cannot
-    /// tell.
     pub(crate) interval_95: Option<(f64, f64)>,
-    /// The ratio of each pair of turns, in their order.
     pub(crate) pairs: Vec<f64>,
 }
 

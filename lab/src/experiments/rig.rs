@@ -3,7 +3,6 @@
 
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
-use serde::Serialize;
 
 use super::ability::{Cores, RealTime};
 use super::party::{self, Answer, Order, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
@@ -17,64 +16,29 @@ const LEAD: u64 = clock::SECOND / 20;
 /// And for each path beyond the first.
 const LEAD_PER_PATH: u64 = clock::SECOND / 1000;
 
-/// How an event's way through the service and its ends is scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum Service {
-    /// Lanes, priorities that travel with the events, and parties at the matching real-time priorities.
-    #[serde(rename = "real-time")]
-    RealTime,
-    /// No pools, no priorities, ordinary scheduling.
-    #[serde(rename = "plain")]
-    Plain,
-}
-
-impl Service {
-    /// Both, in the order in which they take turns.
-    pub(crate) const ALL: [Self; 2] = [Self::RealTime, Self::Plain];
-
-    /// Its name in tables.
-    #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::RealTime => "real-time",
-            Self::Plain => "plain",
-        }
+crate::report::kinds! {
+    /// How an event's way through the service and its ends is scheduled.
+    pub(crate) enum Service {
+        /// Lanes, priorities that travel with the events, and parties at the matching real-time priorities.
+        RealTime = "real-time",
+        /// No pools, no priorities, ordinary scheduling.
+        Plain = "plain",
     }
 }
 
-/// What a path's events are worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Class {
-    /// The highest priority.
-    High,
-    /// The one between.
-    Medium,
-    /// The lowest.
-    Low,
+crate::report::kinds! {
+    /// What a path's events are worth.
+    pub(crate) enum Class {
+        /// The highest priority.
+        High = "high",
+        /// The one between.
+        Medium = "medium",
+        /// The lowest.
+        Low = "low",
+    }
 }
 
 impl Class {
-    /// All, the highest first.
-    pub(crate) const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
-    }
-
-    /// Its place among a chart's colours.
-    pub(super) const fn colour(self) -> usize {
-        match self {
-            Self::High => 0,
-            Self::Medium => 1,
-            Self::Low => 2,
-        }
-    }
-
     /// Its CORBA priority, from 0 to 32767.
     pub(super) const fn priority(self) -> i16 {
         match self {

@@ -60,9 +60,7 @@ impl Window {
 /// One bar of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Bin {
-    /// Where it begins, in microseconds; it ends where the next begins, ten to a decade.
     pub(crate) from_us: f64,
-    /// The share of all events in it, in percent.
     pub(crate) percent: f64,
 }
 

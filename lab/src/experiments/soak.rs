@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Bed, Kind};
+use super::Bed;
 use crate::campanile::{Campanile, setup};
 use crate::process::{Dialogue, json};
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, clock, system};
-
-const KIND: Kind = Kind { name: "soak", tables, charts: |_| Charts::new() };
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock, system};
 
 /// Where the program in C and the library's header are.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/ffi");
@@ -30,26 +27,11 @@ const RESIDENT_GROWTH_MAX: u64 = 1 << 20;
 /// And the service's: what the allocator keeps for its threads, and code that runs for the first time.
 const SERVICE_GROWTH_MAX: u64 = 256 << 10;
 
-/// Options of `campanile-bench soak`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct SoakOptions {
-    #[command(flatten)]
-    experiment: ExperimentOptions,
-    /// The library that the program loads, built with DDS [default: library/libcampanile_ffi.so beside this program's folder]
-    #[arg(long, value_name = "FILE")]
-    library: Option<PathBuf>,
-    /// Have the compiler's sanitizer look at the program, as it does at a library that is built so
-    #[arg(long, value_name = "address")]
-    sanitize: Option<String>,
-}
-
 /// The report, beside what all of them begin with.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Whether a sanitizer looked on, and which.
     sanitize: Option<String>,
     rows: Vec<Row>,
-    /// What is on the program's heap when all is freed: what the library and Cyclone DDS keep for the process.
     heap_bytes_at_the_end: u64,
 }
 
@@ -59,7 +41,6 @@ struct Row {
     seconds: f64,
     #[serde(flatten)]
     told: Told,
-    /// Of the program.
     resident_bytes: u64,
     threads: u64,
     descriptors: u64,
@@ -87,13 +68,8 @@ struct Counts {
     received: u64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &SoakOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, &options.experiment, out, |bed, out| measure(bed, options, out))
-}
-
-fn measure(bed: &Bed, options: &SoakOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
-    let (_, seconds) = bed.times(&options.experiment, (0.0, 30.0), (0.0, 1_800.0));
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
+    let (_, seconds) = bed.times(options, (0.0, 30.0), (0.0, 1_800.0));
     out.progress("building the program")?;
     let program = build(options)?;
     let service = Campanile::start()?;
@@ -128,7 +104,7 @@ fn measure(bed: &Bed, options: &SoakOptions, out: &mut Output<'_>) -> Result<(Ve
     // What a sanitizer finds at the end makes it fail.
     program.end()?;
     let report = Report { sanitize: options.sanitize.clone(), rows, heap_bytes_at_the_end };
-    Ok((report.judge(), report))
+    Ok((report.judge(), serde_json::json!(report)))
 }
 
 fn told(line: &str) -> Option<Result<Told, serde_json::Error>> {
@@ -139,7 +115,7 @@ fn ask(program: &Dialogue) -> Result<Told, BenchError> {
     program.wait_for(told)?.map_err(json("reading what the program tells"))
 }
 
-fn build(options: &SoakOptions) -> Result<PathBuf, BenchError> {
+fn build(options: &Options) -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::io("finding this program"))?;
     let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
     let library = options.library.clone().unwrap_or_else(|| target.join("library/libcampanile_ffi.so"));
@@ -188,29 +164,29 @@ impl Report {
         let (Some(early), Some(last)) = (self.rows.get(4), self.rows.last()) else { return Vec::new() };
         let flat = |what: &str, of: fn(&Row) -> u64, most: u64| {
             let growth = of(last).saturating_sub(of(early));
-            Aim {
-                aim: format!("in the second half of the time {what} grows by at most {} KiB", most >> 10),
-                found: format!("by {} KiB to {} KiB", growth >> 10, of(last) >> 10),
-                met: Some(growth <= most),
-            }
+            Aim::new(
+                format!("in the second half of the time {what} grows by at most {} KiB", most >> 10),
+                format!("by {} KiB to {} KiB", growth >> 10, of(last) >> 10),
+                growth <= most,
+            )
         };
         let few = |what: &str, of: fn(&Row) -> u64| {
             // One more or less at a time: a connection without use is closed after a while.
             let most = |rows: &[Row]| rows.iter().map(of).max().unwrap_or(0);
             let (first, second) = self.rows.split_at(self.rows.len() / 2);
-            Aim {
-                aim: format!("in the second half of the time {what} do not grow in number"),
-                found: format!("{} at most, {} before", most(second), most(first)),
-                met: Some(most(second) <= most(first)),
-            }
+            Aim::new(
+                format!("in the second half of the time {what} do not grow in number"),
+                format!("{} at most, {} before", most(second), most(first)),
+                most(second) <= most(first),
+            )
         };
         let all = |name: &str, of: fn(&Told) -> &Counts| {
             let Counts { subscribers, suppliers, published, received } = of(&last.told);
-            Aim {
-                aim: format!("{name}: who stays has each event once and in order while others come and go"),
-                found: format!("{received} of {published}, {subscribers} subscribers, {suppliers} suppliers"),
-                met: Some(received == published && *subscribers > 0 && *suppliers > 0),
-            }
+            Aim::new(
+                format!("{name}: who stays has each event once and in order while others come and go"),
+                format!("{received} of {published}, {subscribers} subscribers, {suppliers} suppliers"),
+                received == published && *subscribers > 0 && *suppliers > 0,
+            )
         };
         let mut resident = flat("its resident memory", |row| row.resident_bytes, RESIDENT_GROWTH_MAX);
         if self.sanitize.is_some() {
@@ -228,23 +204,4 @@ impl Report {
             all("dds", |told| &told.dds),
         ]
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("s", "seconds"),
-        ("subscribers", "notification.subscribers"),
-        ("by DDS", "dds.subscribers"),
-        ("suppliers", "notification.suppliers"),
-        ("by DDS", "dds.suppliers"),
-        ("events", "notification.received"),
-        ("by DDS", "dds.received"),
-        ("heap", "heap_bytes"),
-        ("resident", "resident_bytes"),
-        ("threads", "threads"),
-        ("descriptors", "descriptors"),
-        ("service's resident", "service_resident_bytes"),
-        ("descriptors", "service_descriptors"),
-    ];
-    vec![("Consumers and suppliers come and go on both transports".to_owned(), table(rows(report, "rows"), &columns))]
 }

@@ -19,17 +19,10 @@ const TURN: u32 = 2_000;
 /// What an event costs beside so many filters.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ConsumersReport {
-    /// How many consumers there are, each with a filter `$antenna == 'DVnnn' and $priority > k`.
     pub(crate) consumers: u32,
-    /// How many of them an event goes to.
     pub(crate) destinations: u32,
-    /// Nanoseconds from an event's bytes to its delivery's end within the engine, where all events go to the same consumer; the
-    /// median of the rounds.
     pub(crate) event_ns: f64,
-    /// The same where each event comes from another antenna and goes to another consumer, so that what belongs to it is in no
-    /// processor's cache.
     pub(crate) spread_event_ns: f64,
-    /// Constraints that were evaluated for an event.
     pub(crate) evaluations_per_event: f64,
 }
 

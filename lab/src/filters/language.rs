@@ -16,19 +16,12 @@ const TURN: u32 = 20_000;
 /// What one constraint costs.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LanguageReport {
-    /// `short`, `typical` or `long`.
     pub(crate) name: &'static str,
-    /// The constraint.
     pub(crate) constraint: &'static str,
-    /// Nanoseconds for one evaluation on one thread, reading the event included; the median of the rounds.
     pub(crate) evaluation_ns: f64,
-    /// The same condition written in Rust; one pass over the event's bytes, with the same checks of its bounds.
     pub(crate) floor_ns: f64,
-    /// `evaluation_ns / floor_ns`, the median of the rounds.
     pub(crate) ratio: f64,
-    /// Evaluations in a second on one thread.
     pub(crate) evaluations_per_second: f64,
-    /// Evaluations in a second and core with a thread on each core.
     pub(crate) evaluations_per_second_and_core: f64,
 }
 

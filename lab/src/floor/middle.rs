@@ -15,7 +15,7 @@ use crate::latency::ratio;
 use crate::places::Places;
 use crate::process::Process;
 use crate::wire::PushMessage;
-use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock, relay};
+use crate::{BenchError, CarriageOptions, Form, clock, relay};
 
 /// Events that are sent before those that count, in every turn.
 pub(super) const WARM_UP: u64 = 200;
@@ -50,7 +50,7 @@ impl Middle {
         let channel = service.new_channel()?;
         let proxy = channel.add_supplier(CarriageOptions::default())?;
         let listener = campanile::listen()?;
-        let delivery = DeliveryOptions { push_window: settings.push_window };
+        let delivery = load::DeliveryOptions { push_window: settings.push_window };
         channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key), Form::Structured, delivery)?;
         let mut supplier = supplier(campanile::NAME, proxy.connect()?, &proxy.key, settings)?;
         // The service may connect only when it has something to push.

@@ -11,13 +11,9 @@ use serde::Serialize;
 /// A line through times to the last consumer, over the number of consumers.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Growth {
-    /// The contender with the times: its key.
     pub(crate) contender: &'static str,
-    /// Processes at most; with fewer consumers there is one process for each.
     pub(crate) processes: u32,
-    /// From how many consumers to how many.
     pub(crate) consumers: (u32, u32),
-    /// The line, in µs and µs per consumer.
     pub(crate) line: Fit,
 }
 
@@ -160,11 +156,11 @@ impl<'a> Found<'a> {
         let aim = "windowed or one-way 64 B throughput at least NATS's".to_owned();
         aims.push(at_least(aim, best, self.throughput("nats", 64, "one-way", 1), RATE, 1.0));
         let sequences = self.throughput("campanile", 64, "sequences", 1).and_then(|cell| cell.figure(RATE));
-        aims.push(Aim {
-            aim: "sequence supplier to sequence consumer, 64 B: at least 1,000,000 events/s".to_owned(),
-            found: sequences.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0} events/s")),
-            met: sequences.map(|rate| rate >= 1e6),
-        });
+        aims.push(Aim::new(
+            "sequence supplier to sequence consumer, 64 B: at least 1,000,000 events/s",
+            sequences.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0} events/s")),
+            sequences.map(|rate| rate >= 1e6),
+        ));
         aims.push(self.steady_aim());
     }
 
@@ -183,13 +179,12 @@ impl<'a> Found<'a> {
                 _ => format!("{}{to}: {allocations:.0} in {events:.0} events", cell.supplier),
             }
         });
-        Aim {
-            aim: "0 allocations per event in steady state, for each kind of proxy that passes events through (less than one in a \
-                  thousand events)"
-                .to_owned(),
-            found: if found.is_empty() { "not measured".to_owned() } else { told.collect::<Vec<String>>().join("; ") },
-            met: (!found.is_empty()).then(|| found.iter().all(|(_, per_event)| *per_event < MOST)),
-        }
+        Aim::new(
+            "0 allocations per event in steady state, for each kind of proxy that passes events through (less than one in a \
+                  thousand events)",
+            if found.is_empty() { "not measured".to_owned() } else { told.collect::<Vec<String>>().join("; ") },
+            (!found.is_empty()).then(|| found.iter().all(|(_, per_event)| *per_event < MOST)),
+        )
     }
 
     fn fan_out_aims(&self, aims: &mut Vec<Aim>) {
@@ -198,9 +193,9 @@ impl<'a> Found<'a> {
             .to_owned();
         aims.push(at_most(aim, ours, self.fan_out("writev", 100, 10), "last_us", 1.3, "µs"));
         let growth = self.growth().into_iter().find(|growth| (growth.contender, growth.processes) == ("campanile", 10));
-        aims.push(Aim {
-            aim: "growth linear in deliveries from 1 to 1000 consumers (r² at least 0.99)".to_owned(),
-            found: growth.as_ref().map_or_else(
+        aims.push(Aim::new(
+            "growth linear in deliveries from 1 to 1000 consumers (r² at least 0.99)",
+            growth.as_ref().map_or_else(
                 || "not measured".to_owned(),
                 |Growth { line, consumers, .. }| {
                     format!(
@@ -209,22 +204,22 @@ impl<'a> Found<'a> {
                     )
                 },
             ),
-            met: growth.filter(|growth| growth.consumers == (1, 1000)).map(|growth| growth.line.r_squared >= 0.99),
-        });
+            growth.filter(|growth| growth.consumers == (1, 1000)).map(|growth| growth.line.r_squared >= 0.99),
+        ));
         for (supplier, name) in [("two-way", "two-way"), ("window", "windowed"), ("one-way", "one-way")] {
             let aim = format!("CPU per delivery at fan-out 100, 64 B, {name}: at most 1.5 × the `writev` floor's");
             let cell = |contender| self.throughput(contender, 64, supplier, 100);
             aims.push(at_most(aim, cell("campanile"), cell("writev"), "cpu_us_per_delivery", 1.5, "µs"));
         }
         let threads = |consumers: u32| self.fan_out("campanile", consumers, 10.min(consumers))?.figure("threads");
-        aims.push(Aim {
-            aim: "threads unchanged from 1 to 1000 consumers".to_owned(),
-            found: match (threads(1), threads(1000)) {
+        aims.push(Aim::new(
+            "threads unchanged from 1 to 1000 consumers",
+            match (threads(1), threads(1000)) {
                 (Some(one), Some(thousand)) => format!("{one:.0} and {thousand:.0}"),
                 _ => "not measured".to_owned(),
             },
-            met: threads(1).zip(threads(1000)).map(|(one, thousand)| (one - thousand).abs() < 0.5),
-        });
+            threads(1).zip(threads(1000)).map(|(one, thousand)| (one - thousand).abs() < 0.5),
+        ));
     }
 }
 
@@ -240,7 +235,7 @@ pub(crate) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
         let judged = found.map(judge);
         let met = judged.as_ref().map(|judged| judged.1);
         let found = judged.map_or_else(|| "not measured".to_owned(), |judged| judged.0);
-        Aim { aim: aim.to_owned(), found, met }
+        Aim::new(aim.to_owned(), found, met)
     };
     [
         aim("idle proxy: at most 4 KB", &|found| {
@@ -262,13 +257,13 @@ pub(crate) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
 /// A figure that is to be small compared with another's.
 fn at_most(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64, unit: &str) -> Aim {
     let found = Ratio::of(ours, other, figure);
-    Aim { aim, found: describe(found, ours, other, figure, unit), met: found.map(|found| found.value <= bound) }
+    Aim::new(aim, describe(found, ours, other, figure, unit), found.map(|found| found.value <= bound))
 }
 
 /// Throughput that is to be large compared with another's.
 fn at_least(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64) -> Aim {
     let found = Ratio::of(ours, other, figure);
-    Aim { aim, found: describe(found, ours, other, figure, "/s"), met: found.map(|found| found.value >= bound) }
+    Aim::new(aim, describe(found, ours, other, figure, "/s"), found.map(|found| found.value >= bound))
 }
 
 fn describe(found: Option<Ratio>, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, unit: &str) -> String {

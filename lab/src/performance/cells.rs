@@ -16,36 +16,20 @@ pub(super) type Figures = BTreeMap<&'static str, f64>;
 /// One contender in one scenario.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Cell {
-    /// What was measured: `latency`, `side by side`, `throughput`, `steady state` or `fan-out`.
     pub(crate) experiment: &'static str,
-    /// The contender that carried the events: its key.
     pub(crate) contender: &'static str,
-    /// The contender that carried events of its own at the same time: its key. `null` where each had its turns alone.
     pub(crate) beside: Option<&'static str>,
-    /// Octets of payload of an event.
     pub(crate) payload_bytes: u32,
-    /// How the publisher sent.
     pub(crate) supplier: String,
-    /// How consumers were given their events.
     pub(crate) consumer: String,
-    /// How many consumers there were,
     pub(crate) consumers: u32,
-    /// in how many processes.
     pub(crate) processes: u32,
-    /// Events a second; 0: as many as got through.
     pub(crate) rate: f64,
-    /// Whether the cores were kept awake, with the server on the last and its publisher and subscribers on the first.
     pub(crate) pinned: bool,
-    /// Why there are no figures, or why not all.
     pub(crate) note: Option<String>,
-    /// Each figure over the rounds.
     pub(crate) figures: BTreeMap<&'static str, Spread>,
-    /// Figures of the rounds together, where they are pooled: percentiles of the latencies of all but the worst, side by side of
-    /// all, and how many events were late or lost in all. They go before those of `figures`.
     pub(crate) pooled: Figures,
-    /// Each round's figures.
     pub(crate) rounds: Vec<Figures>,
-    /// The latencies that are taken together.
     #[serde(skip)]
     pub(super) latencies: Option<Pool>,
 }
@@ -166,11 +150,8 @@ impl fmt::Display for Ratio {
 /// A straight line through points, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Fit {
-    /// Where it crosses 0.
     pub(crate) intercept: f64,
-    /// By how much it rises for each unit.
     pub(crate) slope: f64,
-    /// What part of the variance it explains.
     pub(crate) r_squared: f64,
 }
 

@@ -15,24 +15,15 @@ use crate::campanile::ProxyAddress;
 use crate::floor::counting::Counting;
 use crate::{BenchError, Form};
 
-mod campanile;
+pub(super) mod campanile;
 mod cyclonedds;
 mod floors;
 pub(crate) mod jacorb;
-mod json;
+pub(super) mod json;
 mod nats;
 mod omnievents;
 mod omniorb;
 mod peers;
-
-pub(super) use campanile::CampanileContender;
-use cyclonedds::CycloneDds;
-use floors::{Relay, Writev};
-use jacorb::JacOrb;
-pub(super) use json::JsonDoor;
-use nats::Nats;
-use omnievents::OmniEvents;
-use omniorb::OmniOrb;
 
 /// What is to be carried, and between which ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,23 +126,18 @@ fn consumers_behind(proxy: &ProxyAddress, protocol: Protocol, consumers: Range<u
 }
 
 /// A carrier of events.
-pub(crate) trait Contender {
+#[derive(Debug)]
+pub(crate) struct Contender {
     /// The name on the command line and in JSON.
-    fn key(&self) -> &'static str;
-
+    pub(crate) key: &'static str,
     /// The name in tables.
-    fn name(&self) -> &'static str;
-
+    pub(crate) name: &'static str,
     /// What it is and how it is configured, in a sentence for the report.
-    fn about(&self) -> String;
-
+    pub(crate) about: fn() -> String,
     /// How many times as long as others it has to be sent events until it is as fast as it gets.
-    fn warm_up_times(&self) -> u64 {
-        1
-    }
-
+    pub(crate) warm_up_times: u64,
     /// Starts its processes for a scenario; they end when the server is dropped.
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence>;
+    pub(crate) start: fn(&Scenario) -> Result<Box<dyn Server>, Absence>,
 }
 
 /// The key of the service that all others are compared with.
@@ -159,33 +145,30 @@ pub(crate) const OURS: &str = "campanile";
 
 /// Those of these contenders that have one of these keys, in the order of the tables. An error that names them all, if a key is
 /// unknown.
-pub(crate) fn named<'a>(
-    all: &[&'a dyn Contender],
+pub(crate) fn named(
+    all: &[&'static Contender],
     option: &'static str,
     keys: &[String],
-) -> Result<Vec<&'a dyn Contender>, BenchError> {
-    let known = || all.iter().map(|contender| contender.key());
-    if let Some(key) = keys.iter().find(|key| !known().any(|known| known == *key)) {
-        return Err(BenchError::NoContender { option, key: key.clone(), keys: known().collect() });
+) -> Result<Vec<&'static Contender>, BenchError> {
+    if let Some(key) = keys.iter().find(|key| all.iter().all(|known| known.key != *key)) {
+        let keys = all.iter().map(|contender| contender.key.to_owned()).collect();
+        return Err(BenchError::NoContender { option, key: key.clone(), keys });
     }
-    Ok(all.iter().copied().filter(|contender| keys.iter().any(|key| key == contender.key())).collect())
+    Ok(all.iter().copied().filter(|contender| keys.iter().any(|key| key == contender.key)).collect())
 }
 
-/// All contenders, in the order of the tables.
-pub(crate) fn all() -> Vec<Box<dyn Contender>> {
-    vec![
-        Box::new(CampanileContender),
-        Box::new(Relay { again: false }),
-        // What two contenders differ by that are the same, the harness cannot tell of others.
-        Box::new(Relay { again: true }),
-        Box::new(Writev),
-        Box::new(JacOrb),
-        Box::new(OmniEvents),
-        Box::new(OmniOrb),
-        Box::new(Nats),
-        Box::new(CycloneDds),
-    ]
-}
+/// All contenders, in the order of the tables. What the two that are the same differ by, the harness cannot tell of others.
+pub(crate) static ALL: [Contender; 9] = [
+    campanile::CONTENDER,
+    floors::RELAY,
+    floors::RELAY_AGAIN,
+    floors::WRITEV,
+    jacorb::CONTENDER,
+    omnievents::CONTENDER,
+    omniorb::CONTENDER,
+    nats::CONTENDER,
+    cyclonedds::CONTENDER,
+];
 
 /// A contender at work, for one scenario. The harness calls these in the order in which they stand here.
 pub(crate) trait Server: Send {
@@ -340,7 +323,7 @@ impl Scenario {
             "{} B; supplier {}; {} in {} {processes}, {}",
             self.payload_bytes,
             self.supplier(),
-            crate::table::counted(self.consumers, "consumer"),
+            load::table::counted(self.consumers, "consumer"),
             self.processes,
             self.consume.describe()
         )
@@ -353,10 +336,9 @@ mod tests {
 
     #[test]
     fn contenders_are_chosen_by_their_keys_and_an_unknown_key_is_told_which_there_are() {
-        let all = all();
-        let all: Vec<&dyn Contender> = all.iter().map(AsRef::as_ref).collect();
+        let all: Vec<&'static Contender> = ALL.iter().collect();
         let named = |keys: &[&str]| named(&all, "--only", &keys.iter().map(ToString::to_string).collect::<Vec<_>>());
-        let chosen: Vec<&str> = named(&["nats", "relay", "nats"]).unwrap().iter().map(|one| one.key()).collect();
+        let chosen: Vec<&str> = named(&["nats", "relay", "nats"]).unwrap().iter().map(|one| one.key).collect();
         assert_eq!(chosen, ["relay", "nats"]);
         assert!(named(&[]).unwrap().is_empty());
         assert_eq!(

@@ -69,9 +69,9 @@ pub(super) struct Outcome {
 
 impl Course {
     /// Starts the server, the subscribers and the publisher.
-    pub(super) fn lay(contender: &dyn Contender, scenario: &Scenario) -> Result<Self, Absence> {
-        let mut server = contender.start(scenario)?;
-        let in_the_middle = if contender.key() == OURS { "service" } else { contender.key() };
+    pub(super) fn lay(contender: &'static Contender, scenario: &Scenario) -> Result<Self, Absence> {
+        let mut server = (contender.start)(scenario)?;
+        let in_the_middle = if contender.key == OURS { "service" } else { contender.key };
         let mut subscribers = Vec::new();
         for process in 0..scenario.processes {
             let End { order, program } = server.subscribe(scenario.consumers_of(process))?;

@@ -66,7 +66,7 @@ const UNBOUNDED: [&str; 2] = ["jacorb", "omnievents"];
 
 /// What a run does, and how long.
 pub(super) struct Bench<'a> {
-    pub(super) contenders: &'a [&'a dyn Contender],
+    pub(super) contenders: &'a [&'static Contender],
     pub(super) quick: bool,
     /// Rounds of most scenarios.
     pub(super) rounds: u32,
@@ -351,8 +351,8 @@ impl Bench<'_> {
 
 impl<'a> Bench<'a> {
     /// Those contenders that this is true of.
-    fn those(&self, take_part: impl Fn(&str) -> bool) -> Vec<&'a dyn Contender> {
-        self.contenders.iter().copied().filter(|contender| take_part(contender.key())).collect()
+    fn those(&self, take_part: impl Fn(&str) -> bool) -> Vec<&'static Contender> {
+        self.contenders.iter().copied().filter(|contender| take_part(contender.key)).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::hop::{BUFFER_BYTES, Peers, Pending, accept_supplier, errno, message_length};
 use crate::wire::REQUEST_ID;
-use crate::{BenchError, FanOutOptions, Output};
+use crate::{BenchError, Output};
 
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "fan-out-process";
@@ -36,8 +36,8 @@ const SUPPLIER: u64 = u64::MAX;
 ///
 /// Connects to the consumers, then listens on a port of its own on loopback, says so in one line, and takes the first
 /// supplier that connects.
-pub(crate) fn run_process(options: &FanOutOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let consumers = options.consumer.iter().map(|consumer| Consumer::connect(consumer)).collect::<Result<_, _>>()?;
+pub(crate) fn run_process(consumers: &[String], out: &mut Output<'_>) -> Result<(), BenchError> {
+    let consumers = consumers.iter().map(|consumer| Consumer::connect(consumer)).collect::<Result<_, _>>()?;
     fan_out(accept_supplier(READY, out)?, consumers)
 }
 
@@ -51,7 +51,7 @@ impl Consumer {
     /// Connects to `ADDRESS`, or `ADDRESSxCOPIES`.
     fn connect(consumer: &str) -> Result<Self, BenchError> {
         let (address, copies) = consumer.split_once('x').unwrap_or((consumer, "1"));
-        let bad = BenchError::Option { name: "--consumer", must_be: "ADDRESS:PORT or ADDRESS:PORTxCOPIES" };
+        let bad = BenchError::Option { name: "--consumer", must_be: "ADDRESS:PORT or ADDRESS:PORTxCOPIES".into() };
         let (Ok(address), Ok(copies)) = (address.parse::<SocketAddr>(), copies.parse()) else { return Err(bad) };
         let stream = TcpStream::connect(address).map_err(BenchError::io("connecting to a consumer"))?;
         Self::new(stream, copies)

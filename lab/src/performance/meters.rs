@@ -20,11 +20,8 @@ pub(super) struct Meters {
 /// What they used between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Usage {
-    /// Microseconds of processor time, user and system.
     pub(crate) cpu_us: f64,
-    /// Context switches because a thread waited for something.
     pub(crate) voluntary_switches: u64,
-    /// Context switches because another thread was given the core.
     pub(crate) involuntary_switches: u64,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Race<'a> {
     /// For reports.
     pub(super) experiment: &'static str,
     /// The contenders that take part.
-    pub(super) contenders: Vec<&'a dyn Contender>,
+    pub(super) contenders: Vec<&'static Contender>,
     pub(super) scenario: Scenario,
     pub(super) rounds: u32,
     /// Those that are judged by each other, and how many rounds they have: those beyond the others' they have by themselves.
@@ -96,16 +96,16 @@ impl Race<'_> {
     fn lanes(&self, missing: &mut Missing, out: &mut Output<'_>) -> Result<Vec<Lane>, BenchError> {
         let mut lanes: Vec<Lane> = Vec::new();
         for contender in &self.contenders {
-            if missing.contains_key(contender.key()) {
+            if missing.contains_key(contender.key) {
                 continue;
             }
-            out.progress(&format!("{}: starting {}", self.title(), contender.name()))?;
-            match Course::lay(*contender, &self.scenario) {
-                Ok(course) => lanes.push(self.lane(*contender, Some(course))),
-                Err(Absence::NotInstalled(how)) => drop(missing.insert(contender.key(), how)),
+            out.progress(&format!("{}: starting {}", self.title(), contender.name))?;
+            match Course::lay(contender, &self.scenario) {
+                Ok(course) => lanes.push(self.lane(contender, Some(course))),
+                Err(Absence::NotInstalled(how)) => drop(missing.insert(contender.key, how)),
                 Err(Absence::NotOffered(_)) => {}
                 Err(Absence::Failed(error)) => {
-                    let mut lane = self.lane(*contender, None);
+                    let mut lane = self.lane(contender, None);
                     lane.fail(&error);
                     lanes.push(lane);
                 }
@@ -114,9 +114,9 @@ impl Race<'_> {
         Ok(lanes)
     }
 
-    fn lane(&self, contender: &dyn Contender, course: Option<Course>) -> Lane {
-        let key = contender.key();
-        Lane { key, course, cells: self.cells(contender), warm_up_times: contender.warm_up_times() }
+    fn lane(&self, contender: &'static Contender, course: Option<Course>) -> Lane {
+        let key = contender.key;
+        Lane { key, course, cells: self.cells(contender), warm_up_times: contender.warm_up_times }
     }
 
     /// Events for a contender that takes so many times as long as others to be as fast as it gets; at a rate, so that none queue up.
@@ -197,12 +197,12 @@ impl Race<'_> {
         Ok(())
     }
 
-    fn cells(&self, contender: &dyn Contender) -> Vec<Cell> {
-        let mut others = self.contenders.iter().map(|other| other.key()).filter(|other| *other != contender.key());
+    fn cells(&self, contender: &'static Contender) -> Vec<Cell> {
+        let mut others = self.contenders.iter().map(|other| other.key).filter(|other| *other != contender.key);
         let beside = others.next().filter(|_| self.at_once);
         let cell = |plan: &Plan| {
             let rate = if plan.period == 0 { 0.0 } else { ratio(clock::SECOND, plan.period) };
-            let mut cell = Cell::new(self.experiment, contender.key(), &self.scenario, rate, self.pinned());
+            let mut cell = Cell::new(self.experiment, contender.key, &self.scenario, rate, self.pinned());
             cell.beside = beside;
             cell
         };

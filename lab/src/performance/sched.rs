@@ -49,11 +49,8 @@ enum Kind {
 /// Something that made an event late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Wait {
-    /// The thread's process: `publisher`, `subscriber`, or the one between them: `service`, or another contender's key.
     pub(crate) who: String,
-    /// What it waited for: `a core that NAME had`, or `its timer`.
     pub(crate) waited_for: String,
-    /// For how long, in µs.
     pub(crate) us: f64,
 }
 

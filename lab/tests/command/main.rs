@@ -12,8 +12,25 @@ use testing::output_in_time;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile-bench");
 
+/// A report, which has the keys that reports of its scenario have always had (lab/keys.py).
 fn json(line: &str) -> Json {
-    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    let report: Json = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let name = report.get("benchmark").and_then(Json::as_str).unwrap();
+    let recorded = format!("{}/keys/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let recorded = std::fs::read_to_string(&recorded).unwrap_or_else(|error| panic!("{recorded}: {error}"));
+    let missing: Vec<&str> = recorded.lines().filter(|key| !has(&report, key)).collect();
+    assert!(missing.is_empty(), "{name} has no {missing:?}: {line}");
+    report
+}
+
+/// Whether a key is there, or what would have it is null or an empty list.
+fn has(value: &Json, path: &str) -> bool {
+    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+    match value {
+        Json::Null => true,
+        Json::Array(members) => members.is_empty() || members.iter().any(|member| has(member, path)),
+        _ => value.get(name.trim_end_matches("[]")).is_some_and(|member| rest.is_empty() || has(member, rest)),
+    }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -10,16 +10,14 @@ use std::time::Duration;
 use client::tempo::Subscriber;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 use tempo::wire::{Announcement, Content, Data, Frame, Header, Payload, Role};
 
 use super::ends::Transport;
 use super::{Broker, after, take_seat, tempo_ends};
-use crate::experiments::{Bed, Kind};
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, clock};
-
-const KIND: Kind = Kind { name: "tempo-churn", tables, charts: |_| Charts::new() };
+use crate::experiments::Bed;
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock};
 
 /// Publishers that are there at once.
 const PUBLISHERS: u32 = 1_000;
@@ -28,36 +26,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Octets by which resident memory may grow in the second half of the time. In the first 60 s the broker's heap finds its size.
 const GROWTH_MAX: u64 = 1 << 20;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    rows: Vec<Row>,
-}
-
 /// After each tenth of the time, when all publishers have vanished.
 #[derive(Debug, Serialize)]
 struct Row {
     seconds: f64,
-    /// That have appeared and vanished so far.
     publishers: u64,
-    /// Messages of these publishers that the subscriber has had.
     received: u64,
     resident_bytes: u64,
-    /// Those and their topics that the broker knows: the subscriber's.
     sessions: u64,
     topics: u64,
-    /// Files and sockets that it has open.
     descriptors: u64,
-    /// Sessions while all publishers of a round were there: the least of the rounds so far.
     sessions_at_once: u64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
-}
-
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (_, seconds) = bed.times(options, (0.0, 20.0), (0.0, 600.0));
     // Each of them has a socket. If the limit stays too low, the first one without a descriptor fails.
     let descriptors = getrlimit(Resource::Nofile);
@@ -74,7 +56,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
             rows.push(row);
         }
     }
-    Ok((aims(&rows), Report { rows }))
+    Ok((aims(&rows), json!({"rows": rows})))
 }
 
 /// The broker, a subscriber that stays, and publishers that do not.
@@ -214,43 +196,29 @@ fn aims(rows: &[Row]) -> Vec<Aim> {
     let of = |what: fn(&Row) -> u64| rows.iter().map(what).max().unwrap_or(0);
     let least = last.sessions_at_once.saturating_sub(1);
     vec![
-        Aim {
-            aim: format!("in the second half of the time resident memory grows by at most {} KiB", GROWTH_MAX >> 10),
-            found: format!("by {} KiB to {} KiB", growth >> 10, last.resident_bytes >> 10),
-            met: Some(growth <= GROWTH_MAX),
-        },
-        Aim {
-            aim: "nothing is left of publishers that have vanished".to_owned(),
-            found: format!(
+        Aim::new(
+            format!("in the second half of the time resident memory grows by at most {} KiB", GROWTH_MAX >> 10),
+            format!("by {} KiB to {} KiB", growth >> 10, last.resident_bytes >> 10),
+            growth <= GROWTH_MAX,
+        ),
+        Aim::new(
+            "nothing is left of publishers that have vanished",
+            format!(
                 "{} sessions and {} topics at most: the subscriber's",
                 of(|row| row.sessions),
                 of(|row| row.topics)
             ),
-            met: Some(of(|row| row.sessions) == 1 && of(|row| row.topics) <= 1),
-        },
-        Aim {
-            aim: "the broker's descriptors stay".to_owned(),
-            found: format!("{} at first, {} at most", early.descriptors, of(|row| row.descriptors)),
-            met: Some(of(|row| row.descriptors) <= early.descriptors),
-        },
-        Aim {
-            aim: format!("{PUBLISHERS} publishers are there at once, and each is heard"),
-            found: format!("{least} at least; {} of {} messages", last.received, last.publishers),
-            met: Some(least == u64::from(PUBLISHERS) && last.received == last.publishers),
-        },
+            of(|row| row.sessions) == 1 && of(|row| row.topics) <= 1,
+        ),
+        Aim::new(
+            "the broker's descriptors stay",
+            format!("{} at first, {} at most", early.descriptors, of(|row| row.descriptors)),
+            of(|row| row.descriptors) <= early.descriptors,
+        ),
+        Aim::new(
+            format!("{PUBLISHERS} publishers are there at once, and each is heard"),
+            format!("{least} at least; {} of {} messages", last.received, last.publishers),
+            least == u64::from(PUBLISHERS) && last.received == last.publishers,
+        ),
     ]
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("s", "seconds"),
-        ("publishers", "publishers"),
-        ("messages", "received"),
-        ("resident octets", "resident_bytes"),
-        ("sessions", "sessions"),
-        ("topics", "topics"),
-        ("descriptors", "descriptors"),
-        ("sessions at once", "sessions_at_once"),
-    ];
-    vec![(format!("{PUBLISHERS} publishers appear and vanish, again and again"), table(rows(report, "rows"), &columns))]
 }

@@ -12,7 +12,6 @@ use std::thread::{self, JoinHandle, Thread};
 use client::tempo::{Publisher, Subscriber};
 use load::system::datagrams::{DATAGRAMS_MAX, Datagrams};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use serde::Serialize;
 
 use super::relay;
 use crate::latency::Recorder;
@@ -32,51 +31,29 @@ const FIRST_IN: u64 = 64;
 /// Octets that a TCP connection is read into and written from at once.
 pub(super) const GATHERED: usize = 64 * 1024;
 
-/// Over what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Transport {
-    Tcp,
-    Udp,
-}
-
-impl Transport {
-    pub(super) const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
+crate::report::kinds! {
+    /// Over what.
+    pub(super) enum Transport {
+        Tcp = "tcp",
+        Udp = "udp",
     }
 }
 
-/// What carries the messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Way {
-    /// A bare socket from end to end.
-    Bare,
-    /// Tempo from end to end.
-    Peer,
-    /// Bare sockets, and a process between that forwards what it reads.
-    Relay,
-    /// Tempo through the service.
-    Broker,
+crate::report::kinds! {
+    /// What carries the messages.
+    pub(super) enum Way {
+        /// A bare socket from end to end.
+        Bare = "bare",
+        /// Tempo from end to end.
+        Peer = "peer",
+        /// Bare sockets, and a process between that forwards what it reads.
+        Relay = "relay",
+        /// Tempo through the service.
+        Broker = "broker",
+    }
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 4] = [Self::Bare, Self::Peer, Self::Relay, Self::Broker];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Bare => "bare",
-            Self::Peer => "peer",
-            Self::Relay => "relay",
-            Self::Broker => "broker",
-        }
-    }
-
     /// What it is compared with.
     pub(super) const fn floor(self) -> Option<Self> {
         match self {

@@ -6,28 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::ends::{Seat, Transport};
 use super::tempo_ends::{self, Crowd};
 use super::{Broker, after, take_seat};
-use crate::experiments::{Bed, Kind};
+use crate::experiments::Bed;
 use crate::latency::Recorder;
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, clock};
-
-const KIND: Kind = Kind { name: "tempo-fan-out", tables, charts: |_| Charts::new() };
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock};
 
 /// Subscribers.
 const SUBSCRIBERS: u32 = 100;
 /// Messages a second.
 const RATE: f64 = 100.0;
-
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    rows: Vec<Row>,
-}
 
 #[derive(Debug, Serialize)]
 struct Row {
@@ -35,9 +27,7 @@ struct Row {
     transport: &'static str,
     subscribers: u32,
     messages: u64,
-    /// Deliveries that were to come and did not.
     lost: u64,
-    /// To a subscriber, and to the last one.
     p50_us: f64,
     p99_us: f64,
     last_p50_us: f64,
@@ -79,16 +69,11 @@ impl Arrivals {
     }
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
-}
-
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (_, seconds) = bed.times(options, (0.0, 2.0), (0.0, 20.0));
     let broker = Broker::start(bed)?;
     take_seat(bed)?;
-    let mut report = Report { rows: Vec::new() };
+    let mut rows = Vec::new();
     let group = SocketAddr::from(([239, 255, 28, 11], super::free_address()?.port()));
     for (mode, transport, through) in [
         ("peer", Transport::Udp, None),
@@ -97,14 +82,16 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         ("broker", Transport::Tcp, Some(broker.address)),
     ] {
         out.progress(&format!("{mode} over {}", transport.name()))?;
-        report.rows.push(row(bed, (mode, transport, through), seconds)?);
+        rows.push(row(bed, (mode, transport, through), seconds)?);
     }
-    let aims = report.rows.iter().map(|row| Aim {
-        aim: format!("{} over {}: a hundred subscribers miss nothing", row.mode, row.transport),
-        found: format!("{} of {} deliveries missing", row.lost, row.messages * u64::from(row.subscribers)),
-        met: Some(row.lost == 0),
+    let aims = rows.iter().map(|row: &Row| {
+        Aim::new(
+            format!("{} over {}: a hundred subscribers miss nothing", row.mode, row.transport),
+            format!("{} of {} deliveries missing", row.lost, row.messages * u64::from(row.subscribers)),
+            row.lost == 0,
+        )
     });
-    Ok((aims.collect(), report))
+    Ok((aims.collect::<Vec<Aim>>(), json!({"rows": rows})))
 }
 
 fn row(
@@ -153,19 +140,4 @@ fn row(
         last_p50_us: last.median,
         last_p99_us: last.p99,
     })
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("mode", "mode"),
-        ("transport", "transport"),
-        ("subscribers", "subscribers"),
-        ("messages", "messages"),
-        ("lost", "lost"),
-        ("median µs", "p50_us"),
-        ("p99 µs", "p99_us"),
-        ("last: median µs", "last_p50_us"),
-        ("last: p99 µs", "last_p99_us"),
-    ];
-    vec![("One publisher of 100 messages/s and its subscribers".to_owned(), table(rows(report, "rows"), &columns))]
 }

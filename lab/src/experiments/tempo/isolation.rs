@@ -7,17 +7,15 @@
 use std::thread;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::ends::{Pair, Seat, Transport};
 use super::{Broker, after};
-use crate::experiments::{Bed, Kind, PairedRatio};
+use crate::experiments::{Bed, PairedRatio};
 use crate::latency::Recorder;
-use crate::report::{Aim, Charts, Tables, rows, table};
+use crate::report::{Aim, Reported};
 use crate::spin::Awake;
-use crate::{BenchError, ExperimentOptions, Output, clock, system};
-
-const KIND: Kind = Kind { name: "tempo-isolation", tables, charts: |_| Charts::new() };
+use crate::{BenchError, Options, Output, clock, system};
 
 /// Messages a second of the well-behaved publisher.
 const RATE: f64 = 1_000.0;
@@ -33,21 +31,17 @@ const CLIENT_PRIORITY: i16 = 24_000;
 /// The report, beside what all of them begin with.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// How the cores were kept from dozing off.
     cores_awake: &'static str,
-    /// The figures of the transport that fared worse.
     p99_before_us: Option<f64>,
     p99_beside_us: Option<f64>,
     p99_during_us: Option<f64>,
     ratio: Option<f64>,
-    /// One for each transport.
     rows: Vec<Row>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     transport: &'static str,
-    /// Messages a second that the broker took, and that the flood had.
     saturation: f64,
     flood: f64,
     p50_before_us: Option<f64>,
@@ -56,17 +50,10 @@ struct Row {
     p99_before_us: Option<f64>,
     p99_beside_us: Option<f64>,
     p99_during_us: Option<f64>,
-    /// During by beside, of all turns together, and turn by turn.
     ratio: Option<f64>,
     paired: Option<PairedRatio>,
-    /// Of the well-behaved publisher's messages.
     lost: u64,
     disordered: u64,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// When the well-behaved publisher is looked at.
@@ -150,7 +137,7 @@ impl Scene {
     }
 }
 
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let rounds = if bed.quick() { 6 } else { 20 };
     let (_, seconds) = bed.times(options, (0.0, 0.5), (0.0, 2.0));
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
@@ -179,7 +166,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         ratio: figure(|row| row.ratio),
         rows: found,
     };
-    Ok((aims, report))
+    Ok((aims, json!(report)))
 }
 
 impl Row {
@@ -215,21 +202,4 @@ impl Row {
         let aim = "the well-behaved publisher's p99 during the flood is at most 1.3 × that beside the same flood through another broker";
         PairedRatio::at_most(self.paired.as_ref(), &format!("{}: {aim}", self.transport), P99_AT_MOST)
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("transport", "transport"),
-        ("flood/s", "flood"),
-        ("of", "saturation"),
-        ("p50 before µs", "p50_before_us"),
-        ("beside", "p50_beside_us"),
-        ("during", "p50_during_us"),
-        ("p99 before µs", "p99_before_us"),
-        ("beside", "p99_beside_us"),
-        ("during", "p99_during_us"),
-        ("during / beside", "paired.median"),
-        ("lost", "lost"),
-    ];
-    vec![("A publisher of 1,000 messages/s and another one's flood".to_owned(), table(rows(report, "rows"), &columns))]
 }

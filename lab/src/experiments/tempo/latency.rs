@@ -2,20 +2,18 @@
 //! which the paper's CORBA event service gave up: from end to end, through a broker, through the CORBA door, beside bare sockets.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::ends::{Pair, Transport, Way};
 use super::{Broker, after, pair, take_seat};
 use crate::campanile::{self, Campanile};
 use crate::experiments::line::{Ends, Line};
 use crate::experiments::party::SupplierPath;
-use crate::experiments::{Bed, Kind, PairedRatio};
+use crate::experiments::{Bed, PairedRatio};
 use crate::latency::Recorder;
-use crate::report::{Aim, Charts, Tables, rows, table};
+use crate::report::{Aim, Reported};
 use crate::spin::Awake;
-use crate::{BenchError, CarriageOptions, ExperimentOptions, Output, clock, wire};
-
-const KIND: Kind = Kind { name: "tempo-latency", tables, charts: |_| Charts::new() };
+use crate::{BenchError, CarriageOptions, Options, Output, clock, wire};
 
 /// The rates, in messages a second.
 const RATES: [f64; 2] = [250.0, 4_000.0];
@@ -29,11 +27,8 @@ const MEDIAN_AT_MOST: f64 = 1.2;
 /// The report, beside what all of them begin with.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// How the cores were kept from dozing off.
     cores_awake: &'static str,
-    /// One for each way, transport and rate.
     rows: Vec<Row>,
-    /// Each way's median by that of the bare way with as many hops, turn by turn.
     ratios: Vec<Ratio>,
 }
 
@@ -51,7 +46,6 @@ struct Row {
     p99_us: f64,
     p999_us: f64,
     max_us: f64,
-    /// Parts of all, in percent.
     below_300us: f64,
     below_500us: f64,
     below_1000us: f64,
@@ -66,11 +60,6 @@ struct Ratio {
     transport: &'static str,
     rate: f64,
     p50: Option<PairedRatio>,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 /// A side of the comparison.
@@ -143,7 +132,7 @@ fn corba(bed: &Bed) -> Result<Contender, BenchError> {
     Ok(Contender::Corba(Box::new(line), Box::new(service)))
 }
 
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let rounds = if bed.quick() { 5 } else { 20 };
     let (_, seconds) = bed.times(options, (0.0, 0.2), (0.0, 5.0));
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
@@ -168,7 +157,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         report.enter(rate, &contenders, &turns);
         aims.extend(report.judge(rate));
     }
-    Ok((aims, report))
+    Ok((aims, json!(report)))
 }
 
 impl Report {
@@ -256,34 +245,4 @@ impl Row {
             below_10000us,
         })
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("mode", "mode"),
-        ("transport", "transport"),
-        ("rate", "rate"),
-        ("messages", "messages"),
-        ("lost", "lost"),
-        ("mean µs", "mean_us"),
-        ("median µs", "p50_us"),
-        ("p99 µs", "p99_us"),
-        ("p99.9 µs", "p999_us"),
-        ("< 300 µs %", "below_300us"),
-        ("< 500 µs %", "below_500us"),
-        ("< 1 ms %", "below_1000us"),
-        ("< 2 ms %", "below_2000us"),
-        ("< 10 ms %", "below_10000us"),
-    ];
-    let ratios = [
-        ("mode", "mode"),
-        ("compared with", "to"),
-        ("transport", "transport"),
-        ("rate", "rate"),
-        ("ratio of medians", "p50.median"),
-    ];
-    vec![
-        ("Messages of 128 octets, one after the other".to_owned(), table(rows(report, "rows"), &columns)),
-        ("Beside bare sockets, turn by turn".to_owned(), table(rows(report, "ratios"), &ratios)),
-    ]
 }

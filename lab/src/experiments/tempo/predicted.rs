@@ -10,17 +10,15 @@ use std::io::Write;
 
 use planning::tempo::{PollingServer, Queue};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::ends::{Pair, Transport, Way};
 use super::{Broker, after, pair, take_seat};
 use crate::campanile::Campanile;
-use crate::experiments::{Bed, Kind};
+use crate::experiments::Bed;
 use crate::latency::Recorder;
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, clock};
-
-const KIND: Kind = Kind { name: "tempo-predicted", tables, charts: |_| Charts::new() };
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, clock};
 
 /// Periods and budgets, in microseconds.
 const SERVERS: [(u64, u64); 3] = [(5_000, 1_000), (10_000, 1_000), (20_000, 2_000)];
@@ -36,12 +34,9 @@ const WINDOW: u64 = 16_384;
 /// The report, beside what all of them begin with.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Messages that the broker takes for each second of its core's time when it always runs.
     service_rate: f64,
-    /// The median of a message that meets nothing, in microseconds.
     way_us: f64,
     rows: Vec<Row>,
-    /// Messages with a priority among others, where more come than are taken.
     priorities: Vec<Priorities>,
 }
 
@@ -70,20 +65,13 @@ enum Is {
 struct Priorities {
     period_us: u64,
     budget_us: u64,
-    /// Messages a second that were sent, and that came.
     sent: f64,
     received: f64,
-    /// Of those with a priority, and the others, in microseconds.
     p50_first_us: f64,
     p50_others_us: f64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
-}
-
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (_, seconds) = bed.times(options, (0.0, 1.0), (0.0, 5.0));
     take_seat(bed)?;
     out.progress("a broker that always runs")?;
@@ -100,7 +88,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         out.progress(&format!("released every {period_us} µs for {budget_us} µs"))?;
         report.look_at(bed, (period_us, budget_us), seconds)?;
     }
-    Ok((report.judge(), report))
+    Ok((report.judge(), json!(report)))
 }
 
 /// What a broker carries that is sent more than it takes, one message with a call.
@@ -192,26 +180,26 @@ impl Report {
         let judge = |row: &Row| {
             let Row { period_us, budget_us, what, predicted, measured, is } = row;
             let error = (measured - predicted) / predicted;
-            Aim {
-                aim: format!("{budget_us} of {period_us} µs: {what}: {predicted:.3}, within 15 %"),
-                found: format!("{measured:.3}"),
-                met: Some(match is {
+            Aim::new(
+                format!("{budget_us} of {period_us} µs: {what}: {predicted:.3}, within 15 %"),
+                format!("{measured:.3}"),
+                match is {
                     Is::About => error.abs() <= ERROR_AT_MOST,
                     Is::AtMost => error <= ERROR_AT_MOST,
                     Is::AtLeast => error >= -ERROR_AT_MOST,
-                }),
-            }
+                },
+            )
         };
         let mut aims: Vec<Aim> = self.rows.iter().map(judge).collect();
         for row in &self.priorities {
-            aims.push(Aim {
-                aim: format!(
+            aims.push(Aim::new(
+                format!(
                     "{} of {} µs, overfull: messages with a priority wait less than others",
                     row.budget_us, row.period_us
                 ),
-                found: format!("{:.0} and {:.0} µs", row.p50_first_us, row.p50_others_us),
-                met: Some(row.p50_first_us < row.p50_others_us),
-            });
+                format!("{:.0} and {:.0} µs", row.p50_first_us, row.p50_others_us),
+                row.p50_first_us < row.p50_others_us,
+            ));
         }
         aims
     }
@@ -242,29 +230,4 @@ fn priorities(pair: &mut Pair, server: (u64, u64), most: f64, seconds: f64) -> R
         p50_first_us: first,
         p50_others_us: median(&pair.intake.take_latency()),
     })
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("period µs", "period_us"),
-        ("budget µs", "budget_us"),
-        ("what", "what"),
-        ("predicted", "predicted"),
-        ("measured", "measured"),
-    ];
-    let priorities = [
-        ("period µs", "period_us"),
-        ("budget µs", "budget_us"),
-        ("sent/s", "sent"),
-        ("received/s", "received"),
-        ("p50 with a priority µs", "p50_first_us"),
-        ("p50 of others µs", "p50_others_us"),
-    ];
-    vec![
-        (
-            "A broker that runs by the clock, by the analysis and measured".to_owned(),
-            table(rows(report, "rows"), &columns),
-        ),
-        ("Priorities within a topic".to_owned(), table(rows(report, "priorities"), &priorities)),
-    ]
 }

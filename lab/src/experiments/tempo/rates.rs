@@ -2,16 +2,13 @@
 //! the broker uses of its core and of memory (figure 10).
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::ends::{Transport, Way};
 use super::{Broker, after, pair, take_seat};
-use crate::experiments::{Bed, Kind, subtitle};
-use crate::report::chart::{Axis, Chart, Labels};
-use crate::report::{Aim, Charts, Tables, line, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, clock};
-
-const KIND: Kind = Kind { name: "tempo-rates", tables, charts };
+use crate::experiments::Bed;
+use crate::report::Reported;
+use crate::{Options, Output, clock};
 
 /// The first rate, in messages a second, and by what each next one is larger.
 const FIRST: f64 = 1_000.0;
@@ -21,39 +18,23 @@ const LAST: f64 = 10_000_000.0;
 /// A rate is reached when this part of it arrives.
 const REACHED: f64 = 0.95;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// One for each rate and transport.
-    rows: Vec<Row>,
-}
-
 #[derive(Debug, Serialize)]
 struct Row {
     transport: &'static str,
-    /// Messages a second that were to be sent.
     rate: f64,
-    /// Those that arrived.
     received: f64,
     mean_us: f64,
     p50_us: f64,
     p99_us: f64,
     max_us: f64,
-    /// What part of a core the broker used.
     cpu: f64,
-    /// Mebibytes of memory that it had.
     resident_mib: f64,
 }
 
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
-}
-
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (_, seconds) = bed.times(options, (0.0, 0.3), (0.0, 3.0));
     take_seat(bed)?;
-    let mut report = Report { rows: Vec::new() };
+    let mut rows = Vec::new();
     for transport in Transport::ALL {
         let broker = Broker::start(bed)?;
         let mut pair = pair(bed, Way::Broker, transport, &broker, 0)?;
@@ -71,7 +52,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
             pair.settle()?;
             let recorder = pair.intake.take_latency();
             let Some(figures) = recorder.percentiles() else { break };
-            report.rows.push(Row {
+            rows.push(Row {
                 transport: transport.name(),
                 rate,
                 received,
@@ -88,38 +69,5 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
             rate *= STEP;
         }
     }
-    Ok((Vec::new(), report))
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("transport", "transport"),
-        ("messages/s", "rate"),
-        ("arrived/s", "received"),
-        ("mean µs", "mean_us"),
-        ("median µs", "p50_us"),
-        ("p99 µs", "p99_us"),
-        ("longest µs", "max_us"),
-        ("of a core", "cpu"),
-        ("memory MiB", "resident_mib"),
-    ];
-    vec![("Through a broker, messages of 128 octets".to_owned(), table(rows(report, "rows"), &columns))]
-}
-
-fn charts(report: &Value) -> Charts {
-    let mut series = Vec::new();
-    for (transport, colours) in Transport::ALL.into_iter().zip([[0, 6], [2, 1]]) {
-        for ((what, figure), colour) in [("median", "p50_us"), ("p99", "p99_us")].into_iter().zip(colours) {
-            let name = format!("{}: {what}", transport.name());
-            series.push(line(&name, rows(report, "rows"), ("transport", transport.name()), ("rate", figure), colour));
-        }
-    }
-    let chart = Chart {
-        title: "Delay through a broker as the rate is raised".to_owned(),
-        subtitle: subtitle(report, "128 octets, one publisher and one subscriber"),
-        x: Axis::logarithmic("messages a second", Labels::Numbers),
-        y: Axis::logarithmic("delay", Labels::Microseconds),
-        series,
-    };
-    vec![("tempo-rates".to_owned(), chart.to_svg())]
+    Ok((Vec::new(), json!({"rows": rows})))
 }

@@ -5,15 +5,13 @@
 //! once copies ten thousand octets it never looks at: there the ratio is shown and not judged.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::ends::{Pair, Transport, Way};
 use super::{Broker, after, pair, take_seat};
-use crate::experiments::{Bed, Kind, PairedRatio};
-use crate::report::{Aim, Charts, Tables, rows, table};
-use crate::{BenchError, ExperimentOptions, Output, Spread, clock};
-
-const KIND: Kind = Kind { name: "tempo-saturation", tables, charts: |_| Charts::new() };
+use crate::experiments::{Bed, PairedRatio};
+use crate::report::{Aim, Reported};
+use crate::{BenchError, Options, Output, Spread, clock};
 
 /// Messages that are sent with a call: alone, and gathered.
 const AT_ONCE: [usize; 2] = [1, 64];
@@ -28,7 +26,6 @@ const BROKER_AT_LEAST: f64 = 1_000_000.0;
 #[derive(Debug, Serialize)]
 struct Report {
     rows: Vec<Row>,
-    /// Each way's throughput by that of the bare way with as many hops, turn by turn.
     ratios: Vec<Ratio>,
 }
 
@@ -37,9 +34,7 @@ struct Row {
     mode: &'static str,
     transport: &'static str,
     at_once: usize,
-    /// Messages received in a second.
     rate: Option<Spread>,
-    /// Microseconds of processor time that the process between spent on a message.
     cpu_us: Option<f64>,
     lost: u64,
     disordered: u64,
@@ -52,11 +47,6 @@ struct Ratio {
     transport: &'static str,
     at_once: usize,
     throughput: Option<PairedRatio>,
-}
-
-/// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
 struct Contender {
@@ -102,7 +92,7 @@ impl Contender {
     }
 }
 
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let rounds = if bed.quick() { 3 } else { 9 };
     let (_, seconds) = bed.times(options, (0.0, 0.5), (0.0, 2.0));
     let broker = Broker::start(bed)?;
@@ -125,7 +115,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         }
     }
     let report = Report::of(&all);
-    Ok((report.judge(), report))
+    Ok((report.judge(), json!(report)))
 }
 
 impl Report {
@@ -165,45 +155,20 @@ impl Report {
                 continue;
             }
             let found = throughput.as_ref().map(|ratio| ratio.median);
-            aims.push(Aim {
-                aim: format!("{transport}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
-                found: found.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
-                met: found.map(|ratio| ratio >= PART_AT_LEAST),
-            });
+            aims.push(Aim::new(
+                format!("{transport}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
+                found.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
+                found.map(|ratio| ratio >= PART_AT_LEAST),
+            ));
         }
         let broker =
             self.rows.iter().find(|row| (row.mode, row.transport, row.at_once) == ("broker", "tcp", AT_ONCE[1]));
         let rate = broker.and_then(|row| Some(row.rate?.median));
-        aims.push(Aim {
-            aim: "tcp, gathered: a broker carries at least 1,000,000 messages/s".to_owned(),
-            found: rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
-            met: rate.map(|rate| rate >= BROKER_AT_LEAST),
-        });
+        aims.push(Aim::new(
+            "tcp, gathered: a broker carries at least 1,000,000 messages/s",
+            rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
+            rate.map(|rate| rate >= BROKER_AT_LEAST),
+        ));
         aims
     }
-}
-
-fn tables(report: &Value) -> Tables {
-    let columns = [
-        ("mode", "mode"),
-        ("transport", "transport"),
-        ("with a call", "at_once"),
-        ("messages/s", "rate.median"),
-        ("least", "rate.min"),
-        ("most", "rate.max"),
-        ("between, µs/message", "cpu_us"),
-        ("lost", "lost"),
-        ("out of order", "disordered"),
-    ];
-    let ratios = [
-        ("mode", "mode"),
-        ("compared with", "to"),
-        ("transport", "transport"),
-        ("with a call", "at_once"),
-        ("ratio of throughputs", "throughput.median"),
-    ];
-    vec![
-        ("Messages of 128 octets".to_owned(), table(rows(report, "rows"), &columns)),
-        ("Beside bare sockets, turn by turn".to_owned(), table(rows(report, "ratios"), &ratios)),
-    ]
 }

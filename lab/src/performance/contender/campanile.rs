@@ -14,38 +14,28 @@ use crate::performance::protocol::Protocol;
 use crate::{BenchError, CarriageOptions};
 
 /// The service with its default settings, in a process of its own.
-pub(crate) struct CampanileContender;
+pub(crate) const CONTENDER: Contender = Contender { key: OURS, name: campanile::NAME, about, warm_up_times: 1, start };
 
-impl Contender for CampanileContender {
-    fn key(&self) -> &'static str {
-        OURS
-    }
+fn about() -> String {
+    "`campanile serve` as it is installed; structured events or sequences of them, GIOP 1.2; consumers' references say, as \
+     those of this repository's client do, that they keep order, so that several pushes may be unanswered; where as many \
+     events are sent as get through, at most 4,096 wait for a consumer, then the supplier does"
+        .to_owned()
+}
 
-    fn name(&self) -> &'static str {
-        campanile::NAME
-    }
-
-    fn about(&self) -> String {
-        "`campanile serve` as it is installed; structured events or sequences of them, GIOP 1.2; consumers' references say, as \
-         those of this repository's client do, that they keep order, so that several pushes may be unanswered; where as many \
-         events are sent as get through, at most 4,096 wait for a consumer, then the supplier does"
-            .to_owned()
-    }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        let service = Campanile::start_on(scenario.server_core)?;
-        // Publishers that are faster than the service wait at this, and its memory stays bounded.
-        let queue = i32::try_from(scenario.queue).unwrap_or(i32::MAX);
-        let bounded = [
-            Property::new("MaxEventsPerConsumer", queue),
-            Property::new("FullOutbox", "Hold"),
-            Property::new("HoldGranted", true),
-        ];
-        let channel = service.new_channel_with(if queue > 0 { &bounded } else { &[] })?;
-        let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
-        let proxy = channel.add_supplier(carriage)?;
-        Ok(Box::new(CampanileServer { scenario: *scenario, service, channel, proxy }))
-    }
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    let service = Campanile::start_on(scenario.server_core)?;
+    // Publishers that are faster than the service wait at this, and its memory stays bounded.
+    let queue = i32::try_from(scenario.queue).unwrap_or(i32::MAX);
+    let bounded = [
+        Property::new("MaxEventsPerConsumer", queue),
+        Property::new("FullOutbox", "Hold"),
+        Property::new("HoldGranted", true),
+    ];
+    let channel = service.new_channel_with(if queue > 0 { &bounded } else { &[] })?;
+    let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
+    let proxy = channel.add_supplier(carriage)?;
+    Ok(Box::new(CampanileServer { scenario: *scenario, service, channel, proxy }))
 }
 
 struct CampanileServer {

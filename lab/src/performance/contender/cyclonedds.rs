@@ -16,36 +16,27 @@ const FOLDER: &str = "cyclonedds";
 const DOMAINS: u32 = 200;
 
 /// A writer and its readers.
-pub(crate) struct CycloneDds;
+pub(crate) const CONTENDER: Contender =
+    Contender { key: "cyclonedds", name: "Cyclone DDS", about, warm_up_times: 1, start };
 
-impl Contender for CycloneDds {
-    fn key(&self) -> &'static str {
-        "cyclonedds"
-    }
+fn about() -> String {
+    let name = peers::name_and_version("Cyclone DDS", FOLDER);
+    format!(
+        "{name}, reliable, all samples kept, over UDP; its writer sends to each reader's process itself: one hop, so no \
+         process in the middle. Samples are acknowledged in the background and no writer waits for that; two-way means \
+         that each leaves at once in a packet of its own, one-way that small ones share packets; see lab/peers/README.md"
+    )
+}
 
-    fn name(&self) -> &'static str {
-        "Cyclone DDS"
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
+        return Err(Absence::NotOffered("it has no sequences of events"));
     }
-
-    fn about(&self) -> String {
-        let name = peers::name_and_version("Cyclone DDS", FOLDER);
-        format!(
-            "{name}, reliable, all samples kept, over UDP; its writer sends to each reader's process itself: one hop, so no \
-             process in the middle. Samples are acknowledged in the background and no writer waits for that; two-way means \
-             that each leaves at once in a packet of its own, one-way that small ones share packets; see lab/peers/README.md"
-        )
+    if matches!(scenario.supply, Supply::Windowed(_)) {
+        return Err(Absence::NotOffered("its writers know no windows"));
     }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
-            return Err(Absence::NotOffered("it has no sequences of events"));
-        }
-        if matches!(scenario.supply, Supply::Windowed(_)) {
-            return Err(Absence::NotOffered("its writers know no windows"));
-        }
-        let installed = Installed::find(FOLDER)?;
-        Ok(Box::new(CycloneDdsServer { scenario: *scenario, installed }))
-    }
+    let installed = Installed::find(FOLDER)?;
+    Ok(Box::new(CycloneDdsServer { scenario: *scenario, installed }))
 }
 
 struct CycloneDdsServer {

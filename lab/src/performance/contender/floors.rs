@@ -15,61 +15,43 @@ const KEY_BYTES: usize = 40;
 
 /// The bare relay ([`crate::relay`]): what any process between one supplier and one consumer costs at least. The reply
 /// to a push is the consumer's.
-pub(crate) struct Relay {
-    /// Whether it takes part a second time.
-    pub(super) again: bool,
-}
+pub(super) const RELAY: Contender =
+    Contender { key: "relay", name: "bare relay", about: about_relay, warm_up_times: 1, start: start_relay };
+
+/// The same a second time.
+pub(super) const RELAY_AGAIN: Contender = Contender { key: "relay-again", name: "bare relay, again", ..RELAY };
 
 /// One that writes each event to many consumers ([`fan_out`]), and answers the supplier itself.
-pub(crate) struct Writev;
+pub(super) const WRITEV: Contender =
+    Contender { key: "writev", name: "writev", about: about_writev, warm_up_times: 1, start: start_writev };
 
-impl Contender for Relay {
-    fn key(&self) -> &'static str {
-        if self.again { "relay-again" } else { "relay" }
-    }
-
-    fn name(&self) -> &'static str {
-        if self.again { "bare relay, again" } else { "bare relay" }
-    }
-
-    fn about(&self) -> String {
-        "one thread, level-triggered epoll; whole messages are passed on in both directions; the reply to a push is the \
-         consumer's"
-            .to_owned()
-    }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if scenario.consumers != 1 {
-            return Err(Absence::NotOffered("it has one consumer"));
-        }
-        if scenario.supply.window() == 0 && matches!(scenario.consume, Consume::TwoWay(_)) {
-            return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
-        }
-        Ok(Box::new(Floor::new(relay::COMMAND, relay::READY, scenario)))
-    }
+fn about_relay() -> String {
+    "one thread, level-triggered epoll; whole messages are passed on in both directions; the reply to a push is the \
+     consumer's"
+        .to_owned()
 }
 
-impl Contender for Writev {
-    fn key(&self) -> &'static str {
-        "writev"
+fn start_relay(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if scenario.consumers != 1 {
+        return Err(Absence::NotOffered("it has one consumer"));
     }
+    if scenario.supply.window() == 0 && matches!(scenario.consume, Consume::TwoWay(_)) {
+        return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
+    }
+    Ok(Box::new(Floor::new(relay::COMMAND, relay::READY, scenario)))
+}
 
-    fn name(&self) -> &'static str {
-        "writev"
-    }
+fn about_writev() -> String {
+    "one thread, level-triggered epoll; each event goes to each process of consumers in one `writev`, as often as there are \
+     consumers in it; then the supplier is answered; consumers' replies are read and thrown away"
+        .to_owned()
+}
 
-    fn about(&self) -> String {
-        "one thread, level-triggered epoll; each event goes to each process of consumers in one `writev`, as often as there are \
-         consumers in it; then the supplier is answered; consumers' replies are read and thrown away"
-            .to_owned()
+fn start_writev(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if matches!(scenario.supply, Supply::OneWay) && matches!(scenario.consume, Consume::TwoWay(_)) {
+        return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
     }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if matches!(scenario.supply, Supply::OneWay) && matches!(scenario.consume, Consume::TwoWay(_)) {
-            return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
-        }
-        Ok(Box::new(Floor::new(fan_out::COMMAND, fan_out::READY, scenario)))
-    }
+    Ok(Box::new(Floor::new(fan_out::COMMAND, fan_out::READY, scenario)))
 }
 
 /// A floor at work. Its process starts when all consumers are there, since it connects to them.

@@ -20,44 +20,36 @@ use crate::{BenchError, CarriageOptions};
 const FOLDER: &str = "jacorb-notification";
 
 /// The service in a Java machine of its own.
-pub(crate) struct JacOrb;
+pub(crate) const CONTENDER: Contender = Contender {
+    key: "jacorb",
+    name: "JacORB Notification",
+    about,
+    // Its Java machine compiles: 30,000 events/s in the second after the first half, 45,000 some seconds later.
+    warm_up_times: 7,
+    start,
+};
 
-impl Contender for JacOrb {
-    fn key(&self) -> &'static str {
-        "jacorb"
-    }
+fn about() -> String {
+    let name = peers::name_and_version("JacORB", FOLDER);
+    format!(
+        "{name}, the same ends; its queues are unbounded and FIFO, and it pushes two-way in every case; see lab/peers/README.md"
+    )
+}
 
-    fn name(&self) -> &'static str {
-        "JacORB Notification"
-    }
-
-    fn about(&self) -> String {
-        let name = peers::name_and_version("JacORB", FOLDER);
-        format!(
-            "{name}, the same ends; its queues are unbounded and FIFO, and it pushes two-way in every case; see lab/peers/README.md"
-        )
-    }
-
-    fn warm_up_times(&self) -> u64 {
-        // Its Java machine compiles: 30,000 events/s in the second after the first half, 45,000 some seconds later.
-        7
-    }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        let installed = Installed::find(FOLDER)?;
-        let (process, reference) = spawn(&installed, scenario.server_core, threads_for(scenario.consumers))?;
-        let doing = "making a channel in JacORB";
-        let factory = Orb::new(OrbOptions::default()).resolve(&reference).map_err(setup(doing))?;
-        let (channel, _) = EventChannelFactory::unchecked(factory).create_channel(&[], &[]).map_err(setup(doing))?;
-        let channel = Channel::of(channel);
-        let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
-        let proxy = channel.add_supplier(carriage)?;
-        Ok(Box::new(JacOrbServer { scenario: *scenario, process, channel, proxy }))
-    }
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    let installed = Installed::find(FOLDER)?;
+    let (process, reference) = spawn(&installed, scenario.server_core, threads_for(scenario.consumers))?;
+    let doing = "making a channel in JacORB";
+    let factory = Orb::new(OrbOptions::default()).resolve(&reference).map_err(setup(doing))?;
+    let (channel, _) = EventChannelFactory::unchecked(factory).create_channel(&[], &[]).map_err(setup(doing))?;
+    let channel = Channel::of(channel);
+    let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
+    let proxy = channel.add_supplier(carriage)?;
+    Ok(Box::new(JacOrbServer { scenario: *scenario, process, channel, proxy }))
 }
 
 /// Starts it for so many consumers; the reference to its factory.
-pub(crate) fn start(consumers: u32) -> Result<(Process, String), Absence> {
+pub(crate) fn start_for(consumers: u32) -> Result<(Process, String), Absence> {
     let installed = Installed::find(FOLDER)?;
     Ok(spawn(&installed, None, threads_for(consumers))?)
 }

@@ -10,32 +10,23 @@ use crate::floor::counting::Counting;
 use crate::performance::ends::{Publish, Subscribe};
 use crate::performance::protocol::Protocol;
 
-/// The service with its default settings, in a process of its own.
-pub(crate) struct JsonDoor;
-
 /// The channel that is there without configuration.
 const CHANNEL: &[u8] = b"0";
 
-impl Contender for JsonDoor {
-    fn key(&self) -> &'static str {
-        "json"
-    }
+/// The service with its default settings, in a process of its own.
+pub(crate) const CONTENDER: Contender =
+    Contender { key: "json", name: "Campanile, lines of JSON", about, warm_up_times: 1, start };
 
-    fn name(&self) -> &'static str {
-        "Campanile, lines of JSON"
-    }
+fn about() -> String {
+    "`campanile serve --json-listen`; the payload is the event's body, a text".to_owned()
+}
 
-    fn about(&self) -> String {
-        "`campanile serve --json-listen`; the payload is the event's body, a text".to_owned()
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if matches!(scenario.supply, Supply::Sequences(..)) || scenario.anys {
+        return Err(Absence::NotOffered("a line is one structured event"));
     }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if matches!(scenario.supply, Supply::Sequences(..)) || scenario.anys {
-            return Err(Absence::NotOffered("a line is one structured event"));
-        }
-        let (service, address) = Campanile::start_with_json(scenario.server_core)?;
-        Ok(Box::new(JsonServer { scenario: *scenario, service, address }))
-    }
+    let (service, address) = Campanile::start_with_json(scenario.server_core)?;
+    Ok(Box::new(JsonServer { scenario: *scenario, service, address }))
 }
 
 struct JsonServer {

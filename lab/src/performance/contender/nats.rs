@@ -15,38 +15,28 @@ use crate::process::Process;
 const FOLDER: &str = "nats";
 
 /// The server in a process of its own.
-pub(crate) struct Nats;
+pub(crate) const CONTENDER: Contender = Contender { key: "nats", name: "NATS", about, warm_up_times: 1, start };
 
-impl Contender for Nats {
-    fn key(&self) -> &'static str {
-        "nats"
-    }
+fn about() -> String {
+    let name = peers::name_and_version("nats-server", FOLDER);
+    format!(
+        "{name}, core NATS; messages of the same payload over its text protocol, by the same ends. It answers publishers in \
+         its verbose mode only, which two-way and windowed mean here, and never hears of consumers; see lab/peers/README.md"
+    )
+}
 
-    fn name(&self) -> &'static str {
-        "NATS"
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
+        return Err(Absence::NotOffered("it has no sequences of events"));
     }
-
-    fn about(&self) -> String {
-        let name = peers::name_and_version("nats-server", FOLDER);
-        format!(
-            "{name}, core NATS; messages of the same payload over its text protocol, by the same ends. It answers publishers in \
-             its verbose mode only, which two-way and windowed mean here, and never hears of consumers; see lab/peers/README.md"
-        )
-    }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
-            return Err(Absence::NotOffered("it has no sequences of events"));
-        }
-        let installed = Installed::find(FOLDER)?;
-        let config = installed.file("nats-server.conf");
-        let arguments = [OsStr::new("--config"), config.as_os_str()];
-        // Go's collector runs at four times what is in use and not at twice: 10 % more messages (measured; the default is 100).
-        let variables = [("GOGC", "400".into())];
-        let words = peers::command(scenario.server_core, &variables, &installed.file("nats-server"), arguments)?;
-        let (process, address) = Process::spawn("nats-server", peers::to_command(&words), listening)?;
-        Ok(Box::new(NatsServer { scenario: *scenario, process, address }))
-    }
+    let installed = Installed::find(FOLDER)?;
+    let config = installed.file("nats-server.conf");
+    let arguments = [OsStr::new("--config"), config.as_os_str()];
+    // Go's collector runs at four times what is in use and not at twice: 10 % more messages (measured; the default is 100).
+    let variables = [("GOGC", "400".into())];
+    let words = peers::command(scenario.server_core, &variables, &installed.file("nats-server"), arguments)?;
+    let (process, address) = Process::spawn("nats-server", peers::to_command(&words), listening)?;
+    Ok(Box::new(NatsServer { scenario: *scenario, process, address }))
 }
 
 /// The address in the line of its log that says where it listens.

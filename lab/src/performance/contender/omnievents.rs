@@ -38,42 +38,33 @@ const CYCLE_PERIOD_NS: u32 = 1_000_000;
 const QUEUE_LENGTH: u32 = 10_000_000;
 
 /// The service in a process of its own.
-pub(crate) struct OmniEvents;
+pub(crate) const CONTENDER: Contender =
+    Contender { key: "omnievents", name: "omniEvents", about, warm_up_times: 1, start };
 
-impl Contender for OmniEvents {
-    fn key(&self) -> &'static str {
-        "omnievents"
-    }
+fn about() -> String {
+    let name = peers::name_and_version("omniEvents", FOLDER);
+    format!(
+        "{name}, the same ends, with Anys in place of structured events; its cycle is 1 ms, and it pushes to consumers \
+         two-way in every case; see lab/peers/README.md"
+    )
+}
 
-    fn name(&self) -> &'static str {
-        "omniEvents"
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
+        return Err(Absence::NotOffered("it has no sequences of events"));
     }
-
-    fn about(&self) -> String {
-        let name = peers::name_and_version("omniEvents", FOLDER);
-        format!(
-            "{name}, the same ends, with Anys in place of structured events; its cycle is 1 ms, and it pushes to consumers \
-             two-way in every case; see lab/peers/README.md"
-        )
+    if scenario.supply == Supply::OneWay {
+        // Seen: a second's pushes are not delivered within 30 s.
+        return Err(Absence::NotOffered("it holds no supplier back, and queues one-way pushes without bound"));
     }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if matches!(scenario.supply, Supply::Sequences(..)) || matches!(scenario.consume, Consume::Sequences(..)) {
-            return Err(Absence::NotOffered("it has no sequences of events"));
-        }
-        if scenario.supply == Supply::OneWay {
-            // Seen: a second's pushes are not delivered within 30 s.
-            return Err(Absence::NotOffered("it holds no supplier back, and queues one-way pushes without bound"));
-        }
-        let installed = Installed::find(FOLDER)?;
-        let (service, address) = Service::spawn(&installed, scenario.server_core)?;
-        let channel = new_channel(address)?;
-        let doing = "connecting a supplier to omniEvents";
-        let proxy = channel.for_suppliers().and_then(|admin| admin.obtain_push_consumer()).map_err(setup(doing))?;
-        proxy.connect_push_supplier(None).map_err(setup(doing))?;
-        let proxy = ProxyAddress::of(proxy.object(), doing)?;
-        Ok(Box::new(OmniEventsServer { scenario: *scenario, service, channel, proxy }))
-    }
+    let installed = Installed::find(FOLDER)?;
+    let (service, address) = Service::spawn(&installed, scenario.server_core)?;
+    let channel = new_channel(address)?;
+    let doing = "connecting a supplier to omniEvents";
+    let proxy = channel.for_suppliers().and_then(|admin| admin.obtain_push_consumer()).map_err(setup(doing))?;
+    proxy.connect_push_supplier(None).map_err(setup(doing))?;
+    let proxy = ProxyAddress::of(proxy.object(), doing)?;
+    Ok(Box::new(OmniEventsServer { scenario: *scenario, service, channel, proxy }))
 }
 
 /// A running service.

@@ -13,41 +13,30 @@ use crate::performance::ends::{Publish, Subscribe};
 const FOLDER: &str = "omniorb";
 
 /// A supplier and a consumer, both of them omniORB's.
-pub(crate) struct OmniOrb;
+pub(crate) const CONTENDER: Contender =
+    Contender { key: "omniorb", name: "omniORB direct", about, warm_up_times: 1, start };
 
-impl Contender for OmniOrb {
-    fn key(&self) -> &'static str {
-        "omniorb"
-    }
+fn about() -> String {
+    let name = peers::name_and_version("omniORB", FOLDER);
+    format!("{name} at both ends and nothing between them: one hop, so no process in the middle")
+}
 
-    fn name(&self) -> &'static str {
-        "omniORB direct"
+fn start(scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
+    if scenario.consumers != 1 {
+        return Err(Absence::NotOffered("without a service there is one consumer"));
     }
-
-    fn about(&self) -> String {
-        let name = peers::name_and_version("omniORB", FOLDER);
-        format!("{name} at both ends and nothing between them: one hop, so no process in the middle")
+    // What the supplier pushes is what the consumer gets.
+    let fits = match (scenario.supply, scenario.consume) {
+        (Supply::TwoWay | Supply::Sequences(_, 1), Consume::TwoWay(_)) => matches!(scenario.supply, Supply::TwoWay),
+        (Supply::OneWay, _) => !matches!(scenario.consume, Consume::Sequences(..)),
+        (Supply::Sequences(_, 0 | 1), Consume::Sequences(..)) => true,
+        _ => false,
+    };
+    if !fits {
+        return Err(Absence::NotOffered("a thread has one unanswered call at most, and what is pushed is what comes"));
     }
-
-    fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
-        if scenario.consumers != 1 {
-            return Err(Absence::NotOffered("without a service there is one consumer"));
-        }
-        // What the supplier pushes is what the consumer gets.
-        let fits = match (scenario.supply, scenario.consume) {
-            (Supply::TwoWay | Supply::Sequences(_, 1), Consume::TwoWay(_)) => matches!(scenario.supply, Supply::TwoWay),
-            (Supply::OneWay, _) => !matches!(scenario.consume, Consume::Sequences(..)),
-            (Supply::Sequences(_, 0 | 1), Consume::Sequences(..)) => true,
-            _ => false,
-        };
-        if !fits {
-            return Err(Absence::NotOffered(
-                "a thread has one unanswered call at most, and what is pushed is what comes",
-            ));
-        }
-        let installed = Installed::find(FOLDER)?;
-        Ok(Box::new(OmniOrbServer { scenario: *scenario, installed, consumer: None }))
-    }
+    let installed = Installed::find(FOLDER)?;
+    Ok(Box::new(OmniOrbServer { scenario: *scenario, installed, consumer: None }))
 }
 
 struct OmniOrbServer {

@@ -1,0 +1,87 @@
+//! The scenarios, a row for each: its name, what it shows, the options that it takes, and what runs it.
+
+use crate::experiments::{self, tempo};
+use crate::options::{How, Scenario};
+use crate::{
+    administration, crash, durable, filters, floor, history, hostile, memory, order, overflow, performance, pipeline,
+    tls,
+};
+
+macro_rules! scenarios {
+    ($($name:literal ($takes:literal) => $how:ident($run:path): $about:literal;)*) => {
+        pub(crate) const ALL: &[Scenario] = &[$(Scenario { name: $name, about: $about, takes: $takes, how: How::$how($run) }),*];
+    };
+}
+
+scenarios! {
+    "pipeline" ("suppliers=16 payload=13312 rate=2 stagger_ms=5 consumers=1 seconds=10 no_sockets form pull timeout push_window") => Alone(pipeline::run):
+        "Run a correlator pipeline: 16 suppliers of 13 KB at 2 Hz, alone and beside the monitor system";
+    "order" ("quick suppliers=8 consumers=8 events=100000/5000 payload=128 form pull timeout push_window") => Alone(order::run):
+        "Show that order is kept and nothing lost: 8 suppliers × 100,000 events into 8 consumers, at full speed";
+    "floor" ("quick rounds=5/3 paced_seconds=10/1.2 saturated_seconds=2/0.3 lockstep_seconds=2/0.3 rate=250 payload=128 no_pin strace only \
+              omniorb_dir push_window") => Alone(floor::run):
+        "Compare with the floor: a bare TCP relay, and two omniORB programs without a service";
+    "filters" ("quick") => Alone(filters::run):
+        "What filters cost: the language beside Rust, and 1, 100 and 10,000 consumers with a filter each";
+    "administration" ("quick proxies=10000 rate=1000") => Alone(administration::run):
+        "What administration takes from the events: proxies, walks, constraints, statistics, channels meanwhile";
+    "memory" ("quick connections=1000/200 proxies_each=10") => Alone(memory::run):
+        "What the service keeps in memory for consumers that wait: 10,000 proxies from 1,000 connections, and its threads";
+    "hostile" ("quick only rounds=5/2 seconds together ordinary rest=60/2 rate=500 config service") => Alone(hostile::run):
+        "What clients that mean harm, or die, cost everybody else: one attack after the other, or all at once";
+    "crash" ("quick rounds=20/5 seed interop on") => Alone(crash::run):
+        "Show that nothing acknowledged is lost: a service with a store is killed under load, round after round";
+    "durable" ("quick on") => Alone(durable::run):
+        "What it costs that events outlive the service: beside the store's engine alone, and for a channel that is best-effort";
+    "history" ("quick events=1000000/100000 payload=128 on") => Alone(history::run):
+        "A consumer that comes late to a channel that keeps its history";
+    "tls" ("quick events=20000/2000 payload=128 rate=1000") => Alone(tls::run):
+        "What TLS costs an event, beside a bare relay";
+    "json" ("quick rounds=20/6 rate=250") => Alone(performance::json::run):
+        "What an event takes by lines of JSON, beside CORBA";
+    "overflow" ("quick seconds=60/5 awake=5 writer rate=20000 payload=1000 budget_gib=4 on") => Alone(overflow::run):
+        "A consumer that sleeps while events go on coming, and gets them all when it wakes";
+    "paths-load" ("") => OnBed(experiments::load::measure):
+        "Three paths of 100 events/s under rising load: which of them keep up (Gore et al., figures 9 and 10)";
+    "paths-latency" ("") => OnBed(experiments::latency::measure):
+        "How latencies are spread where the low path has failed (Gore et al., figures 11 and 12)";
+    "paths-jitter" ("only") => OnBed(experiments::jitter::measure):
+        "How even the high path's latency stays under load and beside 20 saturating low paths (Gore et al., figure 13)";
+    "paths-number" ("") => OnBed(experiments::number::measure):
+        "The high path beside 1 to 100 low paths (Gore et al., figure 14)";
+    "overhead" ("") => OnBed(experiments::overhead::measure):
+        "What priorities cost, and a service beside 2 and 3 hops without one (Gore et al., figure 15)";
+    "isolation" ("") => OnBed(experiments::isolation::measure):
+        "What a publisher suffers from another one's flood (Bauer et al., Tempo, figures 11 and 12)";
+    "tempo-latency" ("") => OnBed(tempo::latency::measure):
+        "Tempo at 250 and 4,000 messages/s: peer to peer, through a broker, beside CORBA and bare sockets (Bauer et al., tables I to III)";
+    "tempo-rates" ("") => OnBed(tempo::rates::measure):
+        "Tempo through a broker as the rate is raised until it is not reached (Bauer et al., figure 10)";
+    "tempo-saturation" ("") => OnBed(tempo::saturation::measure):
+        "As many messages as Tempo carries over TCP and UDP, beside bare sockets";
+    "tempo-isolation" ("") => OnBed(tempo::isolation::measure):
+        "What a publisher suffers from another one's flood through the same Tempo broker (Bauer et al., figures 11 and 12)";
+    "tempo-fan-out" ("") => OnBed(tempo::fan_out::measure):
+        "One Tempo publisher and a hundred subscribers: to each, to a multicast group, through a broker";
+    "tempo-churn" ("") => OnBed(tempo::churn::measure):
+        "A thousand Tempo publishers appear at a broker and vanish, again and again: what is left of them";
+    "tempo-predicted" ("") => OnBed(tempo::predicted::measure):
+        "What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)";
+    "alma" ("only transports") => OnBed(experiments::alma::measure):
+        "8 KB at 10 Hz to 1 to 100 subscribers, through the simple API on a notification service and on DDS, beside Cyclone DDS alone";
+    "languages" ("") => OnBed(experiments::languages::measure):
+        "The simple API in Rust, C, C++, Java and Python: gathered events a second, and how long one takes";
+    "soak" ("library sanitize") => OnBed(experiments::soak::measure):
+        "A program in C on both transports; its consumers and suppliers come and go for half an hour: what is left of them";
+    "event-path" ("") => OnBed(experiments::event_path::measure):
+        "What the service does for one event, seen from outside: system calls in order, context switches, allocations";
+    "experiments" ("quick lift_throttling seconds") => All(experiments::run_all):
+        "The papers' six experiments; with --results for lab/pages.py, which makes charts and a page of them";
+    "performance" ("quick rounds=3/1 only") => Alone(performance::whole::run):
+        "Latency, throughput and fan-out beside floors and peers; with --results for lab/pages.py, which makes charts and a page of them";
+    "endurance" ("minutes=30 rates=250,1000 payload=128 together beside") => Alone(performance::endurance::run):
+        "One consumer for half an hour at 250/s and at 1,000/s: every event over 1 ms written down, and looked into";
+    "saturate" ("contender window one_way sequence any consumer batch queue payload=64 consumers=1 processes=1 seconds=5 rate=0 service_core \
+                 ends_core push_window") => Alone(performance::saturate::run):
+        "As many events as get through the service in one configuration, and what each costs";
+}
