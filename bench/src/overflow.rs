@@ -187,7 +187,7 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
         report.look(&serving)?;
     }
     out.progress("it is awake again")?;
-    let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_held")?);
+    let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_blocked")?);
     sleeper.take(published)?;
     let took = clock::seconds(clock::now() - began);
     out.end_progress()?;

@@ -106,7 +106,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn of(environment: &Environment) -> Self {
         let Some(name) = &environment.notify_socket else { return Self::default() };
-        let socket = connect(name).inspect_err(|error| log::warn!("NOTIFY_SOCKET: nobody can be told there: {error}"));
+        let socket = connect(name).inspect_err(|error| log::warn!("NOTIFY_SOCKET cannot be written to: {error}"));
         Self { socket: socket.ok().map(Arc::new), watchdog: environment.watchdog }
     }
 
@@ -137,7 +137,7 @@ impl Supervisor {
         };
         // It ends with the process.
         let begun = thread::Builder::new().name("watchdog".to_owned()).spawn(watch);
-        begun.err().into_iter().for_each(|error| log::warn!("the watchdog cannot be told anything: {error}"));
+        begun.err().into_iter().for_each(|error| log::warn!("the watchdog cannot be notified: {error}"));
     }
 }
 
@@ -168,7 +168,7 @@ impl Watchdog {
         }
         if !core::mem::replace(&mut self.is_stuck, true) {
             log::error!(
-                "administration or a lane has not answered for {:.1} s; whoever watches over the service starts it again if that lasts",
+                "administration or a lane has not answered for {:.1} s; the supervisor starts the service again if that lasts",
                 within.as_secs_f64()
             );
         }

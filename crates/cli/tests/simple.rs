@@ -273,7 +273,7 @@ fn a_consumer_finds_back_by_itself_and_tells_that_it_missed_something() {
             supplier.publish(&numbered(2)).unwrap();
             events.try_recv().ok()
         });
-        let gap = until("the gap to be told", || consumer.next_gap());
+        let gap = until("the gap to be reported", || consumer.next_gap());
         assert!(gap.since <= gap.until);
         assert_eq!(consumer.next_gap(), None);
     }

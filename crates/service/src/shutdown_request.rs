@@ -46,7 +46,7 @@ mod tests {
         let (sender, notified) = channel();
         let early = sender.clone();
         request.on_request(move || early.send("early").unwrap());
-        assert!(notified.try_recv().is_err(), "nobody has asked");
+        assert!(notified.try_recv().is_err(), "no request came");
         request.tell();
         request.tell();
         request.on_request(move || sender.send("late").unwrap());

@@ -97,7 +97,7 @@ impl BestEffort {
             self.from.push_structured_event(&event(what.0, what.1)).unwrap();
             self.sent.insert(what);
         }
-        wait_until("events that nobody keeps", || self.taker.missing(&self.sent).is_empty());
+        wait_until("events that are not stored", || self.taker.missing(&self.sent).is_empty());
         let listed = serve.print("ls", &[]);
         assert!(listed.contains("channel 0"), "{listed}");
     }
@@ -149,8 +149,8 @@ fn breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl
         let error = factory.create_channel(&[], &[]).map(drop).unwrap_err();
         assert!(is_persist_store(&error, Completed::No), "{error:?}");
         // The operator sees it.
-        assert!(count(&serve, "store_failures") > failures && count(&serve, "events_not_kept") >= 3);
-        assert!(count(&serve, "changes_not_kept") > round);
+        assert!(count(&serve, "store_failures") > failures && count(&serve, "events_not_stored") >= 3);
+        assert!(count(&serve, "changes_not_stored") > round);
         shim.hear("store: its file campanile.redb");
         assert!(serve.print("top", &["--once"]).contains("the disk has failed"));
         mend(&shim, &store);
@@ -214,7 +214,7 @@ fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
         best_effort.goes_on(&serve);
     }
     assert!(!pushing.is_finished(), "it is answered before it is on the disk");
-    assert_eq!(taker.missing(&BTreeSet::from([(1, 1)])).len(), 1, "nobody has it before it is on the disk");
+    assert_eq!(taker.missing(&BTreeSet::from([(1, 1)])).len(), 1, "no consumer has it before it is on the disk");
     shim.say("campanile.redb sync delay 300\n");
     let from = pushing.end_in_time();
     let sent: BTreeSet<(i32, i32)> = (1..6).map(|number| (1, number)).collect();
@@ -223,7 +223,7 @@ fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
     }
     best_effort.goes_on(&serve);
     wait_until("all that was accepted", || taker.missing(&sent).is_empty());
-    assert_eq!((count(&serve, "store_failures"), count(&serve, "events_not_kept")), (0, 0));
+    assert_eq!((count(&serve, "store_failures"), count(&serve, "events_not_stored")), (0, 0));
 }
 
 /// Whether a process has a file open. To look at the store itself would lock it, and the service would end.
@@ -336,7 +336,7 @@ fn backlog_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
     });
     wait_until("it to be counted", || count(&serve, "overflow_failures") > 0);
     shim.hear("what slow consumers are yet to get stays in memory");
-    wait_until("the supplier to be held", || count(&serve, "lane_suppliers_held") > 0);
+    wait_until("the supplier to be blocked", || count(&serve, "lane_suppliers_blocked") > 0);
     best_effort.goes_on(&serve);
     mend(&shim, &store);
     shim.hear("overflow: it can be written to again, and nothing was lost");
@@ -400,7 +400,7 @@ fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
         wait_until("events to come as ever", || taker.missing(&sent).is_empty());
     };
     push(0..100);
-    wait_until("some of the past", || count(&serve, "history_events") == 100);
+    wait_until("some of the history", || count(&serve, "history_events") == 100);
     break_it(&shim, &store);
     push(100..200);
     wait_until("it to be counted", || count(&serve, "overflow_failures") > 0);
@@ -408,7 +408,7 @@ fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
     mend(&shim, &store);
     shim.hear("overflow: it can be written to again, and nothing was lost");
     push(200..300);
-    wait_until("all of the past", || count(&serve, "history_events") == 300);
+    wait_until("all of the history", || count(&serve, "history_events") == 300);
     assert_eq!(history(&serve, channel, &["--first", "-n", "300"]), (0..300).collect::<Vec<i32>>());
 }
 
@@ -436,7 +436,7 @@ fn where_somebody_removes_a_past_it_goes_on_with_what_comes() {
         numbers.for_each(|number| from.push_structured_event(&event(1, number)).unwrap());
     };
     push(0..100);
-    wait_until("some of the past", || count(&serve, "history_events") == 100);
+    wait_until("some of the history", || count(&serve, "history_events") == 100);
     fs::remove_dir_all(store.folder().join("history")).unwrap();
     push(100..200);
     wait_until("all of it to be written", || count(&serve, "history_events") == 200);

@@ -31,7 +31,7 @@ fn rates_and_sizes_of_events_are_told_in_each_interval() {
     assert_eq!(lines.len(), 2);
     for line in &lines {
         assert!(line["events"].as_u64().unwrap() > 0 && line["rate"].as_f64().unwrap() > 0.0, "{line}");
-        assert!(line.get("lost").is_none(), "who does not number events cannot know: {line}");
+        assert!(line.get("lost").is_none(), "without numbers of events it cannot be known: {line}");
     }
     let told = serve.print("bw", &["--type", "A/B", "--interval", "0.2", "-n", "1"]);
     let figures: Vec<f64> = told.trim_end().split('\t').map(|figure| figure.parse().unwrap()).collect();

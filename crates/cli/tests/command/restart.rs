@@ -229,8 +229,8 @@ fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_nobody_waiting() {
     let elsewhere = Orb::new(OrbOptions { advertise: Some("gone..invalid".into()), ..OrbOptions::default() });
     let _active = [here.connect(&orb, &address, id), gone.connect(&elsewhere, &address, id)];
     let kept = |serve: &Serve, count: u32| {
-        let told = format!("events_kept {count}\n");
-        wait_until("the store to have what it should", || serve.print("stats", &["events_kept"]) == told);
+        let told = format!("events_stored {count}\n");
+        wait_until("the store to have what it should", || serve.print("stats", &["events_stored"]) == told);
     };
     let push = |numbers: std::ops::Range<i32>| {
         let proxy = supplier(&address, id).unwrap();

@@ -325,7 +325,7 @@ fn what_is_refused_for_want_of_a_token_is_audited_and_looks_are_not() {
     told.sort();
     let expected = [
         "audit: 127.0.9.1 over HTTP: disconnect: denied, it has not shown the token",
-        "audit: 127.0.9.2 over HTTP: suspend: denied, the token is nobody's",
+        "audit: 127.0.9.2 over HTTP: suspend: denied, the token is unknown",
     ];
     assert_eq!(told, expected);
     // However often it is tried, there are five lines in a second, and a count of the others.

@@ -34,7 +34,7 @@ fn metric(samples: &[Sample], counter: Counter) -> Option<f64> {
     let name = match counter {
         Counter::EventBytesIn => "events_in_bytes",
         Counter::CycleMax => "longest_round_seconds",
-        Counter::EventBytesStored => "events_kept_bytes",
+        Counter::EventBytesStored => "events_stored_bytes",
         Counter::StoreBytes => "store_written_bytes",
         other => other.name().trim_start_matches("lane_"),
     };

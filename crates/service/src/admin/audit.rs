@@ -183,7 +183,7 @@ impl Administration {
 pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
     match answer {
         Answer::Applied(Err(why)) | Answer::Done(Err(why)) => ActOutcome::Failed(why.clone()),
-        Answer::Disconnected(0) => ActOutcome::Failed("there is nobody to disconnect".to_owned()),
+        Answer::Disconnected(0) => ActOutcome::Failed("there is no client to disconnect".to_owned()),
         Answer::DeadLettersDone { done, .. } => ActOutcome::Done(Some(format!("{done} dead letters"))),
         Answer::Disconnected(count) => ActOutcome::Done(Some(format!("{count} disconnected"))),
         _ => ActOutcome::Done(None),

@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(Client::of(&looks, owner).unwrap().address, IpAddr::from([0, 0, 0, 0]));
         let restored =
             ToAdministration::Supplier { key: KEY, news: SupplierNews::Disconnected(DisconnectReason::Gone) };
-        assert!(Client::of(&restored, owner).is_none(), "nobody's");
+        assert!(Client::of(&restored, owner).is_none(), "of no client");
     }
 
     /// While a long request of one address was served, those that waited had a claim to as much before any that came: an address that asked

@@ -411,7 +411,7 @@ fn other_rules_hold_at_once_for_those_who_are_connected() {
     assert_eq!(received.next_in_time().event_type().name, "Snow");
     let wrong = config(vec![rule(&["nobody"], &["publish"], &["*"], &[], true)]);
     assert!(service.reload_access(&wrong).unwrap_err().to_string().contains("access rule 1"));
-    assert!(publish("Snow"), "the rules that held do yet");
+    assert!(publish("Snow"), "the former rules are still in effect");
     drop(reader);
 }
 

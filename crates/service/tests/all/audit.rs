@@ -123,7 +123,7 @@ fn what_operators_do_over_http_and_by_statistics_has_the_same_lines() {
     assert!(matches!(command(Command::Disconnect(key)), Answer::Disconnected(1)));
     await_line(&[who, "disconnect on consumer ", &told, ": done, 1 disconnected"]);
     assert!(matches!(command(Command::Disconnect(key)), Answer::Disconnected(0)));
-    await_line(&[who, "disconnect on consumer ", ": failed, there is nobody to disconnect"]);
+    await_line(&[who, "disconnect on consumer ", ": failed, there is no client to disconnect"]);
     // The same asked for by CORBA, of the object by which operators do that.
     let statistics = |who: &str| {
         let object = orb(who).resolve(&service.corbaloc("Statistics")).unwrap();

@@ -430,7 +430,7 @@ fn events_in_different_code_sets_come_over_different_connections() {
         let mut link = consumer.accept();
         let (header, bytes) = link.message().unwrap();
         let request = Request::parse(&bytes, &header).unwrap();
-        let told = request.contexts.find(ServiceContexts::CODE_SETS).expect("the first request tells the code set");
+        let told = request.contexts.find(ServiceContexts::CODE_SETS).expect("the first request names the code set");
         assert_eq!(codeset::parse_context(told).unwrap(), chars);
         assert_eq!(StructuredEvent::read(&mut request.body(&bytes, &header, chars)).unwrap(), event);
         link.reply(request.request_id, ReplyStatus::NoException, None);

@@ -188,7 +188,7 @@ fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
             supplier.publish(&event("s", number, 10_000)).unwrap();
         }
     });
-    wait_until("the supplier to be held", || service.counters().read(Counter::SuppliersBlocked) == 1);
+    wait_until("the supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) == 1);
     // One event of 10 kB each: the budget of 1 MiB holds about a hundred; the supplier waits with the rest.
     assert!(service.counters().read(Counter::EventsIn) < 120);
     for _ in 0..300 {
@@ -296,7 +296,7 @@ fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_budget_and_t
             }
             number
         });
-        wait_until("suppliers to be held", || read(Counter::SuppliersBlocked) > 0);
+        wait_until("suppliers to be blocked", || read(Counter::SuppliersBlocked) > 0);
         (0..3).for_each(|_| tokens.send(()).unwrap());
         assert_eq!(hanging.numbers(3), [0, 1, 2]);
         publishing.join().unwrap()

@@ -237,7 +237,7 @@ fn a_topic_whose_channel_is_held_does_not_keep_the_others_waiting() {
     let other = SimpleSupplier::connect(&url, Some(make_channel(&service, &[]))).unwrap();
     flood.fill();
     // As many as may be unanswered on its connection: it is not read any more.
-    wait_until("its supplier to be held", || service.counters().read(Counter::SuppliersBlocked) >= 64);
+    wait_until("its supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) >= 64);
     flood.fill();
     for _ in 0..1_000 {
         other.publish(&event("Reading")).unwrap();

@@ -397,7 +397,7 @@ fn all_together_keep_no_more_than_the_service_lets_them() {
     let read = |counter| service.counters().read(counter);
     wait_until("the rest to be removed", || first(&service, id) > 900);
     assert!(first(&service, id) < 1_300);
-    wait_until("it to be told", || read(Counter::HistoryCut) > 0 && read(Counter::HistoryBytes) <= 1 << 20);
+    wait_until("it to be notified", || read(Counter::HistoryCut) > 0 && read(Counter::HistoryBytes) <= 1 << 20);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn what_makes_no_sense_is_refused() {
         let errors = object.set_qos(qos).map_or_else(|error| property_errors(&error).unwrap(), |()| Vec::new());
         errors.into_iter().map(|error| error.code).collect::<Vec<_>>()
     };
-    assert_eq!(refused(&[start_from("first")]), [QosErrorCode::UnavailableValue], "it keeps no past");
+    assert_eq!(refused(&[start_from("first")]), [QosErrorCode::UnavailableValue], "it stores no history");
     assert_eq!(refused(&[start_from("yesterday")]), [QosErrorCode::BadValue]);
     assert_eq!(refused(&[Property::new("StartFrom", true)]), [QosErrorCode::BadType]);
     assert_eq!(refused(&[Property::new("HistoryBytes", 1_u64 << 60)]), [QosErrorCode::BadValue]);
@@ -479,7 +479,7 @@ fn who_is_too_slow_for_what_is_kept_sees_by_the_numbers_what_is_missing() {
     assert!(missing > 0);
     await_count(&service, Counter::DroppedOverflowLost, missing);
     link.reply(request, giop::message::ReplyStatus::NoException, None);
-    assert_eq!(take(&mut link, 4_999), expected(1..5_000), "who keeps up has everything");
+    assert_eq!(take(&mut link, 4_999), expected(1..5_000), "a consumer that keeps up has everything");
 }
 
 /// What suppliers push to a pool's thread is kept, too, and a consumer with a pool that begins in the past gets it with the rest.

@@ -85,7 +85,7 @@ fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
         assert_eq!(kind(&refused), Some(Kind::NoResources));
     }
     assert!(read(&service, Counter::ConnectionsGaveWay) >= 12, "they give way to each other");
-    assert!(using.iter_mut().all(|line| line.ask(PING) == PONG), "and nobody else to them");
+    assert!(using.iter_mut().all(|line| line.ask(PING) == PONG), "and no other client to them");
 }
 
 /// Every address may have 16 connections whatever its share, so that a few hundred addresses had all 4,096 and no other any.
@@ -281,7 +281,7 @@ fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_lim
         }
         assert!(clients.len() > 1);
         for stream in &mut clients {
-            assert!(read_message(stream).is_some(), "whoever reads is answered");
+            assert!(read_message(stream).is_some(), "a client that reads is answered");
         }
     }
 }
@@ -486,7 +486,7 @@ fn flood_until_blocked(service: &Service, channel_id: i32, events_max: u64) -> u
         let is_held = || read(service, Counter::SuppliersBlocked) > 0;
         supplier.stream.set_nonblocking(true).unwrap();
         let is_answered = || supplier.stream.peek(&mut [0]).is_ok();
-        wait_until("an answer, or the supplier to be held", || is_answered() || is_held());
+        wait_until("an answer, or the supplier to be blocked", || is_answered() || is_held());
         supplier.stream.set_nonblocking(false).unwrap();
         if is_held() {
             return number;

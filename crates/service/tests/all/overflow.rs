@@ -90,7 +90,7 @@ fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
     let pushing = std::thread::spawn(move || {
         (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
     });
-    wait_until("a supplier to be held", || service.counters().read(Counter::SuppliersBlocked) > 0);
+    wait_until("a supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) > 0);
     held.resume_connection().unwrap();
     let mut link = slow.accept();
     for expected in 0..1_000 {
@@ -150,7 +150,7 @@ fn backlogs_of_all_channels_together_keep_to_a_bound_whatever_their_budgets() {
     });
     let read = |counter| service.counters().read(counter);
     wait_until("there to be no room on the disk", || read(Counter::ChannelsShortOfDisk) > 0);
-    wait_until("a supplier to be held", || read(Counter::SuppliersBlocked) > 0);
+    wait_until("a supplier to be blocked", || read(Counter::SuppliersBlocked) > 0);
     assert!(read(Counter::OverflowBytes) <= 1 << 20, "{}", read(Counter::OverflowBytes));
     held.resume_connection().unwrap();
     let mut link = slow.accept();

@@ -55,7 +55,7 @@ fn a_slow_consumer_gets_everything_that_was_taken_and_nothing_more_is_taken() {
     let (first, _) = link.push();
     let draining = drain(service);
     let taken = publish_until_refused(&supplier, 1);
-    assert!(TcpStream::connect(address).is_err(), "nobody else can connect");
+    assert!(TcpStream::connect(address).is_err(), "no other client can connect");
     link.reply(first, giop::message::ReplyStatus::NoException, None);
     for number in 1..taken {
         // Its connection breaks, and it is connected to again after a while.

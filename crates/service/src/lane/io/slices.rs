@@ -371,7 +371,7 @@ mod tests {
         let busy = slices.arrive(ip(2));
         slices.begin_round(false);
         slices.note_sent(busy, 2 * SENT_PER_ROUND);
-        assert!(!slices.has_been_sent_enough(busy), "nobody else is there");
+        assert!(!slices.has_been_sent_enough(busy), "no other client is there");
         let other = slices.arrive(ip(1));
         slices.note_sent(busy, SENT_PER_ROUND - 1);
         assert!(!slices.has_been_sent_enough(busy));

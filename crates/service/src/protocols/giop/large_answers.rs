@@ -257,7 +257,7 @@ mod tests {
             "unheard_of",
         ] {
             assert!(is_large(operation, Response::Expected), "{operation}");
-            assert!(!is_large(operation, Response::None), "nobody is sent that");
+            assert!(!is_large(operation, Response::None), "no client is sent that");
         }
         for operation in [
             "connect_structured_push_consumer",

@@ -631,7 +631,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
     (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
     bench.lane.core.clock.set_forward(Duration::from_secs(300));
     bench.lane.round_within(Duration::ZERO);
-    assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "nobody needs the memory");
+    assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "the memory is free");
     let mut other = bench.connect();
     other.write_all(&asking(1, "get_all_channels")).unwrap();
     while bench.counters.read(Counter::LargeAnswersDelayed) == 0 {

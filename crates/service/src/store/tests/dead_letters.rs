@@ -49,7 +49,7 @@ impl Lane {
     }
 
     pub(super) fn await_dead_letters(&self, count: u64) {
-        wait_until("events to be kept aside", || self.counters.read(Counter::DeadLettersStored) == count);
+        wait_until("events to be dead letters", || self.counters.read(Counter::DeadLettersStored) == count);
     }
 
     /// The event that is to be delivered once more.

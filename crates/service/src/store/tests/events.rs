@@ -130,7 +130,7 @@ fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
                 }
                 FromStore::NotStored(..) => panic!("there is room"),
                 FromStore::Completion(_) => completed += 1,
-                FromStore::Again(_) => panic!("nobody asked for it"),
+                FromStore::Again(_) => panic!("no consumer requested it"),
             }
         }
     };
@@ -300,7 +300,7 @@ fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() 
     lane.send(vec![1; 10]);
     let first = lane.answer().unwrap();
     lane.complete(first);
-    wait_until("the first event to be gone from the medium", || {
+    wait_until("the first event to be gone from the disk", || {
         lane.send(vec![2; 10]);
         lane.answer().unwrap();
         let device = device.stored();

@@ -61,7 +61,7 @@ fn a_power_cut_at_any_moment_leaves_each_batch_whole_or_none_of_it_and_what_was_
             if Some(&found) == under_way.as_ref() {
                 stored = found;
             } else {
-                assert!(found == stored, "what was told to be there");
+                assert!(found == stored, "what was reported to be there");
             }
         }
     }

@@ -434,7 +434,7 @@ fn a_lane_that_is_to_end_does_so_when_no_events_wait_for_its_next_round() {
     let Crowd { mut bench, .. } = crowd;
     bench.forget_filters();
     // It is heard that they match.
-    testing::wait_until("events to wait for the next round, or for nobody", || {
+    testing::wait_until("events to wait for the next round, or for no consumer", || {
         bench.lane.round_within(Duration::ZERO);
         bench.lane.core.intake.awaiting_filter.has_to_go_on() || bench.lane.core.protocols.giop.filter_calls.is_empty()
     });
