@@ -112,7 +112,7 @@ impl Scene {
     fn reaped(&mut self) -> Vec<(ProxyKey, String, Option<Duration>)> {
         let reaped = self.d.effects().into_iter().filter_map(|effect| match effect {
             Effect::Reaped { proxy, name, unreachable_for } => Some((proxy, name, unreachable_for)),
-            Effect::Call { .. } => panic!("a dead client is told nothing"),
+            Effect::Call { .. } => panic!("a dead client is not notified"),
             _ => None,
         });
         reaped.collect()

@@ -291,7 +291,7 @@ fn clients_of_what_is_destroyed_are_told_in_pieces_and_its_objects_are_gone_at_o
         assert_eq!(
             d.protocol.poll_delayed_reply(),
             Some((delayed_reply, true)),
-            "when all is published and everybody told"
+            "when all is published and all are notified"
         );
         assert!(d.protocol.publish().is_none() && d.effects().iter().all(|left| !matches!(left, Effect::Call { .. })));
     }
