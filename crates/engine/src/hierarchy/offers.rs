@@ -376,7 +376,7 @@ mod tests {
         rig.filter(FilterTarget::Proxy(key), &[]);
         assert_eq!(rig.subscribed(), types(&[("*", "x")]));
         rig.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Remote(Peer(9))).unwrap();
-        assert_eq!(rig.subscribed(), types(&[("*", "x")]), "nobody knows what a client's filter wants");
+        assert_eq!(rig.subscribed(), types(&[("*", "x")]), "the wishes of a client's filter are unknown");
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
     hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
     hierarchy.disconnect(key).unwrap();
     hierarchy.connect(key, Some(Peer(2)), OutputForm(0)).unwrap();
-    assert_eq!(windows(&mut hierarchy), [1, 1], "whoever connects next may be another");
+    assert_eq!(windows(&mut hierarchy), [1, 1], "the next client may be another");
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_snapshot_is_the_same_until_something_changes_that_the_event_path_must_know(
     let before = hierarchy.snapshot();
     let key = proxy(&mut hierarchy, busy, Side::Consumers);
     hierarchy.create_admin(busy, Side::Consumers, Operator::Or).unwrap();
-    assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()), "nobody is connected yet");
+    assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()), "no client is connected yet");
     hierarchy.connect(key, Some(Peer(1)), OutputForm(3)).unwrap();
     let after = hierarchy.snapshot();
     assert_eq!(after.version, before.version + 1);

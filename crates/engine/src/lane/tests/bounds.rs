@@ -98,7 +98,7 @@ fn the_budget_counts_an_event_once_until_its_last_holder_lets_go() {
     let mut events = Vec::new();
     let last = rig.lane.poll_delivery(rig.now, &mut events).unwrap();
     rig.lane.handle_outcome(last.outbox, last.serial, Outcome::Delivered, rig.now);
-    assert_eq!(rig.memory(), once, "the door still has it");
+    assert_eq!(rig.memory(), once, "the protocol still has it");
     rig.lane.release(events.remove(0));
     assert_eq!(rig.memory(), 0);
 }
@@ -382,6 +382,6 @@ fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     rig.advance(Duration::from_millis(5));
     assert!(
         rig.lane.memory_pool.short_of_room.is_empty() && rig.lane.memory_pool.room_looked_at.is_none(),
-        "nobody waits any more"
+        "no supplier waits any more"
     );
 }

@@ -120,7 +120,7 @@ impl Lanes {
                     Admission::Accepted { .. } => self.conclude(under, Outcome::Delivered),
                     Admission::Withheld(ticket) => self.withheld[to].push(Under { withheld: Some(ticket), ..under }),
                     Admission::Refused(_) => self.conclude(under, Outcome::Rejected),
-                    Admission::AwaitingFilter(..) => panic!("nobody is asked twice"),
+                    Admission::AwaitingFilter(..) => panic!("no filter is called twice"),
                 }
             }
             while let Some(ticket) = self.lanes[to].poll_release() {

@@ -161,7 +161,11 @@ fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
     let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     for says in 0..50 {
-        assert_eq!(rig.publish_say(says), Admission::Accepted { destinations: 0 }, "nobody wants it, and it is kept");
+        assert_eq!(
+            rig.publish_say(says),
+            Admission::Accepted { destinations: 0 },
+            "no consumer wants it, and it is stored"
+        );
         chronicle.work_until_quiet(&mut rig);
     }
     assert_eq!(rig.memory(), 0);

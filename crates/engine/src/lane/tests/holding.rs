@@ -24,7 +24,7 @@ impl Rig {
                 Admission::Withheld(ticket) => Some(ticket),
                 _ => None,
             })
-            .expect("suppliers to be held")
+            .expect("suppliers to be blocked")
     }
 
     fn disconnected(&mut self) -> Vec<(ProxyKey, DisconnectReason)> {

@@ -179,7 +179,7 @@ fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_tha
         .filter_map(number_of)
         .collect();
     over.sort_unstable();
-    assert_eq!(over, (1..=last).collect::<Vec<_>>(), "whoever keeps them can forget them all");
+    assert_eq!(over, (1..=last).collect::<Vec<_>>(), "the log can forget them all");
 }
 
 fn publish_watched(rig: &mut Rig, number: u64) -> Admission {
@@ -461,7 +461,7 @@ fn what_was_kept_for_a_consumer_that_is_gone_is_forgotten_and_counted() {
     let reports: Vec<Completion> = core::iter::from_fn(|| rig.lane.poll_completion()).collect();
     assert!(reports.contains(&Completion::Gone { consumer: sleeper }));
     let begun = reports.iter().filter(|completion| matches!(completion, Completion::Begins { .. })).count();
-    assert_eq!(begun, 200, "each was told to be for both");
+    assert_eq!(begun, 200, "each was reported to be for both");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn a_supplier_waits_while_the_next_event_of_a_consumer_that_keeps_up_is_too_old(
     assert_eq!([rig.publish(1), rig.publish(2)], [accepted, Admission::Accepted { destinations: 1 }]);
     let (_, _, outbox, serial) = rig.poll().unwrap();
     rig.advance(Duration::from_millis(11));
-    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not blocked") };
     assert_eq!(rig.lane.poll_release(), None);
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     // The second goes, and the third has just come.
@@ -24,7 +24,7 @@ fn a_supplier_waits_while_the_next_event_of_a_consumer_that_keeps_up_is_too_old(
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     assert_eq!(rig.drain(), [3]);
     assert_eq!(rig.publish(4), Admission::Accepted { destinations: 1 });
-    assert_eq!(rig.notices(), [], "nothing is told of each event");
+    assert_eq!(rig.notices(), [], "nothing is reported of each event");
     assert_eq!(rig.stats(consumer).delivered, 3);
 }
 
@@ -36,7 +36,7 @@ fn one_that_does_not_keep_up_holds_nobody_for_longer_than_a_second() {
     rig.publish(2);
     rig.poll().unwrap();
     rig.advance(Duration::from_millis(500));
-    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not blocked") };
     rig.advance(Duration::from_millis(400));
     assert_eq!(rig.lane.poll_release(), None);
     let due = rig.lane.next_timeout().unwrap();
@@ -72,7 +72,7 @@ fn taking_the_bound_away_lets_suppliers_go() {
     rig.publish(2);
     rig.poll().unwrap();
     rig.advance(Duration::from_millis(11));
-    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not blocked") };
     rig.hierarchy.set_proxy_settings(consumer, SettingsPatch::default()).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -86,7 +86,7 @@ fn bounded_for_two() -> SettingsPatch {
 fn ticket(admission: Admission) -> Ticket {
     match admission {
         Admission::Withheld(ticket) => ticket,
-        other => panic!("it is not held: {other:?}"),
+        other => panic!("it is not blocked: {other:?}"),
     }
 }
 
