@@ -162,7 +162,7 @@ fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
         }
         false
     };
-    wait_until("the publisher is told that it is slowed", publish);
+    wait_until("the publisher is notified that it is slowed", publish);
     let until = published.get() + 200;
     wait_until("it goes on without the one that takes nothing", || {
         publish();

@@ -107,7 +107,7 @@ fn one_that_is_closed_leaves_the_others_as_they_are_and_others_come() {
         // The thread is another one now, if it is one of the library's that had ended.
         let late = Arrivals::default();
         let _late = consumer(settings, &late, |_| {});
-        wait_until("an event for who has come later", || {
+        wait_until("an event for a later consumer", || {
             publish(&supplier, 60..61);
             late.numbers().first() == Some(&60)
         });

@@ -105,7 +105,7 @@ fn consumer(
 
 /// What the orb was asked, once it has counted so many requests.
 fn served(activation: &Activation, requests: u64) -> Served {
-    wait_until("requests to be told", || activation.orb().served().requests >= requests);
+    wait_until("requests to be notified", || activation.orb().served().requests >= requests);
     activation.orb().served()
 }
 

@@ -135,7 +135,7 @@ fn next_address_is_tried() {
 #[test]
 fn reply_to_another_request_is_refused() {
     let error = error_after(|id| reply(id + 1, ReplyStatus::NoException, |w| w.i32(1)));
-    assert!(error.to_string().contains("not asked"), "{error}");
+    assert!(error.to_string().contains("not sent"), "{error}");
     assert!(error.is("MARSHAL"));
 }
 

@@ -160,7 +160,7 @@ fn events_are_on_their_way_together_and_what_is_refused_is_named() {
     for (number, asked) in asked.iter().enumerate() {
         assert_eq!(asked.events, [number.to_string()]);
         assert_eq!(asked.response, Response::Expected);
-        assert_eq!(asked.has_code_sets, number == 0, "they are told once");
+        assert_eq!(asked.has_code_sets, number == 0, "they are reported once");
     }
     // Answers may come in another order.
     for at in [1, 0, 3, 2, 4, 5, 7, 6] {

@@ -81,7 +81,7 @@ mod tests {
         for (by, written, octets, again) in came {
             assert_eq!(once.repeats(by, written, octets.as_bytes()), again, "{by} {written} {octets}");
         }
-        assert!(once.writers.values().all(|first| first.octets.is_empty()), "nothing is kept of who is known");
+        assert!(once.writers.values().all(|first| first.octets.is_empty()), "nothing is stored of known readers");
     }
 
     #[test]

@@ -172,7 +172,7 @@ mod tests {
         let (_there, others) = watch(&all, LATER, LATER);
         all.waker().wake();
         others.recv_timeout(LONG).expect("looked at");
-        assert!(looks.recv_timeout(LONG).is_err(), "nobody has the sender");
+        assert!(looks.recv_timeout(LONG).is_err(), "no thread has the sender");
         let watched = Arc::downgrade(&all.watched);
         drop(all);
         while watched.strong_count() > 0 {

@@ -157,7 +157,7 @@ fn deadlines_are_tightened_and_followed() {
 fn who_is_silent_is_gone_and_nobody_listening_is_counted() {
     let waiting = wait_somewhere("udp");
     let publisher = waiting.publisher("A/B").open().unwrap();
-    publisher.publish(b"to nobody").unwrap();
+    publisher.publish(b"to no subscriber").unwrap();
     assert_eq!((publisher.report().unheard, publisher.report().sent), (1, 0));
     assert!(!publisher.wait_for_subscribers(1, PERIOD));
     // Not driven any more, it says nothing.

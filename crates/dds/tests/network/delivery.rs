@@ -65,7 +65,7 @@ fn a_writer_that_outruns_its_reader_is_slowed_and_nothing_is_lost() {
             let mut tried = 0;
             while writer.write(&blob(written, 8000)) == Err(WriteError::Slowed) {
                 tried += 1;
-                assert!(tried < 300, "the writer is never told of room");
+                assert!(tried < 300, "the writer is never notified of room");
             }
             done.send(()).unwrap();
         });
@@ -191,7 +191,7 @@ fn a_reader_that_asks_for_more_than_is_offered_is_told() {
     let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
     let writer = from.writer(&Qos { reliable: false, ..Qos::default() }).unwrap();
     let reader = to.reader(&Qos::default()).unwrap();
-    wait_until("both are told", || {
+    wait_until("both are notified", || {
         writer.status().unwrap().incompatible_total == 1 && reader.status().unwrap().incompatible_total == 1
     });
 }
@@ -234,7 +234,7 @@ fn all_readers_that_have_something_are_reported_at_once_and_those_detached_no_mo
     set.detach(3);
     set.waker().wake();
     let others: Vec<u64> = all.iter().copied().filter(|token| *token != 3).collect();
-    assert!(is_reported(&set, &others), "all but that, and not who woke it");
+    assert!(is_reported(&set, &others), "all but that, and not the cause of the wakeup");
     // It stays a reader, and can be waited for again.
     set.attach(&readers[3], 70).unwrap();
     others.iter().for_each(|token| set.detach(*token));

@@ -115,7 +115,7 @@ fn sequences_and_arrays_become_each_other_where_their_lengths_allow() {
     let value = |count| fields(&[("xs", Value::Sequence(vec![Value::Float(1.5); count]))]);
     let made = project(&source, &target, &value(2)).unwrap();
     assert_eq!(made, fields(&[("xs", Value::Array(vec![Value::Double(1.5); 2]))]));
-    assert_eq!(project(&source, &target, &value(3)).unwrap_err(), "xs: 3 elements, where 2 are wanted");
+    assert_eq!(project(&source, &target, &value(3)).unwrap_err(), "xs: 3 elements, where 2 are expected");
 }
 
 #[test]
