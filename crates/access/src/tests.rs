@@ -232,10 +232,10 @@ fn an_address_in_the_clothes_of_ipv6_is_the_ipv4_address_that_it_is() {
 fn what_makes_no_sense_is_refused_with_the_number_of_its_rule() {
     let good = rule(&["*"], &["publish"], &[], &[], true);
     for (wrong, why) in [
-        (rule(&["nobody"], &["publish"], &[], &[], true), "\"nobody\" is nobody"),
-        (rule(&["certificate:"], &["publish"], &[], &[], true), "is nobody"),
-        (rule(&[], &["publish"], &[], &[], true), "says `who`"),
-        (rule(&["*"], &[], &[], &[], true), "says `who`"),
+        (rule(&["nobody"], &["publish"], &[], &[], true), "\"nobody\" names no client"),
+        (rule(&["certificate:"], &["publish"], &[], &[], true), "names no client"),
+        (rule(&[], &["publish"], &[], &[], true), "needs clients (`who`)"),
+        (rule(&["*"], &[], &[], &[], true), "needs clients (`who`)"),
         (rule(&["*"], &["read"], &[], &[], true), "no right \"read\""),
         (rule(&["*"], &["publish"], &[""], &[], true), "no channel"),
         (rule(&["*"], &["publish"], &["4294967296"], &[], true), "no channel"),

@@ -118,7 +118,7 @@ fn what_was_cut_or_changed_is_noticed() {
     let mut out = Vec::new();
     let error = pair.server.take_in(&mut sealed, |_| panic!("it was changed"), &mut out).unwrap_err();
     assert!(matches!(error, Trouble::Protocol(_)), "{error:?}");
-    assert!(!out.is_empty(), "the peer is told");
+    assert!(!out.is_empty(), "the peer is notified");
 }
 
 #[test]

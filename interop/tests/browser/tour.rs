@@ -235,7 +235,7 @@ fn it_is_usable_on_a_phone_and_in_the_dark_and_with_a_thousand_channels_and_ten_
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-#[expect(clippy::print_stdout, reason = "for whoever runs it with --nocapture")]
+#[expect(clippy::print_stdout, reason = "for runs with --nocapture")]
 fn println_figures(figures: &str) {
     print!("{figures}");
 }

@@ -282,8 +282,8 @@ fn an_announcement_without_proof_from_where_a_peer_is_renews_it_if_it_went_to_a_
         (said.sent.len(), world.of_peer(publisher, 5, "rate").unwrap())
     };
     assert_eq!(answers(1, 0, 7), (0, 7));
-    assert_eq!(answers(1, 99, 8), (1, 7), "it has lost its cookie, or somebody else says so");
-    assert_eq!(answers(2, 0, 9), (1, 7), "another number is believed to who proves to be there");
+    assert_eq!(answers(1, 99, 8), (1, 7), "it has lost its cookie, or another end point says so");
+    assert_eq!(answers(2, 0, 9), (1, 7), "another number is believed of an end point that proves to be there");
 }
 
 #[test]
