@@ -46,7 +46,7 @@ fn almas_command_line_is_done_as_it_means() {
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);
-    assert_eq!(config.store.directory, None, "TAO keeps nothing unless it is told to");
+    assert_eq!(config.store.directory, None, "TAO stores nothing unless it is set");
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Protocol {
             && settings.event_reliability == Reliability::BestEffort;
         let text = |name: &str| PropertyValue::Text(name.to_owned());
         let range = Some((text("Accepted|Delivered"), text("Accepted|Delivered")));
-        let why = "only events whose EventReliability is Persistent are stored";
+        let why = "only events with EventReliability Persistent are stored";
         Ok(is_meant.then(|| property_error(level, ACKNOWLEDGE_AFTER, ErrorCode::UnavailableValue, range, why)))
     }
 

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             (intake.complete_ack(pending_ack[1], None), intake.has_released()),
             (None, false),
-            "it is owed nothing any more"
+            "nothing is pending for it any more"
         );
     }
 

@@ -268,14 +268,14 @@ impl World {
         self.talkers.iter_mut().for_each(Talker::leave);
         self.until_rest(SOON, 4 * LATE)?;
         if let Some(stays) = self.pullers.iter().find(|puller| !puller.is_done) {
-            return Err(format!("{} is not let go", stays.taken.name));
+            return Err(format!("{} is not disconnected", stays.taken.name));
         }
         if let Some(stays) = self.consumers.iter().find(|consumer| !consumer.is_done && consumer.nature != Manner::Gone)
         {
-            return Err(format!("consumer {} is not let go", stays.number));
+            return Err(format!("consumer {} is not disconnected", stays.number));
         }
         if let Some(stays) = self.talkers.iter().find(|talker| !talker.is_done()) {
-            return Err(format!("{} is not let go", stays.taken.name));
+            return Err(format!("{} is not disconnected", stays.taken.name));
         }
         self.consumers.iter_mut().for_each(Consumer::close);
         self.until_rest(LATE, 4 * LATE)?;
