@@ -41,7 +41,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn everybody_is_told_once_whenever_they_came() {
+    fn all_are_notified_once_whenever_they_came() {
         let request = ShutdownRequest::default();
         let (sender, notified) = channel();
         let early = sender.clone();

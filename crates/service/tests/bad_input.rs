@@ -143,7 +143,7 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
 }
 
 #[test]
-fn large_events_that_find_no_room_come_when_those_that_do_not_progress_have_been_let_go() {
+fn large_events_that_find_no_room_come_when_those_that_do_not_progress_have_been_given_up() {
     // Those that stalled kept the room for the minute that a message may take.
     const STALLED: usize = 20;
     let _alone = alone();
@@ -186,7 +186,7 @@ fn read_byte_by_byte(link: &mut Link, mut before_each: impl FnMut()) -> (Header,
 }
 
 #[test]
-fn a_consumer_that_reads_one_byte_at_a_time_gets_all_its_events_and_delays_nobody() {
+fn a_consumer_that_reads_one_byte_at_a_time_gets_all_its_events_and_delays_no_other() {
     const EVENTS: i32 = 300;
     let _alone = alone();
     let service = start();

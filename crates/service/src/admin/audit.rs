@@ -229,7 +229,7 @@ mod tests {
 
     /// Audit lines shared their allowance with all other lines that a client causes: a client that used that up acted unseen.
     #[test]
-    fn nobody_uses_up_anothers_lines_and_what_was_refused_none_of_what_is_done() {
+    fn no_client_uses_up_anothers_lines_and_what_was_refused_none_of_what_is_done() {
         let accounts = Accounts::new(Ceilings::new(75));
         let (one, other) = (client(&accounts, [10, 0, 0, 1]), client(&accounts, [10, 0, 0, 2]));
         let mut audit = Audit::new();

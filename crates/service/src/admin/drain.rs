@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_not_waited_for() {
+    fn what_no_consumer_takes_is_not_waited_for() {
         let now = Instant::now();
         let mut drain = Drain::new(now, Duration::from_secs(10));
         for _ in 0..2 {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_for_a_failure_is_told() {
+    fn the_reason_for_a_failure_is_reported() {
         let notice = Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: Duration::from_millis(50) };
         let (level, line) = describe_notice(&notice, Some("Connection refused"), |_| "consumer proxy 12".into());
         assert_eq!(line, "consumer proxy 12 is failing: Connection refused; next try in 50 ms");

@@ -180,7 +180,7 @@ fn a_consumer_that_answers_with_garbage_loses_its_connection_and_nothing_else() 
 }
 
 #[test]
-fn a_consumer_that_never_reads_fills_its_socket_and_nobody_elses() {
+fn a_consumer_that_never_reads_fills_only_its_own_socket() {
     let service = start();
     let (stuck, good) = (Bare::new(), Bare::new());
     let window = [Property::new("PushWindow", 1024_u16)];

@@ -156,7 +156,7 @@ fn large(number: i32) -> client::notify::StructuredEvent {
 }
 
 #[test]
-fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_nobody_on_the_lanes() {
+fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_no_consumer_on_the_lanes() {
     let service = start();
     let by_priority = Property::new("OrderPolicy", 2_i16);
     let (_events, id) = new_channel(&service, &[by_priorities(), by_priority]);
@@ -180,7 +180,7 @@ fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_nobody_on_the_la
 }
 
 #[test]
-fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_held_at_the_budget_and_loses_nothing() {
+fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_blocked_at_the_budget_and_loses_nothing() {
     let service = start();
     let budget = Property::new("MemoryBudget", 1_000_000_u64);
     let (_events, id) = new_channel(&service, &[by_priorities(), budget]);
@@ -197,7 +197,7 @@ fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_held_at_the_budget
 }
 
 #[test]
-fn a_json_subscribers_limit_of_events_holds_on_a_channel_with_a_pool_and_is_nobody_elses() {
+fn a_json_subscribers_limit_of_events_holds_on_a_channel_with_a_pool_and_for_no_other() {
     let service = start();
     let few = Property::new("MaxEventsPerConsumer", 5_i32);
     let (_events, id) = new_channel(&service, &[by_priorities(), few]);

@@ -88,7 +88,7 @@ fn what_a_mute_consumer_has_is_counted_when_time_is_over() {
 }
 
 #[test]
-fn somebody_in_a_hurry_ends_it_at_once() {
+fn a_client_in_a_hurry_ends_it_at_once() {
     let service = start();
     let mute = Bare::new();
     subscribe(&service, mute.reference(), &[]);
@@ -103,7 +103,7 @@ fn somebody_in_a_hurry_ends_it_at_once() {
 }
 
 #[test]
-fn nobody_waits_for_an_idle_service_or_for_what_consumers_do_not_take() {
+fn no_time_is_lost_on_an_idle_service_or_on_what_consumers_do_not_take() {
     let service = start();
     let consumer = Bare::new();
     subscribe(&service, consumer.reference(), &[]);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_outgrown_a_buffer_gives_it_back_and_has_none() {
+    fn a_connection_that_has_outgrown_a_buffer_gives_it_back_and_has_none() {
         let mut buffers = Buffers::default();
         let mut reads = connection(&mut buffers, READ_BYTES + 1);
         buffers.lend(&mut reads);

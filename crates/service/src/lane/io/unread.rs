@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_is_not_idle_however_much_comes_meanwhile() {
+    fn a_client_that_reads_is_not_idle_however_much_comes_meanwhile() {
         let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, 16 << 20, 0));
         let account = accounts.account_of("127.0.0.2".parse().unwrap());
         let mut unread = Unread::default();
