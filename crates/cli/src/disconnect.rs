@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_to_be_named() {
+    fn a_client_has_to_be_named() {
         for line in ["", "-c 3", "7 --idle-for 7d", "--idle-for 7", "x", "--dry-run --yes 7"] {
             let line = format!("campanile disconnect {line}");
             assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_that_a_service_goes_on_which_does_not() {
+    fn no_client_is_notified_that_a_service_goes_on_which_does_not() {
         let limit = Duration::from_secs(30);
         let mut watchdog = Watchdog { limit, is_stuck: false };
         let mut told = 0;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_is_told_at_a_path_or_an_abstract_name() {
+    fn a_supervisor_is_notified_at_a_path_or_an_abstract_name() {
         let folder = std::env::temp_dir();
         let path = folder.join(format!("campanile-notify-{}", std::process::id()));
         let of_path = UnixDatagram::bind(&path).unwrap();

@@ -345,7 +345,7 @@ fn consumer_that_wants_no_more_is_disconnected() {
 }
 
 #[test]
-fn nobody_there_is_told_within_the_time_limit() {
+fn a_missing_peer_is_reported_within_the_time_limit() {
     // A socket that takes connections and never answers.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

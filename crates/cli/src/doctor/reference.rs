@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_others_cannot_use_are_told() {
+    fn addresses_that_others_cannot_use_are_reported() {
         let state = |host, port, resolved| judged(host, port, resolved).0;
         assert_eq!(state("192.0.2.1", 2809, Ok("192.0.2.1")), State::Well);
         assert_eq!(state("notify.example.org", 2809, Ok("192.0.2.1")), State::Well);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn code_sets_that_lose_text_are_told() {
+    fn code_sets_that_lose_text_are_reported() {
         let profile = |sets: Option<CodeSetInfo>| IiopProfile {
             version: Version::V1_2,
             host: "h".into(),

@@ -71,7 +71,7 @@ fn end_points_are_read_as_tao_writes_them() {
 }
 
 #[test]
-fn what_is_left_aside_is_told_with_why() {
+fn what_is_left_aside_is_reported_with_the_reason() {
     let options = [
         "-ORBEndpoint",
         "iiop://127.0.0.1:0",

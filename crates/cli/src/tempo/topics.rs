@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_who_announces_is_a_line_and_the_last_word_counts() {
+    fn each_announcer_is_a_line_and_the_last_word_counts() {
         let mut seen = Seen::default();
         let from = "10.0.0.1:7".parse().unwrap();
         let frames = [

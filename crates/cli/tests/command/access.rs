@@ -34,7 +34,7 @@ fn access(command: &str, config: &File, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
+fn rights_are_shown_with_the_rule_that_decides_and_by_the_status() {
     let config = File::new("access.toml", RULES);
     for (arguments, status, said) in [
         (
@@ -89,7 +89,7 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
 
 /// The same rules, principals and channels as all doors are tried with, and the same judge.
 #[test]
-fn what_is_told_of_each_client_is_what_the_rules_say() {
+fn what_is_shown_of_each_client_is_what_the_rules_say() {
     let shown = |who: &Principal| {
         let address = who.address.map(|address| address.to_string());
         let named = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));

@@ -169,18 +169,18 @@ fn breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl
 }
 
 #[test]
-fn a_synchronisation_that_fails_is_told_and_nothing_that_was_accepted_is_lost() {
+fn a_synchronisation_that_fails_is_reported_and_nothing_that_was_accepted_is_lost() {
     breaks_and_recovers("eio", |shim, _| shim.say("campanile.redb sync errno 5\n"), |shim, _| shim.say(""));
 }
 
 #[test]
-fn a_disk_without_room_is_told_and_nothing_that_was_accepted_is_lost() {
+fn a_disk_without_room_is_reported_and_nothing_that_was_accepted_is_lost() {
     breaks_and_recovers("enospc", |shim, _| shim.say("campanile.redb write errno 28\n"), |shim, _| shim.say(""));
 }
 
 /// The file was removed, or its folder unmounted, and events went on to be accepted, into a file that no other process would find.
 #[test]
-fn a_folder_that_is_gone_is_told_and_nothing_that_was_accepted_is_lost_when_it_is_back() {
+fn a_folder_that_is_gone_is_reported_and_nothing_that_was_accepted_is_lost_when_it_is_back() {
     breaks_and_recovers(
         "gone",
         |_, store| take_away(store),
@@ -195,7 +195,7 @@ fn a_folder_that_is_gone_is_told_and_nothing_that_was_accepted_is_lost_when_it_i
 }
 
 #[test]
-fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
+fn while_a_synchronisation_takes_long_only_persistent_events_wait() {
     let (shim, store) = (Shim::new("slow"), Folder::new("bad-slow"));
     let serve = shim.serve(&store, &own_address());
     let address = serve.address.clone();
@@ -367,7 +367,7 @@ fn a_backlog_whose_folder_is_gone_holds_its_suppliers_only_and_goes_on_when_it_i
 
 /// Its files were tried to be written to for ever, and their suppliers were held as long.
 #[test]
-fn where_somebody_removes_the_backlogs_what_was_in_them_is_lost_and_counted_and_the_rest_goes_on() {
+fn where_the_backlogs_are_removed_what_was_in_them_is_lost_and_counted_and_the_rest_goes_on() {
     let Rig { shim, store, serve, from, taker, _active, channel: _ } = Rig::with_backlog("backlog-removed");
     fs::remove_dir_all(store.folder().join("overflow")).unwrap();
     let pushing = thread::spawn(move || {
@@ -413,23 +413,23 @@ fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
 }
 
 #[test]
-fn a_past_for_which_the_disk_has_no_room_holds_nobody_and_goes_on() {
+fn a_history_for_which_the_disk_has_no_room_blocks_no_supplier_and_goes_on() {
     history_breaks_and_recovers("past-full", |shim, _| shim.say("/history/ write errno 28\n"), |shim, _| shim.say(""));
 }
 
 #[test]
-fn a_past_that_cannot_be_written_holds_nobody_and_goes_on() {
+fn a_history_that_cannot_be_written_blocks_no_supplier_and_goes_on() {
     history_breaks_and_recovers("past-eio", |shim, _| shim.say("/history/ write errno 5\n"), |shim, _| shim.say(""));
 }
 
 #[test]
-fn a_past_whose_folder_is_gone_holds_nobody_and_goes_on_when_it_is_back() {
+fn a_history_whose_folder_is_gone_blocks_no_supplier_and_goes_on_when_it_is_back() {
     history_breaks_and_recovers("past-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
 /// A file that is gone was tried to be written to for ever, and the channel's events stayed in memory until its suppliers were held.
 #[test]
-fn where_somebody_removes_a_past_it_goes_on_with_what_comes() {
+fn where_a_history_is_removed_it_goes_on_with_what_comes() {
     let Rig { shim, store, serve, channel, from, taker: _taker, _active } =
         Rig::new("past-removed", Property::new("HistoryEvents", 10_000_u64));
     let push = |numbers: std::ops::Range<i32>| {

@@ -24,7 +24,7 @@ fn let_write(serve: &Serve, may_write: bool) {
 
 /// Clients that had made something while the disk was full waited for ever.
 #[test]
-fn who_changes_something_while_the_disk_takes_nothing_is_told_so_and_it_is_written_later() {
+fn a_client_that_changes_something_while_the_disk_takes_nothing_gets_an_answer_and_it_is_written_later() {
     let folder = Folder::new("full");
     let config = File::new("within.toml", "[store]\nanswer_within_ms = 500\n");
     let listen = own_address();

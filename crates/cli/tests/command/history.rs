@@ -53,7 +53,7 @@ fn a_subscriber_gets_what_was_before_it_came() {
 }
 
 #[test]
-fn who_asks_for_what_is_no_longer_kept_is_told() {
+fn a_client_that_asks_for_what_is_no_longer_stored_is_notified() {
     let folder = Folder::new("history-missing");
     let serve = serve(&folder);
     channel(&serve, &["set", "0", "HistoryEvents=10"]);
@@ -64,7 +64,7 @@ fn who_asks_for_what_is_no_longer_kept_is_told() {
 }
 
 #[test]
-fn info_tells_where_a_channels_past_begins_and_ends() {
+fn info_shows_where_a_channels_history_begins_and_ends() {
     let folder = Folder::new("history-info");
     let serve = serve(&folder);
     let history =

@@ -236,7 +236,7 @@ fn a_service_that_hangs_tells_the_watchdog_nothing_and_is_what_it_was_when_it_is
 }
 
 #[test]
-fn sockets_are_told_apart_by_their_names_in_whichever_order_they_come() {
+fn sockets_are_distinguished_by_their_names_in_whichever_order_they_come() {
     let [corba, json] = [(); 2].map(|()| listening());
     let (address, of_json) = (corba.local_addr().unwrap().to_string(), json.local_addr().unwrap());
     let name = unit("campanile-json.socket", "FileDescriptorName");

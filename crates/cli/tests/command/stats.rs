@@ -34,7 +34,7 @@ fn counters_of_the_handbook_are_shown() {
 }
 
 #[test]
-fn counters_are_told_again_and_again_with_their_rates() {
+fn counters_are_reported_again_and_again_with_their_rates() {
     use std::io::{BufRead, BufReader};
     let serve = Serve::start();
     let mut stats = serve.command("stats", &["--json", "--interval", "0.02", "administration_requests"]);

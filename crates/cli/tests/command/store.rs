@@ -109,7 +109,7 @@ fn what_is_kept_is_shown_checked_and_compacted_while_no_service_has_it() {
 }
 
 #[test]
-fn a_folder_without_a_store_is_told_and_stays_empty() {
+fn a_folder_without_a_store_is_reported_and_stays_empty() {
     let folder = Folder::made("no-store");
     for command in ["show", "check", "compact"] {
         let (_, error, code) = folder.store(command, &[]);
@@ -270,7 +270,7 @@ fn what_is_whole_in_a_damaged_store_is_brought_out_and_a_service_goes_on_with_it
 }
 
 #[test]
-fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
+fn a_store_is_compacted_into_another_folder_with_its_history_and_stays_as_it_is() {
     let (folder, other) = (Folder::new("compacted-from"), Folder::new("compacted-to"));
     let (serve, _, taker) = with_events(&folder, 500);
     let factory = EventChannelFactory::narrow(Orb::new(OrbOptions::default()).resolve_service(&serve.address).unwrap());
@@ -298,7 +298,7 @@ fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
 
 /// A past is whole up to where it is damaged, file by file; damage is reported and never delivered.
 #[test]
-fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivered() {
+fn a_damaged_history_is_reported_by_check_and_by_the_service_and_never_delivered() {
     const EVENTS: u32 = 400;
     let folder = Folder::new("past-damaged");
     let files = with_history(&folder, EVENTS);
@@ -377,7 +377,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
 }
 
 #[test]
-fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone() {
+fn files_of_a_history_that_are_missing_empty_or_not_its_own_are_reported_and_left_alone() {
     let folder = Folder::new("past-files");
     let files = with_history(&folder, 400);
     let number = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
@@ -465,7 +465,7 @@ fn a_store_of_a_newer_release_is_left_as_it_is() {
 
 /// Looking at a store with a newer release made it unreadable for the release before.
 #[test]
-fn whoever_looks_at_a_store_changes_nothing() {
+fn a_look_at_a_store_changes_nothing() {
     let folder = Folder::new("looked-at");
     // It is killed, so that something is left to be repaired.
     drop(with_events(&folder, 3));

@@ -188,7 +188,7 @@ fn reports_tell_delays_wishes_and_losses() {
 }
 
 #[test]
-fn topics_shows_who_announces_what() {
+fn topics_shows_announcers_and_their_topics() {
     let at = format!("udp://{}:2811", own_loopback());
     let _sub = Running::start(&["sub", "Weather/Rain", "--from", &at, "--rate", "10", "--period", "0.05"]);
     let _pub = publisher_of(&["pub", "Weather/Wind", "x", "--to", &at, "-n", "0", "--rate", "250", "--period", "0.05"]);
