@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_nothing_announces_nothing_and_wants_everything() {
+    fn a_client_that_says_nothing_announces_nothing_and_wants_everything() {
         let mut rig = Rig::new();
         assert_eq!((rig.offered(), rig.subscribed()), (types(&[]), types(&[])));
         rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[]);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_told_as_it_is_spelt_and_everything_is_no_name() {
+    fn what_is_named_is_reported_as_it_is_spelt_and_everything_is_no_name() {
         let mut rig = Rig::new();
         let named = |rig: &Rig| rig.hierarchy.named_types(rig.channel, Side::Consumers).unwrap();
         let by = |rig: &Rig, proxy| rig.hierarchy.types_named_by(proxy).unwrap();

@@ -227,7 +227,7 @@ fn destroying_says_which_proxies_went() {
 /// `destroy` of an admin or a channel with 65,536 consumers took 300 ms in one go, and publishing that 180 more: each of them was
 /// forgotten, and its client notified, before any other request was looked at.
 #[test]
-fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
+fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_chunks() {
     const COUNT: u32 = 3_000;
     for whole in [false, true] {
         let mut hierarchy = Hierarchy::default();
@@ -276,7 +276,7 @@ fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
 
 /// `set_qos` on a channel with 65,536 consumers took 150 ms in one go, and publishing that 130 more.
 #[test]
-fn a_change_that_concerns_very_many_is_taken_in_in_pieces_and_published_whole() {
+fn a_change_that_concerns_very_many_is_taken_in_in_chunks_and_published_whole() {
     const COUNT: u64 = 3_000;
     let mut hierarchy = Hierarchy::default();
     let (channel, other) = (channel(&mut hierarchy), channel(&mut hierarchy));
@@ -356,7 +356,7 @@ fn a_snapshot_is_the_same_until_something_changes_that_the_event_path_must_know(
 }
 
 #[test]
-fn a_snapshot_says_who_supplies_and_who_consumes() {
+fn a_snapshot_lists_suppliers_and_consumers() {
     let mut hierarchy = Hierarchy::default();
     hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
     let channel = channel(&mut hierarchy);

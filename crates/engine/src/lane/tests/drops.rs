@@ -95,7 +95,7 @@ fn events_that_cannot_be_delivered_are_counted_by_their_type() {
 }
 
 #[test]
-fn a_backlog_that_goes_is_counted_by_type_as_it_is_let_go_of() {
+fn a_backlog_that_goes_is_counted_by_type_as_it_is_released() {
     let mut rig = Rig::plain();
     let (gone, removed) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
     for name in ["a", "b"] {

@@ -465,7 +465,7 @@ fn what_a_supplier_offers_does_not_restrict_it() {
 }
 
 #[test]
-fn an_event_is_undecided_while_a_clients_filter_decides_and_is_handed_in_again() {
+fn an_event_awaits_a_clients_filter_and_is_handed_in_again() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
     rig.hierarchy.add_filter(rig.proxy_of_supplier(), FilterRef::Remote(Peer(7))).unwrap();

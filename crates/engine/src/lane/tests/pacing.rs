@@ -29,7 +29,7 @@ fn a_supplier_waits_while_the_next_event_of_a_consumer_that_keeps_up_is_too_old(
 }
 
 #[test]
-fn one_that_does_not_keep_up_holds_nobody_for_longer_than_a_second() {
+fn one_that_does_not_keep_up_blocks_no_supplier_for_longer_than_a_second() {
     let mut rig = Rig::plain();
     rig.consumer(bounded(10));
     rig.publish(1);
@@ -47,7 +47,7 @@ fn one_that_does_not_keep_up_holds_nobody_for_longer_than_a_second() {
 }
 
 #[test]
-fn one_that_is_suspended_or_fails_holds_nobody_and_without_a_bound_nobody_does() {
+fn one_that_is_suspended_or_fails_blocks_no_supplier_and_without_a_bound_none_does() {
     let mut rig = Rig::plain();
     let suspended = rig.consumer(bounded(10));
     rig.hierarchy.suspend(suspended).unwrap();
@@ -184,7 +184,7 @@ fn suppliers_go_on_as_soon_as_the_event_that_is_late_is_dropped() {
 }
 
 #[test]
-fn that_a_late_consumer_has_room_again_is_told_at_once() {
+fn that_a_late_consumer_has_room_again_is_reported_at_once() {
     let mut rig = Rig::plain();
     let key = rig.consumer(bounded_for_two());
     let (outbox, serial) = late(&mut rig);
