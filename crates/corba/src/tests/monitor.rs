@@ -226,7 +226,7 @@ fn controlled() -> Dialogue {
 }
 
 #[test]
-fn who_may_control_removes_clients_admins_and_channels() {
+fn a_client_that_may_control_removes_clients_admins_and_channels() {
     let mut d = controlled();
     let channel = scene(&mut d);
     let monitor = d.bootstrap("TAO_MonitorAndControl");

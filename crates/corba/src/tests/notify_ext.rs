@@ -327,7 +327,7 @@ fn registered(d: &Dialogue) -> Vec<u32> {
 }
 
 #[test]
-fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
+fn callbacks_are_notified_after_a_restart_that_the_service_is_there() {
     let mut d = Dialogue::new(STYLES[5]);
     for who in ["fine", "raises", "gone", "away", "mute", "unregistered"] {
         register(&mut d, &client(who)).unwrap();
@@ -378,7 +378,7 @@ fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
 }
 
 #[test]
-fn callbacks_are_told_a_few_at_a_time_and_are_not_more_than_so_many() {
+fn callbacks_are_notified_a_few_at_a_time_and_are_not_more_than_so_many() {
     let mut d = Dialogue::new(STYLES[5]);
     let factory = d.bootstrap("NotifyEventChannelFactory");
     for number in 0..4_096 {
