@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contenders_are_chosen_by_their_keys_and_an_unknown_key_is_told_which_there_are() {
+    fn contenders_are_chosen_by_their_keys_and_an_unknown_key_is_answered_with_all() {
         let all = all();
         let all: Vec<&dyn Contender> = all.iter().map(AsRef::as_ref).collect();
         let named = |keys: &[&str]| named(&all, "--only", &keys.iter().map(ToString::to_string).collect::<Vec<_>>());

@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_campanile_is_nobody_or_who_tells_of_late_events() {
+    fn beside_campanile_there_is_no_service_that_reports_late_events() {
         let everybody = contender::all();
         let found = |keys: &[&str]| contenders(&everybody, &keys.iter().map(ToString::to_string).collect::<Vec<_>>());
         let keys = |chosen: Vec<&dyn Contender>| chosen.iter().map(|contender| contender.key()).collect::<Vec<_>>();

@@ -76,7 +76,7 @@ fn all() -> Vec<Arrivals> {
 }
 
 #[test]
-fn those_who_share_have_one_thread_and_each_gets_all_in_order() {
+fn consumers_that_share_have_one_thread_and_each_gets_all_in_order() {
     for is_shared in [true, false] {
         everywhere(0, is_shared, |settings| {
             let all = all();

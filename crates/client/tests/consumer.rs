@@ -276,7 +276,7 @@ impl Channel {
 /// its subscription gone and made it anew: with `ends_when_disconnected` the new one ended, though it had not been
 /// disconnected.
 #[test]
-fn a_farewell_that_comes_late_does_not_end_the_subscription_that_was_made_anew() {
+fn a_deregistration_that_comes_late_does_not_end_the_subscription_that_was_made_anew() {
     let service = Channel::new();
     let options = ConsumerOptions { ends_when_disconnected: true, check_every: None, ..ConsumerOptions::default() };
     let address = service.channel.reference().ior().to_string();

@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "it was so")]
-    fn a_thread_that_panicked_fails_whoever_waits_for_it() {
+    fn a_thread_that_panicked_fails_the_threads_that_wait_for_it() {
         thread::spawn(|| panic!("it was so")).end_in_time()
     }
 }

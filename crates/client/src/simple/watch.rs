@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_not_looked_at_and_the_thread_ends_with_the_watch() {
+    fn a_subscription_that_is_gone_is_not_looked_at_and_the_thread_ends_with_the_watch() {
         let all = Watch::default();
         let (gone, looks) = watch(&all, LATER, LATER);
         drop(gone);

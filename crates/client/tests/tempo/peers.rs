@@ -6,7 +6,7 @@ use testing::{PATIENCE, own_loopback, wait_until};
 use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, open_large, wait_somewhere};
 
 #[test]
-fn a_message_goes_from_peer_to_peer_whoever_waits_and_whoever_comes_first() {
+fn a_message_goes_from_peer_to_peer_whichever_waits_and_whichever_comes_first() {
     for transport in TRANSPORTS {
         // The subscriber waits, and is there first.
         let waiting = wait_somewhere(transport);

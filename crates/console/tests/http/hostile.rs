@@ -296,7 +296,7 @@ fn one_address_leaves_room_for_others() {
 }
 
 #[test]
-fn a_live_stream_tells_and_ends_with_who_reads_it_and_there_are_so_many_at_most() {
+fn a_live_stream_reports_and_ends_with_its_reader_and_their_number_is_bounded() {
     let rig = start();
     let watch = || {
         let mut stream = rig.connect();

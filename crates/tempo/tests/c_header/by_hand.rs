@@ -214,7 +214,7 @@ fn numbers_mean_the_same_to_both_however_they_come() {
 }
 
 #[test]
-fn the_broker_says_where_echoes_go_and_nobody_else_can() {
+fn only_the_broker_can_say_where_echoes_go() {
     let (mut world, _, subscriber) = pair(16, BOTH_C);
     world.run(PERIOD_MS);
     let number = u32::try_from(world.topic_of(0)).unwrap() + 1;
@@ -378,7 +378,7 @@ fn what_is_missing_is_remembered_for_64_numbers_by_both() {
 }
 
 #[test]
-fn a_session_that_is_heard_where_it_is_does_not_move_to_who_knows_its_number() {
+fn a_session_that_is_heard_where_it_is_does_not_move_to_an_end_point_that_knows_its_number() {
     let mut world = World::new(25);
     let publisher = world.add(Language::C, at(1), 11, Channel::None);
     let topic = world.topic(publisher, PUBLISHER, TOPIC);

@@ -76,7 +76,7 @@ fn a_subscriber_may_be_the_one_with_the_channel() {
 }
 
 #[test]
-fn all_that_is_lost_or_late_is_told_apart_and_counted() {
+fn all_that_is_lost_or_late_is_distinguished_and_counted() {
     for languages in PAIRS {
         for seed in 0..8 {
             let (mut world, topic, subscriber) = pair(seed, languages);

@@ -126,7 +126,7 @@ fn each_announcement_is_answered_once_at_most_and_no_two_end_points_answer_each_
 }
 
 #[test]
-fn a_bye_is_believed_from_who_announced_the_topic_and_from_nobody_else() {
+fn a_bye_is_believed_from_the_announcer_of_the_topic_only() {
     let mut hand = Hand::new(Role::Publisher);
     let mut who = stranger(address(1), 10, Role::Subscriber);
     hand.meet(&mut who);
@@ -177,7 +177,7 @@ fn only_echoes_of_the_last_probes_count_and_each_once() {
 }
 
 #[test]
-fn a_session_moves_when_it_is_silent_where_it_was_and_not_when_somebody_else_claims_it() {
+fn a_session_moves_when_it_is_silent_where_it_was_and_not_when_another_end_point_claims_it() {
     let mut hand = Hand::new(Role::Publisher);
     let mut who = stranger(address(1), 10, Role::Subscriber);
     hand.meet(&mut who);
@@ -360,7 +360,7 @@ fn what_is_no_frame_ends_a_datagram_and_a_connection() {
 }
 
 #[test]
-fn a_broker_says_where_echoes_go_and_nobody_else_does() {
+fn only_a_broker_says_where_echoes_go() {
     let mut hand = Hand::new(Role::Subscriber);
     let mut who = stranger(address(1), 10, Role::Publisher);
     hand.meet(&mut who);
