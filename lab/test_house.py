@@ -28,7 +28,7 @@ enum Kind {
 
 impl GuestBook {
     fn put_off(&mut self) {
-        let held = "campanile_doors_open and {";
+        let held = "campanile_doors_open, doors, guests and {";
         let _ = held;
     }
 }
@@ -72,6 +72,20 @@ class Words(unittest.TestCase):
             ["GuestBook", "letters", "limit", "Empty", "Kind", "doors_open", "LetGo", "Plain", "put_off", "whatever", "clone"],
         )
 
+    def test_strings_are_counted_without_comments_names_and_placeholders(self):
+        source = '''// "a guest"
+fn door<'a>(quote: char) -> &'a str {
+    let told = b"whose";
+    assert!(quote == '"', "{told:?} by a laggard \\
+        whose {door} is \\"shut\\"", r#"door:NAME, "Doors" and a dead letter"#)
+}
+'''
+        strings = list(house.strings_in(source))
+        self.assertEqual([number for number, _ in strings], [3, 4, 5])
+        found = [word.group() for _, text in strings for word in house.IN_STRINGS.finditer(text)]
+        self.assertEqual(found, ["whose", "laggard", "whose", "Doors"])
+        self.assertEqual(strings[1][1], r" by a laggard whose is \"shut\"")
+
     def test_comments_are_counted_without_code(self):
         self.assertEqual(len(house.comments_in(SOURCE)), 4)
 
@@ -98,6 +112,7 @@ class Tree(unittest.TestCase):
             self.assertEqual(figures["lab_lines"], 1)
             self.assertEqual(figures["pronouns_per_1000"], 1000.0)
             self.assertEqual(figures["private_words"], 6)
+            self.assertEqual((figures["words_in_strings"], len(places["in strings"])), (2, 2))
             self.assertEqual(dict(words), {"guest": 1, "letters": 1, "let go": 1, "put off": 1, "doors": 1, "roster": 1})
             self.assertEqual(places["roster"], ["crates/a/src/roster.rs: module"])
             self.assertEqual((figures["fields_max"], figures["fields_of"]), (2, "a::GuestBook"))

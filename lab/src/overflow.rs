@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
         peak.look(&serving)?;
     }
     out.progress("it is awake again")?;
-    let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_held")?);
+    let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_blocked")?);
     sleeper.take(published)?;
     let took = clock::seconds(clock::now() - began);
     let (p99_before_us, p99_during_us) = (before.quantile_us(0.99), during.quantile_us(0.99));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_aims_are_told_and_those_that_could_not_be_judged_are_not_counted() {
+    fn missed_aims_are_reported_and_those_that_could_not_be_judged_are_not_counted() {
         let aim = |met: Option<bool>| Aim::new("fast", "slow", met);
         assert!(judge(&[aim(Some(true)), aim(None)]).is_ok());
         let missed = judge(&[aim(Some(true)), aim(None), aim(Some(false))]).unwrap_err();

@@ -122,7 +122,7 @@ impl Rule {
             }
         }
         if who.is_empty() || may.is_empty() {
-            return Err("a rule says `who` may do what: `may`".to_owned());
+            return Err("a rule needs clients (`who`) and rights (`may`)".to_owned());
         }
         let who = who.iter().map(|one| one.parse().map_err(|bad: BadWho| bad.to_string())).collect::<Result<_, _>>()?;
         let right = |name: &String| {

@@ -117,7 +117,7 @@ fn a_client_is_known_by_its_whole_address_certificate_and_token() {
 }
 
 #[test]
-fn nobody_writes_another_name_into_its_own() {
+fn no_client_writes_another_name_into_its_own() {
     for (subject, is_admin) in [
         ("CN=admin,O=x", true),
         ("O=x,CN=admin", true),
@@ -187,7 +187,7 @@ fn a_pattern_covers_another_of_its_kind_only() {
 }
 
 #[test]
-fn an_operator_says_who_is_meant_in_the_words_of_rules() {
+fn an_operator_names_a_client_in_the_words_of_rules() {
     for (text, shown) in [
         ("10.0.0.1", "10.0.0.1"),
         ("10.0.0.1,token:t", "10.0.0.1, token:t"),
@@ -232,10 +232,10 @@ fn an_address_in_the_clothes_of_ipv6_is_the_ipv4_address_that_it_is() {
 fn what_makes_no_sense_is_refused_with_the_number_of_its_rule() {
     let good = rule(&["*"], &["publish"], &[], &[], true);
     for (wrong, why) in [
-        (rule(&["nobody"], &["publish"], &[], &[], true), "\"nobody\" is nobody"),
-        (rule(&["certificate:"], &["publish"], &[], &[], true), "is nobody"),
-        (rule(&[], &["publish"], &[], &[], true), "says `who`"),
-        (rule(&["*"], &[], &[], &[], true), "says `who`"),
+        (rule(&["nobody"], &["publish"], &[], &[], true), "\"nobody\" names no client"),
+        (rule(&["certificate:"], &["publish"], &[], &[], true), "names no client"),
+        (rule(&[], &["publish"], &[], &[], true), "needs clients (`who`)"),
+        (rule(&["*"], &[], &[], &[], true), "needs clients (`who`)"),
         (rule(&["*"], &["read"], &[], &[], true), "no right \"read\""),
         (rule(&["*"], &["publish"], &[""], &[], true), "no channel"),
         (rule(&["*"], &["publish"], &["4294967296"], &[], true), "no channel"),
@@ -254,7 +254,7 @@ fn what_makes_no_sense_is_refused_with_the_number_of_its_rule() {
 }
 
 #[test]
-fn rules_that_can_never_decide_are_told_with_those_before_them() {
+fn rules_that_can_never_decide_are_reported_with_those_before_them() {
     let warnings = |texts: &[RuleText]| rules(texts).warnings();
     let allow = |who, on, types| rule(who, &["publish"], on, types, true);
     assert_eq!(warnings(&[allow(&["10.0.0.1"], &["*"], &[]), allow(&["10.0.0.0/8"], &["*"], &[])]), [""; 0]);

@@ -122,7 +122,7 @@ impl fmt::Display for BadWho {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\"{}\" is nobody: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \
+            "\"{}\" names no client: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \
              \"token:NAME\" or \"door:dds\"",
             self.0.escape_debug()
         )?;

@@ -73,7 +73,7 @@ resources! {
     /// Octets of requests that administration has and has not answered.
     RequestBytes = "octets of administrative requests", "limits.memory_bytes";
     /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
-    RetainedBytes = "octets kept", "limits.memory_bytes";
+    RetainedBytes = "retained octets", "limits.memory_bytes";
     /// Event channels.
     Channels = "channels", "";
     /// Proxies, of all channels.
@@ -94,7 +94,7 @@ resources! {
     /// Topics and roles that clients of Tempo have announced.
     Announced = "announced topics", "tempo.topics_max";
     /// Octets of messages of Tempo that wait for their topic's turn.
-    InputBytes = "octets that wait for their topic's turn", "limits.memory_bytes";
+    InputBytes = "queued octets of topics", "limits.memory_bytes";
     /// Scheduling analyses under way.
     Analyses = "analyses", "";
     /// Callbacks for when the service is there again.
@@ -272,7 +272,7 @@ impl core::fmt::Display for Spent {
         let name = self.resource.name();
         match self.by {
             SpentBy::All => write!(f, "the service's limit of {name} is reached"),
-            SpentBy::Client => write!(f, "the client has its share of the service's {name}"),
+            SpentBy::Client => write!(f, "the client has used up its quota of the service's {name}"),
         }
     }
 }

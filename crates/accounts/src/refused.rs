@@ -37,7 +37,7 @@ impl fmt::Display for Refused {
         write!(f, "refused {ip} more {name}: ")?;
         match spent.by {
             SpentBy::All => write!(f, "{used} of {limit} are in use, {has} by this address")?,
-            SpentBy::Client => write!(f, "it has its share, {has}, and all clients together {used} of {limit}")?,
+            SpentBy::Client => write!(f, "it has its quota, {has}, and all clients together {used} of {limit}")?,
         }
         f.write_str("; end what is not needed")?;
         if !setting.is_empty() {

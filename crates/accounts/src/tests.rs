@@ -65,14 +65,14 @@ fn one_connection_cannot_take_all_that_its_address_may_have() {
 }
 
 #[test]
-fn a_hundred_percent_are_no_share() {
+fn a_hundred_percent_are_no_quota() {
     let accounts = accounts(100, 1000, 0);
     assert_eq!(take_all(&accounts.account_of(ip(1))), (1000, LIMIT));
     assert_eq!(take_all(&accounts.account_of(ip(2))), (0, LIMIT));
 }
 
 #[test]
-fn each_address_has_its_minimum_whatever_its_share() {
+fn each_address_has_its_minimum_whatever_its_quota() {
     let accounts = accounts(1, 100, 10);
     let all: Vec<_> = (0..10).map(|last| accounts.account_of(ip(last))).collect();
     for account in &all {
@@ -84,7 +84,7 @@ fn each_address_has_its_minimum_whatever_its_share() {
 }
 
 #[test]
-fn a_charge_is_given_back_by_whoever_drops_it() {
+fn a_charge_is_given_back_by_its_drop() {
     let accounts = accounts(100, 10, 0);
     let account = accounts.account_of(ip(1));
     let mut charge = account.charge(Resource::Proxies, 4).unwrap();
@@ -119,7 +119,7 @@ fn connections_of_one_address_are_one_client_and_so_are_the_hosts_of_one_ipv6_ne
 }
 
 #[test]
-fn addresses_that_nobody_comes_from_any_more_are_forgotten() {
+fn addresses_that_no_client_comes_from_any_more_are_forgotten() {
     // A host that may choose its address, as each of IPv6 may, connects from another one each time.
     let accounts = accounts(100, u64::MAX, 0);
     let mut addresses = Addresses::new(&accounts);

@@ -118,8 +118,8 @@ impl Place {
                     Err(error) if error.is_connection_failure() => Err(error),
                     Err(error) => {
                         let reason = format!(
-                            "the service has a channel named {:?}, but the naming service has no {}.{KIND} (whoever made it has not bound \
-                             it, or has bound it in another naming domain), and the service does not give it by its name: {error}",
+                            "the service has a channel named {:?}, but the naming service has no {}.{KIND} (it was not bound there, or \
+                             was bound in another naming domain), and the service does not give it by its name: {error}",
                             self.channel, self.id
                         );
                         Err(InvokeError::NoChannel { reason })

@@ -88,7 +88,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn who_puts_in_waits_for_room_and_who_takes_out_for_something_until_it_is_closed() {
+    fn a_sender_waits_for_room_and_a_receiver_for_something_until_it_is_closed() {
         let queue = Arc::new(Queue::new(2));
         let theirs = queue.clone();
         let putting = thread::spawn(move || (0..).find(|number| !theirs.put(*number)));

@@ -651,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_what_would_be_right() {
+    fn what_is_wrong_is_reported_with_what_would_be_right() {
         let folder = Folder::new("wrong");
         let error = folder.load(&[("CAMPANILE_TRANSPORT", "pigeon")]).unwrap_err().to_string();
         assert_eq!(error, "transport is \"pigeon\"; it may be `notification` or `dds`");

@@ -76,7 +76,7 @@ fn a_declared_channel_is_that_of_programs_and_of_clients_of_json_and_tempo() {
     let consumer = Consumer::new("Weather").settings(settings.clone());
     let _consumer = consumer.on_any(move |event: Dynamic| drop(sender.send(event))).ready().unwrap();
     let supplier = Supplier::with("Weather", &settings).unwrap();
-    assert_eq!(channels(&service), [0, declared], "nobody has made another one");
+    assert_eq!(channels(&service), [0, declared], "no other one was made");
 
     let mut json = TcpStream::connect(service.json_address().unwrap()).unwrap();
     patient(&json);

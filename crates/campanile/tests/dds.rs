@@ -81,7 +81,7 @@ fn events_come_from_the_first_on_and_filters_and_dictionaries_are_as_with_a_serv
 }
 
 #[test]
-fn another_type_of_the_topic_is_projected_or_told() {
+fn another_type_of_the_topic_is_projected_or_reported() {
     let settings = settings(1);
     let (tell, told) = channel();
     let supplier = Supplier::with("Weather", &settings).unwrap();
@@ -132,7 +132,7 @@ fn a_publisher_that_outruns_its_reader_waits_and_nothing_is_lost() {
 
 /// Once a reader that was alive and took nothing held its publishers, and with them all other readers, for as long as it lived.
 #[test]
-fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
+fn a_reader_that_takes_nothing_is_given_up_and_comes_back_when_it_takes_again() {
     let mut settings = settings(4);
     settings.dds.writer_bytes_max = 16 << 10;
     settings.dds.slowed_ms_max = 100;
@@ -162,7 +162,7 @@ fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
         }
         false
     };
-    wait_until("the publisher is told that it is slowed", publish);
+    wait_until("the publisher is notified that it is slowed", publish);
     let until = published.get() + 200;
     wait_until("it goes on without the one that takes nothing", || {
         publish();
@@ -181,7 +181,7 @@ fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
 
 /// In DDS a wide character is a number and a wide string such numbers, with neither a mark nor a NUL.
 #[test]
-fn wide_text_travels_and_is_a_string_to_those_who_want_one() {
+fn wide_text_travels_and_is_a_string_where_one_is_expected() {
     let settings = settings(3);
     let of = |name: TypeCode, sign: TypeCode| {
         let of = TypeCode::structure("IDL:Sign:1.0", "Sign", &[("name", name), ("sign", sign)]);

@@ -95,7 +95,7 @@ fn slow_consumer() {
             supplier.publish(&wind(number.into())).unwrap();
         }
         for number in 0..300_u16 {
-            assert_eq!(quick.next().unwrap(), wind(number.into()), "it waits for nobody else");
+            assert_eq!(quick.next().unwrap(), wind(number.into()), "it waits for no other");
         }
         let begun: Instant = begun.next_in_time();
         testing::wait_until("more than it may take", || begun.elapsed() > Duration::from_millis(2));

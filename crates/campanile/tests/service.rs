@@ -172,7 +172,7 @@ fn several_types_go_to_their_callbacks_and_others_come_as_dictionaries() {
 }
 
 #[test]
-fn another_type_under_the_same_name_is_told_once_with_both() {
+fn another_type_under_the_same_name_is_reported_once_with_both() {
     let (_service, settings) = begin();
     let (tell, told) = troubles();
     let consumer = Consumer::new("Weather").settings(settings.clone()).on_trouble(tell);
@@ -195,7 +195,7 @@ fn another_type_under_the_same_name_is_told_once_with_both() {
 }
 
 #[test]
-fn octets_are_checked_and_told_with_the_members_path() {
+fn octets_are_checked_and_reported_with_the_members_path() {
     let (_service, settings) = begin();
     let of = TypeCode::structure(
         "IDL:T:1.0",
@@ -261,7 +261,7 @@ fn many_events_arrive_in_order_and_are_all_confirmed() {
 }
 
 #[test]
-fn whoever_comes_first_makes_the_channel_and_all_get_the_same() {
+fn the_first_client_makes_the_channel_and_all_get_the_same() {
     let (_service, settings) = begin();
     let (sender, events) = channel();
     let at_once: Vec<_> = (0..8_u32)
@@ -285,7 +285,7 @@ fn whoever_comes_first_makes_the_channel_and_all_get_the_same() {
 }
 
 #[test]
-fn both_find_back_when_the_service_is_restarted_and_the_gap_is_told() {
+fn both_find_back_when_the_service_is_restarted_and_the_gap_is_reported() {
     let (service, settings) = begin();
     let listen = service.address().to_string();
     let (tell, told) = troubles();
@@ -324,7 +324,7 @@ fn both_find_back_when_the_service_is_restarted_and_the_gap_is_told() {
 }
 
 #[test]
-fn a_callback_that_panics_is_told_and_the_next_event_comes() {
+fn a_callback_that_panics_is_reported_and_the_next_event_comes() {
     let (_service, settings) = begin();
     let (tell, told) = troubles();
     let (sender, events) = channel();
@@ -374,7 +374,7 @@ fn names_that_cannot_be_channels_and_transports_that_are_not_there_are_refused()
 }
 
 #[test]
-fn events_come_one_after_the_other_until_somebody_closes() {
+fn events_come_one_after_the_other_until_one_side_closes() {
     let (_service, settings) = begin();
     let wind = Declared::new(narrow::Wind::event_type(), None, None).unwrap();
     let events = RawConsumer::new("Queue").settings(settings.clone()).events(&[wind], true, 2).unwrap();

@@ -76,7 +76,7 @@ fn all() -> Vec<Arrivals> {
 }
 
 #[test]
-fn those_who_share_have_one_thread_and_each_gets_all_in_order() {
+fn consumers_that_share_have_one_thread_and_each_gets_all_in_order() {
     for is_shared in [true, false] {
         everywhere(0, is_shared, |settings| {
             let all = all();
@@ -107,7 +107,7 @@ fn one_that_is_closed_leaves_the_others_as_they_are_and_others_come() {
         // The thread is another one now, if it is one of the library's that had ended.
         let late = Arrivals::default();
         let _late = consumer(settings, &late, |_| {});
-        wait_until("an event for who has come later", || {
+        wait_until("an event for a later consumer", || {
             publish(&supplier, 60..61);
             late.numbers().first() == Some(&60)
         });

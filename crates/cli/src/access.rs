@@ -170,7 +170,7 @@ fn ls(options: &AccessLsOptions) -> Result<(), Failure> {
         return print_json(&listed);
     }
     let mut shown = match &rules {
-        None => "there are no rules of access: whoever reaches the service may do everything\n".to_owned(),
+        None => "there are no rules of access: every client that reaches the service may do everything\n".to_owned(),
         Some(rules) => rules.numbers().map(|number| format!("{}\n", described(rules, number))).collect(),
     };
     if rules.is_some() {

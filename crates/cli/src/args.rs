@@ -76,8 +76,9 @@ own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
 Ctrl-C or SIGTERM stops it; SIGHUP has it read FILE again: [log] and [[channels]]
 count from then on, and what needs a restart is logged. A service that is stopped
 takes no more events, and delivers those that it has, for shutdown_drain_ms (10 s)
-at most; a second signal ends it at once. The exit status is 3 if events were lost, and the log says whose;
-134 (SIGABRT), with a line in the log, means an error in Campanile itself.";
+at most; a second signal ends it at once. The exit status is 3 if events were lost,
+and the log names their consumers; 134 (SIGABRT), with a line in the log, means an
+error in Campanile itself.";
 
 const TAO_NOTIFY_EXAMPLES: &str = "\
 Examples:
@@ -94,10 +95,10 @@ Examples:
   campanile ls --json | jq '.channels[].id'
   campanile ls --server corbaloc::old.example.org:9999/NotifyEventChannelFactory
 
-Works with any OMG notification service. In a pipe, each object is one line. Who
-is connected to a proxy is told by Campanile only, behind a tab in a pipe: a
-consumer's address and object key with its state; of a supplier the address, and
-for how long nothing has come from it. `campanile disconnect` takes the numbers.";
+Works with any OMG notification service. In a pipe, each object is one line. Only
+Campanile shows the client of a proxy, behind a tab in a pipe: a consumer's address
+and object key with its state; of a supplier the address, and for how long nothing
+has come from it. `campanile disconnect` takes the numbers.";
 
 const INFO_EXAMPLES: &str = "\
 Examples:
@@ -105,9 +106,9 @@ Examples:
   campanile info 3
   campanile info --json | jq '.consumer_admins[].proxies[] | select(.dropped > 0)'
 
-QoS of admins and proxies is shown where it differs from the level above. Where
-consumers are, what waits for them and what was dropped is told by Campanile
-only; the rest works with any OMG notification service.";
+QoS of admins and proxies is shown where it differs from the level above. Only
+Campanile shows where consumers are, what waits for them and what was dropped; the
+rest works with any OMG notification service.";
 
 const SUB_EXAMPLES: &str = "\
 Examples:
@@ -132,18 +133,18 @@ name, header, fields and body; with --any, received and body. A struct is an
 object; a union {\"discriminator\":…, member: value}; an enum its label; an octet
 sequence a hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbers are
 written out in full, also beyond 2^53; NaN and infinities are strings. A field
-whose name came before gets #2, #3 … behind its name.
+with the name of an earlier one gets #2, #3 … behind its name.
 
---first, --last, --since, --from and --last-of-each begin in the past of a channel
-that keeps it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
+--first, --last, --since, --from and --last-of-each begin in the history of a channel
+that stores it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
 Events have their number and time in the header then.
 
 With --channel NAME the channel is made if there is none. With --transport dds too,
 events come from other programs without a service, and have no domain: that is one
 of DDS there.
 
-A service that goes away is waited for, and what was missed meanwhile is told; one
-that says it has disconnected this consumer (`campanile disconnect`) ends it.
+A service that goes away is waited for, and what was missed meanwhile is reported;
+one that says it has disconnected this consumer (`campanile disconnect`) ends it.
 Exit status: 0 after -n events, or when stopped without -n; 1 if fewer than -n
 came, or the service failed or disconnected it; 2 wrong usage.";
 
@@ -194,7 +195,7 @@ Examples:
   campanile top --json | jq '.consumers[] | select(.holds_suppliers) | .name'
 
 Refreshed in place on a terminal, until q or Ctrl-C; in a pipe, with --once or
-with --json it is told once. Rates are those of one interval. Only for
+with --json it is shown once. Rates are those of one interval. Only for
 Campanile.";
 
 const DOCTOR_EXAMPLES: &str = "\
@@ -209,7 +210,7 @@ Run it as the user that runs the service, under the load that there will be.
 Wake-up latency: a thread on each processor, at SCHED_FIFO if that is allowed,
 sleeps until the next millisecond and notes how late it wakes up.
 
-Of a REFERENCE it is told what it says, whether it can be reached, and what would
+Of a REFERENCE it shows the content, whether it can be reached, and what would
 keep programs elsewhere from it: loopback or wildcard addresses, names that are
 not known, code sets in which text is lost.
 Exit status: 0 nothing stands in the way; 1 something does; 2 wrong usage.";
@@ -260,10 +261,10 @@ pub(crate) enum Command {
     /// Keep, compare and restore everything that is configured
     #[command(subcommand, after_help = configure::TOPOLOGY_EXAMPLES)]
     Topology(TopologyCommand),
-    /// Look at what a service that does not run has kept, check it, make it smaller
+    /// Look at what a service that does not run has stored, check it, make it smaller
     #[command(subcommand, after_help = store::STORE_EXAMPLES)]
     Store(StoreCommand),
-    /// Show events that consumers never took and that are kept aside, deliver them once more, remove them
+    /// Show dead letters, the events that consumers never took; deliver them once more, remove them
     #[command(subcommand, after_help = dead::DEAD_EXAMPLES)]
     Dead(DeadCommand),
     /// Ask what the rules of access of a configuration say
@@ -290,7 +291,7 @@ pub(crate) enum Command {
     /// Keep a channel's events in a file
     #[command(after_help = history::RECORD_EXAMPLES)]
     Record(RecordOptions),
-    /// Publish again what was recorded, or a channel's past
+    /// Publish again what was recorded, or a channel's history
     #[command(after_help = history::REPLAY_EXAMPLES)]
     Replay(ReplayOptions),
     /// Publish and subscribe by the small protocol, over UDP or TCP, with or without a service
@@ -364,7 +365,7 @@ pub(crate) struct ServeOptions {
     /// Make what this file has, as `campanile topology export` wrote it
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: Option<PathBuf>,
-    /// Keep what outlives the service in this folder; "none" keeps nothing [default: $STATE_DIRECTORY, else
+    /// Store what outlives the service in this folder; "none" stores nothing [default: $STATE_DIRECTORY, else
     /// ~/.local/state/campanile/PORT]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -408,7 +409,7 @@ pub(crate) struct ServeOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct TaoNotifyOptions {
-    /// Keep what is configured in this folder [default: nothing, unless svc.conf has a Topology_Factory]; "none" keeps nothing
+    /// Store what is configured in this folder [default: nothing, unless svc.conf has a Topology_Factory]; "none" stores nothing
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// What tao_cosnotification takes: -ORBEndpoint iiop://HOST:PORT, -ORBInitRef NameService=URL, -IORoutput FILE,

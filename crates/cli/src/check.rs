@@ -8,6 +8,7 @@ use crate::show;
 use crate::statistics::Statistics;
 use client::{InvokeError, Orb};
 use giop::cdr::{ReadError, Reader, Writer};
+use service::Counter;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -110,7 +111,10 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     statistics.check_channel(&options.server, channel).map_err(|error| failed(&error))?;
     // Another service has no such object.
     let reported = |error: InvokeError| match error.object_is_gone() || error.is("BAD_OPERATION") {
-        true => (State::Unknown, format!("the service at {} does not tell: it is not Campanile", statistics.address)),
+        true => (
+            State::Unknown,
+            format!("the service at {} does not show its consumers: it is not Campanile", statistics.address),
+        ),
         false => failed(&error),
     };
     let before = statistics.consumers().map_err(reported)?;
@@ -125,7 +129,7 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     };
     let (before, now) = (keep(before), keep(now));
     if options.oldest.is_some() && oldest.is_none() {
-        return Err((State::Unknown, "the service does not tell how long its oldest event waits".to_owned()));
+        return Err((State::Unknown, "the service does not say how long its oldest event waits".to_owned()));
     }
     let dead_letters = dead_letters(&statistics, channel);
     let figures = figures(options, (&before, &now), (oldest, dead_letters), answered.as_secs_f64());
@@ -161,7 +165,7 @@ fn figures(
         Figure { threshold: Some(options.slow), said: format!("{slow} slow"), ..plain("slow", slow, "") },
         Figure {
             threshold: Some(options.blocked),
-            said: format!("suppliers are held for {blocked}"),
+            said: format!("{blocked} block suppliers"),
             ..plain("held", blocked, "")
         },
         Figure {
@@ -232,7 +236,8 @@ fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]
 fn dead_letters(statistics: &Statistics, channel: Option<u32>) -> Option<u64> {
     let Some(channel) = channel else {
         let counters = statistics.counters().ok()?;
-        return counters.into_iter().find(|(name, _)| name == "dead_letters_kept").map(|(_, value)| value);
+        let is_stored = |name: &str| Counter::named(name) == Some(Counter::DeadLettersStored);
+        return counters.into_iter().find(|(name, _)| is_stored(name)).map(|(_, value)| value);
     };
     let letters = statistics.dead_letters().ok()?;
     Some(letters.iter().filter(|letter| letter.channel == channel).count() as u64)

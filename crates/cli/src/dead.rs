@@ -104,7 +104,7 @@ fn remove(options: &DeadRmOptions) -> Result<(), Failure> {
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
     if !(options.yes || can_ask) {
         return Err(Failure::Usage(
-            "nobody can be asked, without a terminal: look at what it concerns with `campanile dead ls`, and say --yes"
+            "there is no terminal to ask on: look at what it concerns with `campanile dead ls`, and say --yes"
                 .to_owned(),
         ));
     }
@@ -158,7 +158,7 @@ fn act(
         writeln!(io::stdout(), "{what} {} events", show::count(all.done))?;
     }
     for number in &all.unknown {
-        eprintln!("campanile: no event {number} is kept aside; `campanile dead ls` shows those that are");
+        eprintln!("campanile: there is no dead letter {number}; `campanile dead ls` shows those that there are");
     }
     if all.unknown.is_empty() { Ok(()) } else { Err(Failure::Quiet) }
 }

@@ -21,8 +21,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     let is_asked_about = options.proxies.is_empty() && !options.yes && !options.dry_run;
     if is_asked_about && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::Usage(
-            "nobody can be asked, without a terminal: look at whom it concerns with --dry-run, and say --yes"
-                .to_owned(),
+            "there is no terminal to ask on: look at the clients concerned with --dry-run, and say --yes".to_owned(),
         ));
     }
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
@@ -36,7 +35,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
         named(&statistics, (options, channel.unwrap_or(0))).map_err(failure)?
     };
     if clients.is_empty() {
-        eprintln!("campanile: nobody is to be disconnected");
+        eprintln!("campanile: there is no client to disconnect");
         return Ok(());
     }
     let mut stdout = io::stdout();
@@ -48,7 +47,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
         return Ok(());
     }
     if is_asked_about && !is_confirmed(clients.len()) {
-        return Err(Failure::message("nobody was disconnected"));
+        return Err(Failure::message("no client was disconnected"));
     }
     let mut was_missing = false;
     for Client { channel, proxy, description } in &clients {
@@ -71,7 +70,7 @@ fn named(statistics: &Statistics, (options, channel): (&DisconnectOptions, u32))
     let known = all(statistics)?;
     let client = |proxy: &u32| {
         let found = known.iter().find(|known| (known.client.channel, known.client.proxy) == (channel, *proxy));
-        let description = || "nobody was connected".to_owned();
+        let description = || "no client was connected".to_owned();
         Client {
             channel,
             proxy: *proxy,
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_to_be_named() {
+    fn a_client_has_to_be_named() {
         for line in ["", "-c 3", "7 --idle-for 7d", "--idle-for 7", "x", "--dry-run --yes 7"] {
             let line = format!("campanile disconnect {line}");
             assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");

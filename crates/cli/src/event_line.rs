@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_told() {
+    fn what_is_no_event_is_reported() {
         for (line, says) in [
             ("nonsense", "not JSON"),
             ("[1]", "not an event"),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_for_people_and_as_json() {
+    fn times_are_reported_for_people_and_as_json() {
         let mut times = histogram().unwrap();
         assert_eq!((people(&times).as_str(), json(&times).as_str()), ("none", "null"));
         times.record(1_000).unwrap();

@@ -34,7 +34,7 @@ impl Log for Logger {
             let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
             let is_read = *left_out == 0;
             if !is_read {
-                let missing = format_args!("{left_out} lines are left out: nobody has read the log for a while");
+                let missing = format_args!("{left_out} lines are left out: the log was not read for a while");
                 lines.insert_str(
                     0,
                     &line_of(&Record::builder().level(Level::Warn).target("campanile").args(missing).build()),

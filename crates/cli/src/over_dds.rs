@@ -149,7 +149,7 @@ pub(crate) fn subscribe(options: &SubOptions) -> Result<(), Failure> {
     let selection = &options.selection;
     let said = [
         (!selection.types.is_empty(), "--type"),
-        (selection.history.start_from().is_some(), "the past"),
+        (selection.history.start_from().is_some(), "the history"),
         (options.any, "--any"),
         (options.field.is_some(), "--field"),
         (options.listen.is_some() || options.advertise.is_some(), "--listen or --advertise"),

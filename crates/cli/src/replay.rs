@@ -29,7 +29,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
             None => return Err(Failure::Quiet),
         },
         Err(_) if options.history.start_from().is_some() => {
-            return Err(Failure::Usage("--first, --last, --since and --from are for the past of a channel".into()));
+            return Err(Failure::Usage("--first, --last, --since and --from are for the history of a channel".into()));
         }
         Err(_) if options.source == "-" => Box::new(io::stdin().lock()),
         Err(_) => {
@@ -161,7 +161,7 @@ fn last_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<
             Ok(Some(number)) => return Ok(Some(number.number)),
             _ if waiter.wait(Some(Duration::ZERO)).is_some() => return Ok(None),
             _ if since.elapsed() >= QUIET => {
-                return Err(Failure::Message(format!("channel {channel_id} has nothing of its past")));
+                return Err(Failure::Message(format!("channel {channel_id} has no history")));
             }
             _ => {}
         }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(pace.wait(5_000_000_000_000), None, "the first");
         let wait = pace.wait(5_000_000_000_000 + 3_600_000_000_000).unwrap();
         assert!((359..=360).contains(&wait.as_secs()), "{wait:?}");
-        assert_eq!(pace.wait(4_000_000_000_000), None, "one whose clock was set back");
+        assert_eq!(pace.wait(4_000_000_000_000), None, "one with its clock set back");
         let mut pace = Pace { speed: Speed::Max, began: None };
         assert_eq!((pace.wait(0), pace.wait(u64::MAX)), (None, None));
     }

@@ -106,8 +106,7 @@ fn serve_on(
     let warnings: String = warnings.chain([warning]).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let others = other_places(&service, console.as_ref());
-    let kept =
-        service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
+    let kept = service.store_directory().map_or_else(String::new, |kept| format!("; stores in {}", kept.display()));
     let announced = waiter.sender();
     // The receiver may be gone if the command is ending.
     service.when_announced(move || drop(announced.send(Wake::Done)));
@@ -269,8 +268,8 @@ fn choose_store(config: &mut Config, environment: &Environment, listens: Option<
     // What listens at a port of the system's choice is found at another one the next time.
     let port = listens.map(|address| address.port()).filter(|port| *port > 0)?;
     let Some(folder) = environment.user_state() else {
-        let warning = "nothing outlives this service, since its user has no home folder ($HOME); name a folder with --data, or say that \
-                      nothing is to be kept with --data none";
+        let warning = "nothing outlives this service, since its user has no home folder ($HOME); name a folder with --data, or store \
+                      nothing with --data none";
         log::warn!("store: {warning}");
         return Some(format!("campanile: {warning}\n"));
     };

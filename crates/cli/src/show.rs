@@ -245,7 +245,7 @@ mod tests {
 
     /// `campanile info` said `OrderPolicy 1`, and left it to the reader to find out what that is.
     #[test]
-    fn properties_are_told_by_name_and_in_units() {
+    fn properties_are_reported_by_name_and_in_units() {
         let shown = |property: Property| {
             let mut out = String::new();
             property_value(&mut out, &property);

@@ -148,7 +148,7 @@ impl Statistics {
             return Failure::remote(error, server);
         }
         Failure::message(format!(
-            "the service at {} does not tell this: it is not Campanile, or an earlier version of it; `campanile ls` shows its \
+            "the service at {} does not show this: it is not Campanile, or an earlier version of it; `campanile ls` shows its \
              objects",
             self.address
         ))

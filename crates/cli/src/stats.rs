@@ -109,8 +109,9 @@ fn describe(before: Option<&Reading>, now: &Reading, options: &StatsOptions, is_
 
 /// What is counted, as this version of the program knows it.
 fn meaning(name: &str) -> Option<String> {
-    let counter = Counter::ALL.iter().find(|counter| counter.name() == name)?;
-    Some(counter.help().split_whitespace().collect::<Vec<_>>().join(" "))
+    let counter = Counter::named(name)?;
+    let help = counter.help().split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(if counter.name() == name { help } else { format!("Deprecated name of {}. {help}", counter.name()) })
 }
 
 struct Rates<'r> {

@@ -211,7 +211,7 @@ fn text(shown: &Shown) -> String {
     let (count, bytes) = (show::count(events.count), show::bytes(events.bytes));
     let aside = match events.dead_letters {
         0 => String::new(),
-        dead_letters => format!(", {} of them kept aside (campanile dead)", show::count(dead_letters)),
+        dead_letters => format!(", {} of them dead letters (campanile dead)", show::count(dead_letters)),
     };
     let mut text = format!(
         "folder      {}\nversion     {version}\nsize        {file}, of which {on_disk} on disk\n\
@@ -225,7 +225,7 @@ fn text(shown: &Shown) -> String {
     }
     let (count, bytes) =
         (history.iter().map(|history| history.events).sum::<u64>(), history.iter().map(|history| history.bytes).sum());
-    let _ = writeln!(text, "past        {} events in files of {}", show::count(count), show::bytes(bytes));
+    let _ = writeln!(text, "history     {} events in files of {}", show::count(count), show::bytes(bytes));
     for ChannelHistory { channel, files, events, bytes, first, last } in history {
         let (events, bytes) = (show::count(events), show::bytes(*bytes));
         let numbers = first.zip(*last).map_or_else(String::new, |(first, last)| format!(", numbers {first} to {last}"));

@@ -99,11 +99,11 @@ pub(crate) fn refused(
         let channel = channel.unwrap_or(0);
         return Failure::Message(match wrong.code {
             QosErrorCode::UnavailableValue => format!(
-                "channel {channel} keeps nothing of its past; `campanile channel set {channel} HistoryEvents=100000` has it kept from \
-                 then on"
+                "channel {channel} stores no history; `campanile channel set {channel} HistoryEvents=100000` has it stored from then \
+                 on"
             ),
             QosErrorCode::BadProperty | QosErrorCode::UnsupportedProperty => {
-                "this service keeps nothing of channels' past".to_owned()
+                "this service stores no history of channels".to_owned()
             }
             _ => error.to_string(),
         });
@@ -177,8 +177,8 @@ fn tell_gaps(consumer: &SimpleConsumer) -> bool {
 /// What a gap means for the reader of the events.
 pub(crate) fn missed(gap: &Gap) -> String {
     format!(
-        "the service had forgotten this subscription; subscribed again. Events between {} and {} are missing, how many \
-         nobody knows",
+        "the service had forgotten this subscription; subscribed again. Events between {} and {} are missing, their number \
+         is unknown",
         moment::time_of_day(gap.since),
         moment::time_of_day(gap.until)
     )
@@ -297,7 +297,7 @@ fn tell_missing(requested: u64, received: &Received<'_>) {
         && number > requested
     {
         eprintln!(
-            "campanile: events {requested} to {} are no longer kept, or were not for this subscription",
+            "campanile: events {requested} to {} are no longer stored, or were not for this subscription",
             number - 1
         );
     }

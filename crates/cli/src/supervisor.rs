@@ -106,7 +106,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn of(environment: &Environment) -> Self {
         let Some(name) = &environment.notify_socket else { return Self::default() };
-        let socket = connect(name).inspect_err(|error| log::warn!("NOTIFY_SOCKET: nobody can be told there: {error}"));
+        let socket = connect(name).inspect_err(|error| log::warn!("NOTIFY_SOCKET cannot be written to: {error}"));
         Self { socket: socket.ok().map(Arc::new), watchdog: environment.watchdog }
     }
 
@@ -137,7 +137,7 @@ impl Supervisor {
         };
         // It ends with the process.
         let begun = thread::Builder::new().name("watchdog".to_owned()).spawn(watch);
-        begun.err().into_iter().for_each(|error| log::warn!("the watchdog cannot be told anything: {error}"));
+        begun.err().into_iter().for_each(|error| log::warn!("the watchdog cannot be notified: {error}"));
     }
 }
 
@@ -168,7 +168,7 @@ impl Watchdog {
         }
         if !core::mem::replace(&mut self.is_stuck, true) {
             log::error!(
-                "administration or a lane has not answered for {:.1} s; whoever watches over the service starts it again if that lasts",
+                "administration or a lane has not answered for {:.1} s; the supervisor starts the service again if that lasts",
                 within.as_secs_f64()
             );
         }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_that_a_service_goes_on_which_does_not() {
+    fn no_client_is_notified_that_a_service_goes_on_which_does_not() {
         let limit = Duration::from_secs(30);
         let mut watchdog = Watchdog { limit, is_stuck: false };
         let mut told = 0;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_is_told_at_a_path_or_an_abstract_name() {
+    fn a_supervisor_is_notified_at_a_path_or_an_abstract_name() {
         let folder = std::env::temp_dir();
         let path = folder.join(format!("campanile-notify-{}", std::process::id()));
         let of_path = UnixDatagram::bind(&path).unwrap();

@@ -72,7 +72,7 @@ fn of_service(server: &ServerOptions) -> Result<Topology, Failure> {
     let text = statistics.topology().map_err(|error| {
         if error.is("IMP_LIMIT") {
             return Failure::message(
-                "the service has more than it tells of at once: 16,384 admins, proxies, filters and names",
+                "the service has more than it exports at once: 16,384 admins, proxies, filters and names",
             );
         }
         statistics.failure(&error, server)

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_one_name_that_differ_are_both_told() {
+    fn types_of_one_name_that_differ_are_both_reported() {
         let of = |text: &str| idl::read(text).unwrap().last().unwrap().code().clone();
         let (one, same, other) =
             (of("struct A { long x; };"), of("struct A { long x; };"), of("struct A { short x; };"));

@@ -273,7 +273,7 @@ fn a_consumer_finds_back_by_itself_and_tells_that_it_missed_something() {
             supplier.publish(&numbered(2)).unwrap();
             events.try_recv().ok()
         });
-        let gap = until("the gap to be told", || consumer.next_gap());
+        let gap = until("the gap to be reported", || consumer.next_gap());
         assert!(gap.since <= gap.until);
         assert_eq!(consumer.next_gap(), None);
     }
@@ -345,7 +345,7 @@ fn consumer_that_wants_no_more_is_disconnected() {
 }
 
 #[test]
-fn nobody_there_is_told_within_the_time_limit() {
+fn a_missing_peer_is_reported_within_the_time_limit() {
     // A socket that takes connections and never answers.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

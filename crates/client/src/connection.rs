@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn farewell_received_while_idle_is_noticed() {
+    fn a_close_received_while_idle_is_noticed() {
         let connection = connected(1, |stream| {
             let mut farewell = Vec::new();
             message::close_connection(&mut farewell, Version::V1_2);

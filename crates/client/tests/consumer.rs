@@ -105,7 +105,7 @@ fn consumer(
 
 /// What the orb was asked, once it has counted so many requests.
 fn served(activation: &Activation, requests: u64) -> Served {
-    wait_until("requests to be told", || activation.orb().served().requests >= requests);
+    wait_until("requests to be notified", || activation.orb().served().requests >= requests);
     activation.orb().served()
 }
 
@@ -276,7 +276,7 @@ impl Channel {
 /// its subscription gone and made it anew: with `ends_when_disconnected` the new one ended, though it had not been
 /// disconnected.
 #[test]
-fn a_farewell_that_comes_late_does_not_end_the_subscription_that_was_made_anew() {
+fn a_deregistration_that_comes_late_does_not_end_the_subscription_that_was_made_anew() {
     let service = Channel::new();
     let options = ConsumerOptions { ends_when_disconnected: true, check_every: None, ..ConsumerOptions::default() };
     let address = service.channel.reference().ior().to_string();

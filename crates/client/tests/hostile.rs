@@ -113,7 +113,7 @@ fn error_after(bytes: impl Fn(u32) -> Vec<u8> + Send + 'static) -> InvokeError {
 const NOBODYS_PORT: u16 = 9;
 
 #[test]
-fn nobody_listening_is_said_with_the_address() {
+fn a_missing_listener_is_reported_with_the_address() {
     let port = NOBODYS_PORT;
     let error = ask(&object(ior(port))).unwrap_err();
     assert!(error.is("TRANSIENT"), "{error}");
@@ -135,7 +135,7 @@ fn next_address_is_tried() {
 #[test]
 fn reply_to_another_request_is_refused() {
     let error = error_after(|id| reply(id + 1, ReplyStatus::NoException, |w| w.i32(1)));
-    assert!(error.to_string().contains("not asked"), "{error}");
+    assert!(error.to_string().contains("not sent"), "{error}");
     assert!(error.is("MARSHAL"));
 }
 
@@ -254,7 +254,7 @@ fn call_ends_at_its_time_limit_and_a_late_reply_is_dropped() {
 }
 
 #[test]
-fn server_is_told_when_nobody_waits_for_its_reply_any_more() {
+fn server_is_notified_when_no_client_waits_for_its_reply_any_more() {
     let (ior, thread) = server(1, |_, peer| {
         let first = peer.request().unwrap();
         peer.answer(first);

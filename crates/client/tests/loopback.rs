@@ -127,7 +127,7 @@ fn servant_is_gone_when_its_activation_is() {
 }
 
 #[test]
-fn keys_of_another_run_reach_nobody() {
+fn keys_of_another_run_reach_no_object() {
     let (_first, object) = calculator();
     let (_second, other) = calculator();
     assert_ne!(object.ior().iiop().unwrap().key, other.ior().iiop().unwrap().key);
@@ -357,7 +357,7 @@ fn bytes_that_are_not_giop_end_their_connection_only() {
 }
 
 #[test]
-fn random_bytes_harm_nobody() {
+fn random_bytes_harm_no_client() {
     let (_activation, object) = calculator();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {

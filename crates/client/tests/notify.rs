@@ -278,7 +278,7 @@ fn admins_make_proxies_of_every_form_to_push_and_to_pull() {
 }
 
 #[test]
-fn event_type_that_is_refused_is_told() {
+fn event_type_that_is_refused_is_reported() {
     let (_activation, _, object) = hand_made("IDL:Test/Proxy:1.0", |_, _, _| {
         Err(ServantError::user_with("IDL:omg.org/CosNotifyComm/InvalidEventType:1.0", |w| {
             w.string("D");
@@ -580,7 +580,7 @@ impl ConsumerCallbacks for Recorder {
 }
 
 #[test]
-fn clients_are_told_of_changes_and_of_their_end() {
+fn clients_are_notified_of_changes_and_of_their_end() {
     let (added, removed) = ([EventType::new("A", "B")], [EventType::any()]);
     for (form, disconnect) in [
         (ClientType::Any, "disconnect_push_supplier"),

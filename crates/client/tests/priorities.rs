@@ -53,7 +53,7 @@ fn client_propagates_its_priority_with_each_request() {
 }
 
 #[test]
-fn priority_is_told_only_to_objects_that_ask_for_it() {
+fn priority_is_sent_only_to_objects_that_ask_for_it() {
     for model in [None, Some(PriorityModel::ServerDeclared)] {
         let (_activation, object, told) = consumer(model);
         let object = object.with_priority(300);
@@ -64,7 +64,7 @@ fn priority_is_told_only_to_objects_that_ask_for_it() {
 }
 
 #[test]
-fn priority_below_zero_is_told_as_zero() {
+fn priority_below_zero_is_sent_as_zero() {
     let (_activation, object, told) = consumer(Some(PriorityModel::ClientPropagated));
     push(&object.with_priority(-5));
     assert_eq!(told.next_in_time(), Some(0));

@@ -160,7 +160,7 @@ fn events_are_on_their_way_together_and_what_is_refused_is_named() {
     for (number, asked) in asked.iter().enumerate() {
         assert_eq!(asked.events, [number.to_string()]);
         assert_eq!(asked.response, Response::Expected);
-        assert_eq!(asked.has_code_sets, number == 0, "they are told once");
+        assert_eq!(asked.has_code_sets, number == 0, "they are reported once");
     }
     // Answers may come in another order.
     for at in [1, 0, 3, 2, 4, 5, 7, 6] {
@@ -174,7 +174,7 @@ fn events_are_on_their_way_together_and_what_is_refused_is_named() {
 }
 
 #[test]
-fn a_full_window_is_told_to_those_who_do_not_wait() {
+fn a_full_window_is_reported_to_callers_that_do_not_wait() {
     let service = Service::new();
     let mut publisher = service.publisher(ClientType::Structured, windowed(4, 1));
     let mut peer = service.accept();

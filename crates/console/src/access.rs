@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_nothing_can_be_changed_and_other_hosts_are_told_nothing() {
+    fn without_a_token_nothing_can_be_changed_and_other_hosts_get_nothing() {
         let open = access(None, "127.0.0.1:2812");
         assert_eq!(change(&open, &[("authorization", "Bearer ")]), Err(Forbidden::ReadOnly));
         let closed = access(Some("0123456789abcdef"), "0.0.0.0:2812");

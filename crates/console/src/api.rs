@@ -36,7 +36,7 @@ pub(crate) async fn health(shared: &Shared, is_readiness: bool) -> Result<(), St
         return Err("the store cannot write".to_owned());
     }
     if is_readiness && shared.counters.read(Counter::StoreFull) > 0 {
-        return Err("the store's disk is full: events that are to be kept are refused".to_owned());
+        return Err("the store's disk is full: persistent events are refused".to_owned());
     }
     Ok(())
 }

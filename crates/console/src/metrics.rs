@@ -37,20 +37,27 @@ pub(crate) fn write(snapshot: &Snapshot, shared: &Shared, is_former: bool) -> St
     text.end()
 }
 
-/// What a counter's family is called, of which kind it is, and its unit: its own name without `lane_`, with the unit last.
-pub(crate) fn name_of(counter: Counter) -> (String, Kind, &'static str) {
-    let (name, unit) = match counter {
-        Counter::EventBytesIn => ("events_in_bytes", "bytes"),
-        Counter::CycleMax => ("longest_round_seconds", "seconds"),
-        Counter::EventBytesStored => ("events_kept_bytes", "bytes"),
-        Counter::StoreBytes => ("store_written_bytes", "bytes"),
-        Counter::OverflowBytes => ("overflow_bytes", "bytes"),
-        Counter::HistoryBytes => ("history_bytes", "bytes"),
-        Counter::StoreDiskBytes => ("store_disk_bytes", "bytes"),
-        other => (other.name().strip_prefix("lane_").unwrap_or(other.name()), ""),
+/// Name, kind and unit of the family of a counter's exported name: that name without `lane_`, with the unit last.
+pub(crate) fn family_of((name, counter): (&'static str, Counter)) -> (String, Kind, &'static str) {
+    let (name, unit) = match name {
+        "lane_event_bytes_in" => ("events_in_bytes", "bytes"),
+        "lane_cycle_max_ns" => ("longest_round_seconds", "seconds"),
+        "event_bytes_stored" => ("events_stored_bytes", "bytes"),
+        "event_bytes_kept" => ("events_kept_bytes", "bytes"),
+        "store_bytes" => ("store_written_bytes", "bytes"),
+        "overflow_bytes" | "history_bytes" | "store_disk_bytes" => (name, "bytes"),
+        other => (other.strip_prefix("lane_").unwrap_or(other), ""),
     };
     let kind = if counter.is_level() || counter.is_maximum() { Kind::Gauge } else { Kind::Counter };
     (format!("campanile_{name}"), kind, unit)
+}
+
+/// What is counted; for a deprecated name, also the one that replaces it.
+fn help_of((name, counter): (&str, Counter)) -> String {
+    if name == counter.name() {
+        return counter.help().to_owned();
+    }
+    format!("Deprecated, replaced by {}:{}", family_of((counter.name(), counter)).0, counter.help())
 }
 
 const fn suffix(kind: Kind) -> &'static str {
@@ -61,9 +68,9 @@ const fn suffix(kind: Kind) -> &'static str {
 }
 
 fn write_totals(text: &mut Text, snapshot: &Snapshot) {
-    for (counter, (_, value)) in Counter::ALL.iter().zip(&snapshot.counters) {
-        let (name, kind, unit) = name_of(*counter);
-        text.family(&name, kind, unit, counter.help());
+    for (exported, (_, value)) in Counter::exported().zip(&snapshot.counters) {
+        let (name, kind, unit) = family_of(exported);
+        text.family(&name, kind, unit, &help_of(exported));
         match unit {
             "seconds" => text.sample(suffix(kind), &[], Seconds(*value)),
             _ => text.sample(suffix(kind), &[], value),
@@ -89,11 +96,16 @@ const OF_LANES: [Counter; 14] = [
     Counter::TakenOver,
 ];
 
+fn exported_of_lanes() -> impl Iterator<Item = (&'static str, Counter)> {
+    Counter::exported().filter(|(_, counter)| OF_LANES.contains(counter))
+}
+
 fn write_lanes(text: &mut Text, lanes: &[Lane]) {
-    for counter in OF_LANES {
-        let (name, kind, unit) = name_of(counter);
+    for exported in exported_of_lanes() {
+        let (name, kind, unit) = family_of(exported);
         let name = name.replacen("campanile_", "campanile_lane_", 1);
-        text.family(&name, kind, unit, &format!("Of one lane: {}", counter.help()));
+        text.family(&name, kind, unit, &format!("Of one lane: {}", help_of(exported)));
+        let counter = exported.1;
         for lane in lanes {
             let labels = [("lane", lane.name.as_str())];
             match unit {
@@ -177,13 +189,13 @@ fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
     }
     text.family("campanile_channels", Kind::Gauge, "", "Channels that there are.");
     text.sample("", &[], snapshot.channels.len());
-    text.family("campanile_other_channels", Kind::Gauge, "", "Channels that are not told of one by one.");
+    text.family("campanile_other_channels", Kind::Gauge, "", "Channels without series of their own.");
     text.sample("", &[], others.len());
     let sum = |of: fn(&Channel) -> u64| others.iter().map(of).sum::<u64>();
-    let help = "Events that channels took which are not told of one by one.";
+    let help = "Events that channels without series of their own took.";
     text.family("campanile_other_channels_events_in", Kind::Gauge, "", help);
     text.sample("", &[], sum(|channel| channel.stats.map_or(0, |stats| stats.traffic.events_in)));
-    let help = "Events that wait for consumers of channels that are not told of one by one.";
+    let help = "Events that wait for consumers of channels without series of their own.";
     text.family("campanile_other_channels_backlog_events", Kind::Gauge, "", help);
     text.sample("", &[], sum(|channel| channel.backlog_events));
 }
@@ -344,10 +356,10 @@ fn write_others(text: &mut Text, snapshot: &Snapshot, others: &[OutboxStats]) {
         let count = snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) == state).count();
         text.sample("", &[("state", state)], count);
     }
-    text.family("campanile_other_consumers", Kind::Gauge, "", "Consumers that are not told of one by one.");
+    text.family("campanile_other_consumers", Kind::Gauge, "", "Consumers without series of their own.");
     text.sample("", &[], others.len());
     let sums: [OfOthers; 3] = [
-        ("delivered", "Events delivered to consumers that are not told of one by one.", |outbox| outbox.delivered),
+        ("delivered", "Events delivered to consumers without series of their own.", |outbox| outbox.delivered),
         ("dropped", "Events dropped for them.", |outbox| outbox.discards.total()),
         ("backlog_events", "Events that wait for them or are unanswered.", |outbox| outbox.backlog_events),
     ];
@@ -365,15 +377,15 @@ mod tests {
     #[test]
     fn each_counter_has_a_name_of_its_own_that_ends_with_its_unit() {
         let mut names = HashSet::new();
-        for counter in Counter::ALL {
-            let (name, kind, unit) = name_of(*counter);
+        for exported in Counter::exported() {
+            let (name, kind, unit) = family_of(exported);
             assert!(name.ends_with(unit), "{name}");
             assert!(!name.ends_with("_total") && !name.ends_with("_info") && !name.ends_with("_count"), "{name}");
             // Octets of what was refused are counted by how often.
-            let of_octets = counter.name().contains("_bytes") && !counter.name().ends_with("_reached");
+            let of_octets = exported.0.contains("_bytes") && !exported.0.ends_with("_reached");
             assert_eq!(of_octets, unit == "bytes", "{name}");
             assert_eq!(
-                ["_ns", "_us", "_ms"].iter().any(|unit| counter.name().ends_with(unit)),
+                ["_ns", "_us", "_ms"].iter().any(|unit| exported.0.ends_with(unit)),
                 unit == "seconds",
                 "{name}"
             );
@@ -384,8 +396,8 @@ mod tests {
                 "{name}"
             );
         }
-        for counter in OF_LANES {
-            let name = name_of(counter).0.replacen("campanile_", "campanile_lane_", 1);
+        for exported in exported_of_lanes() {
+            let name = family_of(exported).0.replacen("campanile_", "campanile_lane_", 1);
             assert!(names.insert(name.clone()), "{name}");
         }
     }

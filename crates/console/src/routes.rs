@@ -105,7 +105,7 @@ impl Routes {
         }
         let asking = self.recognize(request.headers(), &client).inspect_err(|_| {
             let by = self.operators.principal(client.from.ip(), None, client.certified.clone());
-            self.note_refused(request.method(), &path, &by, "the token is nobody's");
+            self.note_refused(request.method(), &path, &by, "the token is unknown");
         })?;
         if path == "/metrics" {
             Access::check_reading(&asking, client.is_outside)?;

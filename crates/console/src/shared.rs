@@ -65,7 +65,7 @@ impl Lane {
 
 impl From<&LaneCounters> for Lane {
     fn from(lane: &LaneCounters) -> Self {
-        Self { id: lane.id(), priority: lane.priority(), name: lane.name(), counters: lane.snapshot() }
+        Self { id: lane.id(), priority: lane.priority(), name: lane.name(), counters: lane.exported() }
     }
 }
 

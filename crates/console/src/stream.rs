@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_overdue_by_what_it_owes() {
+    fn a_connection_is_overdue_by_what_is_pending_on_it() {
         let second = Duration::from_secs(1);
         let patience = Patience { request: 5 * second, answer: 10 * second, idle: 60 * second };
         let watch = Watch::new();

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_as_its_line_has_it_and_what_is_no_event_ends_the_stream() {
+    fn an_event_is_read_as_its_line_has_it_and_what_is_no_event_ends_the_stream() {
         let line = |text: &str| {
             let mut line = Line::default();
             line.add(text.as_bytes());

@@ -413,7 +413,7 @@ fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_
         protocol.tell_statistic(name, *statistic, reply)?;
         // A channel's consumers can be listed in megabytes, and anew each time that they are asked for.
         if reply.position() > ANSWER_BYTES_MAX {
-            log_line!(Info, "statistics are not told: the answer would have more than {ANSWER_BYTES_MAX} bytes");
+            log_line!(Info, "statistics are not sent: the answer would have more than {ANSWER_BYTES_MAX} bytes");
             protocol.monitor.figures.clear();
             return Err(Raised::limit());
         }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_found_when_there_are_more_pieces_than_before() {
+    fn a_client_that_is_gone_is_found_when_there_are_more_chunks_than_before() {
         let mut peers = Peers::default();
         (0..64).for_each(|number| peers.insert(Peer(number), address(number)));
         let before = peers.clone();

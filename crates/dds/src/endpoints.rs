@@ -89,7 +89,7 @@ impl Writer {
     /// Cyclone could not say.
     pub fn reliable_readers(&self) -> Result<Vec<ReliableReader>, Error> {
         let mut readers = Vec::new();
-        self.entity.reliable_readers(|reader| readers.push(reader)).map_err(Error::cyclone("say who is behind"))?;
+        self.entity.reliable_readers(|reader| readers.push(reader)).map_err(Error::cyclone("list slow readers"))?;
         Ok(readers)
     }
 
@@ -101,7 +101,7 @@ impl Writer {
     /// # Errors
     /// Cyclone could not.
     pub fn unmatch(&self, reader: Guid) -> Result<bool, Error> {
-        is_there(self.entity.unmatch(&reader.0), "let go of a reader")
+        is_there(self.entity.unmatch(&reader.0), "unmatch a reader")
     }
 
     /// Has a reader that was [let go](Writer::unmatch) get what is written from now on, and waits for it as for others. Until it confirms

@@ -124,10 +124,10 @@ impl fmt::Display for Error {
             Self::Name { of, name } => write!(f, "{name:?} cannot be the name of a {of} in DDS"),
             Self::Type { path, reason } => write!(f, "{path}: {reason}"),
             Self::TopicType { topic, has, requested } => {
-                write!(f, "topic {topic:?} has another type: it is {has}, and {requested} was asked for")
+                write!(f, "topic {topic:?} has another type: it is {has}, and {requested} was requested")
             }
             Self::TypeUnknown { topic, type_name, code } => {
-                write!(f, "topic {topic:?} has type {type_name}, and what that is nobody says: {code}")
+                write!(f, "topic {topic:?} has type {type_name}, and its definition is unknown: {code}")
             }
             Self::Cyclone { what, code } => write!(f, "Cyclone DDS could not {what}: {code}"),
         }

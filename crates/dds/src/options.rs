@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_from_a_name() {
+    fn an_address_is_distinguished_from_a_name() {
         let of = |interface: &str| Options { interface: Some(interface.into()), ..Options::default() }.configuration();
         assert!(of("127.0.0.1").contains("address=\"127.0.0.1\""));
         assert!(of("eth0").contains("name=\"eth0\""));

@@ -239,7 +239,7 @@ impl Participant {
                         found.push(Endpoint::of(role, endpoint));
                     }
                 })
-                .map_err(Error::cyclone("say who is there"))?;
+                .map_err(Error::cyclone("list participants"))?;
         }
         Ok(found)
     }

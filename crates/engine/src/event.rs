@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_still_held_is_not_reused() {
+    fn an_event_that_is_still_in_use_is_not_reused() {
         let mut pool = EventPool::new();
         let event = pool.take_for(10).into_event();
         let holder = Arc::clone(&event);

@@ -238,7 +238,7 @@ impl fmt::Display for Refusal {
             Self::TooManyThreads { limit } => write!(f, "all pools together have at most {limit} threads"),
             Self::PoolNotFound { pool } => write!(f, "there is no pool {}", pool.0),
             Self::PoolInUse { proxy } => {
-                write!(f, "threads are assigned only while nobody is connected, and {proxy} is")
+                write!(f, "threads are assigned only while no client is connected, and {proxy} is")
             }
             Self::BadSetting { setting, range } => write!(f, "{setting} must be {range}"),
             Self::IdsExhausted => write!(f, "all ids here have been used"),

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_leaves_those_who_share_the_list_as_they_were() {
+    fn a_change_leaves_those_that_share_the_list_as_they_were() {
         let mut slots: SharedSlots<char> = SharedSlots::default();
         slots.set(3, Some('a'));
         slots.set(700, Some('b'));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_leaves_those_who_share_it_as_they_were() {
+    fn a_map_leaves_those_that_share_it_as_they_were() {
         let mut map = SharedMap::default();
         (0..1_000).for_each(|id| map.insert(ProxyId(id), id));
         let before = map.clone();

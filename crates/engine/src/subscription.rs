@@ -345,7 +345,7 @@ mod tests {
     /// ALMA's consumers only ever add, on a proxy that has just been made: TAO and omniNotify narrow it to what is added. Here
     /// it stayed everything, so that each of those consumers got the whole channel.
     #[test]
-    fn what_nobody_named_gives_way_to_the_first_types_that_are_named() {
+    fn unnamed_types_give_way_to_the_first_types_that_are_named() {
         let first = changed(&never_changed(), &[("d", "A")], &[]);
         assert_eq!(first.types(), [EventType::new("d", "A")]);
         assert!(first.is_changed() && !first.matches(b"d", b"B"));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_less_than_everything_is_removed_from_what_nobody_named() {
+    fn nothing_less_than_everything_is_removed_from_unnamed_types() {
         for list in [changed(&never_changed(), &[], &[("d", "A")]), changed(&never_changed(), &[], &[])] {
             assert_eq!(list, never_changed());
         }

@@ -170,7 +170,7 @@ fn a_constraint_that_is_replaced_concerns_those_that_have_its_filter() {
 }
 
 #[test]
-fn a_constraint_of_an_admin_that_is_replaced_by_one_of_its_kind_concerns_nobody() {
+fn a_constraint_of_an_admin_that_is_replaced_by_one_of_its_kind_concerns_no_client() {
     let mut scene = Scene::new();
     let target = FilterTarget::Admin { channel: scene.channel, side: Side::Consumers, admin: AdminId::DEFAULT };
     let filter = scene.filter(target, "$a == 1");

@@ -23,7 +23,7 @@ pub(crate) fn tell_at_exit(who: Weak<dyn AtExit>) {
     ONCE.call_once(|| {
         // SAFETY: the function never unwinds, and the library stays loaded.
         if unsafe { atexit(process_ends) } != 0 {
-            log::warn!("nobody will be told of events that are under way when the process ends");
+            log::warn!("events that are under way when the process ends will not be reported");
         }
     });
     let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,17 +52,17 @@ fn a_filter_lets_through_what_it_says_and_a_wrong_one_is_refused() {
 }
 
 #[test]
-fn programs_find_back_when_the_service_is_restarted_and_are_told_of_the_gap() {
+fn programs_find_back_when_the_service_is_restarted_and_report_the_gap() {
     all_pass("restart", &[C, CPP, JAVA]);
 }
 
 #[test]
-fn a_slow_consumer_hinders_nobody_and_loses_nothing() {
+fn a_slow_consumer_hinders_no_other_and_loses_nothing() {
     all_pass_over_both("slow_consumer", &[CPP, JAVA], 0);
 }
 
 #[test]
-fn another_type_under_the_same_name_is_told_with_both() {
+fn another_type_under_the_same_name_is_reported_with_both() {
     all_pass_over_both("type_mismatch", &[C, CPP, JAVA], 1);
 }
 
@@ -92,22 +92,22 @@ fn members_go_by_name_and_numbers_widen() {
 }
 
 #[test]
-fn a_member_that_does_not_come_is_told_by_its_path() {
+fn a_member_that_does_not_come_is_reported_by_its_path() {
     all_pass_over_both("missing", &[CPP, JAVA], 1);
 }
 
 #[test]
-fn a_supplier_waits_for_a_service_if_it_is_told_to() {
+fn a_supplier_waits_for_a_service_if_it_is_set_so() {
     all_pass("wait", &[CPP, JAVA]);
 }
 
 #[test]
-fn misuse_is_told_and_harms_nobody() {
+fn misuse_is_reported_and_harms_no_other() {
     all_pass("misuse", &[C, CPP, JAVA]);
 }
 
 #[test]
-fn a_forked_child_is_told_so_and_begins_anew() {
+fn a_forked_child_is_notified_and_begins_anew() {
     all_pass_over_both("fork", &[C, CPP], 0);
 }
 

@@ -16,7 +16,7 @@ const TEXTS: [&str; 8] =
     ["$x == 1", "$x == 2", "", "FALSE", "$missing == 1", "$x < 3 and $s == 'a'", "1 / $zero == 1", "'a' ~ $s"];
 
 #[test]
-fn those_that_match_are_told_by_their_place_and_failures_are_counted() {
+fn those_that_match_are_reported_by_their_place_and_failures_are_counted() {
     let bank = bank(&TEXTS);
     let mut scratch = Scratch::new();
     let event = Event::parse("any { x = 1, s = \"a\", zero = 0 }");

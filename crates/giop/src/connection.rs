@@ -370,7 +370,7 @@ impl fmt::Display for Violation {
             Self::Protocol(error) => error.fmt(f),
             Self::Malformed { kind, error } => write!(f, "a {kind} cannot be read: {error}"),
             Self::Unexpected { kind } => write!(f, "a {kind} is not expected here"),
-            Self::UnsolicitedReply { request_id } => write!(f, "it answered request {request_id}, which was not asked"),
+            Self::UnsolicitedReply { request_id } => write!(f, "it answered request {request_id}, which was not sent"),
         }
     }
 }

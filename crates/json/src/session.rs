@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_with_anything_but_a_json_object_is_not_heard() {
+    fn a_client_that_begins_with_anything_but_a_json_object_is_not_heard() {
         let post =
             b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\r\n{\"op\":\"ping\",\"id\":1}\n";
         for bytes in [&post[..], b"garbage\n", b"5\n", b"[{}]\n", b"GIOP\x01\x02\n", b"\xff\xfe\n", b"{\n", b"\"{}\"\n"]

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_its_path() {
+    fn what_does_not_fit_is_reported_with_its_path() {
         for (member, json, says) in [
             ("speed", "\"fast\"", "Wind.speed: \"fast\" is not a number"),
             ("speed", "1e39", "Wind.speed: 1e39 is out of the range of `float`"),

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_come_twice_are_told_apart_however_many_there_are() {
+    fn names_that_come_twice_are_distinguished_however_many_there_are() {
         let mut out = String::new();
         object(&mut out, [("a", 1), ("b", 2), ("a", 3)].into_iter(), plain);
         assert_eq!(out, r#"{"a":1,"b":2,"a#2":3}"#);

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_orders_are_not_told_as_a_reason() {
+    fn answers_to_orders_are_not_reported_as_a_reason() {
         let fail = |script| Process::spawn("sh", shell(script), ready_address).unwrap_err().to_string();
         let silent = "the process sh ended before it was ready; it did not say why";
         assert_eq!(fail("exit 1"), silent);

@@ -185,7 +185,7 @@ fn notes(activities: &[Activity], analysis: &Analysis, channels: &[PlannedChanne
     let threads: usize = channels.iter().map(|channel| channel.lanes.len()).sum();
     if threads > LANE_THREADS_MAX {
         notes.push(format!(
-            "{threads} threads are needed, and a service grants {LANE_THREADS_MAX} unless it is told otherwise: lower \
+            "{threads} threads are needed, and a service grants {LANE_THREADS_MAX} unless lanes.threads_max says otherwise: lower \
              lanes_max, or use fewer channels"
         ));
     }

@@ -19,8 +19,9 @@ use accounts::{Resource, Spent, SpentBy};
 use engine::DiscardReason;
 
 macro_rules! counters {
-    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What is counted. The names are those that [`Counters::snapshot`] and the `Statistics` object give.
+    ($($(#[doc = $help:literal])+ $variant:ident = $name:literal $((was $former:literal))?,)+) => {
+        /// What is counted. The names are those that [`Counters::snapshot`] and the `Statistics` object give; `was` precedes a
+        /// deprecated name, which is exported as well.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Counter {
@@ -35,6 +36,15 @@ macro_rules! counters {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The counter's deprecated name, if it was renamed.
+            #[must_use]
+            pub const fn former_name(self) -> Option<&'static str> {
+                match self {
+                    $($(Self::$variant => Some($former),)?)+
+                    _ => None,
+                }
             }
 
             /// What is counted, in a sentence.
@@ -77,8 +87,8 @@ counters! {
     DroppedFilterFailed = "lane_dropped_filter_failed",
     /// Events dropped because they were on disk, for want of memory, and could not be read back.
     DroppedOverflowLost = "lane_dropped_overflow_lost",
-    /// Events dropped for want of room, for consumers that had taken nothing for `HoldTimeout` while suppliers waited for them, and whose
-    /// connections are persistent.
+    /// Events dropped for want of room, for consumers that had taken nothing for `HoldTimeout` while suppliers waited for them, and have
+    /// persistent connections.
     DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events dropped for a consumer that failed to take them and took a later one.
     DroppedUndeliverable = "lane_dropped_undeliverable",
@@ -90,19 +100,19 @@ counters! {
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.
     BroughtBack = "lane_brought_back",
-    /// Events that channels keep of their past.
-    HistoryStored = "lane_history_kept",
-    /// Events that they should keep and do not, because too many were on their way to the disk.
+    /// Events that channels store in their history.
+    HistoryStored = "lane_history_stored" (was "lane_history_kept"),
+    /// Events missing in channels' history, because too many were on their way to the disk.
     HistoryMissed = "lane_history_missed",
-    /// Events that consumers got of their channels' past.
+    /// Events that consumers got from their channels' history.
     HistoryRecalled = "lane_history_recalled",
     /// Events refused to their supplier.
     EventsRefused = "lane_events_refused",
     /// Supplier replies withheld because there was no room for more events.
-    SuppliersBlocked = "lane_suppliers_held",
+    SuppliersBlocked = "lane_suppliers_blocked" (was "lane_suppliers_held"),
     /// Answers of clients that forwarded a request to a proxy of this service.
     ForwardsRefused = "lane_forwards_refused",
-    /// Episodes in which a channel's suppliers were held because of what the events of all channels take together.
+    /// Episodes in which a channel's suppliers were blocked because of what the events of all channels take together.
     ChannelsShort = "lane_channels_short_of_memory",
     /// Episodes in which a channel's events found no room on disk because of what backlogs of all channels have there.
     ChannelsShortOfDisk = "lane_channels_short_of_disk",
@@ -115,16 +125,16 @@ counters! {
     /// Times that nothing more was written for a connection until its client had read everything: what it had not read could not be
     /// charged.
     UnreadWaited = "lane_unread_waited",
-    /// Calls and questions to clients that were not made, and count as unanswered, since what was written before on their connections is not read.
+    /// Calls to clients that were not made, and count as unanswered, since what was written before on their connections is not read.
     CallsNotMade = "lane_calls_not_made",
     /// Events translated to another form or encoding.
     Translations = "lane_translations",
     /// Events that could not be put into the form a consumer takes.
     Untranslatable = "lane_untranslatable",
-    /// Events that waited for their topic's turn behind or beside others.
-    EventsQueued = "lane_turns_waited",
-    /// Most events that have waited for their turn at once in a lane.
-    EventsQueuedMax = "lane_turns_waiting_max",
+    /// Events that were queued by topic, behind or beside others.
+    EventsQueued = "lane_events_queued" (was "lane_turns_waited"),
+    /// Maximum number of events that were queued by topic at once in a lane.
+    EventsQueuedMax = "lane_events_queued_max" (was "lane_turns_waiting_max"),
     /// Allocations of the lane's thread.
     Allocations = "lane_allocations",
     /// System calls of the lane's thread.
@@ -141,7 +151,7 @@ counters! {
     DeniedAdminister = "access_denied_administer",
     /// Tokens that clients showed and that are none.
     DeniedTokens = "access_denied_tokens",
-    /// Audit lines that were left out because one principal did, or was refused, more in a second than is told of it.
+    /// Audit lines that were left out because one principal did, or was refused, more in a second than is logged of it.
     AuditLeftOut = "audit_left_out",
     /// Times that a client was not called because of the address at which it is (`outgoing.allow`).
     OutgoingRefused = "outgoing_refused",
@@ -191,10 +201,10 @@ counters! {
     DdsWaited = "dds_waited",
     /// Times that a reader in DDS was waited for no more, since it had taken nothing for `dds.hold_timeout_ms` while others waited for it, or
     /// nothing when it was tried again.
-    DdsReadersGivenUp = "dds_readers_let_go",
+    DdsReadersGivenUp = "dds_readers_given_up" (was "dds_readers_let_go"),
     /// Of these readers, those that took something when they were tried again.
     DdsReadersBack = "dds_readers_back",
-    /// Topics that were not read since nobody says of which type they are, or CORBA has nothing for it.
+    /// Topics that were not read since their type is unknown, or CORBA has nothing for it.
     DdsUntyped = "dds_untyped",
     /// Samples that readers of DDS know to have missed.
     DdsLost = "dds_lost",
@@ -224,7 +234,7 @@ counters! {
     TempoUnbound = "tempo_unbound",
     /// Frames that other brokers sent here, and that were not taken.
     TempoByBrokers = "tempo_by_brokers",
-    /// Announcements of topics whose names are no event types.
+    /// Announcements of topics with names that are no event types.
     TempoNamesRefused = "tempo_names_refused",
     /// Announced topics that were not taken: the session had 4,096, or there could be no proxy for it.
     TempoTopicsRefused = "tempo_topics_refused",
@@ -264,12 +274,12 @@ counters! {
     TempoReports = "tempo_reports",
     /// Announced topics: claims not granted because the service's limit was reached.
     AnnouncedLimit = "announced_limit_reached",
-    /// Announced topics: claims not granted because the client had its share.
-    AnnouncedQuota = "announced_share_reached",
-    /// Octets that wait for their topic's turn: claims not granted because the service's limit was reached.
+    /// Announced topics: claims not granted because the client had its quota.
+    AnnouncedQuota = "announced_quota_reached" (was "announced_share_reached"),
+    /// Queued octets of topics: claims not granted because the service's limit was reached.
     InputBytesLimit = "input_bytes_limit_reached",
-    /// Octets that wait for their topic's turn: claims not granted because the client had its share.
-    InputBytesQuota = "input_bytes_share_reached",
+    /// Queued octets of topics: claims not granted because the client had its quota.
+    InputBytesQuota = "input_bytes_quota_reached" (was "input_bytes_share_reached"),
     /// Messages of Tempo that are not of the topic's declared type, or no structured event of the topic's, although they say so. Subscribers
     /// of Tempo get them as they are, others as octets.
     TempoUnreadable = "tempo_messages_unreadable",
@@ -285,21 +295,21 @@ counters! {
     IncompleteMessages = "incomplete_messages",
     /// Connections ended because their messages did not progress while others waited for the memory.
     StalledMessagesEnded = "stalled_messages_ended",
-    /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max` or the client's share.
+    /// Messages that waited for others to be complete, because these took `limits.incomplete_bytes_max` or the client's quota.
     MessagesWaited = "lane_messages_waited",
-    /// Requests whose answers may be large that waited: for the answer to another of their connection, or for clients to read theirs.
-    LargeAnswersDelayed = "lane_large_answers_held_back",
+    /// Requests with possibly large answers that waited: for the answer to another of their connection, or for clients to read theirs.
+    LargeAnswersDelayed = "lane_large_answers_delayed" (was "lane_large_answers_held_back"),
     /// Connections ended because they did not read their answers while others waited for the memory.
     UnreadAnswersEnded = "unread_answers_ended",
     /// Answers that would have been larger than a message may be, and were an exception instead.
     AnswersTooLarge = "refused_answer_too_large",
-    /// Times a connection had more messages than its share of a round, and waited for the next.
-    RoundBudgetsSpent = "lane_shares_spent",
-    /// Times the connections of one address had more to do than their slice of a round, and waited for the next.
-    AddressBudgetsSpent = "lane_slices_spent",
+    /// Times a connection had more messages than its budget of a round, and waited for the next.
+    RoundBudgetsSpent = "lane_round_budgets_spent" (was "lane_shares_spent"),
+    /// Times the connections of one address had more to do than their budget of a round, and waited for the next.
+    AddressBudgetsSpent = "lane_address_budgets_spent" (was "lane_slices_spent"),
     /// Times what was read of a connection and had to wait was copied, because too many of the lane's buffers were out.
     RestsCopied = "lane_rests_copied",
-    /// Replies nobody waits for any more.
+    /// Replies that came after their call had ended.
     LateReplies = "late_replies",
     /// Requests to the objects of the service other than events.
     Requests = "administration_requests",
@@ -314,9 +324,9 @@ counters! {
     KeyGuessersClosed = "key_guessers_closed",
     /// Requests for an operation that the object does not have.
     WrongOperations = "refused_bad_operation",
-    /// Requests whose body could not be read.
+    /// Requests with a body that could not be read.
     WrongBodies = "refused_marshal",
-    /// Events refused because what their supplier told as its Real-time CORBA priority is none.
+    /// Events refused because what their supplier sent as its Real-time CORBA priority is none.
     WrongPriorities = "refused_wrong_priority",
     /// Requests answered TRANSIENT because too many, or too large ones, were waiting.
     AdministrationFull = "refused_administration_full",
@@ -324,7 +334,7 @@ counters! {
     RefusedStopping = "refused_stopping",
     /// Pushes that were not answered because the service was about to end, and that their clients send again to the one that follows at
     /// its address.
-    PushesDeferred = "pushes_put_off",
+    PushesDeferred = "pushes_deferred" (was "pushes_put_off"),
     /// Events that had not been delivered when the service ended, counted once for each consumer.
     Undelivered = "undelivered_at_end",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
@@ -344,7 +354,7 @@ counters! {
     ClientsDismissed = "clients_dismissed",
     /// Times `Persistent` was taken where there is no store, and has no effect (`compatibility.persistent_without_store`).
     PersistentWithoutStore = "persistent_without_store",
-    /// Evaluations that clients asked filters for and that were cut when their time or their steps were over.
+    /// Evaluations of filters that clients requested and that were cut when their time or their steps were over.
     FilterCallsCut = "filter_calls_cut",
     /// Events in the sequences that were pushed.
     SequenceEventsSent = "lane_sequence_events_sent",
@@ -352,13 +362,13 @@ counters! {
     LeftOut = "lane_left_out",
     /// Events with a `Priority`, `Timeout`, `StartTime` or `StopTime` of a type or value that cannot be meant.
     WrongHeaderFields = "lane_wrong_header_fields",
-    /// Requests of consumers for events.
+    /// Pull requests of consumers.
     Pulls = "lane_pulls",
     /// Those that were answered with events.
     PullsAnswered = "lane_pulls_answered",
     /// Requests for events that were refused because too many wait on the connection.
     PullsRefused = "lane_pulls_refused",
-    /// Times suppliers were asked whether they have an event.
+    /// Times suppliers were polled for an event.
     Polls = "lane_polls",
     /// Events that they gave.
     EventsPolled = "lane_events_polled",
@@ -372,7 +382,7 @@ counters! {
     FilterEvaluations = "lane_filter_evaluations",
     /// Of these, the ones that failed: a field was not there, a type was wrong. They do not match.
     FilterFailures = "lane_filter_failures",
-    /// Events whose filtering was cut short because its steps, or the event's time, were spent.
+    /// Events with filtering cut short because its steps, or the event's time, were spent.
     FilterCuts = "lane_filter_cuts",
     /// Events that the filters on their supplier's side did not let pass.
     FilteredAtSuppliers = "lane_filtered_in",
@@ -387,14 +397,14 @@ counters! {
     /// Events that did not pass because a remote filter on their supplier's side failed.
     FilteredInFailed = "lane_remote_filter_dropped_in",
     /// Events refused because too many of their proxy wait for remote filters.
-    AwaitingFilterRefused = "lane_undecided_refused",
+    AwaitingFilterRefused = "lane_awaiting_filter_refused" (was "lane_undecided_refused"),
     /// Clients that probes found dead and that were disconnected.
     ClientsReaped = "clients_reaped",
-    /// Times at which a client had been out of reach for a minute and was kept.
+    /// Times at which a client had been out of reach for a minute and stayed connected.
     ClientsFoundUnreachable = "clients_found_unreachable",
     /// Clients that are out of reach for more than a minute now.
     ClientsUnreachable = "clients_unreachable",
-    /// Channels and admins destroyed whose clients had not all been told when that was answered.
+    /// Channels and admins destroyed before all their clients had been notified.
     DestroysNotWaitedFor = "destroys_not_waited_for",
     /// Lanes of thread pools that were started.
     LanesStarted = "lanes_started",
@@ -428,45 +438,45 @@ counters! {
     LogLinesLeftOut = "log_lines_left_out",
     /// Connections: claims not granted because the service's limit was reached.
     ConnectionsLimit = "connections_limit_reached",
-    /// Connections: claims not granted because the client had its share.
-    ConnectionsQuota = "connections_share_reached",
+    /// Connections: claims not granted because the client had its quota.
+    ConnectionsQuota = "connections_quota_reached" (was "connections_share_reached"),
     /// Connections to clients: claims not granted because the service's limit was reached.
     OutgoingLimit = "outgoing_limit_reached",
-    /// Connections to clients: claims not granted because the client had its share.
-    OutgoingQuota = "outgoing_share_reached",
+    /// Connections to clients: claims not granted because the client had its quota.
+    OutgoingQuota = "outgoing_quota_reached" (was "outgoing_share_reached"),
     /// Octets of incomplete messages: claims not granted because the service's limit was reached.
     IncompleteBytesLimit = "incomplete_bytes_limit_reached",
-    /// Octets of incomplete messages: claims not granted because the client had its share.
-    IncompleteBytesQuota = "incomplete_bytes_share_reached",
+    /// Octets of incomplete messages: claims not granted because the client had its quota.
+    IncompleteBytesQuota = "incomplete_bytes_quota_reached" (was "incomplete_bytes_share_reached"),
     /// Octets written and not read: claims not granted because the service's limit was reached.
     ReplyBytesLimit = "reply_bytes_limit_reached",
-    /// Octets written and not read: claims not granted because the client had its share.
-    ReplyBytesQuota = "reply_bytes_share_reached",
+    /// Octets written and not read: claims not granted because the client had its quota.
+    ReplyBytesQuota = "reply_bytes_quota_reached" (was "reply_bytes_share_reached"),
     /// Octets of administrative requests: claims not granted because the service's limit was reached.
     RequestBytesLimit = "request_bytes_limit_reached",
-    /// Octets of administrative requests: claims not granted because the client had its share.
-    RequestBytesQuota = "request_bytes_share_reached",
-    /// Octets that administration keeps: claims not granted because the service's limit was reached.
-    RetainedBytesLimit = "kept_bytes_limit_reached",
-    /// Octets that administration keeps: claims not granted because the client had its share.
-    RetainedBytesQuota = "kept_bytes_share_reached",
+    /// Octets of administrative requests: claims not granted because the client had its quota.
+    RequestBytesQuota = "request_bytes_quota_reached" (was "request_bytes_share_reached"),
+    /// Octets retained by administration: claims not granted because the service's limit was reached.
+    RetainedBytesLimit = "retained_bytes_limit_reached" (was "kept_bytes_limit_reached"),
+    /// Octets retained by administration: claims not granted because the client had its quota.
+    RetainedBytesQuota = "retained_bytes_quota_reached" (was "kept_bytes_share_reached"),
     /// Channels: claims not granted because the service's limit was reached.
     ChannelsLimit = "channels_limit_reached",
-    /// Channels: claims not granted because the client had its share.
-    ChannelsQuota = "channels_share_reached",
+    /// Channels: claims not granted because the client had its quota.
+    ChannelsQuota = "channels_quota_reached" (was "channels_share_reached"),
     /// Proxies: claims not granted because the service's limit was reached.
     ProxiesLimit = "proxies_limit_reached",
-    /// Proxies: claims not granted because the client had its share.
-    ProxiesQuota = "proxies_share_reached",
+    /// Proxies: claims not granted because the client had its quota.
+    ProxiesQuota = "proxies_quota_reached" (was "proxies_share_reached"),
     /// Event types that consumers name: claims not granted because the service's limit was reached.
     EventTypesLimit = "event_types_limit_reached",
-    /// Event types that consumers name: claims not granted because the client had its share.
-    EventTypesQuota = "event_types_share_reached",
+    /// Event types that consumers name: claims not granted because the client had its quota.
+    EventTypesQuota = "event_types_quota_reached" (was "event_types_share_reached"),
     /// Threads of pools: claims not granted because the service's limit was reached.
     ThreadsLimit = "threads_limit_reached",
-    /// Threads of pools: claims not granted because the client had its share.
-    ThreadsQuota = "threads_share_reached",
-    /// TLS handshakes that were made, with those who connect and with those who are called.
+    /// Threads of pools: claims not granted because the client had its quota.
+    ThreadsQuota = "threads_quota_reached" (was "threads_share_reached"),
+    /// TLS handshakes that were made, on accepted connections and on those to clients.
     TlsHandshakes = "tls_handshakes",
     /// TLS handshakes that failed, for whatever reason.
     TlsHandshakesFailed = "tls_handshakes_failed",
@@ -474,7 +484,7 @@ counters! {
     TlsHandshakesUnderWay = "tls_handshakes_under_way",
     /// Of those that failed: because they took longer than `tls.handshake_ms`.
     TlsHandshakesOverdue = "tls_handshakes_overdue",
-    /// Of those that failed: because the other's certificate was not accepted.
+    /// Of those that failed: because the peer's certificate was not accepted.
     TlsCertificatesRefused = "tls_certificates_refused",
     /// Connections closed because they spoke in the clear at a port for TLS.
     TlsPlain = "tls_plain",
@@ -482,19 +492,19 @@ counters! {
     TlsAtPlainPort = "tls_at_plain_port",
     /// TLS handshakes: claims not granted because the service's limit was reached.
     HandshakesLimit = "handshakes_limit_reached",
-    /// TLS handshakes: claims not granted because the client had its share.
-    HandshakesQuota = "handshakes_share_reached",
+    /// TLS handshakes: claims not granted because the client had its quota.
+    HandshakesQuota = "handshakes_quota_reached" (was "handshakes_share_reached"),
     /// Lookups of host names: claims not granted because the service's limit was reached.
     LookupsLimit = "lookups_limit_reached",
-    /// Lookups of host names: claims not granted because the client had its share.
-    LookupsQuota = "lookups_share_reached",
+    /// Lookups of host names: claims not granted because the client had its quota.
+    LookupsQuota = "lookups_quota_reached" (was "lookups_share_reached"),
     /// Host names that waited because all threads that look names up were at work.
     LookupThreadsLimit = "lookup_threads_limit_reached",
-    /// Host names that waited because their client had its share of the threads that look names up.
-    LookupThreadsQuota = "lookup_threads_share_reached",
-    /// Host names that the system was asked for.
+    /// Host names that waited because their client had its quota of the threads that look names up.
+    LookupThreadsQuota = "lookup_threads_quota_reached" (was "lookup_threads_share_reached"),
+    /// Host names that the system looked up.
     LookupsBegun = "lookups_begun",
-    /// Questions for a host name that were answered from what was looked up before, or together with another's.
+    /// Lookups of a host name that were answered from an earlier one, or together with another client's.
     LookupsShared = "lookups_shared",
     /// Batches of changes that the store has written, each durable when it was counted.
     StoreWrites = "store_writes",
@@ -502,23 +512,23 @@ counters! {
     StoreBytes = "store_bytes",
     /// Times that the store could not write: what was to be written is tried again each second.
     StoreFailures = "store_failures",
-    /// 1 while the disk is full and events that are to be kept are refused for that.
+    /// 1 while the disk is full and persistent events are refused for that.
     StoreFull = "store_full",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
     /// effect, and written when it does, or undone where something was made.
-    ChangesNotStored = "changes_not_kept",
+    ChangesNotStored = "changes_not_stored" (was "changes_not_kept"),
     /// Octets that the store takes on disk.
     StoreDiskBytes = "store_disk_bytes",
-    /// Events that are kept on disk now: accepted, and not confirmed by all who should have them.
-    EventsStored = "events_kept",
+    /// Events that are stored on disk now: accepted, and not confirmed by all their consumers.
+    EventsStored = "events_stored" (was "events_kept"),
     /// Octets of those.
-    EventBytesStored = "event_bytes_kept",
-    /// Events that were to be kept and were refused: the disk failed, or as much was kept as may be.
-    EventsNotStored = "events_not_kept",
-    /// Events that are kept aside on disk now, each counted for each consumer for which it was undeliverable: `campanile dead ls` shows
+    EventBytesStored = "event_bytes_stored" (was "event_bytes_kept"),
+    /// Persistent events that were refused: the disk failed, or the store had reached its limit.
+    EventsNotStored = "events_not_stored" (was "events_not_kept"),
+    /// Dead letters that are on disk now, each counted for each consumer for which it was undeliverable: `campanile dead ls` shows
     /// them.
-    DeadLettersStored = "dead_letters_kept",
-    /// Those of them that had to go, or could not be kept aside: a channel had `store.dead_letters_max` of them, or
+    DeadLettersStored = "dead_letters_stored" (was "dead_letters_kept"),
+    /// Dead letters that had to go, or could not be stored: a channel had `store.dead_letters_max` of them, or
     /// `store.dead_letter_bytes_max` octets, or was destroyed.
     DeadLettersDropped = "dead_letters_dropped",
     /// Events that were on disk when the process began, and that it went on to deliver.
@@ -529,11 +539,11 @@ counters! {
     OverflowBytes = "overflow_bytes",
     /// Times that what is too much for memory could not be written, or not be read: it is tried again each second.
     OverflowFailures = "overflow_failures",
-    /// Events of channels' past that are on disk now.
+    /// Events of channels' history that are on disk now.
     HistoryEvents = "history_events",
     /// Octets of those.
     HistoryBytes = "history_bytes",
-    /// Files of channels' past that went because all together were more than `store.history_bytes_max`.
+    /// Files of channels' history that went because all together were more than `store.history_bytes_max`.
     HistoryCut = "history_cut",
     /// Answers to suppliers (`AcknowledgeAfter` `Delivered`) that went before all consumers had the event: they had waited for
     /// `AcknowledgeWithin`.
@@ -542,21 +552,21 @@ counters! {
     AnalysesDone = "analyses_done",
     /// Analyses: claims not granted because the service's limit was reached.
     AnalysesLimit = "analyses_limit_reached",
-    /// Analyses: claims not granted because the client had its share.
-    AnalysesQuota = "analyses_share_reached",
+    /// Analyses: claims not granted because the client had its quota.
+    AnalysesQuota = "analyses_quota_reached" (was "analyses_share_reached"),
     /// Reconnection callbacks: claims not granted because the service's limit was reached.
     RegistrationsLimit = "registrations_limit_reached",
-    /// Reconnection callbacks: claims not granted because the client had its share.
-    RegistrationsQuota = "registrations_share_reached",
+    /// Reconnection callbacks: claims not granted because the client had its quota.
+    RegistrationsQuota = "registrations_quota_reached" (was "registrations_share_reached"),
     /// Connections to the HTTP ports that were accepted.
     HttpConnectionsAccepted = "http_connections_accepted",
     /// Of these, those that are open now.
     HttpConnectionsOpen = "http_connections_open",
-    /// Connections to the HTTP ports that came when `http.connections_max` were open and being answered: on those that find a place in the
-    /// reserve only health is told and something changed, others are closed at once.
+    /// Connections to the HTTP ports that came when `http.connections_max` were open and being answered: those in the reserve
+    /// serve health and changes only, others are closed at once.
     HttpConnectionsLimit = "http_connections_limit_reached",
-    /// Connections to the HTTP ports that were closed at once, since their address has its share of `http.connections_max`.
-    HttpConnectionsQuota = "http_connections_share_reached",
+    /// Connections to the HTTP ports that were closed at once, since their address has its quota of `http.connections_max`.
+    HttpConnectionsQuota = "http_connections_quota_reached" (was "http_connections_share_reached"),
     /// Connections to the HTTP ports on which nothing was being answered, closed for others where `http.connections_max` were open.
     HttpConnectionsGaveWay = "http_connections_gave_way",
     /// Requests over HTTP that were read.
@@ -567,7 +577,7 @@ counters! {
     HttpSlowRequests = "http_slow_requests",
     /// Connections to the HTTP ports that were closed since an answer was not read within `http.answer_within_ms`.
     HttpSlowReaders = "http_slow_readers",
-    /// Connections to the HTTP ports that were closed since nothing was asked on them for a minute.
+    /// Connections to the HTTP ports that were closed since no request came on them for a minute.
     HttpIdleClosed = "http_idle_closed",
     /// Requests over HTTP refused since they were sent to another host's name: a page of another site may have a browser do that.
     HttpHostsRefused = "http_hosts_refused",
@@ -577,7 +587,7 @@ counters! {
     HttpUnauthorized = "http_unauthorized",
     /// Requests over HTTP for what there is not, or by a method that it does not have.
     HttpNotFound = "http_not_found",
-    /// Requests over HTTP whose bodies or arguments were too large or made no sense.
+    /// Requests over HTTP with bodies or arguments that were too large or made no sense.
     HttpBodiesRefused = "http_bodies_refused",
     /// Requests over HTTP that administration declined, or did not answer in time.
     HttpDeclined = "http_declined",
@@ -585,11 +595,23 @@ counters! {
     HttpStreamsOpen = "http_streams_open",
     /// Live streams over HTTP that were refused since as many were open as may be.
     HttpStreamsRefused = "http_streams_refused",
-    /// Changes that were asked for over HTTP and made.
+    /// Changes that were requested over HTTP and made.
     HttpCommands = "http_commands",
 }
 
 impl Counter {
+    /// Every exported name with its counter: first the names in the order of [`Self::ALL`], then the deprecated ones.
+    pub fn exported() -> impl Iterator<Item = (&'static str, Self)> {
+        let former = Self::ALL.iter().filter_map(|counter| Some((counter.former_name()?, *counter)));
+        Self::ALL.iter().map(|counter| (counter.name(), *counter)).chain(former)
+    }
+
+    /// The counter with this name, deprecated ones included.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::exported().find(|(exported, _)| *exported == name).map(|(_, counter)| counter)
+    }
+
     /// Where a reason for dropping an event is counted.
     #[must_use]
     pub const fn of_discard(reason: DiscardReason) -> Self {
@@ -609,7 +631,7 @@ impl Counter {
         }
     }
 
-    /// Where it is counted that a client was refused something: since the limit of all is reached, or the client's share.
+    /// The counter of a refusal to a client: since the limit of all is reached, or the client's quota.
     #[must_use]
     pub const fn of_refusal(spent: Spent) -> Self {
         let (limit, quota) = match spent.resource {

@@ -204,7 +204,7 @@ impl Handshakes {
             Whose::Called(_, host) => ends.client.as_ref().map(|client| client.session(host)),
         };
         let session = session.unwrap_or_else(|| {
-            Err(Trouble::Protocol("tls.ca names no authority that is trusted for those who are called".into()))
+            Err(Trouble::Protocol("tls.ca names no authority that is trusted for connections to clients".into()))
         });
         let begun = session.map_err(Broken::Tls).and_then(|session| {
             let mut secure = Secure::new(tcp, session);

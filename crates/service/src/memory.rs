@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_told_in_a_unit_that_people_read() {
+    fn the_budget_is_reported_in_a_unit_that_people_read() {
         let memory = Memory::new(12_560_000_000);
         let machine = memory.described(false);
         assert_eq!(

@@ -774,7 +774,7 @@ mod tests {
     use corba::event::{FORM_ANY, FORM_STRUCTURED};
 
     #[test]
-    fn forms_and_wants_say_whose_they_are() {
+    fn forms_and_subscriptions_name_their_owner() {
         assert_eq!((Tag::of_form(FORM_ANY), Tag::of_form(FORM_STRUCTURED)), (Tag::Giop, Tag::Giop));
         for (protocol, number) in Tag::ALL.into_iter().zip(0_u16..) {
             assert_eq!((protocol.number(), Tag::numbered(number.into())), (number.into(), protocol));

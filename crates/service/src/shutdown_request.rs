@@ -41,12 +41,12 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn everybody_is_told_once_whenever_they_came() {
+    fn all_are_notified_once_whenever_they_came() {
         let request = ShutdownRequest::default();
         let (sender, notified) = channel();
         let early = sender.clone();
         request.on_request(move || early.send("early").unwrap());
-        assert!(notified.try_recv().is_err(), "nobody has asked");
+        assert!(notified.try_recv().is_err(), "no request came");
         request.tell();
         request.tell();
         request.on_request(move || sender.send("late").unwrap());

@@ -558,8 +558,8 @@ fn taken_over(listener: TcpListener) -> Result<(TcpListener, SocketAddr), StartE
 /// Makes the warning for a port without security that other hosts can reach. Such ports are meant for programs of this host.
 fn open_port_warning(setting: &str, address: SocketAddr) -> Option<String> {
     let warning = format!(
-        "{setting}: whoever can reach {address} can publish and read events there; nothing is encrypted, and nobody is asked who \
-         it is"
+        "{setting}: every client that can reach {address} can publish and read events there; nothing is encrypted, and no client \
+         is authenticated"
     );
     (!address.ip().is_loopback()).then(|| {
         log::warn!("{warning}");

@@ -308,7 +308,8 @@ impl Writer {
             self.counters.add(Counter::StoreFailures, 1);
             if core::mem::replace(&mut self.failures, 1) == 0 {
                 log::error!(
-                    "store: {error}; the events that it has cannot be read, and nobody is served before they are: it is tried each second"
+                    "store: {error}; the events that it has cannot be read, and no client is served before they are: it is tried each \
+                     second"
                 );
             }
             let again = time::now() + AGAIN_IN;
@@ -565,7 +566,7 @@ impl Writer {
                 if self.failures == 0 {
                     log::error!(
                         "store: {error}; what clients change is answered when it is written, which is tried each second, or with \
-                         PERSIST_STORE after store.answer_within_ms, and events that are to be kept are refused"
+                         PERSIST_STORE after store.answer_within_ms, and persistent events are refused"
                     );
                 }
                 self.failures += 1;

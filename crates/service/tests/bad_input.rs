@@ -143,7 +143,7 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
 }
 
 #[test]
-fn large_events_that_find_no_room_come_when_those_that_do_not_progress_have_been_let_go() {
+fn large_events_that_find_no_room_come_when_those_that_do_not_progress_have_been_given_up() {
     // Those that stalled kept the room for the minute that a message may take.
     const STALLED: usize = 20;
     let _alone = alone();
@@ -154,7 +154,7 @@ fn large_events_that_find_no_room_come_when_those_that_do_not_progress_have_been
     let message = BareSupplier::new(&service, None).push_message(&REQUEST, CharSet::Latin1, &large(2 << 20));
     let stalled = stall(&service, STALLED, &message);
     wait_until("some to fill what there is", || read(&service, Counter::MessagesWaited) > 0);
-    wait_until("one address to have its share", || read(&service, Counter::IncompleteBytesQuota) > 0);
+    wait_until("one address to have its quota", || read(&service, Counter::IncompleteBytesQuota) > 0);
     std::thread::scope(|scope| {
         for supplier in &suppliers {
             scope.spawn(|| supplier.publish(&large(2 << 20)).unwrap());
@@ -186,7 +186,7 @@ fn read_byte_by_byte(link: &mut Link, mut before_each: impl FnMut()) -> (Header,
 }
 
 #[test]
-fn a_consumer_that_reads_one_byte_at_a_time_gets_all_its_events_and_delays_nobody() {
+fn a_consumer_that_reads_one_byte_at_a_time_gets_all_its_events_and_delays_no_other() {
     const EVENTS: i32 = 300;
     let _alone = alone();
     let service = start();
@@ -249,7 +249,7 @@ fn events_of_16_mb_to_100_slow_consumers_are_kept_once_and_bounded_by_the_channe
         scope.spawn(|| (0..EVENTS).for_each(|_| supplier.stream.write_all(&message).unwrap()));
         // One fits; the next is taken and its answer withheld; the third is not looked at.
         assert!(read_message(&mut stream).is_some());
-        wait_until("the supplier to be held", || read(&service, Counter::SuppliersBlocked) == 1);
+        wait_until("the supplier to be blocked", || read(&service, Counter::SuppliersBlocked) == 1);
         wait_until("all to be pushed to", || read(&service, Counter::PushesSent) == CONSUMERS as u64);
         // A body for each of them would be 1.6 GB.
         let taken = resident().saturating_sub(before);

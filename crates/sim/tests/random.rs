@@ -127,7 +127,7 @@ fn several_lanes_give_each_consumer_what_is_its_own_once_and_in_order() {
 const OVERFLOW_REGRESSION_SEEDS: [u64; 2] = [27, 296];
 
 #[test]
-fn backlogs_that_go_on_elsewhere_come_back_whole_and_nobody_waits_for_ever() {
+fn backlogs_that_go_on_elsewhere_come_back_whole_and_no_consumer_waits_for_ever() {
     let run = |seed| run_overflow(seed, 1_500, &mut |_| ()).unwrap_or_else(|mismatch| panic!("{mismatch} overflow"));
     let mut reached = OverflowSummary::default();
     for seed in (0..1_000).chain(OVERFLOW_REGRESSION_SEEDS) {

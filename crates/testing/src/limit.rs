@@ -42,7 +42,7 @@ pub trait NextInTime<T> {
     fn next_in_time(&self) -> T {
         match self.next_or_end() {
             Some(next) => next,
-            None => panic!("nobody is left who could send the next `{}`", core::any::type_name::<T>()),
+            None => panic!("no sender is left for the next `{}`", core::any::type_name::<T>()),
         }
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nobody is left who could send the next `i32`")]
+    #[should_panic(expected = "no sender is left for the next `i32`")]
     fn what_cannot_come_any_more_is_not_waited_for() {
         let (sender, receiver) = channel::<i32>();
         drop(sender);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "it was so")]
-    fn a_thread_that_panicked_fails_whoever_waits_for_it() {
+    fn a_thread_that_panicked_fails_the_threads_that_wait_for_it() {
         thread::spawn(|| panic!("it was so")).end_in_time()
     }
 }

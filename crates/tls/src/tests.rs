@@ -118,7 +118,7 @@ fn what_was_cut_or_changed_is_noticed() {
     let mut out = Vec::new();
     let error = pair.server.take_in(&mut sealed, |_| panic!("it was changed"), &mut out).unwrap_err();
     assert!(matches!(error, Trouble::Protocol(_)), "{error:?}");
-    assert!(!out.is_empty(), "the peer is told");
+    assert!(!out.is_empty(), "the peer is notified");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn wrong_certificates_of_servers_are_named_and_the_host_only_where_it_counts() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_told_apart() {
+fn a_client_that_does_not_speak_tls_is_recognised() {
     let authority = Authority::new("plain");
     let (server, _) = ends(&authority);
     for first in [&b"GIOP\x01\x02\x00\x00\x00\x00\x00\x10"[..], b"{\"op\":\"publish\"}\n", b"GET / HTTP/1.1\r\n"] {

@@ -141,7 +141,7 @@ fn octets_are_digits() {
 }
 
 #[test]
-fn differences_are_told_by_name() {
+fn differences_are_reported_by_name() {
     let before = empty();
     let mut now = before.clone();
     now.channels.push(Channel { id: 1, ..before.channels[0].clone() });

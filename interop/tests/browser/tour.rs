@@ -24,7 +24,7 @@ const FIRST: &str = "tbody tr:first-child";
 const HOSTILE: &str = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
 
 #[test]
-fn an_operator_finds_who_is_slow_among_a_thousand_and_does_something_about_it() {
+fn an_operator_finds_the_slow_consumer_among_a_thousand_and_does_something_about_it() {
     let rig = Rig::start("tour");
     let _idle = rig.idle_consumers(1_000);
     let channel = rig.named_channel("Telescope");
@@ -235,7 +235,7 @@ fn it_is_usable_on_a_phone_and_in_the_dark_and_with_a_thousand_channels_and_ten_
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-#[expect(clippy::print_stdout, reason = "for whoever runs it with --nocapture")]
+#[expect(clippy::print_stdout, reason = "for runs with --nocapture")]
 fn println_figures(figures: &str) {
     print!("{figures}");
 }

@@ -400,7 +400,7 @@ fn numbers_taken(reader: &Reader, numbers: &mut Vec<f64>) {
 
 /// Once a reader that was alive and took nothing held its join, all other readers of it, and then the channel's suppliers, as long as it lived.
 #[test]
-fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
+fn a_reader_that_takes_nothing_is_given_up_and_comes_back_when_it_takes_again() {
     let mut config = config(join(12));
     config.dds.writer_bytes_max = 16 << 10;
     config.dds.hold_timeout_ms = 1000;
@@ -515,7 +515,7 @@ const URI: &str = "<CycloneDDS><Domain><General><Interfaces><NetworkInterface ad
                    <ParticipantIndex>auto</ParticipantIndex></Discovery></Domain></CycloneDDS>";
 
 #[test]
-fn channels_that_are_not_there_and_domains_that_cannot_be_had_are_told() {
+fn channels_that_are_not_there_and_domains_that_cannot_be_had_are_reported() {
     let dds = |interface: &str, channel: &str| Dds {
         interface: Some(interface.into()),
         joins: vec![DdsJoin { channel: channel.into(), domain: 90, ..join(7) }],

@@ -32,7 +32,7 @@ fn push_suppliers(service: &Service, channel: &str) -> Vec<i32> {
 }
 
 #[test]
-fn a_consumer_killed_in_the_middle_is_let_go_and_the_others_get_everything() {
+fn a_consumer_killed_in_the_middle_is_disconnected_and_the_others_get_everything() {
     for (of_dead, of_good) in Orb::PAIRINGS {
         let service = service();
         let (good, channel) = first_consumer(of_good, &service, &all());
@@ -50,7 +50,7 @@ fn a_consumer_killed_in_the_middle_is_let_go_and_the_others_get_everything() {
 }
 
 #[test]
-fn a_consumer_that_hangs_is_let_go_and_the_others_get_everything() {
+fn a_consumer_that_hangs_is_disconnected_and_the_others_get_everything() {
     // It went on only when the supplier and the other consumer had ended, and on a busy machine that once took longer than the
     // ten seconds for which the service waits for an answer to its notice. The connection was closed by then; what the consumer
     // answered to the events before the notice was met with a reset, which takes with it what was not read: the consumer
@@ -177,7 +177,7 @@ fn a_persistent_sequence_that_is_refused_for_one_event_costs_that_event_alone() 
 /// An exception that may pass, raised whenever one event comes: a consumer was stuck at it for ever, and nothing behind it arrived. What
 /// was acknowledged is kept aside, and does not come back by a restart.
 #[test]
-fn a_persistent_event_at_which_a_consumer_raises_each_time_is_kept_aside_and_blocks_nothing_behind_it() {
+fn a_persistent_event_at_which_a_consumer_raises_each_time_is_a_dead_letter_and_blocks_nothing_behind_it() {
     for orb in Orb::ALL {
         for exception in ["transient", "no_resources"] {
             let folder = Folder::new(&format!("aside-{orb:?}-{exception}"));

@@ -45,7 +45,7 @@ fn push_all(supplier: &mut Peer, good: &mut Peer) {
 }
 
 #[test]
-fn discard_drops_the_laggards_own_backlog() {
+fn discard_drops_the_slow_consumers_own_backlog() {
     for of_slow in Orb::ALL {
         let service = service();
         let (mut slow, channel) = stalled(of_slow, &service, "Discard", "--gaps --qos DiscardPolicy=short:1");
@@ -80,7 +80,7 @@ fn reject_tells_the_supplier() {
 }
 
 #[test]
-fn disconnect_lets_the_laggard_go_and_tells_it() {
+fn disconnect_disconnects_the_slow_consumer_and_notifies_it() {
     for of_slow in Orb::ALL {
         let service = service();
         let (mut slow, channel) = stalled(of_slow, &service, "Disconnect", "");

@@ -34,7 +34,7 @@ fn each_priority_goes_from_the_supplier_through_its_lane_to_the_consumer() {
 }
 
 #[test]
-fn consumer_is_told_its_lanes_priority_when_the_supplier_tells_none() {
+fn consumer_gets_its_lanes_priority_when_the_supplier_sends_none() {
     for orb in Orb::ALL {
         let service = service();
         let words = format!("--form any --scenario small --count 1 --priorities {LANES}");
@@ -65,7 +65,7 @@ fn declared_priority_counts_whatever_the_supplier_would_tell() {
 }
 
 #[test]
-fn nothing_is_told_to_those_that_do_not_ask() {
+fn nothing_is_sent_to_clients_that_do_not_ask() {
     for (from, to) in Orb::PAIRINGS {
         let service = service();
         let words = format!("--form structured --scenario small --count 1 {LANES}");

@@ -76,7 +76,7 @@ fn a_consumer_that_is_started_again_finds_its_place_and_what_came_meanwhile_at_a
 
 /// What was connected to a proxy was never called when its client disconnected that, of whichever kind it was.
 #[test]
-fn clients_that_disconnect_their_proxies_are_told_so_once() {
+fn clients_that_disconnect_their_proxies_are_notified_once() {
     const KINDS: [&str; 8] = [
         "--form any",
         "--form structured",
@@ -113,7 +113,7 @@ fn clients_that_disconnect_their_proxies_are_told_so_once() {
 
 /// A supervisor disconnects a program's proxy, and the program is told.
 #[test]
-fn a_consumer_whose_proxy_another_one_disconnects_is_told() {
+fn a_consumer_whose_proxy_another_one_disconnects_is_notified() {
     for orb in Orb::ALL {
         let service = service();
         let (mut consumer, channel) = first_consumer(orb, &service, WORDS);

@@ -24,7 +24,7 @@ fn cross(good: Orb, slow: Orb, of_supplier: Orb) {
 }
 
 #[test]
-fn a_consumer_that_does_not_answer_holds_up_nobody() {
+fn a_consumer_that_does_not_answer_holds_up_no_other() {
     for (good, slow) in Orb::PAIRINGS {
         cross(good, slow, good);
     }
@@ -45,7 +45,7 @@ fn freeze(of_slow: Orb, qos: &str) {
 }
 
 #[test]
-fn a_consumer_that_stops_reading_holds_up_nobody_and_misses_nothing() {
+fn a_consumer_that_stops_reading_holds_up_no_other_and_misses_nothing() {
     freeze(Orb::OmniOrb, "");
     freeze(Orb::JacOrb, "");
 }

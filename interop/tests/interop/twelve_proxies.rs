@@ -82,7 +82,7 @@ fn a_sequence_consumer_gets_batches_no_larger_than_it_asked_for() {
 }
 
 #[test]
-fn pulling_consumers_that_wait_are_told_when_their_channel_goes() {
+fn pulling_consumers_that_wait_are_notified_when_their_channel_goes() {
     let service = service();
     for orb in Orb::ALL {
         let (consumer, channel) = first_consumer(orb, &service, "--form structured --pull --scenario small");

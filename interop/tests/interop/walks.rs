@@ -26,7 +26,7 @@ fn factory_channel_admins_and_proxies_answer_as_written_down() {
 
 /// As TAO does it.
 #[test]
-fn a_property_that_nobody_knows_is_given_back_where_it_is_taken() {
+fn an_unknown_property_is_given_back_where_it_is_taken() {
     let compatibility = Compatibility { ignore_unknown_properties: true, ..Compatibility::default() };
     for orb in Orb::ALL {
         let service = service_with(Config { compatibility: compatibility.clone(), ..Config::default() });

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_looks_at_those_alone_of_whom_something_changed() {
+    fn a_lane_looks_at_changed_consumers_only() {
         let reports = measure(300, 4).unwrap();
         let visited: Vec<(&str, u64)> = reports.iter().map(|report| (report.change, report.members_visited)).collect();
         let expected = [

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_rounds_an_interval_is_told_which_one_disturbed_round_does_not_widen() {
+    fn of_many_rounds_an_interval_is_reported_which_one_disturbed_round_does_not_widen() {
         let mut above = [2.0; 12];
         above[7] = 90.0;
         let found = Ratio::of(Some(&cell(&above)), Some(&cell(&[1.0; 12])), "p50_us").unwrap();

@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contenders_are_chosen_by_their_keys_and_an_unknown_key_is_told_which_there_are() {
+    fn contenders_are_chosen_by_their_keys_and_an_unknown_key_is_answered_with_all() {
         let all: Vec<&'static Contender> = ALL.iter().collect();
         let named = |keys: &[&str]| named(&all, "--only", &keys.iter().map(ToString::to_string).collect::<Vec<_>>());
         let chosen: Vec<&str> = named(&["nats", "relay", "nats"]).unwrap().iter().map(|one| one.key).collect();

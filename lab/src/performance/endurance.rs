@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_campanile_is_nobody_or_who_tells_of_late_events() {
+    fn beside_campanile_there_is_no_service_that_reports_late_events() {
         let found = |keys: &[&str]| contenders(&keys.iter().map(ToString::to_string).collect::<Vec<_>>());
         let keys = |chosen: Vec<&'static Contender>| chosen.iter().map(|contender| contender.key).collect::<Vec<_>>();
         assert_eq!(keys(found(&[]).unwrap()), [OURS]);

@@ -50,7 +50,7 @@ fn paths_are_confined_to_one_core_where_that_is_asked_for() {
 }
 
 #[test]
-fn jitter_is_told_for_every_load_and_beside_low_paths() {
+fn jitter_is_reported_for_every_load_and_beside_low_paths() {
     let report = conduct("paths-jitter", &["--loads", "1"]);
     assert_eq!(report["rows"].as_array().unwrap().len(), 2);
     let saturation = report["saturation"].as_array().unwrap();
@@ -77,7 +77,7 @@ fn six_ways_from_supplier_to_consumer_are_compared() {
 }
 
 #[test]
-fn a_flood_is_told_before_during_and_after_for_both_publishers() {
+fn a_flood_is_reported_before_during_and_after_for_both_publishers() {
     let report = conduct("isolation", &[]);
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 12, "two ways of sharing, two publishers, three times");
@@ -95,7 +95,7 @@ fn an_experiment_refuses_durations_that_are_none() {
 }
 
 #[test]
-fn what_tls_costs_is_told_beside_a_service_in_the_clear_and_a_relay() {
+fn what_tls_costs_is_shown_beside_a_service_in_the_clear_and_a_relay() {
     let output = campanile_bench(&["tls", "--events", "300", "--json"]);
     assert!(!output.stdout.is_empty(), "{}: {}", output.status, text(&output.stderr));
     let report = json(&text(&output.stdout));
@@ -105,7 +105,7 @@ fn what_tls_costs_is_told_beside_a_service_in_the_clear_and_a_relay() {
 }
 
 #[test]
-fn lines_of_json_are_told_beside_corbas_door_and_judged() {
+fn lines_of_json_are_shown_beside_corbas_protocol_and_judged() {
     let output = campanile_bench(&["json", "--quick", "--rounds", "2", "--json"]);
     assert!(!output.stdout.is_empty(), "{}: {}", output.status, text(&output.stderr));
     let report = json(&text(&output.stdout));

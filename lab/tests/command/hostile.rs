@@ -8,7 +8,7 @@ use super::{campanile_bench, json, text};
 const MEMORY: u64 = 512 << 20;
 
 #[test]
-fn clients_that_mean_harm_or_die_cost_nobody_else_an_event() {
+fn clients_that_mean_harm_or_die_cost_no_other_an_event() {
     let config = std::env::temp_dir().join(format!("campanile-hostile-{}.toml", std::process::id()));
     std::fs::write(&config, format!("[limits]\nmemory_bytes = {MEMORY}\n")).unwrap();
     let options = ["--together", "--seconds", "8", "--rest", "2", "--json", "--config", config.to_str().unwrap()];

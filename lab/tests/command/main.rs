@@ -76,7 +76,7 @@ fn a_value_that_makes_no_sense_is_wrong_usage() {
 
 /// Somebody copies the one program to another machine, and not the service that it is to measure.
 #[test]
-fn a_service_that_is_missing_is_told_with_what_to_do() {
+fn a_service_that_is_missing_is_reported_with_what_to_do() {
     let folder = std::env::temp_dir().join(format!("campanile-bench-alone-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let alone = folder.join("campanile-bench");

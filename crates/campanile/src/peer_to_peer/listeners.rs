@@ -377,7 +377,7 @@ impl Shared {
         while !self.has_ended() {
             match domain.unmet(&self.qos.partitions) {
                 Ok(unmet) => unmet.iter().for_each(|endpoint| self.meet(&mut domain, endpoint)),
-                Err(error) => log::warn!("DDS does not say who is there: {error}"),
+                Err(error) => log::warn!("DDS does not list its participants: {error}"),
             }
             let is_mute = domain.mute.values().any(|since| since.elapsed() < LOOK_EVERY);
             let pause = if is_mute { LOOK_AGAIN } else { LOOK_EVERY };

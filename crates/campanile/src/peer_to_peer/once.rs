@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_the_past_counts_once_and_nothing_else_is_left_out() {
+    fn the_last_of_the_history_counts_once_and_nothing_else_is_left_out() {
         let mut once = Once { history_depth: 2, writers: HashMap::new() };
         let came = [
             ("a", 1, "x", false),
@@ -81,7 +81,7 @@ mod tests {
         for (by, written, octets, again) in came {
             assert_eq!(once.repeats(by, written, octets.as_bytes()), again, "{by} {written} {octets}");
         }
-        assert!(once.writers.values().all(|first| first.octets.is_empty()), "nothing is kept of who is known");
+        assert!(once.writers.values().all(|first| first.octets.is_empty()), "nothing is stored of known readers");
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Walk<'_> {
         };
         match to {
             Count::Fixed(wanted) if count != wanted => {
-                return Err(Fault::new(format!("{count} elements, where {wanted} are wanted")));
+                return Err(Fault::new(format!("{count} elements, where {wanted} are expected")));
             }
             Count::Written { bound } if bound > 0 && count > bound => {
                 return Err(Fault::new(format!("{count} elements, where there may be {bound}")));

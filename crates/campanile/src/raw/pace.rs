@@ -113,7 +113,7 @@ mod tests {
     fn answers_are_looked_for_however_long_events_may_wait() {
         let hour = ms(3_600_000);
         let mut pace = Pace::new(hour);
-        assert!(pace.pause <= LOOK_EVERY_MAX, "who flushes has events under way");
+        assert!(pace.pause <= LOOK_EVERY_MAX, "a flush has events under way");
         pace.looked(Some(ms(1)), false, 2);
         assert!(pace.pause <= LOOK_EVERY_MAX && !pace.is_due(Some(ms(6))));
     }

@@ -115,7 +115,7 @@ impl RawPublisher {
     }
 
     /// Sends what was gathered and waits until the fate of all events is known.
-    #[must_use = "it tells whether all events arrived"]
+    #[must_use = "the result says whether all events arrived"]
     pub fn sync(&self) -> PublisherCounters {
         #[cfg(feature = "dds")]
         if let Some(counted) = self.counted() {
@@ -141,7 +141,7 @@ impl RawPublisher {
     }
 
     /// Ends it, when the fate of all events is known or for a minute no answer has come, and tells how many became what.
-    #[must_use = "it tells whether all events arrived"]
+    #[must_use = "the result says whether all events arrived"]
     pub fn close(self) -> PublisherCounters {
         let counters = self.sync();
         self.close_within(CLOSE_TIMEOUT).unwrap_or(counters)

@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(attempts.get(), 2);
         }
         let closed = restart.outlast("Weather", || Err(Error::Service(InvokeError::Closed)), || true);
-        assert!(closed.is_err(), "who closed the supplier is not to be waited for");
+        assert!(closed.is_err(), "a closed supplier is not waited for");
     }
 
     #[test]

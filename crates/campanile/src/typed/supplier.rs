@@ -174,7 +174,7 @@ impl Publisher {
     }
 
     /// Sends what was gathered and waits until the fate of all events is known.
-    #[must_use = "it tells whether all events arrived"]
+    #[must_use = "the result says whether all events arrived"]
     pub fn sync(&self) -> PublisherCounters {
         self.raw.sync()
     }
@@ -192,7 +192,7 @@ impl Publisher {
     }
 
     /// Ends it, when the fate of all events is known, and tells how many became what.
-    #[must_use = "it tells whether all events arrived"]
+    #[must_use = "the result says whether all events arrived"]
     pub fn close(self) -> PublisherCounters {
         self.raw.close()
     }

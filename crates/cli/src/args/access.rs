@@ -8,7 +8,7 @@ Examples:
   campanile access ls --config campanile.toml
   campanile access check --config campanile.toml 10.0.0.7 publish 0
 
-A service need not run: what is asked is what the configuration says.";
+No service need run: the configuration is what counts.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
 WHO is an address, token:NAME, door:dds or certificate:NAME (a subject, a common
 name, or dns:, uri:, ip:, email: and a name), several of them with commas between,
 the certificate last, or anonymous. CHANNEL is a number, a name, or * for the service
-itself. Without TYPE it is asked whether any event type is allowed.
+itself. Without TYPE the question is whether any event type is allowed.
 Exit status: 0 allowed; 1 denied; 2 wrong usage, or a configuration that cannot
 be used.";
 

@@ -62,13 +62,13 @@ pub(crate) struct CheckOptions {
     /// From how many waiting events on a consumer counts as slow
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) slow_events: u64,
-    /// Consumers for which suppliers are held
+    /// Consumers that block suppliers
     #[arg(long = "held", value_name = "W[,C]", default_value = "1,1")]
     pub(crate) blocked: Threshold,
-    /// Consumers that cannot be reached for more than a minute, and are kept
+    /// Consumers that cannot be reached for more than a minute, and stay
     #[arg(long, value_name = "W[,C]", default_value = "1")]
     pub(crate) unreachable: Threshold,
-    /// Events that are kept aside since a consumer never took them (`campanile dead ls`)
+    /// Dead letters: events that a consumer never took (`campanile dead ls`)
     #[arg(long, value_name = "W[,C]", default_value = "1")]
     pub(crate) dead_letters: Threshold,
     /// Events that wait, of all consumers

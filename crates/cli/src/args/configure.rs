@@ -22,15 +22,15 @@ Examples:
   campanile topology export plant.json
   campanile topology export | jq '.channels[].proxies | length'
 
-One JSON object, in the same order every time. Of more than 16,384 admins,
-proxies, filters and names together a service does not tell.
+One JSON object, in the same order every time. A service exports at most
+16,384 admins, proxies, filters and names together.
 Exit status: 0 done; 1 not; 2 wrong usage.";
 
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:
   campanile topology diff plant.json             against the local service
   campanile topology diff yesterday.json today.json
-  campanile topology diff plant.json || echo somebody changed something
+  campanile topology diff plant.json || echo something was changed
 
 A line for each thing that came, went or is another.
 Exit status: 0 nothing is different; 1 something is, or failed; 2 wrong usage.";
@@ -40,7 +40,7 @@ Examples:
   campanile topology apply plant.json
   campanile topology export -s old:2809 | campanile topology apply -s new:2809 -
 
-All of it or nothing, and only in a service that nobody has used since it began.
+All of it or nothing, and only in a service that was not used since it began.
 Clients that were connected are connected again, and called as ever.
 Exit status: 0 done; 1 not; 2 wrong usage.";
 
@@ -75,8 +75,8 @@ Examples:
   campanile channel rm 3
   campanile channel rm 3 4 5 --yes
 
-Its clients are disconnected, and told; what waits for them is gone. It is asked
-about first; without a terminal that needs --yes.
+Its clients are disconnected and notified; what waits for them is gone. Asks for
+confirmation; without a terminal that needs --yes.
 Exit status: 0 gone; 1 not; 2 wrong usage.";
 
 #[derive(Debug, Subcommand)]

@@ -9,9 +9,8 @@ Examples:
   campanile dead replay -c 3 4711
   campanile dead rm -c 3 --consumer 12
 
-A persistent event that a consumer never takes (docs/qos.md) is kept aside in
-the service's store, if its channel names no DeadLetterChannel: 1,000 of each
-channel at most ([store] dead_letters_max). Only for Campanile.";
+A persistent event that a consumer never takes (docs/qos.md) is stored as a
+dead letter, if its channel names no DeadLetterChannel: 1,000 of each channel at most ([store] dead_letters_max). Only for Campanile.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
@@ -25,14 +24,14 @@ Exit status: 0 shown, or there is none; 1 not; 2 wrong usage.";
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  campanile dead replay                    all that are kept aside
+  campanile dead replay                    all dead letters
   campanile dead replay -c 3 4711 4712     two events of channel 3
   campanile dead replay -c 3 --consumer 12 all that proxy 12 never took
 
 An event is delivered to the consumer that never took it, and to no other; if
 that is not connected any more, anew to all of the channel that want it. It has
 no Timeout, StartTime or StopTime of its own then. If it is not taken once more,
-it is kept aside again, under a new number.
+it is a dead letter again, with a new number.
 Exit status: 0 done, or there was none; 1 not, or one that is named was not
 there; 2 wrong usage.";
 
@@ -42,14 +41,14 @@ Examples:
   campanile dead rm -c 3 --consumer 12 --yes
   campanile dead rm --all --yes
 
-It is asked about first; without a terminal that needs --yes.
+Asks for confirmation; without a terminal that needs --yes.
 Exit status: 0 gone, or there was none; 1 not, or one that is named was not
 there; 2 wrong usage.";
 
 /// `campanile dead …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
-    /// Show the events that are kept aside
+    /// Show the dead letters
     #[command(after_help = LS_EXAMPLES)]
     Ls(DeadLsOptions),
     /// Deliver some of them once more
@@ -103,7 +102,7 @@ pub(crate) struct DeadRmOptions {
     pub(crate) server: ServerOptions,
     #[command(flatten)]
     pub(crate) which: DeadSelection,
-    /// All that are kept aside
+    /// All dead letters
     #[arg(long, conflicts_with_all = ["channel", "consumer", "numbers"])]
     pub(crate) all: bool,
     /// Do not ask

@@ -27,10 +27,10 @@ Examples:
   zcat night.events.gz | campanile replay - --speed max
   campanile replay 3 --last 1000 --channel 4
 
-Publishes what `campanile record` has written, or a channel's past, at the pace at
+Publishes what `campanile record` has written, or a channel's history, at the pace at
 which it came: --speed 2 in half of the time, --speed max at once. StartTime and
 StopTime are left out, since they are over, and so are the number and the time that
-the service gave the event. A channel is one that keeps its past (QoS
+the service gave the event. A channel is one that stores its history (QoS
 HistoryEvents, HistoryAge or HistoryBytes), and what is replayed ends with what it
 had at the beginning.
 Exit status: 0 all were published; 1 not all, or not all could be read; 2 wrong
@@ -40,7 +40,7 @@ usage.";
 #[derive(Debug, Clone, Args, Default)]
 #[group(multiple = false)]
 pub(crate) struct HistoryOptions {
-    /// Begin with the oldest event that the channel keeps
+    /// Begin with the oldest event that the channel stores
     #[arg(long)]
     pub(crate) first: bool,
     /// Begin with the last N events

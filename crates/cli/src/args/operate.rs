@@ -26,13 +26,12 @@ Examples:
   campanile disconnect --client 10.0.0.7    all that come from there, or are there
   campanile disconnect --idle-for 7d --dry-run
 
-A client that gave a reference is told that it was disconnected; its proxy is
-gone, and what waited for it. --idle-for concerns suppliers of which it cannot
-be found out whether they still exist: they push, gave no reference (or one that
-was never reached), and nothing came from them for so long. Several conditions
+A client that gave a reference is notified; its proxy is gone, and what waited
+for it. --idle-for concerns suppliers of which it cannot be found out whether they
+still exist: they push, gave no reference (or one that was never reached), and nothing came from them for so long. Several conditions
 must all be true. What is not named by its number is shown first, and asked
 about; without a terminal that needs --yes. Only for Campanile.
-Exit status: 0 disconnected, or nobody to disconnect; 1 not; 2 wrong usage.";
+Exit status: 0 disconnected, or no client found; 1 not; 2 wrong usage.";
 
 #[derive(Debug, Args)]
 pub(crate) struct StatsOptions {
@@ -47,7 +46,7 @@ pub(crate) struct StatsOptions {
     /// Say what each counts
     #[arg(long, short = 'l', conflicts_with = "json")]
     pub(crate) long: bool,
-    /// Read them again and again, so many seconds apart, and tell the rates
+    /// Read them again and again, so many seconds apart, and show the rates
     #[arg(long, short = 'i', value_name = "SECONDS", value_parser = seconds)]
     pub(crate) interval: Option<Duration>,
     /// Print JSON

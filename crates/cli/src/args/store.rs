@@ -10,8 +10,8 @@ Examples:
   campanile store compact
   campanile store salvage /var/lib/campanile /srv/salvaged
 
-The service has to be stopped; of one that runs, `campanile ls` and `campanile
-stats store kept` tell.";
+The service has to be stopped; one that runs is shown by `campanile ls`
+and `campanile stats store`.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -28,8 +28,8 @@ Examples:
   campanile store show --data /var/lib/campanile
   campanile store show --json | jq .events.oldest
 
-Its version and size, how much is configured, and the events that somebody is
-yet to confirm, by channel.
+Its version and size, how much is configured, and the events that are not
+yet confirmed, by channel.
 Exit status: 0 shown; 1 not; 2 wrong usage.";
 
 const COMPACT_EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ Examples:
   campanile store compact --to /srv/campanile && campanile serve --data /srv/campanile
 
 A store fills the holes that events leave when they go, and seldom gives room
-back by itself. What is kept is not changed. Where its disk is full, a new store
+back by itself. What is stored is not changed. Where its disk is full, a new store
 is made in a folder on another (--to), and the former one stays as it is.
 Exit status: 0 done; 1 not; 2 wrong usage.";
 

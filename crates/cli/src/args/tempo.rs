@@ -36,7 +36,7 @@ input, each a message. Before the first one it is waited for a subscriber, but n
 with --count 0, which goes on until Ctrl-C whether anybody listens or not.
 
 --rate is kept to, and announced; what is lost over UDP is not sent again.
-Exit status: 0 all messages were sent to somebody; 1 not all, or nobody listened;
+Exit status: 0 all messages were sent to a subscriber; 1 not all, or there was none;
 2 wrong usage.";
 
 const SUB_EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ Examples:
 In a pipe each message is one line, without the time; what is no text is
 hexadecimal behind 0x. With --json each is one object a line with the members
 received, topic, publisher, sequence, priority, and text or octets (hexadecimal).
---raw writes the octets and nothing else. Losses are told on standard error.
+--raw writes the octets and nothing else. Losses are reported on standard error.
 Exit status: 0 after -n messages, or when stopped without -n; 1 if fewer came;
 2 wrong usage.";
 
@@ -60,11 +60,11 @@ Examples:
   campanile tempo topics udp://239.1.2.3:2811 --seconds 10
   campanile tempo topics --json | jq -r 'select(.role == \"publisher\") | .topic'
 
-Listens to announcements, and shows who publishes and subscribes what, with rates
-and deadlines. Announcements go to a group, or to whoever waits at an address: of
-an address it can be told only where nobody waits there. A broker's topics are
-what `campanile stats tempo` and `campanile top` show.
-Exit status: 0 somebody announced something; 1 nobody did; 2 wrong usage.";
+Listens to announcements, and shows what is published and subscribed, with rates
+and deadlines. Announcements go to a group, or to the end point that waits at
+an address: they are heard there only where no end point waits. A broker's topics
+are what `campanile stats tempo` and `campanile top` show.
+Exit status: 0 something was announced; 1 nothing was; 2 wrong usage.";
 
 const PROBE_EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ pub(crate) enum Command {
     /// Run a telescope's monitor system: 50 suppliers of 34 KB at 2 Hz, beside plain sockets
     #[command(after_help = MONITOR_EXAMPLES)]
     Monitor(MonitorOptions),
-    /// Send events through a running service, on a channel of their own, and tell how long they take
+    /// Send events through a running service, on a channel of their own, and measure how long they take
     #[command(after_help = LATENCY_EXAMPLES)]
     Latency(LatencyOptions),
 }

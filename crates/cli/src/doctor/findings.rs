@@ -67,7 +67,7 @@ pub(super) fn all(machine: &Machine) -> Vec<Finding> {
 
 fn user(machine: &Machine) -> Finding {
     let name = "user";
-    let why = "limits and privileges below are those of whoever asks: what root may, the service's own user may not";
+    let why = "limits and privileges below are those of this user: what root may, the service's own user may not";
     let mend = "ask as that user: sudo -u campanile campanile doctor. It needs, as lines of its systemd unit: User=campanile, \
                 AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK, LimitRTPRIO=98, LimitMEMLOCK=infinity, LimitNOFILE=524288";
     // The second is the effective one.

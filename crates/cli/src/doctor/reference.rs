@@ -52,8 +52,14 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
     let ior = object.ior();
     let mut findings = Vec::new();
     if ior.is_nil() {
-        let why = "whoever wrote it had no object to refer to";
-        return vec![Finding::new("reference", State::InTheWay, "nil: it refers to nothing", why, "see who made it")];
+        let why = "the program that wrote it had no object to refer to";
+        return vec![Finding::new(
+            "reference",
+            State::InTheWay,
+            "nil: it refers to nothing",
+            why,
+            "see which program made it",
+        )];
     }
     let places = iiop(ior).flat_map(|profile| profile.addresses().map(move |address| (profile, address)));
     let places: Vec<(&IiopProfile, (String, u16))> = places.take(ADDRESSES_MAX).collect();
@@ -138,11 +144,15 @@ fn address(host: &str, port: u16, resolved: &Resolved) -> Finding {
     let new = |state, found: String, why| Finding::new("address", state, found, why, HOW_TO_ADVERTISE);
     let shown = format!("{}:{port}", clean(host));
     if port == 0 {
-        return new(State::InTheWay, format!("{shown}: port 0"), "nobody can connect there: the server did not listen");
+        return new(
+            State::InTheWay,
+            format!("{shown}: port 0"),
+            "no client can connect there: the server did not listen",
+        );
     }
     let ips = match resolved {
         Err(error) => {
-            let why = "whoever has the reference looks the name up where it runs, and this machine does not know it";
+            let why = "a client looks the name up where it runs, and this machine does not know it";
             return new(State::InTheWay, format!("{shown}: the name cannot be resolved here ({error})"), why);
         }
         Ok(ips) => ips,
@@ -154,14 +164,14 @@ fn address(host: &str, port: u16, resolved: &Resolved) -> Finding {
     };
     if ips.iter().any(IpAddr::is_unspecified) {
         let why =
-            "it stands for all addresses of a machine: from there it leads to whoever asks, and from elsewhere nowhere";
+            "it stands for all addresses of a machine: a client there calls its own machine, one elsewhere nothing";
         return new(State::InTheWay, shown, why);
     }
     if ips.iter().any(IpAddr::is_loopback) {
         let why = if is_name {
             "the name leads to the machine that asks: right there, and wrong everywhere else; see /etc/hosts (Debian has 127.0.1.1)"
         } else {
-            "it leads to the machine that asks: programs elsewhere find nobody there, or somebody else"
+            "it leads to the machine that asks: programs elsewhere find no server there, or another one"
         };
         return new(State::Note, shown, why);
     }
@@ -195,7 +205,7 @@ fn reach(host: &str, port: u16, resolved: &Resolved, timeout: Duration) -> Findi
         match TcpStream::connect_timeout(&SocketAddr::new(*ip, port), timeout) {
             Ok(_) => return new(State::Well, format!("{shown} answers in {}", short_time(began.elapsed())), "", ""),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                last = format!("nobody listens there ({error})");
+                last = format!("no server listens there ({error})");
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => last = format!("no answer within {timeout:?}"),
             Err(error) => last = error.to_string(),
@@ -212,8 +222,8 @@ fn version(profile: &IiopProfile) -> Finding {
         Version::V1_0 => new(
             State::Note,
             "version 1.0".to_owned(),
-            "in GIOP 1.0 no wide text travels, and code sets cannot be agreed on: text beyond ISO 8859-1 is lost. A corbaloc says 1.0 \
-             unless it is told otherwise",
+            "in GIOP 1.0 no wide text travels, and code sets cannot be agreed on: text beyond ISO 8859-1 is lost. A corbaloc without a \
+             version says 1.0",
             "write corbaloc:iiop:1.2@HOST:PORT/KEY",
         ),
         version => new(State::Well, format!("version 1.{}", version.minor()), "", ""),
@@ -310,8 +320,8 @@ fn check_object(there: &ObjectRef, host: &str, port: u16) -> Finding {
         Err(error) => new(
             State::InTheWay,
             error.to_string(),
-            "somebody listens there, and does not answer as an ORB does",
-            "see who it is",
+            "a server listens there, and does not answer as an ORB does",
+            "see which program it is",
         ),
     }
 }
@@ -425,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_others_cannot_use_are_told() {
+    fn addresses_that_others_cannot_use_are_reported() {
         let state = |host, port, resolved| judged(host, port, resolved).0;
         assert_eq!(state("192.0.2.1", 2809, Ok("192.0.2.1")), State::Well);
         assert_eq!(state("notify.example.org", 2809, Ok("192.0.2.1")), State::Well);
@@ -442,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn code_sets_that_lose_text_are_told() {
+    fn code_sets_that_lose_text_are_reported() {
         let profile = |sets: Option<CodeSetInfo>| IiopProfile {
             version: Version::V1_2,
             host: "h".into(),

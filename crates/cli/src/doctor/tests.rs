@@ -227,7 +227,7 @@ fn mode_of_preemption_is_read_where_it_may_be() {
 }
 
 #[test]
-fn idle_states_may_be_held_by_a_limit_or_switched_off() {
+fn idle_states_may_be_bounded_by_a_limit_or_switched_off() {
     let tree = Tree::new();
     tree.write("sys/devices/system/cpu/cpu0/cpuidle/state3/latency", b"200");
     assert_eq!(tree.finding("idle states").state, Note);

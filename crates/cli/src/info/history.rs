@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_told_with_its_ends_or_without_if_all_is_too_old() {
+    fn what_is_kept_is_reported_with_its_ends_or_without_if_all_is_too_old() {
         let event = |number, came: &str| Event { number, came: moment::ticks(came).unwrap() };
         let first = event(41, "2026-11-20T21:43:05Z");
         let history = History { first, last: event(1_040, "2026-11-20T21:44:00.5Z"), events: 1_000, octets: 65_536 };

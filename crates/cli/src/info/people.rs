@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut String, info: &Info) {
         }
     }
     if let Some(history) = &info.history {
-        let _ = writeln!(out, "  past        {}", history.describe());
+        let _ = writeln!(out, "  history     {}", history.describe());
     }
     summary(out, info);
     for admin in &info.admins {
@@ -259,7 +259,7 @@ channel 3 (Weather) at 127.0.0.1:2809
     MaxConsumers  5
   offered     Telescope/Temperature
   subscribed  none
-  past        10 events, 41 of 2026-11-20T21:43:05.000Z to 50 of 2026-11-20T21:43:05.000Z; 65.5 kB on disk
+  history     10 events, 41 of 2026-11-20T21:43:05.000Z to 50 of 2026-11-20T21:43:05.000Z; 65.5 kB on disk
   1 proxy for consumers, 1 proxy for suppliers; 12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired
 
 consumer admin 0  AND_OP

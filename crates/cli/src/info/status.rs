@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_a_consumer_holds_is_told_apart_from_what_it_is_doing() {
+    fn the_suppliers_that_a_consumer_blocks_are_reported_apart_from_what_it_is_doing() {
         let until = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
         let for_ever = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
         let cases = [

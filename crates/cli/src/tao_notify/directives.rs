@@ -179,7 +179,7 @@ impl Plan {
             }
         }
         let directory = self.config.store.directory.get_or_insert_with(|| PathBuf::from(format!("{base}.store")));
-        let line = format!("{of}: everything is kept in {}, and TAO's own files are not read", directory.display());
+        let line = format!("{of}: everything is stored in {}, and TAO's own files are not read", directory.display());
         self.ignored.push(line);
     }
 

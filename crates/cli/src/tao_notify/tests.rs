@@ -46,7 +46,7 @@ fn almas_command_line_is_done_as_it_means() {
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);
-    assert_eq!(config.store.directory, None, "TAO keeps nothing unless it is told to");
+    assert_eq!(config.store.directory, None, "TAO stores nothing unless it is set");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn end_points_are_read_as_tao_writes_them() {
 }
 
 #[test]
-fn what_is_left_aside_is_told_with_why() {
+fn what_is_left_aside_is_reported_with_the_reason() {
     let options = [
         "-ORBEndpoint",
         "iiop://127.0.0.1:0",

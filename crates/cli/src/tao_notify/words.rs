@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_one_word_and_a_remark_is_none() {
+    fn what_is_quoted_is_one_word_and_a_comment_is_none() {
         assert_eq!(split(r##"static X "-a 1 -b"  'c d' ""# remark"##), ["static", "X", "-a 1 -b", "c d", ""]);
         assert_eq!(split("  # all of it"), Vec::<String>::new());
         assert_eq!(split(r#"a"b c"d"#), ["ab cd"]);

@@ -95,9 +95,7 @@ pub(super) fn with_tls(options: &TlsOptions) -> impl Fn(NodeBuilder) -> NodeBuil
 pub(super) fn failure(error: &Error) -> Failure {
     match error {
         Error::Address(_) | Error::Setting { .. } => Failure::Usage(error.to_string()),
-        Error::TlsUnset => {
-            Failure::Usage("tls://… needs --tls-ca: the authorities whose certificates are trusted".to_owned())
-        }
+        Error::TlsUnset => Failure::Usage("tls://… needs --tls-ca: the file of trusted authorities".to_owned()),
         Error::NoCertificate => Failure::Usage(format!("{error}: --tls-certificate and --tls-key")),
         Error::Host { .. } => Failure::Message(format!("{error}; check the host's name")),
         _ => Failure::message(error),

@@ -66,7 +66,7 @@ pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
         if !is_missed && publisher.subscribers().is_empty() && began.elapsed() > MISSED_AFTER {
             is_missed = true;
             let trouble = meeting.trouble();
-            eprintln!("campanile: nobody has been heard who subscribes to {}; still probing{trouble}", options.topic);
+            eprintln!("campanile: no subscriber of {} has been heard; still probing{trouble}", options.topic);
         }
     }
     drop(publisher);
@@ -140,7 +140,7 @@ impl Probing<'_> {
         }
         if self.echoes == 0 {
             return Err(Failure::Message(format!(
-                "no probe came back: nobody subscribes to {} there, or what subscribes does not echo",
+                "no probe came back: {} has no subscriber there, or none that echoes",
                 self.options.topic
             )));
         }

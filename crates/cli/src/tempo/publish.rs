@@ -66,7 +66,7 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
     match report.unheard {
         0 => Ok(()),
         _ if options.goes_on() => Ok(()),
-        unheard => Err(Failure::Message(format!("nobody listened to {}", plural(unheard, "message")))),
+        unheard => Err(Failure::Message(format!("no end point listened to {}", plural(unheard, "message")))),
     }
 }
 
@@ -155,11 +155,13 @@ fn nobody(options: &TempoPubOptions, meeting: &Meeting) -> Failure {
     let hint = match options.to {
         None => format!("start `campanile tempo sub {topic}` in another terminal"),
         Some(_) if *waits => format!("subscribers are to be given the address {}", address.replacen('@', "", 1)),
-        Some(_) => "see whether somebody runs there, and subscribes to just that topic; --wait waits longer".to_owned(),
+        Some(_) => "see whether a subscriber of just that topic runs there; --wait waits longer".to_owned(),
     };
     match meeting.node.trouble() {
         Some(why) => Failure::Message(format!("no connection to {address} (waited {waited} s): {why}")),
-        None => Failure::Message(format!("nobody subscribes to {topic} at {address} (waited {waited} s): {hint}")),
+        None => {
+            Failure::Message(format!("no end point subscribes to {topic} at {address} (waited {waited} s): {hint}"))
+        }
     }
 }
 
@@ -170,7 +172,7 @@ fn summary(published: u64, took: Duration, report: &PublisherReport) -> String {
     let mut text =
         format!("published {} in {seconds:.3} s ({}/s)", plural(published, "message"), show::rate(per_second));
     if report.unheard > 0 {
-        text += &format!("; nobody listened to {}", show::count(report.unheard));
+        text += &format!("; no end point listened to {}", show::count(report.unheard));
     }
     text
 }

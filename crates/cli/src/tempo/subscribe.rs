@@ -101,12 +101,12 @@ fn wait(
             let topic = &options.topic;
             match (options.from.is_some(), waits) {
                 (false, true) => {
-                    eprintln!("campanile: nobody publishes {topic} yet: `campanile tempo pub {topic} hello` does")
+                    eprintln!("campanile: no end point publishes {topic} yet: `campanile tempo pub {topic} hello` does")
                 }
                 _ => {
                     let trouble = meeting.trouble();
                     eprintln!(
-                        "campanile: nobody has been heard who publishes {topic} at {address}; still listening{trouble}"
+                        "campanile: no publisher of {topic} has been heard at {address}; still listening{trouble}"
                     );
                 }
             }

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &TempoTopicsOptions) -> Result<(), Failure> {
     let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
     if seen.announced.is_empty() {
         return Err(Failure::Message(format!(
-            "nobody announced anything at {address} within {} s",
+            "nothing was announced at {address} within {} s",
             options.seconds.as_secs_f64()
         )));
     }
@@ -75,11 +75,11 @@ fn listen(options: &TempoTopicsOptions, seen: Arc<Mutex<Seen>>) -> Result<Node, 
     let waiting = Address { waits: !is_group, ..address.clone() };
     open(&waiting.to_string()).map_err(|error| match &error {
         Error::Socket { error, .. } if error.kind() == io::ErrorKind::AddrInUse => Failure::Message(format!(
-            "somebody waits at {address} already, and only they hear who announces what there; if it is a broker, \
-             `campanile stats tempo` tells what it has"
+            "another end point waits at {address} already, and only that hears what is announced there; if it is \
+             a broker, `campanile stats tempo` shows what it has"
         )),
         Error::Socket { error, .. } if error.kind() == io::ErrorKind::AddrNotAvailable => Failure::Message(format!(
-            "{address} is on another machine, and only whoever waits there hears who announces what; run this command there"
+            "{address} is on another machine, and only the end point that waits there hears what is announced; run this command there"
         )),
         _ => failure(&error),
     })
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_who_announces_is_a_line_and_the_last_word_counts() {
+    fn each_announcer_is_a_line_and_the_last_word_counts() {
         let mut seen = Seen::default();
         let from = "10.0.0.1:7".parse().unwrap();
         let frames = [

@@ -72,7 +72,11 @@ impl View {
             let backlog = b.status.backlog_bytes.cmp(&a.status.backlog_bytes);
             backlog.then(b.dropped.total_cmp(&a.dropped)).then(b.delivered.total_cmp(&a.delivered))
         });
-        let counter = |counter: Counter| now.counters.get(counter.name()).copied().unwrap_or(0);
+        let counter = |counter: Counter| {
+            // A service of an earlier version knows the former name only.
+            let value = now.counters.get(counter.name());
+            value.or_else(|| now.counters.get(counter.former_name()?)).copied().unwrap_or(0)
+        };
         Self {
             address: address.to_owned(),
             interval: (interval > 0.0).then_some(interval),
@@ -90,7 +94,7 @@ impl View {
     pub(super) fn describe(&self, rows: usize) -> String {
         let Rates { events_in, delivered, dropped, refused } = self.service;
         let mut text = format!(
-            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers held {} times{}{}\n\n",
+            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers blocked {} times{}{}\n\n",
             self.address,
             self.rate(events_in),
             self.rate(delivered),
@@ -102,7 +106,7 @@ impl View {
                 0 => String::new(),
                 failures => format!("; the disk has failed {} times", show::count(failures)),
             },
-            if self.is_disk_full { "; the disk is full, and events that are to be kept are refused" } else { "" }
+            if self.is_disk_full { "; the disk is full, and persistent events are refused" } else { "" }
         );
         let mut table =
             vec![cells(["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""])];

@@ -34,7 +34,7 @@ fn access(command: &str, config: &File, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
+fn rights_are_shown_with_the_rule_that_decides_and_by_the_status() {
     let config = File::new("access.toml", RULES);
     for (arguments, status, said) in [
         (
@@ -89,7 +89,7 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
 
 /// The same rules, principals and channels as all doors are tried with, and the same judge.
 #[test]
-fn what_is_told_of_each_client_is_what_the_rules_say() {
+fn what_is_shown_of_each_client_is_what_the_rules_say() {
     let shown = |who: &Principal| {
         let address = who.address.map(|address| address.to_string());
         let named = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
@@ -157,7 +157,7 @@ fn rules_are_shown_in_their_order_with_those_that_never_decide() {
 fn what_makes_no_sense_is_wrong_usage() {
     let config = File::new("access-good.toml", RULES);
     for (arguments, said) in [
-        (&["nobody", "publish", "0"][..], "WHO: \"nobody\" is nobody"),
+        (&["nobody", "publish", "0"][..], "WHO: \"nobody\" names no client"),
         (&["10.0.0.1", "publish", "4294967296"], "CHANNEL: there is no channel"),
         (&["10.0.0.1", "publish", "0", "Wind"], "TYPE: \"Wind\" is no event type"),
         (&["10.0.0.1", "read", "0"], "invalid value 'read'"),
@@ -167,7 +167,7 @@ fn what_makes_no_sense_is_wrong_usage() {
         assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
     }
     for (wrong, said) in [
-        ("[[access]]\nwho = [\"nobody\"]\nmay = [\"publish\"]", "access rule 1: \"nobody\" is nobody"),
+        ("[[access]]\nwho = [\"nobody\"]\nmay = [\"publish\"]", "access rule 1: \"nobody\" names no client"),
         ("[[access]]\nmay = [\"publish\"]", "missing field `who`"),
         ("[tokens]\nsensor = \"the token itself\"", "tokens: the token \"sensor\" is \"sha256:HASH\" or \"file:PATH\""),
         ("[tokens]\nsensor = \"sha256:12\"", "64 hexadecimal digits"),

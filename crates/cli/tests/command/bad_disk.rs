@@ -97,7 +97,7 @@ impl BestEffort {
             self.from.push_structured_event(&event(what.0, what.1)).unwrap();
             self.sent.insert(what);
         }
-        wait_until("events that nobody keeps", || self.taker.missing(&self.sent).is_empty());
+        wait_until("events that are not stored", || self.taker.missing(&self.sent).is_empty());
         let listed = serve.print("ls", &[]);
         assert!(listed.contains("channel 0"), "{listed}");
     }
@@ -149,8 +149,8 @@ fn breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl
         let error = factory.create_channel(&[], &[]).map(drop).unwrap_err();
         assert!(is_persist_store(&error, Completed::No), "{error:?}");
         // The operator sees it.
-        assert!(count(&serve, "store_failures") > failures && count(&serve, "events_not_kept") >= 3);
-        assert!(count(&serve, "changes_not_kept") > round);
+        assert!(count(&serve, "store_failures") > failures && count(&serve, "events_not_stored") >= 3);
+        assert!(count(&serve, "changes_not_stored") > round);
         shim.hear("store: its file campanile.redb");
         assert!(serve.print("top", &["--once"]).contains("the disk has failed"));
         mend(&shim, &store);
@@ -169,18 +169,18 @@ fn breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl
 }
 
 #[test]
-fn a_synchronisation_that_fails_is_told_and_nothing_that_was_accepted_is_lost() {
+fn a_synchronisation_that_fails_is_reported_and_nothing_that_was_accepted_is_lost() {
     breaks_and_recovers("eio", |shim, _| shim.say("campanile.redb sync errno 5\n"), |shim, _| shim.say(""));
 }
 
 #[test]
-fn a_disk_without_room_is_told_and_nothing_that_was_accepted_is_lost() {
+fn a_disk_without_room_is_reported_and_nothing_that_was_accepted_is_lost() {
     breaks_and_recovers("enospc", |shim, _| shim.say("campanile.redb write errno 28\n"), |shim, _| shim.say(""));
 }
 
 /// The file was removed, or its folder unmounted, and events went on to be accepted, into a file that no other process would find.
 #[test]
-fn a_folder_that_is_gone_is_told_and_nothing_that_was_accepted_is_lost_when_it_is_back() {
+fn a_folder_that_is_gone_is_reported_and_nothing_that_was_accepted_is_lost_when_it_is_back() {
     breaks_and_recovers(
         "gone",
         |_, store| take_away(store),
@@ -195,7 +195,7 @@ fn a_folder_that_is_gone_is_told_and_nothing_that_was_accepted_is_lost_when_it_i
 }
 
 #[test]
-fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
+fn while_a_synchronisation_takes_long_only_persistent_events_wait() {
     let (shim, store) = (Shim::new("slow"), Folder::new("bad-slow"));
     let serve = shim.serve(&store, &own_address());
     let address = serve.address.clone();
@@ -214,7 +214,7 @@ fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
         best_effort.goes_on(&serve);
     }
     assert!(!pushing.is_finished(), "it is answered before it is on the disk");
-    assert_eq!(taker.missing(&BTreeSet::from([(1, 1)])).len(), 1, "nobody has it before it is on the disk");
+    assert_eq!(taker.missing(&BTreeSet::from([(1, 1)])).len(), 1, "no consumer has it before it is on the disk");
     shim.say("campanile.redb sync delay 300\n");
     let from = pushing.end_in_time();
     let sent: BTreeSet<(i32, i32)> = (1..6).map(|number| (1, number)).collect();
@@ -223,7 +223,7 @@ fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
     }
     best_effort.goes_on(&serve);
     wait_until("all that was accepted", || taker.missing(&sent).is_empty());
-    assert_eq!((count(&serve, "store_failures"), count(&serve, "events_not_kept")), (0, 0));
+    assert_eq!((count(&serve, "store_failures"), count(&serve, "events_not_stored")), (0, 0));
 }
 
 /// Whether a process has a file open. To look at the store itself would lock it, and the service would end.
@@ -336,7 +336,7 @@ fn backlog_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
     });
     wait_until("it to be counted", || count(&serve, "overflow_failures") > 0);
     shim.hear("what slow consumers are yet to get stays in memory");
-    wait_until("the supplier to be held", || count(&serve, "lane_suppliers_held") > 0);
+    wait_until("the supplier to be blocked", || count(&serve, "lane_suppliers_blocked") > 0);
     best_effort.goes_on(&serve);
     mend(&shim, &store);
     shim.hear("overflow: it can be written to again, and nothing was lost");
@@ -367,7 +367,7 @@ fn a_backlog_whose_folder_is_gone_holds_its_suppliers_only_and_goes_on_when_it_i
 
 /// Its files were tried to be written to for ever, and their suppliers were held as long.
 #[test]
-fn where_somebody_removes_the_backlogs_what_was_in_them_is_lost_and_counted_and_the_rest_goes_on() {
+fn where_the_backlogs_are_removed_what_was_in_them_is_lost_and_counted_and_the_rest_goes_on() {
     let Rig { shim, store, serve, from, taker, _active, channel: _ } = Rig::with_backlog("backlog-removed");
     fs::remove_dir_all(store.folder().join("overflow")).unwrap();
     let pushing = thread::spawn(move || {
@@ -400,7 +400,7 @@ fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
         wait_until("events to come as ever", || taker.missing(&sent).is_empty());
     };
     push(0..100);
-    wait_until("some of the past", || count(&serve, "history_events") == 100);
+    wait_until("some of the history", || count(&serve, "history_events") == 100);
     break_it(&shim, &store);
     push(100..200);
     wait_until("it to be counted", || count(&serve, "overflow_failures") > 0);
@@ -408,35 +408,35 @@ fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), me
     mend(&shim, &store);
     shim.hear("overflow: it can be written to again, and nothing was lost");
     push(200..300);
-    wait_until("all of the past", || count(&serve, "history_events") == 300);
+    wait_until("all of the history", || count(&serve, "history_events") == 300);
     assert_eq!(history(&serve, channel, &["--first", "-n", "300"]), (0..300).collect::<Vec<i32>>());
 }
 
 #[test]
-fn a_past_for_which_the_disk_has_no_room_holds_nobody_and_goes_on() {
+fn a_history_for_which_the_disk_has_no_room_blocks_no_supplier_and_goes_on() {
     history_breaks_and_recovers("past-full", |shim, _| shim.say("/history/ write errno 28\n"), |shim, _| shim.say(""));
 }
 
 #[test]
-fn a_past_that_cannot_be_written_holds_nobody_and_goes_on() {
+fn a_history_that_cannot_be_written_blocks_no_supplier_and_goes_on() {
     history_breaks_and_recovers("past-eio", |shim, _| shim.say("/history/ write errno 5\n"), |shim, _| shim.say(""));
 }
 
 #[test]
-fn a_past_whose_folder_is_gone_holds_nobody_and_goes_on_when_it_is_back() {
+fn a_history_whose_folder_is_gone_blocks_no_supplier_and_goes_on_when_it_is_back() {
     history_breaks_and_recovers("past-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
 /// A file that is gone was tried to be written to for ever, and the channel's events stayed in memory until its suppliers were held.
 #[test]
-fn where_somebody_removes_a_past_it_goes_on_with_what_comes() {
+fn where_a_history_is_removed_it_goes_on_with_what_comes() {
     let Rig { shim, store, serve, channel, from, taker: _taker, _active } =
         Rig::new("past-removed", Property::new("HistoryEvents", 10_000_u64));
     let push = |numbers: std::ops::Range<i32>| {
         numbers.for_each(|number| from.push_structured_event(&event(1, number)).unwrap());
     };
     push(0..100);
-    wait_until("some of the past", || count(&serve, "history_events") == 100);
+    wait_until("some of the history", || count(&serve, "history_events") == 100);
     fs::remove_dir_all(store.folder().join("history")).unwrap();
     push(100..200);
     wait_until("all of it to be written", || count(&serve, "history_events") == 200);

@@ -81,7 +81,7 @@ fn nothing_is_left_in_a_home_where_nothing_is_to_be_kept_or_would_be_found_again
 
 /// A container's user has no home, or one that it may not write to.
 #[test]
-fn a_service_whose_user_has_no_home_serves_and_says_that_it_keeps_nothing() {
+fn a_service_whose_user_has_no_home_serves_and_says_that_it_stores_nothing() {
     for home in [None, Some(Path::new("/proc/nowhere"))] {
         let address = address();
         let (mut serve, said) = Serve::spawn_waiting(&mut of_user(home, &["--listen", &address]));

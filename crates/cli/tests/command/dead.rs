@@ -79,8 +79,8 @@ fn listed(serve: &Serve) -> Vec<Json> {
 }
 
 fn await_dead_letters(serve: &Serve, count: u32) {
-    let wanted = format!("dead_letters_kept {count}\n");
-    wait_until("events to be kept aside", || serve.print("stats", &["dead_letters_kept"]) == wanted);
+    let wanted = format!("dead_letters_stored {count}\n");
+    wait_until("events to be dead letters", || serve.print("stats", &["dead_letters_stored"]) == wanted);
 }
 
 /// A consumer's bug lost an alarm that had been acknowledged; it was in no channel, and nothing could bring it back.
@@ -129,7 +129,7 @@ fn what_a_consumer_never_took_is_shown_after_a_restart_and_replayed_when_it_is_m
     );
     picky.await_number(BAD);
     assert!(listed(&serve).is_empty());
-    wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+    wait_until("the disk to be empty", || serve.print("stats", &["events_stored"]) == "events_stored 0\n");
 }
 
 /// A consumer that was gone had no name any more, and the events that it never took belonged to no consumer.
@@ -157,14 +157,14 @@ fn what_a_consumer_that_is_gone_never_took_goes_to_the_others_or_is_removed() {
     let unknown = dead(&serve, &["rm", &numbers[0], "--yes"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(
-        text(&unknown.stderr).contains(&format!("no event {} is kept aside", numbers[0])),
+        text(&unknown.stderr).contains(&format!("there is no dead letter {}", numbers[0])),
         "{}",
         text(&unknown.stderr)
     );
     let removed = done(&serve, &["rm", &numbers[1], "--yes", "--json"]);
     assert_eq!(removed, "{\"done\":1,\"missing\":0,\"unknown\":[]}\n");
     assert!(listed(&serve).is_empty());
-    wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+    wait_until("the disk to be empty", || serve.print("stats", &["events_stored"]) == "events_stored 0\n");
 }
 
 /// A consumer that was mended had a full backlog by then, and what was to be delivered once more would have been dropped.
@@ -195,5 +195,5 @@ fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_no
     picky.proxy.resume_connection().unwrap();
     assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [3, BAD]);
     assert!(listed(&serve).is_empty());
-    wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+    wait_until("the disk to be empty", || serve.print("stats", &["events_stored"]) == "events_stored 0\n");
 }

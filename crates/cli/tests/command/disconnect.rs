@@ -83,7 +83,7 @@ fn consumers_are_disconnected_by_number_and_by_address() {
 
 /// The service tells of 1,024 suppliers at a time.
 #[test]
-fn more_suppliers_than_are_told_at_a_time_are_all_shown_and_disconnected() {
+fn more_suppliers_than_are_listed_at_a_time_are_all_shown_and_disconnected() {
     const SUPPLIERS: usize = 1_030;
     let serve = Serve::start();
     let orb = Orb::new(OrbOptions::default());

@@ -24,7 +24,7 @@ fn let_write(serve: &Serve, may_write: bool) {
 
 /// Clients that had made something while the disk was full waited for ever.
 #[test]
-fn who_changes_something_while_the_disk_takes_nothing_is_told_so_and_it_is_written_later() {
+fn a_client_that_changes_something_while_the_disk_takes_nothing_gets_an_answer_and_it_is_written_later() {
     let folder = Folder::new("full");
     let config = File::new("within.toml", "[store]\nanswer_within_ms = 500\n");
     let listen = own_address();
@@ -50,7 +50,7 @@ fn who_changes_something_while_the_disk_takes_nothing_is_told_so_and_it_is_writt
         let InvokeError::System { exception, .. } = error else { panic!("{error:?}") };
         assert_eq!(exception, not_kept(Completed::No));
     }
-    assert_eq!(running.print("stats", &["changes_not_kept"]), "changes_not_kept 4\n");
+    assert_eq!(running.print("stats", &["changes_not_stored"]), "changes_not_stored 4\n");
     assert_eq!(channel.get_all_consumeradmins().unwrap().len(), 2);
     assert_eq!(factory.get_all_channels().unwrap().len(), 1);
     assert!(consumers.push_suppliers().unwrap().is_empty());
@@ -60,7 +60,7 @@ fn who_changes_something_while_the_disk_takes_nothing_is_told_so_and_it_is_writt
     };
     assert_eq!(exception, not_kept(Completed::Yes));
     assert!(channel.get_qos().unwrap().contains(&Property::new("Priority", 5_i16)));
-    assert_eq!(running.print("stats", &["changes_not_kept"]), "changes_not_kept 5\n");
+    assert_eq!(running.print("stats", &["changes_not_stored"]), "changes_not_stored 5\n");
     let there = channel.get_all_consumeradmins().unwrap();
     let_write(&running, true);
     let mut last = None;

@@ -10,7 +10,7 @@ fn doctor(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn findings_are_told_as_json_and_the_status_says_whether_something_stands_in_the_way() {
+fn findings_are_reported_as_json_and_the_status_says_whether_something_stands_in_the_way() {
     let output = doctor(&["--no-latency", "--json"]);
     let told: Json = serde_json::from_slice(&output.stdout).unwrap();
     let findings = told["findings"].as_array().unwrap();

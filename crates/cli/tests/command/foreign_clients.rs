@@ -171,7 +171,7 @@ fn for_a_client_elsewhere() {
     connect(&orb, &admin, reference).unwrap();
     publish("2");
     received.next_in_time();
-    assert_eq!(connections() - before, of_asking, "there were connections that nobody here has made");
+    assert_eq!(connections() - before, of_asking, "there were connections that no peer here has made");
 
     // A program on that machine is called there.
     machine.run(&format!("{PROGRAM} sub --server {SERVICE} --field x -n 1 2>&1"), "campanile: subscribed");

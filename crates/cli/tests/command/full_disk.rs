@@ -141,13 +141,13 @@ fn fills_and_recovers(mount: &Mount) {
 }
 
 #[test]
-fn a_tmpfs_full_of_kept_events_takes_others_when_those_were_delivered_after_a_restart_too() {
+fn a_tmpfs_full_of_stored_events_takes_others_when_those_were_delivered_after_a_restart_too() {
     let mount = Mount::new("full-tmpfs", "mount -t tmpfs -o size=24m tmpfs \"$1\"");
     mount.iter().for_each(fills_and_recovers);
 }
 
 #[test]
-fn an_ext4_full_of_kept_events_takes_others_when_those_were_delivered_after_a_restart_too() {
+fn an_ext4_full_of_stored_events_takes_others_when_those_were_delivered_after_a_restart_too() {
     let image = Folder::made("full-ext4-image");
     let file = format!("{}/image", image.path());
     let script = format!(

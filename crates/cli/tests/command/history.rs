@@ -53,29 +53,29 @@ fn a_subscriber_gets_what_was_before_it_came() {
 }
 
 #[test]
-fn who_asks_for_what_is_no_longer_kept_is_told() {
+fn a_client_that_asks_for_what_is_no_longer_stored_is_notified() {
     let folder = Folder::new("history-missing");
     let serve = serve(&folder);
     channel(&serve, &["set", "0", "HistoryEvents=10"]);
     serve.print("pub", &["--count", "50", "i={n}"]);
     let sub = serve.run("sub", &["--from", "5", "-n", "1", "--field", "i"]);
     assert_eq!(numbers(&text(&sub.stdout)), [41]);
-    assert!(text(&sub.stderr).contains("events 5 to 40 are no longer kept"), "{}", text(&sub.stderr));
+    assert!(text(&sub.stderr).contains("events 5 to 40 are no longer stored"), "{}", text(&sub.stderr));
 }
 
 #[test]
-fn info_tells_where_a_channels_past_begins_and_ends() {
+fn info_shows_where_a_channels_history_begins_and_ends() {
     let folder = Folder::new("history-info");
     let serve = serve(&folder);
     let history =
         || serde_json::from_str::<serde_json::Value>(&serve.print("info", &["--json"])).unwrap()["history"].take();
-    assert!(history().is_null() && !serve.print("info", &[]).contains("past"), "nothing is kept");
+    assert!(history().is_null() && !serve.print("info", &[]).contains("  history "), "nothing is stored");
     channel(&serve, &["set", "0", "HistoryEvents=10"]);
     serve.print("pub", &["--count", "1", "i={n}"]);
     // It is on disk soon after it was taken.
     let until_last_is = |number: u64| {
         let mut told = history();
-        testing::wait_until(format_args!("event {number} in the past"), || {
+        testing::wait_until(format_args!("event {number} in the history"), || {
             told = history();
             told["last"]["number"] == number
         });
@@ -90,7 +90,7 @@ fn info_tells_where_a_channels_past_begins_and_ends() {
     let [first, last] = ["first", "last"].map(|end| history[end]["time"].as_str().unwrap().to_owned());
     assert!(one["last"]["time"].as_str().unwrap() <= first.as_str() && first <= last, "{history}");
     let shown = serve.print("info", &[]);
-    assert!(shown.contains(&format!("past        10 events, 41 of {first} to 50 of {last}; ")), "{shown}");
+    assert!(shown.contains(&format!("history     10 events, 41 of {first} to 50 of {last}; ")), "{shown}");
     // A subscriber gets just these.
     assert_eq!(numbers(&serve.print("sub", &["--first", "-n", "10", "--field", "i"])), (40..=49).collect::<Vec<_>>());
 }
@@ -134,7 +134,7 @@ fn what_was_recorded_is_replayed_as_it_was() {
     };
     let into_itself = told(&["0"]);
     assert!(into_itself.0 == Some(2) && into_itself.1.contains("into itself"), "{into_itself:?}");
-    assert!(told(&[other]).1.contains("keeps nothing of its past"));
+    assert!(told(&[other]).1.contains("stores no history"));
     assert!(told(&["no such file"]).1.contains("no such file cannot be read"));
     assert_eq!(told(&[&file, "--speed", "0"]).0, Some(2));
     let foreign = crate::support::File::new("foreign", "{\"received\":\"now\"}\n");

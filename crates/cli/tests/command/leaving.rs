@@ -139,7 +139,7 @@ fn no_command_that_looks_leaves_a_proxy_behind_on_any_signal() {
 
 /// `campanile hz | head -n 1`.
 #[test]
-fn no_command_that_looks_leaves_a_proxy_behind_when_nobody_reads_what_it_prints() {
+fn no_command_that_looks_leaves_a_proxy_behind_when_its_output_has_no_reader() {
     let folder = Folder::new("leaving-pipe");
     let serve = persistent_service(&folder);
     let none = objects(&serve);

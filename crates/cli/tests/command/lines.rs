@@ -111,7 +111,7 @@ fn fields_become_a_struct_that_idl_declares() {
 }
 
 #[test]
-fn what_does_not_fit_the_struct_is_told_with_its_path_before_anybody_is_called() {
+fn what_does_not_fit_the_struct_is_reported_with_its_path_before_any_call() {
     let file = File::new("bad-wind.idl", IDL);
     let refused = |options: &[&str]| {
         let output = campanile(&[&["pub", "--server", "192.0.2.1:1", "--idl", file.path()], options].concat());

@@ -88,7 +88,7 @@ fn a_terminal_that_is_closed_does_not_end_the_service() {
 
 /// A search for a client that did not get its events, with all log lines there are, found none that said that it had come.
 #[test]
-fn debug_lines_tell_who_comes_and_goes() {
+fn debug_lines_name_clients_that_come_and_go() {
     let log = File::new("debug.log", "");
     let mut serve = Command::new(PROGRAM);
     serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "debug"]);
@@ -112,7 +112,7 @@ fn debug_lines_tell_who_comes_and_goes() {
 
 /// Once the pipe was full the service answered no client.
 #[test]
-fn a_log_that_nobody_reads_holds_nobody_up_and_says_how_many_lines_it_lacks() {
+fn a_log_without_a_reader_holds_no_thread_up_and_says_how_many_lines_it_lacks() {
     let (log, of_service) = std::io::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&log, 4_096).unwrap();
     let mut serve = Command::new(PROGRAM);
@@ -126,7 +126,7 @@ fn a_log_that_nobody_reads_holds_nobody_up_and_says_how_many_lines_it_lacks() {
     testing::wait_until("the log to say what it lacks", || {
         come_and_go();
         told.extend(read.try_iter());
-        told.iter().any(|line| line.contains(" lines are left out: nobody has read the log for a while"))
+        told.iter().any(|line| line.contains(" lines are left out: the log was not read for a while"))
     });
     let whole = |line: &String| line.contains(" DEBUG ") || line.contains(" INFO ") || line.contains(" WARN ");
     assert!(told.iter().all(whole), "{told:#?}");
@@ -341,7 +341,7 @@ fn service_is_found_by_its_reference_file_and_by_name() {
 }
 
 #[test]
-fn nobody_listening_is_told_with_what_to_do() {
+fn a_missing_listener_is_reported_with_what_to_do() {
     let address = nobodys_address();
     for command in ["ls", "pub", "sub"] {
         let (said, status) = refusal(&[command, "--server", &address]);
@@ -352,7 +352,7 @@ fn nobody_listening_is_told_with_what_to_do() {
 }
 
 #[test]
-fn something_else_listening_is_told() {
+fn something_else_listening_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = std::thread::spawn(move || {
@@ -367,7 +367,7 @@ fn something_else_listening_is_told() {
 }
 
 #[test]
-fn channel_that_does_not_exist_is_told_with_those_that_do() {
+fn channel_that_does_not_exist_is_reported_with_those_that_do() {
     let serve = Serve::start();
     let all = [
         &["ls", "-c", "77"][..],
@@ -393,7 +393,7 @@ fn channel_that_does_not_exist_is_told_with_those_that_do() {
 }
 
 #[test]
-fn object_of_another_kind_is_told() {
+fn object_of_another_kind_is_reported() {
     let serve = Serve::start();
     let (said, status) = refusal(&["ls", "--server", &format!("corbaloc::{}/NameService", serve.address)]);
     assert_eq!(status, 1);
@@ -413,7 +413,7 @@ fn wrong_usage_has_its_own_status() {
 }
 
 #[test]
-fn port_in_use_is_told_with_what_to_do() {
+fn port_in_use_is_reported_with_what_to_do() {
     let serve = Serve::start();
     let (said, status) = refusal(&["serve", "--listen", &serve.address]);
     assert_eq!(status, 1);
@@ -422,7 +422,7 @@ fn port_in_use_is_told_with_what_to_do() {
 
 /// Others use the service, too: the benchmark has a channel of its own, and leaves nothing behind.
 #[test]
-fn latency_of_a_running_service_is_told_and_nothing_stays() {
+fn latency_of_a_running_service_is_reported_and_nothing_stays() {
     let serve = Serve::start();
     let options = ["--duration", "0.3", "--rate", "200", "--consumers", "2", "--json"];
     let output = campanile(&[&["bench", "latency", "--server", &serve.address], &options[..]].concat());
@@ -444,7 +444,7 @@ fn latency_of_a_service_that_is_not_there_says_how_to_start_one() {
 
 /// `make run`, with another service at the port already, advised an option that it does not have.
 #[test]
-fn demonstration_at_a_port_in_use_is_told_what_make_can_do() {
+fn demonstration_at_a_port_in_use_says_what_make_can_do() {
     let serve = Serve::start();
     let (said, status) = refusal(&["bench", "monitor", "--demo", "--listen", &serve.address]);
     assert_eq!(status, 1);
@@ -454,7 +454,7 @@ fn demonstration_at_a_port_in_use_is_told_what_make_can_do() {
 }
 
 #[test]
-fn address_that_cannot_be_advertised_is_told_with_what_to_do() {
+fn address_that_cannot_be_advertised_is_reported_with_what_to_do() {
     let (said, status) = refusal(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(status, 2);
     assert!(said.contains("--advertise"), "{said}");
@@ -464,7 +464,7 @@ fn address_that_cannot_be_advertised_is_told_with_what_to_do() {
 }
 
 #[test]
-fn unknown_configuration_key_is_told() {
+fn unknown_configuration_key_is_reported() {
     let file = File::new("unknown-key.toml", "listen = \"127.0.0.1:0\"\nlisten_port = 3\n");
     let (said, status) = refusal(&["serve", "--config", file.path()]);
     assert_eq!(status, 2);

@@ -22,7 +22,7 @@ impl Drop for Publisher {
 }
 
 #[test]
-fn rates_and_sizes_of_events_are_told_in_each_interval() {
+fn rates_and_sizes_of_events_are_reported_in_each_interval() {
     let serve = Serve::start();
     let _publisher = Publisher::start(&serve, &["--type", "A/B", "--size", "100"]);
     let _other = Publisher::start(&serve, &["--type", "C/D"]);
@@ -31,7 +31,7 @@ fn rates_and_sizes_of_events_are_told_in_each_interval() {
     assert_eq!(lines.len(), 2);
     for line in &lines {
         assert!(line["events"].as_u64().unwrap() > 0 && line["rate"].as_f64().unwrap() > 0.0, "{line}");
-        assert!(line.get("lost").is_none(), "who does not number events cannot know: {line}");
+        assert!(line.get("lost").is_none(), "without numbers of events it cannot be known: {line}");
     }
     let told = serve.print("bw", &["--type", "A/B", "--interval", "0.2", "-n", "1"]);
     let figures: Vec<f64> = told.trim_end().split('\t').map(|figure| figure.parse().unwrap()).collect();
@@ -56,7 +56,7 @@ fn nothing_to_measure_is_a_failure() {
 }
 
 #[test]
-fn types_are_told_with_their_idl() {
+fn types_are_reported_with_their_idl() {
     let serve = Serve::start();
     let file = File::new("types.idl", "module w { enum State { OK }; struct Wind { float speed; State state; }; };");
     let _subscriber = serve.subscribe(&["--type", "Some/*"]);
@@ -85,7 +85,7 @@ fn types_are_told_with_their_idl() {
 }
 
 #[test]
-fn latency_through_a_channel_is_told_and_nothing_stays() {
+fn latency_through_a_channel_is_reported_and_nothing_stays() {
     let serve = Serve::start();
     let told = json(&serve.print("latency", &["-n", "50", "--rate", "500", "--json"]));
     assert_eq!((&told["sent"], &told["lost"]), (&50.into(), &0.into()));

@@ -28,7 +28,7 @@ fn missing(devices: &[&str]) -> Option<String> {
 }
 
 /// Runs what the test is about in namespaces, and prints what it says of that; or says why that cannot be tried.
-#[expect(clippy::print_stdout, reason = "for whoever runs it with --nocapture")]
+#[expect(clippy::print_stdout, reason = "for runs with --nocapture")]
 pub(crate) fn within_namespaces(devices: &[&str], body: impl FnOnce() -> String) {
     if std::env::var_os(WITHIN).is_some() {
         let interfaces = fs::read_to_string("/proc/self/net/dev").unwrap();

@@ -112,7 +112,7 @@ impl Starter {
     fn wait_for_client(&self) {
         let mut sockets = [PollFd::new(&self.sockets.first().unwrap().0, PollFlags::IN)];
         let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
-        assert_eq!(poll(&mut sockets, Some(&limit)).unwrap(), 1, "nobody has connected");
+        assert_eq!(poll(&mut sockets, Some(&limit)).unwrap(), 1, "no client has connected");
     }
 }
 
@@ -189,7 +189,7 @@ fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses
         if round % 2 == 0 {
             send_signal(&running.0, "TERM");
             starter.notified("STOPPING=1");
-            put_off += u32::from(running.last_words().contains("pushes_put_off "));
+            put_off += u32::from(running.last_words().contains("pushes_deferred "));
         } else {
             running.kill();
         }
@@ -206,7 +206,7 @@ fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses
     assert!(errors.len() <= 3, "{errors:?}");
     let is_unsure = |error: &InvokeError| matches!(error, InvokeError::Lost { completed: Completed::Maybe, .. });
     assert!(errors.iter().all(is_unsure), "{errors:?}");
-    assert!(put_off > 0, "nobody pushed to a service that was about to end");
+    assert!(put_off > 0, "no client pushed to a service that was about to end");
     wait_until("all that was accepted", || taker.missing(&acknowledged).is_empty());
 }
 
@@ -236,7 +236,7 @@ fn a_service_that_hangs_tells_the_watchdog_nothing_and_is_what_it_was_when_it_is
 }
 
 #[test]
-fn sockets_are_told_apart_by_their_names_in_whichever_order_they_come() {
+fn sockets_are_distinguished_by_their_names_in_whichever_order_they_come() {
     let [corba, json] = [(); 2].map(|()| listening());
     let (address, of_json) = (corba.local_addr().unwrap().to_string(), json.local_addr().unwrap());
     let name = unit("campanile-json.socket", "FileDescriptorName");

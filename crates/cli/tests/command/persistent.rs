@@ -166,6 +166,6 @@ fn whatever_was_accepted_reaches_every_consumer_whenever_the_service_is_killed()
     }
     assert!(acknowledged.len() > 300, "{}", acknowledged.len());
     // When all have confirmed all, nothing is kept any more.
-    wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+    wait_until("the disk to be empty", || serve.print("stats", &["events_stored"]) == "events_stored 0\n");
     drop(serve);
 }

@@ -44,7 +44,7 @@ fn example_is_feasible_and_its_plan_reads_back() {
 }
 
 #[test]
-fn missed_deadline_is_told_with_who_and_by_how_much() {
+fn missed_deadline_is_reported_with_its_activity_and_by_how_much() {
     let file = File::new("infeasible.toml", INFEASIBLE);
     let output = plan(&[file.path()]);
     assert_eq!(output.status.code(), Some(1));
@@ -86,7 +86,7 @@ fn every_policy_can_be_asked_for() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_line_and_what_to_do() {
+fn bad_input_is_reported_with_its_line_and_what_to_do() {
     for (content, said) in [
         (INFEASIBLE.replacen("50ms", "50", 1), "line 4: \"50\" is no time: write a number and a unit"),
         (INFEASIBLE.replacen("50ms", "0ms", 1), "line 2: the period of \"a\" is 0; it has to be at least 1 ns"),
@@ -164,7 +164,7 @@ fn topics_beside_other_applications_are_judged_with_them() {
 }
 
 #[test]
-fn topic_that_is_not_stable_is_told_by_its_name() {
+fn topic_that_is_not_stable_is_reported_by_its_name() {
     let file = File::new("unstable.toml", &TEMPO.replace("arrival = 250", "arrival = 10001"));
     let output = plan(&["tempo", file.path()]);
     let said = text(&output.stdout);
@@ -173,7 +173,7 @@ fn topic_that_is_not_stable_is_told_by_its_name() {
 }
 
 #[test]
-fn topics_that_make_no_sense_are_told_with_their_line_and_what_to_do() {
+fn topics_that_make_no_sense_are_reported_with_their_line_and_what_to_do() {
     for (content, said) in [
         (TEMPO.replacen("rate = 1000", "rate = -1", 1), "line 2: the rate of \"orders\" is -1"),
         (TEMPO.replacen("arrival = 250", "deadline_us = 1001", 1), "at most 1/rate, 1000.000 us: shorten it"),

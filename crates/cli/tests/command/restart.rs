@@ -148,7 +148,7 @@ fn whatever_was_answered_before_a_kill_is_there_after_it() {
 
 /// After a restart there was no way to tell which programs were still there.
 #[test]
-fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_be_disconnected() {
+fn clients_that_were_restored_are_listed_with_the_time_of_their_last_sign_and_can_be_disconnected() {
     let folder = Folder::new("restored");
     let serve = folder.serve(&own_address());
     let address = serve.address.clone();
@@ -190,7 +190,7 @@ fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_b
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
+fn a_folder_that_cannot_be_used_is_reported_with_what_to_do() {
     let folder = Folder::new("unusable");
     let serve = folder.serve("127.0.0.1:0");
     let (said, code) = folder.refusal();
@@ -218,7 +218,7 @@ fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
 /// A consumer's host was taken out of the name server while the service was down. No other client is to wait for it, and its events
 /// are kept for it until an operator says otherwise.
 #[test]
-fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_nobody_waiting() {
+fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_no_other_waiting() {
     let folder = Folder::new("unresolved");
     let serve = folder.serve(&own_address());
     let address = serve.address.clone();
@@ -229,8 +229,8 @@ fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_nobody_waiting() {
     let elsewhere = Orb::new(OrbOptions { advertise: Some("gone..invalid".into()), ..OrbOptions::default() });
     let _active = [here.connect(&orb, &address, id), gone.connect(&elsewhere, &address, id)];
     let kept = |serve: &Serve, count: u32| {
-        let told = format!("events_kept {count}\n");
-        wait_until("the store to have what it should", || serve.print("stats", &["events_kept"]) == told);
+        let told = format!("events_stored {count}\n");
+        wait_until("the store to have what it should", || serve.print("stats", &["events_stored"]) == told);
     };
     let push = |numbers: std::ops::Range<i32>| {
         let proxy = supplier(&address, id).unwrap();

@@ -34,12 +34,12 @@ fn counters_of_the_handbook_are_shown() {
 }
 
 #[test]
-fn counters_are_told_again_and_again_with_their_rates() {
+fn counters_are_reported_again_and_again_with_their_rates() {
     use std::io::{BufRead, BufReader};
     let serve = Serve::start();
     let mut stats = serve.command("stats", &["--json", "--interval", "0.02", "administration_requests"]);
     let mut child = stats.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let leash = testing::Leash::new(&child, "stats to tell rates");
+    let leash = testing::Leash::new(&child, "stats to show rates");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for _ in 0..2 {
         let told: Json = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();

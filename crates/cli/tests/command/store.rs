@@ -95,7 +95,7 @@ fn what_is_kept_is_shown_checked_and_compacted_while_no_service_has_it() {
     // The events go, and leave holes.
     taker.stop(false);
     let serve = folder.serve(&address);
-    wait_until("all events to be confirmed", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+    wait_until("all events to be confirmed", || serve.print("stats", &["events_stored"]) == "events_stored 0\n");
     assert_eq!(serve.stop("TERM").1, Some(0));
     let (said, error, code) = folder.store("compact", &["--json"]);
     assert_eq!(code, Some(0), "{error}");
@@ -109,7 +109,7 @@ fn what_is_kept_is_shown_checked_and_compacted_while_no_service_has_it() {
 }
 
 #[test]
-fn a_folder_without_a_store_is_told_and_stays_empty() {
+fn a_folder_without_a_store_is_reported_and_stays_empty() {
     let folder = Folder::made("no-store");
     for command in ["show", "check", "compact"] {
         let (_, error, code) = folder.store(command, &[]);
@@ -202,7 +202,7 @@ fn history_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
         return Err(text(&output.stderr));
     }
     let serve = Serve::spawn(command.stderr(fs::File::create(&log).unwrap()));
-    // What is new comes behind all of the past.
+    // What is new comes behind all of the history.
     serve.print("pub", &["i=0"]);
     let mut sub = serve.subscribe(&["--first", "--field", "i"]);
     let told = core::iter::from_fn(|| Some(sub.line().parse::<u32>().unwrap()).filter(|number| *number > 0));
@@ -270,14 +270,14 @@ fn what_is_whole_in_a_damaged_store_is_brought_out_and_a_service_goes_on_with_it
 }
 
 #[test]
-fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
+fn a_store_is_compacted_into_another_folder_with_its_history_and_stays_as_it_is() {
     let (folder, other) = (Folder::new("compacted-from"), Folder::new("compacted-to"));
     let (serve, _, taker) = with_events(&folder, 500);
     let factory = EventChannelFactory::narrow(Orb::new(OrbOptions::default()).resolve_service(&serve.address).unwrap());
     let id = factory.unwrap().create_channel(&[Property::new("HistoryEvents", 100_u64)], &[]).unwrap().1;
     let proxy = supplier(&serve.address, id).unwrap();
     (0..20).for_each(|number| proxy.push_structured_event(&event(2, number)).unwrap());
-    wait_until("the past", || serve.print("stats", &["lane_history_kept"]).contains("lane_history_kept 20\n"));
+    wait_until("the history", || serve.print("stats", &["lane_history_stored"]).contains("lane_history_stored 20\n"));
     let (before, address) = (exported(&serve), serve.address.clone());
     serve.stop("TERM");
     let contents = folder.contents();
@@ -293,12 +293,12 @@ fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
     let serve = other.serve(&address);
     assert_eq!(exported(&serve), before);
     taker.stop(false);
-    wait_until("all events to be confirmed", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+    wait_until("all events to be confirmed", || serve.print("stats", &["events_stored"]) == "events_stored 0\n");
 }
 
 /// A past is whole up to where it is damaged, file by file; damage is reported and never delivered.
 #[test]
-fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivered() {
+fn a_damaged_history_is_reported_by_check_and_by_the_service_and_never_delivered() {
     const EVENTS: u32 = 400;
     let folder = Folder::new("past-damaged");
     let files = with_history(&folder, EVENTS);
@@ -318,7 +318,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
     assert_eq!((&past["channel"], &past["events"], &past["files"]), (&0.into(), &EVENTS.into(), &files.len().into()));
     assert_eq!((&past["first"], &past["last"]), (&1.into(), &EVENTS.into()));
     let (said, ..) = folder.store("show", &[]);
-    assert!(said.contains("past        400 events in files of ") && said.contains(", numbers 1 to 400\n"), "{said}");
+    assert!(said.contains("history     400 events in files of ") && said.contains(", numbers 1 to 400\n"), "{said}");
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..24 {
         put_back();
@@ -355,7 +355,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
         // All that there is is shown, and showing it changes nothing either.
         let (_, error, shown) = folder.store("show", &[]);
         assert_eq!(shown, Some(i32::from(is_version)), "{error}");
-        assert!(folder.contents() == before, "whoever looks changes nothing");
+        assert!(folder.contents() == before, "a look changes nothing");
         match history_as_delivered(&folder) {
             Err(why) => assert!(is_version && why.contains(folder.path()) && why.contains("of version"), "{why}"),
             Ok((delivered, log)) => {
@@ -377,7 +377,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
 }
 
 #[test]
-fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone() {
+fn files_of_a_history_that_are_missing_empty_or_not_its_own_are_reported_and_left_alone() {
     let folder = Folder::new("past-files");
     let files = with_history(&folder, 400);
     let number = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
@@ -387,22 +387,22 @@ fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone
     let channel = folder.folder().join("history/channel-0");
     let empty = channel.join("00000000000000009000.events");
     fs::write(&empty, "").unwrap();
-    fs::write(channel.join("notes.events"), "somebody's own").unwrap();
-    fs::write(channel.join("notes.txt"), "somebody's own").unwrap();
-    fs::write(folder.folder().join("history/channel-x"), "somebody's own").unwrap();
-    fs::write(folder.folder().join("history/channel-7"), "somebody's own").unwrap();
+    fs::write(channel.join("notes.events"), "a user's own").unwrap();
+    fs::write(channel.join("notes.txt"), "a user's own").unwrap();
+    fs::write(folder.folder().join("history/channel-x"), "a user's own").unwrap();
+    fs::write(folder.folder().join("history/channel-7"), "a user's own").unwrap();
     fs::create_dir(channel.join("00000000000000009001.events")).unwrap();
     let (said, error, code) = folder.store("check", &[]);
     assert_eq!(code, Some(1), "{said}{error}");
     assert!(said.contains("history/channel-0/00000000000000009000.events has nothing that can be read"), "{said}");
-    assert!(said.contains("a service that begins removes it") && !said.contains("somebody"), "{said}");
+    assert!(said.contains("a service that begins removes it") && !said.contains("a user"), "{said}");
     assert_eq!(folder.store("compact", &[]).2, Some(0));
     let (delivered, log) = history_as_delivered(&folder).unwrap();
     assert_eq!(delivered, (1..second).chain(third..=400).collect::<Vec<_>>());
     assert!(log.contains("00000000000000009000.events has nothing that can be read, and is removed"), "{log}");
     assert!(!empty.exists());
     for name in ["channel-0/notes.events", "channel-0/notes.txt", "channel-x", "channel-7"] {
-        assert_eq!(fs::read_to_string(folder.folder().join("history").join(name)).unwrap(), "somebody's own");
+        assert_eq!(fs::read_to_string(folder.folder().join("history").join(name)).unwrap(), "a user's own");
     }
     assert_eq!(folder.store("check", &[]).2, Some(0));
 }
@@ -413,7 +413,7 @@ fn whatever_a_former_process_left_of_backlogs_goes_at_the_start() {
     let folder = Folder::new("backlogs-left");
     assert_eq!(folder.serve(&own_address()).stop("KILL").1, None);
     let backlogs = folder.folder().join("overflow");
-    fs::create_dir_all(backlogs.join("somebody's own")).unwrap();
+    fs::create_dir_all(backlogs.join("a user's own")).unwrap();
     fs::write(backlogs.join("lane-0-channel-0-0"), [0xff; 10_000]).unwrap();
     for command in ["check", "show", "compact"] {
         let (said, error, code) = folder.store(command, &[]);
@@ -424,10 +424,10 @@ fn whatever_a_former_process_left_of_backlogs_goes_at_the_start() {
     assert!(!backlogs.join("lane-0-channel-0-0").exists());
     // A file in the place of the folder is reported, and left alone.
     let _ = fs::remove_dir_all(&backlogs);
-    fs::write(&backlogs, "somebody's own").unwrap();
+    fs::write(&backlogs, "a user's own").unwrap();
     let (delivered, log) = begins(&folder);
     assert!(!delivered && log.contains(folder.path()) && log.contains("cannot be used"), "{log}");
-    assert_eq!(fs::read_to_string(&backlogs).unwrap(), "somebody's own");
+    assert_eq!(fs::read_to_string(&backlogs).unwrap(), "a user's own");
 }
 
 /// Whether a service begins, and what it says.
@@ -465,7 +465,7 @@ fn a_store_of_a_newer_release_is_left_as_it_is() {
 
 /// Looking at a store with a newer release made it unreadable for the release before.
 #[test]
-fn whoever_looks_at_a_store_changes_nothing() {
+fn a_look_at_a_store_changes_nothing() {
     let folder = Folder::new("looked-at");
     // It is killed, so that something is left to be repaired.
     drop(with_events(&folder, 3));

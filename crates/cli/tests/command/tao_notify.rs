@@ -78,7 +78,7 @@ fn it_serves_as_taos_options_and_directives_mean_and_says_what_it_leaves_aside()
 
 /// Clients of TAO set properties of their own, and some read them again.
 #[test]
-fn properties_that_nobody_knows_are_given_back_and_outlive_it() {
+fn unknown_properties_are_given_back_and_outlive_it() {
     let folder = Folder::new("tao-unknown");
     let begin = |listen: &str| {
         let end_point = format!("iiop://{listen}");

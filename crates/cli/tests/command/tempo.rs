@@ -188,7 +188,7 @@ fn reports_tell_delays_wishes_and_losses() {
 }
 
 #[test]
-fn topics_shows_who_announces_what() {
+fn topics_shows_announcers_and_their_topics() {
     let at = format!("udp://{}:2811", own_loopback());
     let _sub = Running::start(&["sub", "Weather/Rain", "--from", &at, "--rate", "10", "--period", "0.05"]);
     let _pub = publisher_of(&["pub", "Weather/Wind", "x", "--to", &at, "-n", "0", "--rate", "250", "--period", "0.05"]);
@@ -280,7 +280,7 @@ fn what_cannot_be_done_says_what_to_do() {
     let at = format!("udp://{}:2811", own_loopback());
     let (said, code) = refusal(&["tempo", "pub", "A/B", "x", "--to", &at, "--wait", "0.1"]);
     assert_eq!(code, 1);
-    assert!(said.contains("nobody subscribes to A/B at ") && said.contains("--wait"), "{said}");
+    assert!(said.contains("no end point subscribes to A/B at ") && said.contains("--wait"), "{said}");
     let output = campanile(&["tempo", "sub", "A/B", "--from", &at, "-n", "1", "--wait", "0.1"]);
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(1)));
     assert!(text(&output.stderr).contains("no messages in "), "{}", text(&output.stderr));
@@ -297,9 +297,9 @@ fn what_cannot_be_done_says_what_to_do() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = format!("udp://{}", taken.local_addr().unwrap());
     let (said, code) = refusal(&["tempo", "topics", &taken, "--seconds", "0.1"]);
-    assert!(code == 1 && said.contains("somebody waits at "), "{said}");
+    assert!(code == 1 && said.contains("another end point waits at "), "{said}");
     let (said, code) = refusal(&["tempo", "topics", &at, "--seconds", "0.1"]);
-    assert!(code == 1 && said.contains("nobody announced anything"), "{said}");
+    assert!(code == 1 && said.contains("nothing was announced"), "{said}");
     for command in [&["tempo"][..], &["tempo", "pub"], &["tempo", "sub"], &["tempo", "topics"], &["tempo", "probe"]] {
         let help = output_in_time(Command::new(PROGRAM).args(command).arg("--help"));
         assert!(text(&help.stdout).contains("Examples:\n  campanile tempo "), "{command:?}");

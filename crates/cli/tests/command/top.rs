@@ -30,7 +30,7 @@ fn service_is_shown_with_its_lanes_and_consumers() {
 }
 
 #[test]
-fn service_that_is_not_there_is_told() {
+fn service_that_is_not_there_is_reported() {
     let address = crate::support::nobodys_address();
     let output = testing::output_in_time(
         std::process::Command::new(crate::support::PROGRAM).args(["top", "--server", &address]),

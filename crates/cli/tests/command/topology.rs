@@ -76,7 +76,7 @@ fn channels_are_made_set_and_destroyed() {
     let wrong = run(&serve, ["channel", "set"], &["1", "MaxEventsPerConsumer=many"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("a whole number"), "{}", text(&wrong.stderr));
-    assert_eq!(run(&serve, ["channel", "rm"], &["1"]).status.code(), Some(2), "nobody can be asked");
+    assert_eq!(run(&serve, ["channel", "rm"], &["1"]).status.code(), Some(2), "there is no terminal to ask on");
     assert_eq!(print(&serve, ["channel", "rm"], &["1", "--yes"]), "destroyed channel 1\n");
     assert_eq!(run(&serve, ["channel", "rm"], &["1", "--yes"]).status.code(), Some(1));
     let listed: Json = serde_json::from_str(&serve.print("ls", &["--json"])).unwrap();

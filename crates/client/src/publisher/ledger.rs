@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_nobody_takes_are_counted_all_the_same() {
+    fn losses_that_are_not_taken_are_counted_all_the_same() {
         let mut ledger = Ledger::default();
         for number in 0..2000_u64 {
             ledger.number();

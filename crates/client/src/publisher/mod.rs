@@ -288,13 +288,13 @@ impl Publisher {
     }
 
     /// Ends the publisher after a [`sync`](Self::sync). The proxy stays connected.
-    #[must_use = "it tells whether all events arrived"]
+    #[must_use = "the result says whether all events arrived"]
     pub fn close(mut self) -> PublisherCounters {
         self.sync()
     }
 
     /// As [`close`](Self::close), waiting for no longer than `limit` without any progress.
-    #[must_use = "it tells whether all events arrived"]
+    #[must_use = "the result says whether all events arrived"]
     pub fn close_within(mut self, limit: Duration) -> PublisherCounters {
         self.sync_within(Some(limit))
     }

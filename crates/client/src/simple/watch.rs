@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_not_looked_at_and_the_thread_ends_with_the_watch() {
+    fn a_subscription_that_is_gone_is_not_looked_at_and_the_thread_ends_with_the_watch() {
         let all = Watch::default();
         let (gone, looks) = watch(&all, LATER, LATER);
         drop(gone);
         let (_there, others) = watch(&all, LATER, LATER);
         all.waker().wake();
         others.recv_timeout(LONG).expect("looked at");
-        assert!(looks.recv_timeout(LONG).is_err(), "nobody has the sender");
+        assert!(looks.recv_timeout(LONG).is_err(), "no thread has the sender");
         let watched = Arc::downgrade(&all.watched);
         drop(all);
         while watched.strong_count() > 0 {

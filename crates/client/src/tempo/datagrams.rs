@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn several_datagrams_go_with_one_call_and_are_told_apart() {
+    fn several_datagrams_go_with_one_call_and_are_distinguished() {
         let any = "127.0.0.1:0".parse().unwrap();
         let (one, other) = (Datagrams::at(any).unwrap(), Datagrams::at(any).unwrap());
         let from = one.local_address().unwrap();

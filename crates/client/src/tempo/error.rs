@@ -59,15 +59,20 @@ impl fmt::Display for Error {
             Self::Address(error) => error.fmt(f),
             Self::Host { address, error } => write!(f, "{address} cannot be found: {error}"),
             Self::Socket { at, error } if error.kind() == io::ErrorKind::AddrInUse => {
-                write!(f, "somebody waits at {at} already: leave out the @ to turn to them, or choose another port")
+                write!(
+                    f,
+                    "another end point waits at {at} already: leave out the @ to connect to it, or choose another port"
+                )
             }
             Self::Socket { at, error } if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                write!(f, "{at} is no address of this machine: leave out the @ to turn to whoever has it")
+                write!(f, "{at} is no address of this machine: leave out the @ to connect to it")
             }
             Self::Socket { at, error } => write!(f, "no socket can be had at {at}: {error}"),
             Self::Tls(error) => error.fmt(f),
             Self::TlsUnset => f.write_str("an address tls://… needs the authorities to be trusted: NodeBuilder::tls"),
-            Self::NoCertificate => f.write_str("who waits for others with TLS needs a certificate, and its key"),
+            Self::NoCertificate => {
+                f.write_str("an end point that waits for others with TLS needs a certificate, and its key")
+            }
             Self::System(error) => write!(f, "the system does not give what an end point needs: {error}"),
             Self::Setting { name, range } => write!(f, "{name} is to be {range}"),
             Self::Refused(refused) => refused.fmt(f),

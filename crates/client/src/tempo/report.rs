@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_and_deadlines_are_told_in_units_for_people() {
+    fn rates_and_deadlines_are_reported_in_units_for_people() {
         for (in_1000, of) in [(1, 0.001), (250_000, 250.0), (u32::MAX, 4_294_967.295)] {
             assert_eq!(rate(in_1000), Some(of));
             assert_eq!(in_1000_s(of), in_1000);

@@ -55,7 +55,7 @@ fn many_messages_go_at_once_and_all_come_over_tcp() {
 
 /// A topic with a slow reader waits for it, and no other topic does. Nothing is lost.
 #[test]
-fn who_reads_slowly_over_tcp_holds_up_its_own_topic_alone() {
+fn a_client_that_reads_slowly_over_tcp_holds_up_its_own_topic_alone() {
     let waiting = Node::builder("tcp://@127.0.0.1:0").unwrap().period(Duration::from_secs(60)).open().unwrap();
     let slow_topic = waiting.publisher("A/Slow").patience(Duration::ZERO).open().unwrap();
     let fast_topic = waiting.publisher("A/Fast").patience(Duration::ZERO).open().unwrap();
@@ -246,7 +246,7 @@ fn many_threads_may_publish_on_one_topic() {
 }
 
 #[test]
-fn strangers_that_say_nonsense_are_let_go_and_nobody_else_is_disturbed() {
+fn strangers_that_say_nonsense_are_disconnected_and_no_other_client_is_disturbed() {
     let waiting = wait_somewhere("tcp");
     let heard = Heard::of(&waiting, "A/B");
     let mut stranger = TcpStream::connect(waiting.local_address().unwrap()).unwrap();

@@ -6,7 +6,7 @@ use testing::{PATIENCE, own_loopback, wait_until};
 use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, open_large, wait_somewhere};
 
 #[test]
-fn a_message_goes_from_peer_to_peer_whoever_waits_and_whoever_comes_first() {
+fn a_message_goes_from_peer_to_peer_whichever_waits_and_whichever_comes_first() {
     for transport in TRANSPORTS {
         // The subscriber waits, and is there first.
         let waiting = wait_somewhere(transport);
@@ -119,7 +119,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert!(refused("udp://nobody.invalid").contains("cannot be found"));
     let node = wait_somewhere("udp");
     let taken = address("udp", &node).replace("udp://", "udp://@");
-    assert!(refused(&taken).contains("somebody waits at"), "{}", refused(&taken));
+    assert!(refused(&taken).contains("another end point waits at"), "{}", refused(&taken));
     assert!(refused("udp://@192.0.2.77:2811").contains("no address of this machine"));
     assert!(Node::builder("udp://@:0").unwrap().period(PERIOD / 10).open().is_err());
     assert!(Node::builder("udp://@:0").unwrap().datagram(100).open().is_err());

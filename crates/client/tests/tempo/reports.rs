@@ -61,7 +61,7 @@ fn publishers_learn_delays_and_wishes_and_subscribers_what_is_announced() {
 }
 
 #[test]
-fn losses_are_counted_by_subscribers_and_told_to_publishers() {
+fn losses_are_counted_by_subscribers_and_reported_to_publishers() {
     let waiting = wait_somewhere("udp");
     let (sender, receiver) = channel();
     // The thread that receives is kept busy, and what its socket has no room for meanwhile is lost.
@@ -154,10 +154,10 @@ fn deadlines_are_tightened_and_followed() {
 }
 
 #[test]
-fn who_is_silent_is_gone_and_nobody_listening_is_counted() {
+fn a_silent_end_point_is_gone_and_messages_without_subscribers_are_counted() {
     let waiting = wait_somewhere("udp");
     let publisher = waiting.publisher("A/B").open().unwrap();
-    publisher.publish(b"to nobody").unwrap();
+    publisher.publish(b"to no subscriber").unwrap();
     assert_eq!((publisher.report().unheard, publisher.report().sent), (1, 0));
     assert!(!publisher.wait_for_subscribers(1, PERIOD));
     // Not driven any more, it says nothing.
@@ -182,7 +182,7 @@ fn who_is_silent_is_gone_and_nobody_listening_is_counted() {
 }
 
 #[test]
-fn messages_that_nobody_asks_for_make_room_for_later_ones() {
+fn messages_that_are_not_requested_make_room_for_later_ones() {
     let waiting = wait_somewhere("udp");
     let publisher = waiting.publisher("A/B").open().unwrap();
     let node = open(&address("udp", &waiting));

@@ -29,7 +29,7 @@ fn trouble(node: &Node) -> String {
 }
 
 #[test]
-fn who_is_not_who_the_address_says_is_not_spoken_to_and_it_is_said_why() {
+fn a_peer_that_is_not_what_the_address_says_is_not_spoken_to_and_the_reason_is_given() {
     let (authority, other) = (Authority::new("tempo-tls"), Authority::new("tempo-other"));
     let good = authority.certify("good");
     let elsewhere = authority.certify_as(&CertificateSpec {
@@ -80,7 +80,7 @@ fn what_tls_is_made_with_has_to_be_there() {
 }
 
 #[test]
-fn who_does_not_speak_tls_and_who_says_nothing_keep_nobody_else_waiting() {
+fn clients_that_do_not_speak_tls_or_say_nothing_keep_no_other_waiting() {
     let authority = Authority::new("tempo-mute");
     let certified = authority.certify("end point");
     let waiting = waits(tls(&authority, &certified));

@@ -48,7 +48,7 @@ fn config() -> Config {
 }
 
 #[test]
-fn each_command_needs_the_right_to_administer_the_channel_whoever_asks() {
+fn each_command_needs_the_right_to_administer_the_channel() {
     let rig = start_by(config());
     let matrix = [(OPERATOR, "+++"), (OWN, "+--"), (READER, "---"), (NEIGHBOUR, "--+"), (NOBODY, "---")];
     for (who, may) in matrix {
@@ -102,7 +102,7 @@ fn a_denial_names_the_rule() {
 }
 
 #[test]
-fn whoever_looks_at_events_sees_those_that_it_may_have() {
+fn a_client_that_looks_at_events_sees_those_that_it_may_have() {
     let rig = start_by(config());
     let (mut all, mut some) =
         (rig.watch_as(OPERATOR, "channel=1").unwrap(), rig.watch_as(READER, "channel=1").unwrap());
@@ -195,7 +195,7 @@ fn an_onlooker_goes_with_its_browser_and_holds_no_suppliers_meanwhile() {
 }
 
 #[test]
-fn who_shows_a_token_that_nobody_has_is_told_so_where_there_are_rules() {
+fn a_client_that_shows_an_unknown_token_is_refused_where_there_are_rules() {
     let rig = start_by(config());
     let wrong = Who { token: "no token of anybody", ..NOBODY };
     for path in ["/metrics", "/api/v1/service", "/api/v1/events"] {
@@ -213,7 +213,7 @@ fn who_shows_a_token_that_nobody_has_is_told_so_where_there_are_rules() {
 }
 
 #[test]
-fn what_is_counted_is_told_on_this_host_and_what_is_configured_to_those_who_have_a_right() {
+fn what_is_counted_is_shown_on_this_host_and_what_is_configured_to_clients_with_a_right() {
     let rig = start_by(config());
     let paths = ["service", "counters", "lanes", "channels", "consumers", "suppliers", "drops"];
     for who in [NOBODY, READER, NEIGHBOUR, OPERATOR] {
@@ -231,7 +231,7 @@ fn what_is_counted_is_told_on_this_host_and_what_is_configured_to_those_who_have
 }
 
 #[test]
-fn from_elsewhere_only_those_are_told_anything_who_have_a_right_somewhere() {
+fn from_elsewhere_only_clients_with_a_right_somewhere_get_answers() {
     let http = Http { listen: Some("0.0.0.0:0".into()), hosts: vec!["127.0.0.1".into()], ..Http::default() };
     let mut config = config();
     config.access.retain(|rule| !rule.who.contains(&"127.0.0.1".to_owned()));
@@ -245,7 +245,7 @@ fn from_elsewhere_only_those_are_told_anything_who_have_a_right_somewhere() {
 }
 
 #[test]
-fn rules_that_are_replaced_hold_for_the_next_request_and_for_whoever_looks_on() {
+fn rules_that_are_replaced_hold_for_the_next_request_and_for_streams_under_way() {
     let rig = start_by(config());
     let mut watched = rig.watch_as(OPERATOR, "channel=0").unwrap();
     let set = r#"{"channel":0,"properties":{"MaxQueueLength":1000}}"#;
@@ -325,7 +325,7 @@ fn what_is_refused_for_want_of_a_token_is_audited_and_looks_are_not() {
     told.sort();
     let expected = [
         "audit: 127.0.9.1 over HTTP: disconnect: denied, it has not shown the token",
-        "audit: 127.0.9.2 over HTTP: suspend: denied, the token is nobody's",
+        "audit: 127.0.9.2 over HTTP: suspend: denied, the token is unknown",
     ];
     assert_eq!(told, expected);
     // However often it is tried, there are five lines in a second, and a count of the others.

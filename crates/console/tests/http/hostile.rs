@@ -181,7 +181,7 @@ fn a_scraper_that_reads_an_octet_now_and_then_is_closed() {
     let mut stream = rig.connect();
     rustix_small_window(&stream);
     let mut octets = 0_u64;
-    wait_until("1,000 consumers to be told of", || rig.get("/metrics").body.len() > 1 << 20);
+    wait_until("1,000 consumers to be listed", || rig.get("/metrics").body.len() > 1 << 20);
     let before = rig.count(Counter::HttpSlowReaders);
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     wait_until("it to be closed", || {
@@ -216,7 +216,7 @@ fn where_all_connections_are_being_answered_there_are_places_for_health_and_admi
     assert_eq!(rig.get("/metrics").status, 503, "all that can wait does");
     let administered = rig.post("/api/v1/disconnect-idle", r#"{"idle_ms":3600000}"#);
     assert_eq!(administered.status, 200, "{administered:?}");
-    assert_eq!(rig.count(Counter::HttpConnectionsGaveWay), 0, "who is being answered does not give way");
+    assert_eq!(rig.count(Counter::HttpConnectionsGaveWay), 0, "a connection that is being answered does not give way");
     assert!(rig.count(Counter::HttpConnectionsLimit) > 9);
     drop((open, idle));
     rig.await_count(Counter::HttpConnectionsOpen, 0);
@@ -296,7 +296,7 @@ fn one_address_leaves_room_for_others() {
 }
 
 #[test]
-fn a_live_stream_tells_and_ends_with_who_reads_it_and_there_are_so_many_at_most() {
+fn a_live_stream_reports_and_ends_with_its_reader_and_their_number_is_bounded() {
     let rig = start();
     let watch = || {
         let mut stream = rig.connect();

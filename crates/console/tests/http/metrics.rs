@@ -34,7 +34,7 @@ fn metric(samples: &[Sample], counter: Counter) -> Option<f64> {
     let name = match counter {
         Counter::EventBytesIn => "events_in_bytes",
         Counter::CycleMax => "longest_round_seconds",
-        Counter::EventBytesStored => "events_kept_bytes",
+        Counter::EventBytesStored => "events_stored_bytes",
         Counter::StoreBytes => "store_written_bytes",
         other => other.name().trim_start_matches("lane_"),
     };
@@ -87,7 +87,7 @@ fn every_number_equals_that_of_the_statistics() {
 }
 
 #[test]
-fn a_channel_tells_of_what_came_and_went_and_was_dropped_for_whom() {
+fn a_channel_reports_what_came_and_went_and_was_dropped_for_which_consumer() {
     let rig = start();
     let channel = rig.new_channel();
     let qos = [Property::new("MaxEventsPerConsumer", 3_i32), Property::new("FullOutbox", "Discard")];
@@ -138,7 +138,7 @@ fn latencies_are_those_of_delivered_events() {
 }
 
 #[test]
-fn the_slowest_are_told_of_one_by_one_and_the_others_together() {
+fn the_slowest_are_reported_one_by_one_and_the_others_together() {
     let rig = start_with(Http { consumers_max: 3, channels_max: 2, ..Http::default() });
     rig.idle_consumers(40);
     (0..3).for_each(|_| _ = rig.new_channel());
@@ -180,7 +180,7 @@ fn a_name_of_quotes_and_lines_breaks_nothing() {
 }
 
 #[test]
-fn those_who_ask_at_the_same_time_are_answered_with_one_answer() {
+fn queries_at_the_same_time_are_answered_with_one_answer() {
     let rig = start();
     rig.idle_consumers(200);
     let before = rig.count(Counter::Cycles);

@@ -92,7 +92,7 @@ fn what_is_answered_over_tls_is_what_is_answered_in_the_clear() {
 }
 
 #[test]
-fn a_certificate_is_what_rules_know_somebody_by() {
+fn a_certificate_is_what_rules_know_a_client_by() {
     let authority = Authority::new("https-rules");
     let rule = rule(&["certificate:CN=operator,O=Tests"], &["administer"], &[], &[], true);
     let tls = secure(&authority, ClientCertificates::Requested);
@@ -111,7 +111,7 @@ fn a_certificate_is_what_rules_know_somebody_by() {
 }
 
 #[test]
-fn who_has_no_certificate_that_counts_is_let_in_nowhere() {
+fn a_client_that_has_no_certificate_that_counts_is_let_in_nowhere() {
     let authority = Authority::new("https-required");
     let stranger = Authority::new("https-stranger");
     let rig = start(secure(&authority, ClientCertificates::Required));
@@ -148,7 +148,7 @@ fn other_certificates_count_from_the_next_handshake_on() {
 }
 
 #[test]
-fn who_speaks_in_the_clear_to_tls_is_told_so_and_the_reverse_is_noticed() {
+fn a_client_that_speaks_in_the_clear_to_tls_gets_a_refusal_and_the_reverse_is_noticed() {
     let authority = Authority::new("https-plain");
     let tls = secure(&authority, ClientCertificates::None);
     let http = Http { listen: Some("0".into()), ..Http::default() };

@@ -498,7 +498,7 @@ fn a_consumer_says_in_its_reference_what_it_takes() {
         let silent = bare(version, vec![]);
         assert_eq!(version_of(silent), version);
         assert!(fits(FORM_ANY, tag(version, CharSet::Latin1), silent));
-        assert!(!fits(FORM_ANY, tag(version, CharSet::Utf8), silent), "who says nothing takes ISO 8859-1");
+        assert!(!fits(FORM_ANY, tag(version, CharSet::Utf8), silent), "a client that says nothing takes ISO 8859-1");
     }
     let ours = bare(Version::V1_2, vec![CodeSetInfo::campanile().to_component()]);
     assert!(CHARS.iter().all(|chars| fits(FORM_ANY, tag(Version::V1_2, *chars), ours)));

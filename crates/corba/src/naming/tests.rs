@@ -227,7 +227,7 @@ fn limited(limits: NamingLimits) -> Dialogue {
 }
 
 #[test]
-fn limits_are_told_and_nothing_is_half_done() {
+fn limits_are_reported_and_nothing_is_half_done() {
     let known = super::WELL_KNOWN.len();
     let mut d = limited(NamingLimits { contexts_max: 2, bindings_max: known + 2, ..NamingLimits::default() });
     let root = d.bootstrap("NameService");
@@ -271,7 +271,7 @@ fn the_oldest_iterator_makes_room_for_one_too_many() {
 }
 
 #[test]
-fn a_long_listing_comes_in_pieces() {
+fn a_long_listing_comes_in_chunks() {
     let mut d = limited(NamingLimits { listing_max: 3, ..NamingLimits::default() });
     let root = d.bootstrap("NameService");
     let (mut bound, iterator) = list(&mut d, &root, u32::MAX);

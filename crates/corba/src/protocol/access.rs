@@ -293,7 +293,7 @@ impl Protocol {
         if (&permitted, &owner) != (&before, &known)
             && let Err(refusal) = self.hierarchy.permit(key, permitted, owner)
         {
-            log::debug!(target: "campanile::corba", "nobody to permit anything: {refusal}");
+            log::debug!(target: "campanile::corba", "no client to permit anything: {refusal}");
         }
     }
 

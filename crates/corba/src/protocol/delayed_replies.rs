@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_waits_until_all_have_been_told_or_a_second_is_over() {
+    fn a_request_waits_until_all_have_been_notified_or_a_second_is_over() {
         let mut delayed_replies = DelayedReplies::default();
         assert_eq!(begun(&mut delayed_replies, 0, Time(0)), None);
         let one = begun(&mut delayed_replies, 1, Time(0)).unwrap();

@@ -94,9 +94,9 @@ impl fmt::Display for RegisterError {
             Self::TooManyConstraints => {
                 f.write_str("the constraints of this channel's consumers are as large as they may be")
             }
-            Self::NoHistory => f.write_str(
-                "the channel keeps nothing of its past: its HistoryEvents, HistoryAge or HistoryBytes says that it does",
-            ),
+            Self::NoHistory => {
+                f.write_str("the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes")
+            }
         }
     }
 }

@@ -78,7 +78,7 @@ impl Protocol {
                 )));
             }
             if let Some(proxy) = self.connected_beneath(level)? {
-                let why = format!("threads are given only while nobody is connected, and {proxy} is");
+                let why = format!("threads are assigned only while no client is connected, and {proxy} is");
                 let code = ErrorCode::UnavailableProperty;
                 return Ok(Some(property_error(level.into(), pool.kind.property(), code, None, &why)));
             }
@@ -98,7 +98,7 @@ impl Protocol {
     fn is_without_pools(&self, level: Level, profile: Profile) -> Result<Option<&'static str>, Raised> {
         let Level::Proxy(proxy, _) = level else { return Ok(None) };
         Ok(if self.proxy_kind(proxy)?.pull {
-            Some("who pulls is served by the main lane, outside the real-time subset")
+            Some("a client that pulls is served by the main lane, outside the real-time subset")
         } else if profile == Profile::RealTime {
             Some("the channel's Profile is RealTime: its threads come with it and its admins, not with their clients")
         } else {
@@ -124,7 +124,7 @@ impl Protocol {
             && settings.event_reliability == Reliability::BestEffort;
         let text = |name: &str| PropertyValue::Text(name.to_owned());
         let range = Some((text("Accepted|Delivered"), text("Accepted|Delivered")));
-        let why = "only events whose EventReliability is Persistent are stored";
+        let why = "only events with EventReliability Persistent are stored";
         Ok(is_meant.then(|| property_error(level, ACKNOWLEDGE_AFTER, ErrorCode::UnavailableValue, range, why)))
     }
 
@@ -140,8 +140,7 @@ impl Protocol {
             Some(level) => self.hierarchy.channel(level.channel())?.limits().history,
         };
         let only_new = || PropertyValue::Text("new".to_owned());
-        let why =
-            "the channel keeps nothing of its past: its HistoryEvents, HistoryAge or HistoryBytes says that it does";
+        let why = "the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes";
         Ok((in_history && !history.keeps()).then(|| {
             property_error(level, START_FROM, ErrorCode::UnavailableValue, Some((only_new(), only_new())), why)
         }))
@@ -275,7 +274,7 @@ impl Protocol {
                 Some(Reliability::Persistent) => (EVENT_RELIABILITY, 0),
                 _ => (CONNECTION_RELIABILITY, 1),
             };
-            let why = "events cannot outlive the process where the connections to those who should have them do not";
+            let why = "events cannot outlive the process where the connections to their consumers do not";
             property_error(level, property, ErrorCode::UnavailableValue, only(value), why)
         }))
     }
@@ -363,7 +362,7 @@ impl Protocol {
     fn refuse_in_real_time(&self, channel: ChannelId, what: &str, why: &str) -> bool {
         let is_refused = self.profile(channel) == Profile::RealTime;
         if is_refused {
-            log_line!(Info, "refused {what} in channel {}, whose Profile is RealTime: {why}", channel.0);
+            log_line!(Info, "refused {what} in channel {}, which has Profile RealTime: {why}", channel.0);
         }
         is_refused
     }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_told_as_it_is_read() {
+    fn a_place_is_reported_as_it_is_read() {
         for text in [
             "new",
             "first",

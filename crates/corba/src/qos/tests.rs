@@ -280,7 +280,7 @@ fn taking_unknown() -> crate::ProtocolSettings {
 
 /// TAO stores what it does not know, and tells it; its clients set properties of their own at every level, and some ask for them.
 #[test]
-fn what_is_unknown_is_stored_and_told_where_it_is_taken() {
+fn what_is_unknown_is_stored_and_reported_where_it_is_taken() {
     let mut scene = Scene::with(taking_unknown());
     let mine = |text: &str| ("Mine", AnyValue::from(text));
     let channel = scene.channel.clone();

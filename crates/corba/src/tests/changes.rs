@@ -147,7 +147,7 @@ pub(super) fn obtaining(d: &mut Dialogue) {
 }
 
 #[test]
-fn a_side_learns_what_the_other_offers_and_wants_and_that_nobody_is_left() {
+fn a_side_learns_what_the_other_offers_and_subscribes_and_that_it_is_gone() {
     let mut scene = Scene::new();
     let supplier = scene.supplier("supplier");
     let consumer = scene.consumer("consumer");
@@ -236,7 +236,7 @@ fn an_admin_speaks_for_its_proxies() {
 /// Here they went on getting the whole channel, and no supplier was notified. The other way round a supplier that added an offer announced
 /// everything, so that no later offer was news.
 #[test]
-fn what_a_fresh_proxy_or_admin_adds_is_what_it_wants_or_offers_and_the_others_are_told() {
+fn what_a_fresh_proxy_or_admin_adds_is_what_it_subscribes_or_offers_and_the_others_are_notified() {
     let mut scene = Scene::new();
     let supplier = scene.supplier("supplier");
     let admin = scene.consumers.clone();
@@ -270,7 +270,7 @@ fn what_a_fresh_proxy_or_admin_adds_is_what_it_wants_or_offers_and_the_others_ar
 /// A client that asks what there is before it connects was not notified of what changed in between: it had asked, so it was
 /// not asked to ask again, and what it knows began anew when it connected.
 #[test]
-fn what_changes_between_asking_and_connecting_is_told() {
+fn what_changes_between_asking_and_connecting_is_reported() {
     for (mode, now) in [(ALL_NOW_UPDATES_ON, vec![("d", "A")]), (NONE_NOW_UPDATES_ON, vec![])] {
         let mut scene = Scene::new();
         let supplier = scene.supplier("supplier");
@@ -290,7 +290,7 @@ fn what_changes_between_asking_and_connecting_is_told() {
 /// and then have one side add a type: they expect that the other is notified of exactly that type. A supplier was also notified that
 /// everything is wanted, because the consumer that had just connected had not said anything yet.
 #[test]
-fn clients_that_connect_first_and_then_ask_are_told_of_what_is_named_and_of_nothing_else() {
+fn clients_that_connect_first_and_then_ask_are_notified_of_what_is_named_and_of_nothing_else() {
     for mode in [ALL_NOW_UPDATES_OFF, ALL_NOW_UPDATES_ON, NONE_NOW_UPDATES_OFF, NONE_NOW_UPDATES_ON] {
         let mut scene = Scene::new();
         let supplier = scene.supplier("supplier");
@@ -320,7 +320,7 @@ fn clients_that_connect_first_and_then_ask_are_told_of_what_is_named_and_of_noth
 
 /// The same, asking first: the notification after connecting has the difference to what was known then.
 #[test]
-fn clients_that_ask_before_they_connect_are_told_of_what_is_named_and_of_nothing_else() {
+fn clients_that_ask_before_they_connect_are_notified_of_what_is_named_and_of_nothing_else() {
     for (mode, everything) in [(ALL_NOW_UPDATES_ON, types(&[("*", "*")])), (NONE_NOW_UPDATES_ON, vec![])] {
         let mut scene = Scene::new();
         let consumer = scene.consumer("consumer");
@@ -337,7 +337,7 @@ fn clients_that_ask_before_they_connect_are_told_of_what_is_named_and_of_nothing
 
 /// A supplier that connects while something is wanted is not notified of that, and learns nevertheless when everything is.
 #[test]
-fn a_supplier_that_may_know_what_was_wanted_is_told_that_everything_is() {
+fn a_supplier_that_may_know_subscriptions_is_notified_that_everything_is_subscribed() {
     let mut scene = Scene::new();
     let consumer = scene.consumer("consumer");
     scene.change(&consumer, "subscription_change", &[("d", "A")], &[]);
@@ -350,7 +350,7 @@ fn a_supplier_that_may_know_what_was_wanted_is_told_that_everything_is() {
 }
 
 #[test]
-fn the_four_modes_decide_what_is_told_now_and_later() {
+fn the_four_modes_decide_what_is_notified_now_and_later() {
     let mut scene = Scene::new();
     let consumer = scene.consumer("consumer");
     let supplier = scene.supplier("supplier");
@@ -401,7 +401,7 @@ fn a_client_that_takes_no_changes_is_left_in_peace() {
 }
 
 #[test]
-fn a_slow_client_has_one_call_and_is_told_the_rest_together() {
+fn a_slow_client_has_one_call_and_gets_the_rest_together() {
     let mut scene = Scene::new();
     let consumer = scene.consumer("slow");
     let supplier = scene.supplier("supplier");
@@ -436,7 +436,7 @@ fn a_slow_client_has_one_call_and_is_told_the_rest_together() {
 }
 
 #[test]
-fn a_great_many_clients_are_told_a_part_at_a_time() {
+fn a_great_many_clients_are_notified_a_part_at_a_time() {
     let mut scene = Scene::new();
     for number in 0..600 {
         scene.consumer(&format!("consumer {number}"));
@@ -487,7 +487,7 @@ fn a_great_many_clients_that_hear_nothing_are_looked_at_a_part_at_a_time() {
 }
 
 #[test]
-fn too_many_types_are_told_as_everything() {
+fn too_many_types_are_reported_as_everything() {
     let mut scene = Scene::new();
     let consumer = scene.consumer("consumer");
     for supplier in 0..5 {
@@ -516,7 +516,7 @@ fn offer_many(scene: &mut Scene, supplier: &Ior, offered: &[(&str, &str)]) {
 
 /// Of 4,096 types of a thousand octets each, every client with a call unanswered has a list of four megabytes.
 #[test]
-fn types_of_very_long_names_are_told_as_everything() {
+fn types_of_very_long_names_are_reported_as_everything() {
     for (octets, is_everything) in [(1_000, true), (800, false)] {
         let mut scene = Scene::new();
         let consumer = scene.consumer("consumer");
@@ -530,7 +530,7 @@ fn types_of_very_long_names_are_told_as_everything() {
 }
 
 #[test]
-fn what_is_destroyed_while_it_is_being_told_is_forgotten() {
+fn what_is_destroyed_while_it_is_being_notified_is_forgotten() {
     let mut scene = Scene::new();
     scene.consumer("consumer");
     let supplier = scene.supplier("supplier");
@@ -548,7 +548,7 @@ fn what_is_destroyed_while_it_is_being_told_is_forgotten() {
 /// TAO's own test of updates (`tests/Notify/Basic/Updates.cpp`), in both directions: a consumer that has types adds `*`, and its suppliers
 /// learn that the types went, and nothing of `*`. They were sent `*`, which TAO never sends, and a type behind it was no news.
 #[test]
-fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
+fn as_tao_has_it_types_that_were_named_are_reported_and_everything_never_is() {
     let mut scene = Scene::as_tao();
     let consumer = scene.consumer("consumer");
     let supplier = scene.supplier("supplier");
@@ -586,7 +586,7 @@ fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
 /// With TAO a client that connects is notified of what there is, unless it has switched updates off; here it was notified
 /// of what came later.
 #[test]
-fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
+fn as_tao_has_it_a_client_that_connects_gets_what_is_named() {
     for (mode, is_notified) in [
         (None, true),
         (Some(ALL_NOW_UPDATES_ON), true),
@@ -614,7 +614,7 @@ fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
 /// TAO's `Peer` leaves out what it takes its client to know or not to care about: of types that came those which it has named itself, of
 /// types that went all others.
 #[test]
-fn as_tao_has_it_a_client_that_has_named_types_is_told_what_these_leave() {
+fn as_tao_has_it_a_client_that_has_named_types_gets_what_these_leave() {
     let mut scene = Scene::as_tao();
     let consumer = scene.consumer("consumer");
     let supplier = scene.supplier("supplier");

@@ -122,7 +122,7 @@ fn assert_is_weather(d: &mut Dialogue, channel: ChannelId) {
 }
 
 #[test]
-fn a_declared_channel_is_found_by_whoever_asks_for_its_name_and_a_second_one_is_refused() {
+fn a_declared_channel_is_found_by_its_name_and_a_second_one_is_refused() {
     let mut d = begin();
     let declared = d.protocol.declare_channel("Weather", &[]).unwrap();
     assert_is_weather(&mut d, declared);
@@ -230,7 +230,7 @@ fn be_subscriber_to_weather(d: &mut Dialogue) {
 }
 
 #[test]
-fn whoever_may_not_know_of_a_channel_is_not_given_it_by_its_name() {
+fn a_client_that_may_not_know_of_a_channel_is_not_given_it_by_its_name() {
     let mut d = begin();
     d.protocol.declare_channel("Weather", &[]).unwrap();
     d.protocol.declare_channel("Office", &[]).unwrap();

@@ -102,7 +102,7 @@ fn write_long_types(first: usize, count: usize, w: &mut Writer<'_>) {
 
 /// 65,529 names bound to references of 60 KB took 3.8 GB, and nothing refused them.
 #[test]
-fn names_with_large_references_end_at_the_share_of_their_client() {
+fn names_with_large_references_end_at_the_quota_of_their_client() {
     let mut scene = Scene::new(MIB);
     let before = scene.retained();
     let mut bound = 0;
@@ -139,7 +139,7 @@ fn names_with_large_references_end_at_the_share_of_their_client() {
 
 /// 2,000 proxies with 1,000 long event types each took 1.9 GB.
 #[test]
-fn long_lists_of_event_types_end_at_the_share_of_their_client() {
+fn long_lists_of_event_types_end_at_the_quota_of_their_client() {
     let mut scene = Scene::new(16 * MIB);
     let channel = scene.channel();
     let mut listed = 0;
@@ -166,7 +166,7 @@ fn long_lists_of_event_types_end_at_the_share_of_their_client() {
 
 /// Constraints took 1.4 GB: the limit of 64 MiB is one for each channel, and what is made of them takes more.
 #[test]
-fn constraints_end_at_the_share_of_their_client() {
+fn constraints_end_at_the_quota_of_their_client() {
     let mut scene = Scene::new(4 * MIB);
     let channel = scene.channel();
     let before = scene.retained();
@@ -193,7 +193,7 @@ fn constraints_end_at_the_share_of_their_client() {
 }
 
 #[test]
-fn proxies_and_channels_end_at_the_share_of_their_client() {
+fn proxies_and_channels_end_at_the_quota_of_their_client() {
     let ceilings = Ceilings::new(75).with(Resource::Proxies, 16, 0).with(Resource::Channels, 8, 0);
     let mut scene = Scene::with(ceilings);
     let channel = scene.channel();
@@ -218,7 +218,7 @@ fn proxies_and_channels_end_at_the_share_of_their_client() {
 
 /// Where all clients come from one address there may be no shares: then the limit itself refuses, and the refusal says so.
 #[test]
-fn without_shares_channels_proxies_threads_and_memory_end_at_their_limits() {
+fn without_quotas_channels_proxies_threads_and_memory_end_at_their_limits() {
     let ceilings = Ceilings::new(100).with(Resource::Proxies, 3, 0).with(Resource::Channels, 2, 0);
     let mut scene = Scene::with(ceilings.with(Resource::Threads, 4, 0).with(Resource::RetainedBytes, MIB, 0));
     let (channel, factory) = (scene.channel(), scene.d.bootstrap("NotificationService"));
@@ -296,7 +296,7 @@ fn what_was_charged_is_given_back_when_everything_is_gone() {
 
 /// A thing is charged to the client that makes it larger, from then on: no client can fill another one's share.
 #[test]
-fn a_thing_is_charged_to_whoever_made_it_heavier_last() {
+fn a_thing_is_charged_to_the_client_that_made_it_heavier_last() {
     let mut scene = Scene::new(16 * MIB);
     let channel = scene.channel();
     let proxy = scene.proxy(&channel).unwrap();
@@ -323,7 +323,7 @@ fn a_thing_is_charged_to_whoever_made_it_heavier_last() {
 
 /// A pool's threads are a share of all pools' threads, and given back with what had it.
 #[test]
-fn threads_of_pools_are_charged_to_whoever_set_the_pool() {
+fn threads_of_pools_are_charged_to_the_client_that_set_the_pool() {
     let mut scene = Scene::with(Ceilings::new(75).with(Resource::Threads, 8, 0));
     let channel = scene.channel();
     assert_eq!(scene.accounts.used(Resource::Threads), 0);
@@ -338,7 +338,7 @@ fn threads_of_pools_are_charged_to_whoever_set_the_pool() {
 
 /// One address could fill the registry for all.
 #[test]
-fn reconnection_callbacks_of_one_address_have_a_share_and_those_that_cannot_be_reached_give_way_there() {
+fn reconnection_callbacks_of_one_address_have_a_quota_and_those_that_cannot_be_reached_give_way_there() {
     let mut scene = Scene::with(Ceilings::new(75).with(Resource::Registrations, 40, 1));
     let factory = scene.d.bootstrap("NotifyEventChannelFactory");
     let register = |scene: &mut Scene, who: &str| {

@@ -615,7 +615,7 @@ pub(super) fn attachments(d: &mut Dialogue) {
     }
     d.get(&second, "destroy");
     for object in &holders {
-        assert_eq!(d.ids(object, "get_all_filters"), [0, 3], "a filter that is destroyed is nobody's");
+        assert_eq!(d.ids(object, "get_all_filters"), [0, 3], "a filter that is destroyed belongs to no proxy");
         d.get(object, "remove_all_filters");
         assert!(d.ids(object, "get_all_filters").is_empty());
         d.give(object, "add_filter", &second).raises("BAD_PARAM");

@@ -92,7 +92,7 @@ fn connected() -> (Arc<Account>, Charge) {
 /// Suppliers without a reference cannot be asked whether they exist, and their proxies stayed for ever when their programs ended:
 /// after a year of restarts a channel was full of them.
 #[test]
-fn a_supplier_that_is_not_heard_of_is_let_go_when_its_connection_is_closed_too() {
+fn a_supplier_that_is_not_heard_of_is_disconnected_when_its_connection_is_closed_too() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
     scene.d.set_qos(&channel, "SupplierLinger", 100 * SECOND);
@@ -204,7 +204,7 @@ fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_h
 
 /// A service that is killed leaves its suppliers connected; those of programs that are gone by then would stay for ever, too.
 #[test]
-fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {
+fn a_supplier_that_was_restored_is_disconnected_as_others_are_unless_it_goes_on() {
     for by_default in [false, true] {
         let mut settings = with_store(2);
         if by_default {
@@ -244,7 +244,7 @@ fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {
 }
 
 #[test]
-fn an_operator_sees_who_is_idle_since_when_and_disconnects_one_or_all_of_them() {
+fn an_operator_sees_which_clients_are_idle_since_when_and_disconnects_one_or_all_of_them() {
     let mut scene = Scene::new();
     let (who, _connection) = connected();
     let proxies: Vec<Ior> = (0..3).map(|_| scene.supplier(&who, &Ior::nil())).collect();

@@ -33,7 +33,7 @@ fn gone(protocol: &mut Protocol) -> Vec<Peer> {
 }
 
 #[test]
-fn a_guest_has_a_proxy_that_the_event_path_knows_and_everybody_sees() {
+fn a_local_proxy_is_known_to_the_event_path_and_seen_by_all_clients() {
     let mut protocol = Protocol::new(settings(1));
     let key = protocol.register_local_proxy(consumer(DEFAULT, "$speed > 10"), somebody()).unwrap();
     let other = protocol.register_local_proxy(supplier(DEFAULT), somebody()).unwrap();
@@ -58,7 +58,7 @@ fn a_guest_has_a_proxy_that_the_event_path_knows_and_everybody_sees() {
 }
 
 #[test]
-fn whoever_only_looks_loses_the_oldest_instead_of_holding_suppliers() {
+fn a_consumer_that_only_looks_loses_the_oldest_instead_of_blocking_suppliers() {
     let mut protocol = Protocol::new(settings(1));
     let mut local_proxy = consumer(DEFAULT, "");
     if let Part::Consumer { looks_on, .. } = &mut local_proxy.part {
@@ -74,7 +74,7 @@ fn whoever_only_looks_loses_the_oldest_instead_of_holding_suppliers() {
 }
 
 #[test]
-fn who_may_not_take_part_is_told_why_and_leaves_nothing() {
+fn a_client_that_may_not_take_part_gets_the_reason_and_leaves_nothing() {
     let mut protocol = Protocol::new(settings(1));
     let refused =
         |protocol: &mut Protocol, local_proxy| protocol.register_local_proxy(local_proxy, somebody()).unwrap_err();
@@ -98,7 +98,7 @@ fn who_may_not_take_part_is_told_why_and_leaves_nothing() {
 }
 
 #[test]
-fn guests_are_on_the_main_lane_whatever_pools_there_are() {
+fn local_proxies_are_on_the_main_lane_whatever_pools_there_are() {
     let mut d = Dialogue::new(STYLES[0]);
     let (object, id) = new_channel(&mut d);
     let channel = ChannelId(u32::try_from(id).unwrap());
@@ -113,7 +113,7 @@ fn guests_are_on_the_main_lane_whatever_pools_there_are() {
 }
 
 #[test]
-fn a_guest_whose_proxy_others_end_is_told() {
+fn a_local_proxy_that_others_end_is_notified() {
     for style in STYLES {
         let mut d = Dialogue::new(style);
         let (_, id) = new_channel(&mut d);
@@ -132,7 +132,7 @@ fn a_guest_whose_proxy_others_end_is_told() {
 }
 
 #[test]
-fn guests_are_no_part_of_what_is_configured() {
+fn local_proxies_are_no_part_of_what_is_configured() {
     let mut d = Dialogue::new(STYLES[0]);
     let before = d.protocol.topology();
     d.protocol.register_local_proxy(consumer(DEFAULT, ""), somebody()).unwrap();

@@ -160,7 +160,11 @@ fn lanes(d: &mut Dialogue, path: &str) {
     assert_eq!(asks(d, "get_statistic", &size, false), Some(vec![channel]));
     assert_eq!(asks(d, "get_statistics", &size, true), Some(vec![channel]));
     assert_eq!(asks(d, "clear_statistics", &size, true), None);
-    assert_eq!(asks(d, "get_statistic", &format!("{path}ConsumerCount"), false), None, "the door knows that itself");
+    assert_eq!(
+        asks(d, "get_statistic", &format!("{path}ConsumerCount"), false),
+        None,
+        "the protocol knows that itself"
+    );
     assert_eq!(asks(d, "get_statistic", "nothing", false), None);
     let slowest = vec![ProxyKey { channel, proxy: ProxyId(2) }, ProxyKey { channel, proxy: ProxyId(1) }];
     let figures = |backlog_bytes| ChannelFigures {
@@ -222,7 +226,7 @@ fn controlled() -> Dialogue {
 }
 
 #[test]
-fn who_may_control_removes_clients_admins_and_channels() {
+fn a_client_that_may_control_removes_clients_admins_and_channels() {
     let mut d = controlled();
     let channel = scene(&mut d);
     let monitor = d.bootstrap("TAO_MonitorAndControl");

@@ -283,7 +283,7 @@ fn a_client_that_asks_for_its_name_after_a_restart_is_not_there_twice() {
     connect(&mut after, &anew, "after").unwrap();
     after.call(&former, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
     assert_eq!(after.protocol.topology().channels[0].proxies.len(), 1);
-    assert_eq!(after.notified(), [], "nobody is told that it is disconnected");
+    assert_eq!(after.notified(), [], "no client is notified of a disconnection");
 }
 
 /// At a channel that was full it could not be made anew: the proxy that had its name was counted, too.
@@ -327,7 +327,7 @@ fn registered(d: &Dialogue) -> Vec<u32> {
 }
 
 #[test]
-fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
+fn callbacks_are_notified_after_a_restart_that_the_service_is_there() {
     let mut d = Dialogue::new(STYLES[5]);
     for who in ["fine", "raises", "gone", "away", "mute", "unregistered"] {
         register(&mut d, &client(who)).unwrap();
@@ -366,7 +366,7 @@ fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
         after.protocol.handle_time(now);
         for (who, client_call) in called(&mut after) {
             let answer = if who == "away" { ClientAnswer::Unreachable } else { ClientAnswer::Returned(None) };
-            assert!(who == "away" || who == "mute", "{who} was told");
+            assert!(who == "away" || who == "mute", "{who} was notified");
             after.protocol.handle_answer(client_call, answer);
         }
         assert!(pauses.len() < 1_000, "{pauses:?}");
@@ -378,7 +378,7 @@ fn callbacks_are_told_after_a_restart_that_the_service_is_there() {
 }
 
 #[test]
-fn callbacks_are_told_a_few_at_a_time_and_are_not_more_than_so_many() {
+fn callbacks_are_notified_a_few_at_a_time_and_are_not_more_than_so_many() {
     let mut d = Dialogue::new(STYLES[5]);
     let factory = d.bootstrap("NotifyEventChannelFactory");
     for number in 0..4_096 {

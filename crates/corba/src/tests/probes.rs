@@ -112,7 +112,7 @@ impl Scene {
     fn reaped(&mut self) -> Vec<(ProxyKey, String, Option<Duration>)> {
         let reaped = self.d.effects().into_iter().filter_map(|effect| match effect {
             Effect::Reaped { proxy, name, unreachable_for } => Some((proxy, name, unreachable_for)),
-            Effect::Call { .. } => panic!("a dead client is told nothing"),
+            Effect::Call { .. } => panic!("a dead client is not notified"),
             _ => None,
         });
         reaped.collect()
@@ -252,7 +252,7 @@ fn an_interval_of_zero_asks_never_and_a_new_one_counts_at_once() {
 }
 
 #[test]
-fn whoever_says_that_it_does_not_exist_is_gone_at_once() {
+fn a_client_that_says_that_it_does_not_exist_is_gone_at_once() {
     for dead in [ClientAnswer::Returned(Some(true)), ClientAnswer::Gone] {
         let mut scene = Scene::new();
         let (consumer, supplier) = (scene.consumer("consumer"), scene.supplier(&client("supplier")));
@@ -451,7 +451,7 @@ fn only_so_many_are_asked_at_once() {
 }
 
 #[test]
-fn whoever_leaves_while_being_asked_leaves_room_for_another() {
+fn a_client_that_leaves_while_being_asked_leaves_room_for_another() {
     let mut scene = Scene::new();
     let proxies: Vec<Ior> = (0..100).map(|number| scene.consumer(&format!("consumer {number}"))).collect();
     let probed = scene.after(60);

@@ -80,7 +80,7 @@ fn a_reference_to_what_is_gone_never_reaches_what_took_its_number() {
 }
 
 #[test]
-fn two_doors_built_the_same_give_the_same_references_throughout() {
+fn two_protocols_built_the_same_give_the_same_references_throughout() {
     let (mut one, mut other) = (dialogue(7), dialogue(7));
     assert_eq!(passing(&mut one), passing(&mut other));
 }

@@ -117,7 +117,7 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
 
 /// A client that might know of a channel was given the number that was in the keys of all its objects.
 #[test]
-fn what_is_told_of_a_channel_has_no_number_from_which_keys_follow() {
+fn what_is_shown_of_a_channel_has_no_number_from_which_keys_follow() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
     new_channel(&mut d);
     for channel in d.protocol.topology().channels {
@@ -323,7 +323,7 @@ fn a_declared_channel_gets_other_threads_at_a_start_though_it_has_persistent_cli
 
 /// What did not fit into a share was not charged at all, and granted once more.
 #[test]
-fn what_is_restored_is_charged_beyond_the_share_of_whom_it_is_charged_to() {
+fn what_is_restored_is_charged_beyond_the_quota_of_its_client() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
     for _ in 0..5 {
         new_channel(&mut d);

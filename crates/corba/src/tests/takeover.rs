@@ -151,7 +151,7 @@ fn a_second_connection_that_is_meant_stays_beside_the_first() {
     assert_eq!(scene.connected(), [0, 1]);
     let key = proxy_key(&scene.proxy().0);
     let of = |number: u32| engine::ProxyKey { proxy: engine::ProxyId(number), ..key };
-    assert_eq!(scene.d.protocol.duplicate_of(of(0)), Some(of(1)), "but it is told");
+    assert_eq!(scene.d.protocol.duplicate_of(of(0)), Some(of(1)), "but it is notified");
     assert_eq!(scene.d.protocol.duplicate_of(of(1)), Some(of(0)));
 
     let differs = |change: &dyn Fn(&mut Scene, &Ior) -> Ior| {

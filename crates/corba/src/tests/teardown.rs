@@ -82,7 +82,7 @@ fn destroying_a_channel_tells_all_its_clients() {
 
 /// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were notified later.
 #[test]
-fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_at_most() {
+fn a_client_that_destroys_is_answered_when_the_clients_have_been_notified_and_after_a_second_at_most() {
     for (all_answer, admin) in [(true, false), (false, false), (true, true)] {
         let mut scene = Scene::new();
         let gone = if admin { scene.suppliers.clone() } else { scene.channel.clone() };
@@ -133,7 +133,7 @@ fn destroying_an_admin_tells_its_clients_only() {
 /// disconnects others' proxies left their programs waiting for events. Event Service 1.2, 2.1: the counterpart is called; omniEvents and
 /// JacORB do so.
 #[test]
-fn the_counterpart_of_a_proxy_that_is_disconnected_is_told_behind_the_reply_for_every_kind() {
+fn the_counterpart_of_a_proxy_that_is_disconnected_is_notified_behind_the_reply_for_every_kind() {
     for tells in [true, false] {
         for sort in sorts() {
             let mut settings = settings(1);
@@ -204,7 +204,7 @@ fn every_consumer_that_goes_is_released() {
 }
 
 #[test]
-fn a_consumer_given_up_is_told_and_its_proxy_is_gone() {
+fn a_consumer_given_up_is_notified_and_its_proxy_is_gone() {
     let mut scene = Scene::new();
     let key = scene.proxy_key(1);
     let reason = DisconnectReason::GivenUp { failures: 9, failing_for: Duration::from_secs(60) };
@@ -263,7 +263,7 @@ fn run_to_completion(d: &mut Dialogue, now: Time) -> usize {
 /// `destroy` of a channel or an admin with 65,536 consumers notified all of them, and forgot each, before another request was looked at:
 /// 300 ms, and 180 ms more to publish it.
 #[test]
-fn clients_of_what_is_destroyed_are_told_in_pieces_and_its_objects_are_gone_at_once() {
+fn clients_of_what_is_destroyed_are_notified_in_chunks_and_its_objects_are_gone_at_once() {
     for whole in [true, false] {
         let (mut d, channel, admin, proxies) = crowd(1_000);
         d.protocol.handle_time(Time(1));
@@ -291,7 +291,7 @@ fn clients_of_what_is_destroyed_are_told_in_pieces_and_its_objects_are_gone_at_o
         assert_eq!(
             d.protocol.poll_delayed_reply(),
             Some((delayed_reply, true)),
-            "when all is published and everybody told"
+            "when all is published and all are notified"
         );
         assert!(d.protocol.publish().is_none() && d.effects().iter().all(|left| !matches!(left, Effect::Call { .. })));
     }

@@ -577,8 +577,8 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
     assert_eq!(connected(&after), [0, 2, 3]);
     let is_notification =
         |effect: &Effect| matches!(effect, Effect::Call { operation, .. } if operation.contains("disconnect"));
-    assert!(!after.effects().iter().any(is_notification), "it is not told that it is disconnected");
-    connect(&mut after, "somebody else");
+    assert!(!after.effects().iter().any(is_notification), "it is not notified of a disconnection");
+    connect(&mut after, "another client");
     connect(&mut after, "other");
     assert_eq!(connected(&after), [0, 2, 3, 4, 5]);
     // One that was connected twice connects twice.

@@ -65,7 +65,7 @@ fn a_writer_that_outruns_its_reader_is_slowed_and_nothing_is_lost() {
             let mut tried = 0;
             while writer.write(&blob(written, 8000)) == Err(WriteError::Slowed) {
                 tried += 1;
-                assert!(tried < 300, "the writer is never told of room");
+                assert!(tried < 300, "the writer is never notified of room");
             }
             done.send(()).unwrap();
         });
@@ -185,13 +185,13 @@ fn own_values_are_left_out_where_that_is_wanted() {
 }
 
 #[test]
-fn a_reader_that_asks_for_more_than_is_offered_is_told() {
+fn a_reader_that_asks_for_more_than_is_offered_is_notified() {
     let (a, b) = pair(6);
     let name = named("incompatible");
     let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
     let writer = from.writer(&Qos { reliable: false, ..Qos::default() }).unwrap();
     let reader = to.reader(&Qos::default()).unwrap();
-    wait_until("both are told", || {
+    wait_until("both are notified", || {
         writer.status().unwrap().incompatible_total == 1 && reader.status().unwrap().incompatible_total == 1
     });
 }
@@ -234,7 +234,7 @@ fn all_readers_that_have_something_are_reported_at_once_and_those_detached_no_mo
     set.detach(3);
     set.waker().wake();
     let others: Vec<u64> = all.iter().copied().filter(|token| *token != 3).collect();
-    assert!(is_reported(&set, &others), "all but that, and not who woke it");
+    assert!(is_reported(&set, &others), "all but that, and not the cause of the wakeup");
     // It stays a reader, and can be waited for again.
     set.attach(&readers[3], 70).unwrap();
     others.iter().for_each(|token| set.detach(*token));
@@ -244,7 +244,7 @@ fn all_readers_that_have_something_are_reported_at_once_and_those_detached_no_mo
 }
 
 #[test]
-fn a_value_is_known_by_who_wrote_it_and_when() {
+fn a_value_is_known_by_its_writer_and_time() {
     let (a, b) = pair(8);
     let name = named("who");
     let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
@@ -264,7 +264,7 @@ fn a_value_is_known_by_who_wrote_it_and_when() {
 }
 
 #[test]
-fn who_comes_and_goes_is_noticed() {
+fn clients_that_come_and_go_are_noticed() {
     let (a, b) = pair(9);
     let name = named("coming");
     let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
@@ -289,7 +289,7 @@ fn who_comes_and_goes_is_noticed() {
 }
 
 #[test]
-fn a_network_that_is_not_there_is_told() {
+fn a_network_that_is_not_there_is_reported() {
     let nowhere = Options { interface: Some("nowhere0".into()), ..Options::default() };
     let refused = Participant::new(230, &nowhere).unwrap_err().to_string();
     assert!(refused.contains("nowhere0"), "{refused}");
@@ -325,7 +325,7 @@ fn behind_of(writer: &Writer) -> Vec<ReliableReader> {
 }
 
 #[test]
-fn a_reader_without_room_is_named_let_go_and_matched_again() {
+fn a_reader_without_room_is_named_given_up_and_matched_again() {
     let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
     let sides = (side(14, 0, options.clone()), side(14, 1, options.clone()));
     let (writer, full, mut written) = blocked_pair(14, &sides);

@@ -121,7 +121,7 @@ fn what_is_no_value_of_the_type_is_refused() {
 }
 
 #[test]
-fn the_type_of_a_topic_is_learnt_from_who_has_it() {
+fn the_type_of_a_topic_is_learnt_from_an_end_point_that_has_it() {
     let (a, b) = pair(22);
     let name = named("learnt");
     let topic = a.topic(&name, &everything()).unwrap();
@@ -144,7 +144,7 @@ fn the_type_of_a_topic_is_learnt_from_who_has_it() {
 }
 
 #[test]
-fn a_topic_with_another_type_is_told_with_both_types() {
+fn a_topic_with_another_type_is_reported_with_both_types() {
     let (a, b) = pair(23);
     let name = named("conflict");
     let other = TypeCode::structure("IDL:test/Number:1.0", "Number", &[("text", TypeCode::string())]);

@@ -654,7 +654,7 @@ mod tests {
         hierarchy.disconnect(key).unwrap();
         assert!(
             hierarchy.snapshot().channels()[0].filtering.table.programs.iter().all(|program| program.is_none()),
-            "nobody is there for it"
+            "no consumer is there for it"
         );
     }
 

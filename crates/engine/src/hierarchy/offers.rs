@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_nothing_announces_nothing_and_wants_everything() {
+    fn a_client_that_says_nothing_announces_nothing_and_wants_everything() {
         let mut rig = Rig::new();
         assert_eq!((rig.offered(), rig.subscribed()), (types(&[]), types(&[])));
         rig.proxy(Side::Suppliers, AdminId::DEFAULT, &[]);
@@ -376,11 +376,11 @@ mod tests {
         rig.filter(FilterTarget::Proxy(key), &[]);
         assert_eq!(rig.subscribed(), types(&[("*", "x")]));
         rig.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Remote(Peer(9))).unwrap();
-        assert_eq!(rig.subscribed(), types(&[("*", "x")]), "nobody knows what a client's filter wants");
+        assert_eq!(rig.subscribed(), types(&[("*", "x")]), "the wishes of a client's filter are unknown");
     }
 
     #[test]
-    fn what_is_named_is_told_as_it_is_spelt_and_everything_is_no_name() {
+    fn what_is_named_is_reported_as_it_is_spelt_and_everything_is_no_name() {
         let mut rig = Rig::new();
         let named = |rig: &Rig| rig.hierarchy.named_types(rig.channel, Side::Consumers).unwrap();
         let by = |rig: &Rig, proxy| rig.hierarchy.types_named_by(proxy).unwrap();

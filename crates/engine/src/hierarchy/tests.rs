@@ -200,7 +200,7 @@ fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
     hierarchy.set_proxy_settings(key, SettingsPatch::default()).unwrap();
     hierarchy.disconnect(key).unwrap();
     hierarchy.connect(key, Some(Peer(2)), OutputForm(0)).unwrap();
-    assert_eq!(windows(&mut hierarchy), [1, 1], "whoever connects next may be another");
+    assert_eq!(windows(&mut hierarchy), [1, 1], "the next client may be another");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn destroying_says_which_proxies_went() {
 /// `destroy` of an admin or a channel with 65,536 consumers took 300 ms in one go, and publishing that 180 more: each of them was
 /// forgotten, and its client notified, before any other request was looked at.
 #[test]
-fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
+fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_chunks() {
     const COUNT: u32 = 3_000;
     for whole in [false, true] {
         let mut hierarchy = Hierarchy::default();
@@ -276,7 +276,7 @@ fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
 
 /// `set_qos` on a channel with 65,536 consumers took 150 ms in one go, and publishing that 130 more.
 #[test]
-fn a_change_that_concerns_very_many_is_taken_in_in_pieces_and_published_whole() {
+fn a_change_that_concerns_very_many_is_taken_in_in_chunks_and_published_whole() {
     const COUNT: u64 = 3_000;
     let mut hierarchy = Hierarchy::default();
     let (channel, other) = (channel(&mut hierarchy), channel(&mut hierarchy));
@@ -343,7 +343,7 @@ fn a_snapshot_is_the_same_until_something_changes_that_the_event_path_must_know(
     let before = hierarchy.snapshot();
     let key = proxy(&mut hierarchy, busy, Side::Consumers);
     hierarchy.create_admin(busy, Side::Consumers, Operator::Or).unwrap();
-    assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()), "nobody is connected yet");
+    assert!(Arc::ptr_eq(&before, &hierarchy.snapshot()), "no client is connected yet");
     hierarchy.connect(key, Some(Peer(1)), OutputForm(3)).unwrap();
     let after = hierarchy.snapshot();
     assert_eq!(after.version, before.version + 1);
@@ -356,7 +356,7 @@ fn a_snapshot_is_the_same_until_something_changes_that_the_event_path_must_know(
 }
 
 #[test]
-fn a_snapshot_says_who_supplies_and_who_consumes() {
+fn a_snapshot_lists_suppliers_and_consumers() {
     let mut hierarchy = Hierarchy::default();
     hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
     let channel = channel(&mut hierarchy);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_held_outside_leaves_when_it_is_let_go_of_there() {
+    fn an_event_that_is_held_outside_leaves_when_it_is_released_there() {
         let mut events = Events::new();
         let at = event(&mut events, 7);
         let outside = Arc::clone(events.get(at).unwrap());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_somebody_else_changes_nothing() {
+    fn an_event_of_another_supplier_changes_nothing() {
         let mut events = Events::new();
         let at = event(&mut events, 7);
         assert!(events.release_outside(Arc::new(Event { place: at, ..Event::default() })).is_none());

@@ -143,7 +143,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn one_has_its_share_and_something_is_left_for_another() {
+    fn one_has_its_quota_and_something_is_left_for_another() {
         let shared = Arc::new(MemoryPool::new(64 * MIB, 75));
         let mut part = Part::default();
         part.set_shared(Arc::clone(&shared));
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_all_leaves_a_tenth_all_the_same() {
+    fn a_quota_of_all_leaves_a_tenth_all_the_same() {
         let shared = MemoryPool::new(800 * MIB, 100);
         assert!(shared.allows(0, 630 * MIB, false) && !shared.allows(0, 631 * MIB, false));
     }
 
     #[test]
-    fn channels_that_have_little_find_room_however_many_others_are_held() {
+    fn channels_that_have_little_find_room_however_many_others_are_blocked() {
         let shared = MemoryPool::new(64 * MIB, 75);
         shared.taken_bytes.fetch_add(56 * MIB, Ordering::Relaxed);
         assert!(shared.allows(0, 60_000, false) && !shared.allows(60_000, 60_000, false));

@@ -349,7 +349,7 @@ fn errors_tell_offsets_in_the_outermost_bytes() {
 }
 
 #[test]
-fn refuses_what_is_left_over_and_names_who_left_it() {
+fn refuses_what_is_left_over_and_names_the_type_that_left_it() {
     let mut r = Reader::new(&[1, 2, 3], Encoding::new(Endian::Big));
     r.u8().unwrap();
     let error = r.finish("Property").unwrap_err();

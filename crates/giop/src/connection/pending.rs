@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reply_finds_who_waits_for_it_whatever_the_order_and_across_the_highest_id() {
+    fn each_reply_finds_its_caller_whatever_the_order_and_across_the_highest_id() {
         let mut pending = PendingReplies::default();
         let ids = || (0..10_u32).map(|number| number.wrapping_sub(5));
         for id in ids() {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_nobody_waits_for_take_no_room() {
+    fn requests_without_a_waiting_client_take_no_room() {
         let mut pending = PendingReplies::default();
         pending.insert(1, 'a');
         pending.insert(2_000_000_000, 'b');
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_told_in_the_order_in_which_they_began_to_wait() {
+    fn all_are_notified_in_the_order_in_which_they_began_to_wait() {
         let mut pending = PendingReplies::default();
         let first = u32::MAX - 1_000;
         let ids: Vec<u32> = [0, 1, 500, 1_500, 1_501, 9_000].map(|after| first.wrapping_add(after)).to_vec();

@@ -128,7 +128,7 @@ fn replies_come_in_any_order_and_of_every_version() {
 }
 
 #[test]
-fn a_reply_to_nobody_ends_the_connection_with_a_message_error() {
+fn a_reply_without_a_request_ends_the_connection_with_a_message_error() {
     for bytes in [
         reply(Version::V1_2, 2, b""),
         [reply(Version::V1_2, 1, b""), reply(Version::V1_2, 1, b"")].concat(),
@@ -147,7 +147,7 @@ fn a_reply_to_nobody_ends_the_connection_with_a_message_error() {
 }
 
 #[test]
-fn nobody_waits_for_the_reply_to_a_one_way() {
+fn the_reply_to_a_one_way_is_not_waited_for() {
     let mut end = End::asking(1);
     let id = end.connection.sent(None);
     assert_eq!((id, end.connection.waiting()), (2, 1));
@@ -165,7 +165,7 @@ fn fragments_of_several_replies_and_other_messages_come_between_each_other() {
 }
 
 #[test]
-fn who_waits_when_the_server_closes_in_order_was_not_served() {
+fn a_call_that_waits_when_the_server_closes_in_order_was_not_served() {
     let mut end = End::asking(3);
     let farewell = written(|buf| close_connection(buf, Version::V1_2));
     let seen = end.hear(&[reply(Version::V1_2, 2, b""), farewell, reply(Version::V1_2, 1, b"")].concat());
@@ -177,7 +177,7 @@ fn who_waits_when_the_server_closes_in_order_was_not_served() {
 }
 
 #[test]
-fn who_waits_when_the_connection_is_cut_was_perhaps_served() {
+fn a_call_that_waits_when_the_connection_is_cut_was_perhaps_served() {
     let mut end = End::asking(2);
     assert_eq!(end.connection.cut().completed(), Completed::Maybe);
     assert_eq!(end.hear(&reply(Version::V1_2, 1, b"")), []);
@@ -234,7 +234,7 @@ fn a_connection_on_which_too_many_were_given_up_is_given_up() {
 }
 
 #[test]
-fn code_sets_are_told_with_the_first_request_only() {
+fn code_sets_are_reported_with_the_first_request_only() {
     let mut end = End::new(Side::Caller);
     assert!(end.connection.is_first());
     end.connection.sent(None);
@@ -283,7 +283,7 @@ fn what_cannot_be_read_is_answered_with_a_message_error() {
 }
 
 #[test]
-fn who_has_closed_in_order_takes_no_request_any_more() {
+fn a_connection_that_was_closed_in_order_takes_no_request_any_more() {
     let mut server = End::new(Side::Server);
     assert_eq!(server.hear(&request(1)), [Seen::Request(1)]);
     let mut farewell = Vec::new();
@@ -294,7 +294,7 @@ fn who_has_closed_in_order_takes_no_request_any_more() {
 }
 
 #[test]
-fn a_caller_closes_in_order_only_when_nobody_waits_and_in_giop_1_2() {
+fn a_caller_closes_in_order_only_when_no_call_waits_and_in_giop_1_2() {
     let mut caller = End::asking(1);
     let mut farewell = Vec::new();
     assert!(!caller.connection.close(Version::V1_2, &mut farewell));

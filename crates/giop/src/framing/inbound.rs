@@ -223,7 +223,7 @@ impl Inbound {
     /// Lends it a buffer for the next reads. It comes back at once where there is no use for it: one is lent already, or
     /// the message at hand would not fit and more than a little of it, which is in a buffer of its own, has arrived. Drops
     /// the message that was returned last.
-    #[must_use = "a buffer that comes back can be lent to somebody else"]
+    #[must_use = "a buffer that comes back can be lent again"]
     pub fn lend(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
         self.drop_returned();
         let (pending, room) = (self.pending(), buffer.capacity());

@@ -129,7 +129,7 @@ fn refuses_a_component_of_another_kind_and_more_policies_than_anybody_has() {
 }
 
 #[test]
-fn reference_tells_its_model_and_one_whose_component_is_broken_tells_none() {
+fn reference_says_its_model_and_one_with_a_broken_component_says_none() {
     let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: 12 };
     let profile = |components: Vec<Component>| IiopProfile {
         version: Version::V1_2,

@@ -210,12 +210,12 @@ fn an_enum_has_only_its_own_numbers() {
 #[test]
 fn a_value_of_another_type_is_not_written() {
     let wrong = written(&TypeCode::string(), &Value::Long(1), BIG).unwrap_err();
-    assert_eq!(wrong.to_string(), "a value of type string is wanted, but this is a long");
+    assert_eq!(wrong.to_string(), "a value of type string is expected, but this is a long");
     let structure = TypeCode::structure("", "S", &[("x", TypeCode::any())]);
     let value = Value::Struct { type_name: "S".into(), fields: vec![("y".into(), Value::Null)] };
     assert_eq!(
         written(&structure, &value, BIG).unwrap_err().to_string(),
-        "the member 'x' is wanted, but the value has 'y'"
+        "the member 'x' is expected, but the value has 'y'"
     );
     let native = TypeCode::named(Kind::Native, "", "N");
     assert_eq!(written(&native, &Value::Null, BIG), Err(WriteError::Unsupported { kind: Kind::Native }));

@@ -56,14 +56,14 @@ impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WrongType { expected, found } => {
-                write!(f, "a value of type {expected} is wanted, but this is {found}")
+                write!(f, "a value of type {expected} is expected, but this is {found}")
             }
             Self::WrongLength { of, expected, found } => {
                 write!(f, "{of} has {expected} elements or members, but the value has {found}")
             }
             Self::TooLong { bound, length } => write!(f, "a length of {length} is beyond the bound of {bound}"),
             Self::WrongMember { expected, found } => {
-                write!(f, "the member '{expected}' is wanted, but the value has '{found}'")
+                write!(f, "the member '{expected}' is expected, but the value has '{found}'")
             }
             Self::OutOfRange { of } => write!(f, "the value is not in the range of {of}"),
             Self::Unsupported { kind } => write!(f, "values of kind {kind} are not supported"),

@@ -233,7 +233,7 @@ fn errors_say_where_and_what_is_expected() {
 }
 
 #[test]
-fn a_name_that_is_none_or_that_several_have_is_told_with_those_that_there_are() {
+fn a_name_that_is_none_or_that_several_have_is_reported_with_those_that_there_are() {
     let definitions =
         read("module a { struct X { long x; }; enum E { P }; }; module b { struct X { long x; }; };").unwrap();
     assert!(matches!(definitions.find("X"), Err(FindError::Ambiguous { among, .. }) if among == ["a::X", "b::X"]));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_with_the_reasons_of_the_service() {
+    fn losses_are_reported_with_the_reasons_of_the_service() {
         assert_eq!(explain(&run(0, &[])), None);
         let told = explain(&run(5, &[("lane_dropped_expired", 3), ("lane_dropped_outbox_full", 1)])).unwrap();
         let expected = "Lost of monitor under Campanile: 5. The service dropped 3: expired. The service dropped 1: outbox \

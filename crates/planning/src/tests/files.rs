@@ -67,7 +67,7 @@ fn file_of_activities_is_read() {
 }
 
 #[test]
-fn mistake_in_a_file_is_told_with_its_line() {
+fn mistake_in_a_file_is_reported_with_its_line() {
     for (from, to, line, said) in [
         ("\"10ms\"", "\"10\"", 9, "a unit"),
         ("\"10ms\"", "10", 9, "expected a string"),
@@ -84,7 +84,7 @@ fn mistake_in_a_file_is_told_with_its_line() {
 }
 
 #[test]
-fn refusal_of_an_activity_is_told_with_its_line() {
+fn refusal_of_an_activity_is_reported_with_its_line() {
     let file = PlanningFile::parse(&FILE.replacen("\"log\"", "\"trigger\"", 1)).unwrap();
     let error = analyse(&file.activities, &file.request, &AnalysisLimits::COMMAND).unwrap_err();
     assert!(file.locate(&error).to_string().starts_with("line 14: another activity is called"));
@@ -120,7 +120,7 @@ fn plan_says_lanes_and_event_types_by_channel() {
 }
 
 #[test]
-fn mistake_in_a_plan_is_told_with_its_line() {
+fn mistake_in_a_plan_is_reported_with_its_line() {
     let file = PlanningFile::parse(FILE).unwrap();
     let analysis = analyse(&file.activities, &file.request, &AnalysisLimits::COMMAND).unwrap();
     let text = Plan::new(&file.activities, &analysis).to_toml();

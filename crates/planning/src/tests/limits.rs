@@ -126,7 +126,7 @@ fn what_does_not_fit_one_processor_is_placed_on_two() {
 }
 
 #[test]
-fn refusal_of_a_request_is_told_in_words() {
+fn refusal_of_a_request_is_reported_in_words() {
     assert_eq!(PlanError::Request("no".to_owned()).to_string(), "no");
     assert!(Why::Overflow.to_string().contains("64 bits"));
 }

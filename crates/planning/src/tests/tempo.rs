@@ -245,7 +245,7 @@ fn topic_that_gets_more_than_its_share_serves_or_waits_too_long_makes_it_infeasi
 }
 
 #[test]
-fn questions_that_make_no_sense_are_told_what_to_do() {
+fn requests_that_make_no_sense_are_answered_with_what_to_do() {
     let good = request(1000.0, vec![topic("a", 100.0, None), topic("b", 100.0, None)]);
     let said = |change: &dyn Fn(&mut ForecastRequest)| {
         let mut asked = good.clone();
@@ -341,7 +341,7 @@ fn file_of_topics_is_read() {
 }
 
 #[test]
-fn mistakes_in_a_file_are_told_with_their_line() {
+fn mistakes_in_a_file_are_reported_with_their_line() {
     for (from, to, said) in [
         ("mu = 10000", "", "write mu, the messages per second"),
         ("mu = 10000", "mu = 1\nservice_time_us = 1", "leave one of them out"),

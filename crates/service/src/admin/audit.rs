@@ -183,7 +183,7 @@ impl Administration {
 pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
     match answer {
         Answer::Applied(Err(why)) | Answer::Done(Err(why)) => ActOutcome::Failed(why.clone()),
-        Answer::Disconnected(0) => ActOutcome::Failed("there is nobody to disconnect".to_owned()),
+        Answer::Disconnected(0) => ActOutcome::Failed("there is no client to disconnect".to_owned()),
         Answer::DeadLettersDone { done, .. } => ActOutcome::Done(Some(format!("{done} dead letters"))),
         Answer::Disconnected(count) => ActOutcome::Done(Some(format!("{count} disconnected"))),
         _ => ActOutcome::Done(None),
@@ -229,7 +229,7 @@ mod tests {
 
     /// Audit lines shared their allowance with all other lines that a client causes: a client that used that up acted unseen.
     #[test]
-    fn nobody_uses_up_anothers_lines_and_what_was_refused_none_of_what_is_done() {
+    fn no_client_uses_up_anothers_lines_and_what_was_refused_none_of_what_is_done() {
         let accounts = Accounts::new(Ceilings::new(75));
         let (one, other) = (client(&accounts, [10, 0, 0, 1]), client(&accounts, [10, 0, 0, 2]));
         let mut audit = Audit::new();

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(drain.take_in(MAIN, left, reported(0), now), Some((7, 1)));
         assert_eq!(drain.next(now, false), Next::Wait(now + PAUSE));
         assert_eq!(drain.next(now + PAUSE, false), Next::Ask);
-        assert_eq!(drain.next(now, true), Next::End, "somebody is in a hurry");
+        assert_eq!(drain.next(now, true), Next::End, "the client is in a hurry");
         assert_eq!(drain.next(now + Duration::from_secs(10), false), Next::End);
         let (undone, lines) = drain.result(|key| format!("consumer proxy {}", key.proxy.0));
         assert_eq!(undone, Undone { events: 16, suspended: 9, consumers: 2 });
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_not_waited_for() {
+    fn what_no_consumer_takes_is_not_waited_for() {
         let now = Instant::now();
         let mut drain = Drain::new(now, Duration::from_secs(10));
         for _ in 0..2 {

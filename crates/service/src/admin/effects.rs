@@ -68,7 +68,7 @@ impl Effect {
             Self::Unreachable { proxy, name, unreachable_for, left } => {
                 let end = match left {
                     Some(left) => format!("it is disconnected after {} s more", left.as_secs()),
-                    None => "it stays until an operator lets it go".into(),
+                    None => "it stays until an operator disconnects it".into(),
                 };
                 let seconds = unreachable_for.as_secs();
                 (
@@ -90,11 +90,11 @@ impl Effect {
                 (counter, format!("disconnected {what} {proxy}{whose}: idle for {idle} ms"))
             }
             Self::End { by } => {
-                let text = format!("a client at {by} has asked for the end of the service (shutdown)");
+                let text = format!("a client at {by} requested the end of the service (shutdown)");
                 return Some(LogLine { level: log::Level::Warn, counter: None, text });
             }
             Self::Dismissed { name, by } => {
-                (Counter::ClientsDismissed, format!("disconnected {name}: an operator has let it go ({by})"))
+                (Counter::ClientsDismissed, format!("disconnected {name}: an operator disconnected it ({by})"))
             }
         };
         Some(LogLine { level: log::Level::Warn, counter: Some(counter), text })
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(limited.counter, Some(Counter::ClientsFoundUnreachable));
         let (_, said) = limited.text.split_once(" cannot be reached for 60 s: ").unwrap();
         assert_eq!(said, "it is disconnected after 60 s more");
-        assert!(endless.text.ends_with(" cannot be reached for 60 s: it stays until an operator lets it go"));
+        assert!(endless.text.ends_with(" cannot be reached for 60 s: it stays until an operator disconnects it"));
         let again = Effect::Reached { proxy, name, after: minute }.line().unwrap();
         assert_eq!((again.level, again.counter), (log::Level::Info, None));
         assert!(again.text.ends_with(" is reached again, after 60 s"), "{}", again.text);

@@ -348,7 +348,7 @@ mod tests {
     /// Virtual time went on by the number of those that waited at that moment. Where clients send one request at a time it overtook what
     /// they had used, so that all were served as they came: an address that asked for little waited for each of them.
     #[test]
-    fn who_asks_for_little_waits_for_few_requests_of_many_that_each_send_one_at_a_time() {
+    fn a_client_that_asks_for_little_waits_for_few_requests_of_many_that_each_send_one_at_a_time() {
         const HEAVY: u8 = 25;
         let mut fair_queue = FairQueue::default();
         let (mut idle, mut waited, mut since) = ((1..=HEAVY).collect::<VecDeque<u8>>(), Vec::new(), None);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_needs_itself_waits_for_nobodys_turn() {
+    fn what_the_service_needs_itself_waits_for_no_turn() {
         let owner = |_| None;
         let (to, _told) = sync_channel(1);
         let by_itself = || Principal::Service;
@@ -464,14 +464,14 @@ mod tests {
         assert_eq!(Client::of(&looks, owner).unwrap().address, IpAddr::from([0, 0, 0, 0]));
         let restored =
             ToAdministration::Supplier { key: KEY, news: SupplierNews::Disconnected(DisconnectReason::Gone) };
-        assert!(Client::of(&restored, owner).is_none(), "nobody's");
+        assert!(Client::of(&restored, owner).is_none(), "of no client");
     }
 
     /// While a long request of one address was served, those that waited had a claim to as much before any that came: an address that asked
     /// for little waited for all of that, for 31 ms in the median of an attack. And virtual time went on by a microsecond more for each
     /// part of a batch than was charged: it ran ahead of those that always wait, by more the longer the service was busy.
     #[test]
-    fn who_asks_for_little_waits_for_little_beside_long_requests_and_however_long_others_keep_it_busy() {
+    fn a_client_that_asks_for_little_waits_for_little_beside_long_requests_and_however_long_others_keep_it_busy() {
         const BUSY: u8 = 20;
         let (mut fair_queue, mut waited) = (FairQueue::default(), Vec::new());
         (1..=BUSY).for_each(|who| (0..40).for_each(|_| fair_queue.push(client(who, 0), who)));
@@ -506,7 +506,7 @@ mod tests {
     /// A batch is published once for all its addresses: an address with requests that each cost 3 ms to publish and nothing to execute
     /// had more of the time than one with requests of 1 ms.
     #[test]
-    fn what_follows_from_a_batch_is_charged_to_those_of_whom_it_was() {
+    fn what_follows_from_a_batch_is_charged_to_its_clients() {
         let mut fair_queue = FairQueue::default();
         for number in 0..200 {
             fair_queue.push(client(1, number), 0);
@@ -529,7 +529,7 @@ mod tests {
     /// Divided by the number of requests, an address that asked a little question in the batch of another one's long changes bore half of
     /// what publishing these took, and waited for its next answer many times as long.
     #[test]
-    fn who_only_asks_bears_little_of_what_follows_from_others_changes() {
+    fn a_client_that_only_asks_bears_little_of_what_follows_from_others_changes() {
         let mut fair_queue = FairQueue::default();
         for number in 0..20 {
             fair_queue.push(client(1, number), 0);

@@ -103,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_asked_once_for_all_who_want_to_know_and_again_for_those_who_came_since() {
+    fn lanes_are_asked_once_for_all_queries_and_again_for_those_that_came_since() {
         let lanes = [LaneThread(0), LaneThread(1)];
         let mut inquiry = Inquiry::default();
-        assert!(inquiry.begin(lanes.into_iter()).is_none(), "nobody wants to know");
+        assert!(inquiry.begin(lanes.into_iter()).is_none(), "no client waits");
         inquiry.add(Query::Consumers, somebody());
         assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyLevel::Outboxes)));
         inquiry.add(Query::Drops, somebody());

@@ -52,12 +52,12 @@ pub(super) fn describe_notice(
                 Some(BlockedBy::Lane(lane)) => format!("what waits for {lane}"),
                 None => "events that are on their way".to_owned(),
             };
-            format!("suppliers of channel {} are held: there is no room because of {whose}", channel.0)
+            format!("suppliers of channel {} are blocked: there is no room because of {whose}", channel.0)
         }
         Notice::HoldGoesOn { key, blocked_for, suspended } => {
             let why = if suspended { "it is suspended" } else { "its events wait for their StartTime" };
             let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
-            format!("suppliers of channel {channel} are held for {millis} ms now because of {name}: {why}")
+            format!("suppliers of channel {channel} are blocked for {millis} ms now because of {name}: {why}")
         }
         Notice::WaitedOut { key, blocked_for } => {
             let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
@@ -106,7 +106,7 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
             format!("{} is waited for again; {dropped} events were dropped for it meanwhile", name(key))
         }
         Notice::BeginsInHistory { key, first } => {
-            format!("{} begins in its channel's past, with event {first}", name(key))
+            format!("{} begins in its channel's history, with event {first}", name(key))
         }
         Notice::BeginsAhead { key, number: Some(number) } => {
             format!("{} begins with event {number}, which is yet to come: it gets nothing before", name(key))
@@ -115,7 +115,7 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
             format!("{} begins at a time that is yet to come: it gets nothing before", name(key))
         }
         Notice::CaughtUp { key, events } => {
-            format!("{} had {events} events of the past, and gets what comes now", name(key))
+            format!("{} had {events} events of the history, and gets what comes now", name(key))
         }
         Notice::OverflowOver { key } => {
             format!("{} has caught up: nothing waits for it on disk any more", name(key))
@@ -129,7 +129,7 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
         }
         Notice::SuppliersReleased { channel, blocked_events, .. } => {
             let channel = channel.0;
-            format!("suppliers of channel {channel} go on; {blocked_events} events came while they were held")
+            format!("suppliers of channel {channel} go on; {blocked_events} events came while they were blocked")
         }
         _ => return None,
     })
@@ -146,7 +146,7 @@ pub(super) fn describe_supplier(news: &SupplierNews, name: &str) -> (log::Level,
             let millis = failing_for.as_millis();
             (
                 log::Level::Warn,
-                format!("disconnected {name}: it could not be asked {failures} times in a row, for {millis} ms"),
+                format!("disconnected {name}: pulling from it failed {failures} times in a row, for {millis} ms"),
             )
         }
         SupplierNews::Disconnected(_) => {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_for_a_failure_is_told() {
+    fn the_reason_for_a_failure_is_reported() {
         let notice = Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: Duration::from_millis(50) };
         let (level, line) = describe_notice(&notice, Some("Connection refused"), |_| "consumer proxy 12".into());
         assert_eq!(line, "consumer proxy 12 is failing: Connection refused; next try in 50 ms");

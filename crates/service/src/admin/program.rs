@@ -191,7 +191,7 @@ mod tests {
     use crate::lane::links::mailbox::mailbox;
 
     #[test]
-    fn whoever_does_not_answer_in_time_does_not_go_on() {
+    fn a_client_that_does_not_answer_in_time_does_not_go_on() {
         let waker = Arc::new(Waker::new().unwrap());
         let (mailbox, mut inbox) = mailbox(&waker, MESSAGES_MAX);
         let liveness = Liveness(Arc::new(Mutex::new(mailbox)));

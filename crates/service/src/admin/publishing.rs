@@ -72,7 +72,7 @@ mod tests {
     use engine::{ChannelLimits, Hierarchy, SettingsPatch};
 
     #[test]
-    fn what_a_lane_uses_yet_is_kept_and_the_rest_is_let_go_of() {
+    fn what_a_lane_uses_yet_stays_and_the_rest_is_released() {
         let mut hierarchy = Hierarchy::default();
         let first = Published::of(hierarchy.snapshot());
         let pointer = Arc::new(ArcSwap::from_pointee(first));

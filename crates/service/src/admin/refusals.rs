@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn an_episode_is_told_once_and_again_when_it_begins_anew() {
+    fn an_episode_is_reported_once_and_again_when_it_begins_anew() {
         let mut refusals = Refusals::default();
         let (one, other) = (refused(1, SpentBy::Client), refused(2, SpentBy::Client));
         let at = |seconds| Time(0) + Duration::from_secs(seconds);
@@ -79,15 +79,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_who_has_how_much_of_what_and_what_to_do() {
+    fn a_line_says_which_client_has_how_much_of_what_and_what_to_do() {
         assert_eq!(
             refused(1, SpentBy::Client).to_string(),
-            "refused 192.0.2.1 more octets kept: it has its share, 30, and all clients together 40 of 50; end what is not \
+            "refused 192.0.2.1 more retained octets: it has its quota, 30, and all clients together 40 of 50; end what is not \
              needed, or raise limits.memory_bytes or limits.client_share_percent"
         );
         assert_eq!(
             refused(1, SpentBy::All).to_string(),
-            "refused 192.0.2.1 more octets kept: 40 of 50 are in use, 30 by this address; end what is not needed, or raise \
+            "refused 192.0.2.1 more retained octets: 40 of 50 are in use, 30 by this address; end what is not needed, or raise \
              limits.memory_bytes"
         );
     }

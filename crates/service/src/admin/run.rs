@@ -432,7 +432,7 @@ impl Administration {
             return answers.push(self.answered(waiting, Ok(Answer::Denied(forbidden))));
         }
         let answer = match query {
-            Query::Counters => Answer::Counters(self.registry.snapshot()),
+            Query::Counters => Answer::Counters(self.registry.exported()),
             Query::Lanes => Answer::Lanes(self.registry.lanes()),
             Query::Suppliers { behind } => {
                 self.objects.handle_time(self.now());

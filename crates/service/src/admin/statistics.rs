@@ -184,7 +184,7 @@ mod tests {
     /// A client can have many thousand consumers, and each query of their status had all of them copied, put in order and
     /// written down in one go: administration did nothing else meanwhile.
     #[test]
-    fn of_many_consumers_those_with_the_largest_backlogs_are_told_of() {
+    fn of_many_consumers_those_with_the_largest_backlogs_are_reported() {
         let (idle, number_of) = (idle(), |number: usize| u32::try_from(number).unwrap());
         let consumer = |number: usize| OutboxStats {
             key: ProxyKey { proxy: ProxyId(number_of(number)), ..idle.key },
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
+    fn a_consumer_that_blocks_suppliers_is_reported_with_since_when_and_until_when() {
         let since = Time(0) + Duration::from_secs(5);
         let now = since + Duration::from_secs(12);
         assert_eq!(status((OutboxState::Active, OfClient::default()), None, now), "active");

@@ -127,7 +127,7 @@ pub enum DeadLetterAct {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Answer {
-    /// Each counter's name and value, in the order of [`Counter::ALL`](crate::Counter::ALL).
+    /// Each exported name of a counter and its value, in the order of [`Counter::exported`](crate::Counter::exported).
     Counters(Vec<(&'static str, u64)>),
     /// The lanes that there are, the main one first.
     Lanes(Vec<LaneCounters>),

@@ -153,7 +153,7 @@ mod tests {
 
     /// `campanile serve --listen nosuch.invalid:2809` was answered with the advice to write HOST:PORT, which it had.
     #[test]
-    fn a_host_without_an_address_is_told_apart_from_what_is_no_address() {
+    fn a_host_without_an_address_is_distinguished_from_what_is_no_address() {
         let error = |listen: &str| Config { listen: listen.into(), ..Config::default() }.listen_address().unwrap_err();
         // No name server is asked for a name with an empty part.
         let unknown = error("nosuch..invalid:2809");

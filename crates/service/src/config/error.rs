@@ -156,9 +156,9 @@ impl fmt::Display for ConfigError {
                 f,
                 "tempo.group = \"{value}\" is no multicast or broadcast address with a port; write, for example, 239.1.2.3:2811"
             ),
-            Self::GroupAlone => {
-                f.write_str("tempo.group needs tempo.listen, from where the service answers those whom it hears there")
-            }
+            Self::GroupAlone => f.write_str(
+                "tempo.group needs tempo.listen, from where the service answers the end points that it hears there",
+            ),
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")
             }
@@ -169,8 +169,8 @@ impl fmt::Display for ConfigError {
             ),
             Self::HttpWithoutToken { key, listen } => write!(
                 f,
-                "{key} = \"{listen}\" can be reached from other hosts, where nothing is told to who shows no token: name the file that has \
-                 it (http.token_file), say with rules who may do what ([[access]]), or listen on a loopback address"
+                "{key} = \"{listen}\" can be reached from other hosts, which get nothing without a token: name its file (http.token_file), \
+                 write rules of access ([[access]]), or listen on a loopback address"
             ),
             Self::NothingToAdvertise { listen } => write!(
                 f,

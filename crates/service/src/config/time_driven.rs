@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_run_whenever_there_is_something_to_do_unless_told_otherwise() {
+    fn lanes_run_whenever_there_is_something_to_do_by_default() {
         let lanes = Lanes::default();
         lanes.check_timing().unwrap();
         assert_eq!((lanes.timing(true, None), lanes.timing(false, Some(100))), (None, None));

@@ -160,6 +160,12 @@ impl Counters {
         Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter))).collect()
     }
 
+    /// Every exported name and its value now, in the order of [`Counter::exported`].
+    #[must_use]
+    pub fn exported(&self) -> Vec<(&'static str, u64)> {
+        Counter::exported().map(|(name, counter)| (name, self.read(counter))).collect()
+    }
+
     /// The lanes that there are, the main one first, each with what it alone has counted.
     #[must_use]
     pub fn lanes(&self) -> Vec<LaneCounters> {
@@ -235,10 +241,10 @@ impl LaneCounters {
         self.block.value(counter).map_or(0, |value| value.load(Ordering::Relaxed))
     }
 
-    /// Name and value of every counter that is not 0.
+    /// Every exported name whose value is not 0, and that value.
     #[must_use]
-    pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
-        let all = Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter)));
+    pub fn exported(&self) -> Vec<(&'static str, u64)> {
+        let all = Counter::exported().map(|(name, counter)| (name, self.read(counter)));
         all.filter(|(_, value)| *value > 0).collect()
     }
 }
@@ -287,7 +293,7 @@ mod tests {
         let (_, block) = counters.slot(6, 100).unwrap();
         block.add(Counter::EventsIn, 1);
         assert_eq!(counters.read(Counter::EventsIn), 4);
-        let of_lanes: Vec<_> = counters.lanes().iter().map(|lane| (lane.name(), lane.snapshot())).collect();
+        let of_lanes: Vec<_> = counters.lanes().iter().map(|lane| (lane.name(), lane.exported())).collect();
         let named = |name: &str| name.to_owned();
         let expected = [
             (named("lane"), vec![]),
@@ -314,38 +320,61 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+        let mut names: Vec<_> = Counter::exported().map(|(name, _)| name).collect();
+        let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Counter::ALL.len());
+        assert_eq!(names.len(), count);
+    }
+
+    /// Counters were renamed into the field's words, and dashboards that ask for the former names would have been empty.
+    #[test]
+    fn a_renamed_counter_is_exported_under_both_names_with_one_value() {
+        let counters = Counters::new(1);
+        counters.of_main(None).add(Counter::EventsQueued, 3);
+        let exported = counters.exported();
+        assert!(exported.contains(&("lane_events_queued", 3)) && exported.contains(&("lane_turns_waited", 3)));
+        assert_eq!(exported.iter().map(|(name, _)| *name).take(Counter::ALL.len()).collect::<Vec<_>>(), {
+            counters.snapshot().iter().map(|(name, _)| *name).collect::<Vec<_>>()
+        });
+        assert_eq!(counters.lanes()[0].exported(), [("lane_events_queued", 3), ("lane_turns_waited", 3)]);
+        assert_eq!(Counter::named("lane_turns_waited"), Some(Counter::EventsQueued));
+        assert_eq!(Counter::named("lane_events_queued"), Some(Counter::EventsQueued));
+        assert_eq!((Counter::named("turns"), Counter::EventsIn.former_name()), (None, None));
+        let handbook = include_str!("../../../../docs/operating.md");
+        for counter in Counter::ALL {
+            let Some(former) = counter.former_name() else { continue };
+            let row = format!("\n| `{former}` | `{}` |\n", counter.name());
+            assert!(handbook.contains(&row), "docs/operating.md has no row for {former}");
+        }
     }
 
     #[test]
     fn what_is_refused_is_counted_under_the_name_of_what_was_asked_for() {
         let names = [
-            (Resource::Connections, "connections_limit_reached", "connections_share_reached"),
-            (Resource::Outgoing, "outgoing_limit_reached", "outgoing_share_reached"),
-            (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_share_reached"),
-            (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_share_reached"),
-            (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_share_reached"),
-            (Resource::RetainedBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
-            (Resource::Channels, "channels_limit_reached", "channels_share_reached"),
-            (Resource::Proxies, "proxies_limit_reached", "proxies_share_reached"),
-            (Resource::EventTypes, "event_types_limit_reached", "event_types_share_reached"),
-            (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
-            (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
-            (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
-            (Resource::Handshakes, "handshakes_limit_reached", "handshakes_share_reached"),
-            (Resource::HttpConnections, "http_connections_limit_reached", "http_connections_share_reached"),
-            (Resource::Announced, "announced_limit_reached", "announced_share_reached"),
-            (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_share_reached"),
-            (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
-            (Resource::Registrations, "registrations_limit_reached", "registrations_share_reached"),
+            (Resource::Connections, "connections_limit_reached", "connections_quota_reached"),
+            (Resource::Outgoing, "outgoing_limit_reached", "outgoing_quota_reached"),
+            (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_quota_reached"),
+            (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_quota_reached"),
+            (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_quota_reached"),
+            (Resource::RetainedBytes, "retained_bytes_limit_reached", "retained_bytes_quota_reached"),
+            (Resource::Channels, "channels_limit_reached", "channels_quota_reached"),
+            (Resource::Proxies, "proxies_limit_reached", "proxies_quota_reached"),
+            (Resource::EventTypes, "event_types_limit_reached", "event_types_quota_reached"),
+            (Resource::Threads, "threads_limit_reached", "threads_quota_reached"),
+            (Resource::Lookups, "lookups_limit_reached", "lookups_quota_reached"),
+            (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_quota_reached"),
+            (Resource::Handshakes, "handshakes_limit_reached", "handshakes_quota_reached"),
+            (Resource::HttpConnections, "http_connections_limit_reached", "http_connections_quota_reached"),
+            (Resource::Announced, "announced_limit_reached", "announced_quota_reached"),
+            (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_quota_reached"),
+            (Resource::Analyses, "analyses_limit_reached", "analyses_quota_reached"),
+            (Resource::Registrations, "registrations_limit_reached", "registrations_quota_reached"),
         ];
         assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
-        for (resource, of_limit, of_share) in names {
+        for (resource, of_limit, of_quota) in names {
             let counted = |by| Counter::of_refusal(Spent { resource, by }).name();
-            assert_eq!([counted(SpentBy::All), counted(SpentBy::Client)], [of_limit, of_share]);
+            assert_eq!([counted(SpentBy::All), counted(SpentBy::Client)], [of_limit, of_quota]);
         }
     }
 }

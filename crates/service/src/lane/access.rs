@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_may_is_found_out_once_and_anew_when_it_shows_who_it_is() {
+    fn what_a_client_may_is_found_out_once_and_anew_when_it_shows_a_token() {
         let accounts = Accounts::new(Ceilings::new(75));
         let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| accounts.account_of(ip.parse().unwrap()));
         let channel = ChannelId(0);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_type_is_held_against_the_rules_once_also_those_without_a_number() {
+    fn each_event_type_is_checked_against_the_rules_once_also_those_without_a_number() {
         let accounts = Accounts::new(Ceilings::new(75));
         let account = accounts.account_of("10.0.0.1".parse().unwrap());
         let mut guard = guard(rules(&[("*", "A/x*", false), ("*", "A/*", true)]), &accounts);

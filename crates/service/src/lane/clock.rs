@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_forward_is_ahead_by_as_much_and_what_is_past_is_due() {
+    fn a_clock_that_is_set_forward_is_ahead_by_as_much_and_passed_times_are_due() {
         let mut clock = Clock::new(Instant::now());
         clock.read();
         let before = clock.now;

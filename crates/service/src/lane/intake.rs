@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_owed_nothing_is_answered_at_once() {
+    fn a_client_with_nothing_pending_is_answered_at_once() {
         let (mut intake, mut request) = (Intake::default(), submission());
         assert_eq!(intake.finish(&request), Ok(true));
         request.refuse(Refused::Unreadable);
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             (intake.complete_ack(pending_ack[1], None), intake.has_released()),
             (None, false),
-            "it is owed nothing any more"
+            "nothing is pending for it any more"
         );
     }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_refused_event_is_what_its_supplier_is_told_whenever_it_is_refused() {
+    fn one_refused_event_is_reported_to_its_supplier_whenever_it_is_refused() {
         let mut intake = Intake::default();
         // When one event is refused at once, no answer waits for the others any more.
         let mut early = submission();

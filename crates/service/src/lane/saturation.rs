@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_that_does_not_wait_for_a_second_is_told_of_once() {
+    fn a_lane_that_does_not_wait_for_a_second_is_reported_once() {
         let mut saturation = Saturation::default();
         let at = |seconds: u64| Time(seconds * 1_000_000_000);
         let reported: Vec<Option<Finding>> = [(0, 5), (1, 6), (2, 6), (3, 6), (4, 7), (90, 8), (91, 8)]

@@ -102,7 +102,7 @@ mod tests {
     };
 
     #[test]
-    fn each_consumer_is_told_of_once_a_few_at_a_time_and_what_was_dropped_after_them() {
+    fn each_consumer_is_reported_once_a_few_at_a_time_and_drops_after_them() {
         let mut hierarchy = Hierarchy::default();
         let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
         let connect = |hierarchy: &mut Hierarchy, side| {

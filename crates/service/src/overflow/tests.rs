@@ -107,7 +107,7 @@ fn events(random: &mut fastrand::Rng, count: usize, consumers: usize) -> (Vec<Pr
 }
 
 #[test]
-fn each_reads_what_is_its_own_in_order_and_files_go_when_nobody_has_anything_left_in_them() {
+fn each_reads_what_is_its_own_in_order_and_files_go_when_no_consumer_has_anything_left_in_them() {
     let folder = Folder::new("order");
     let mut random = fastrand::Rng::with_seed(1);
     let (consumers, events) = events(&mut random, 900, 3);
@@ -190,7 +190,7 @@ fn what_is_damaged_is_lost_and_counted_and_what_is_behind_it_is_not() {
 
 /// It looked through all of it: for up to 64 MiB, a twentieth of a second, and what it got came so late that it stayed behind.
 #[test]
-fn who_falls_behind_in_the_middle_of_a_file_does_not_look_at_what_is_before() {
+fn a_client_that_falls_behind_in_the_middle_of_a_file_does_not_look_at_what_is_before() {
     let folder = Folder::new("middle");
     let mut random = fastrand::Rng::with_seed(7);
     let (consumers, events) = events(&mut random, 1_000, 1);
@@ -288,7 +288,7 @@ fn an_event_counts_until_all_have_read_it() {
 
 /// They stayed in memory until the disk could be written to again.
 #[test]
-fn what_cannot_be_written_and_nobody_is_to_read_any_more_is_let_go_of() {
+fn what_cannot_be_written_and_has_no_reader_any_more_is_released() {
     let folder = Folder::new("let-go");
     let mut random = fastrand::Rng::with_seed(6);
     let (consumers, events) = events(&mut random, 300, 2);

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_in_pieces_of_any_size_is_read_from_anywhere() {
+    fn what_is_appended_in_chunks_of_any_size_is_read_from_anywhere() {
         for is_direct in [true, false] {
             let path = path(if is_direct { "direct" } else { "usual" });
             let mut random = fastrand::Rng::with_seed(1);

@@ -155,7 +155,7 @@ impl Core {
         self.log(log::Level::Warn, || {
             format!(
                 "an event of supplier proxy {} of channel {} is dropped for consumers that take it otherwise: {why}; such events \
-                 are counted (lane_untranslatable), and told of once a minute",
+                 are counted (lane_untranslatable), and logged once a minute",
                 source.proxy.0, source.channel.0
             )
         });

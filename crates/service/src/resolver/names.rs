@@ -210,7 +210,7 @@ mod tests {
 
     /// A consumer that had moved was looked for at its former address for a minute.
     #[test]
-    fn whoever_tries_again_has_a_name_looked_up_anew() {
+    fn a_client_that_tries_again_has_a_name_looked_up_anew() {
         let mut bench = Bench::new();
         let client = bench.client(2);
         let host = "moved.example";
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn without_shares_the_threads_are_all_that_there_is() {
+    fn without_quotas_the_threads_are_all_that_there_is() {
         let mut bench = Bench::new();
         bench.accounts = Accounts::new(Ceilings::new(100).with(Resource::LookupThreads, 8, 1));
         let client = bench.client(2);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_a_client_without_a_share_left_is_looked_up_for_another_who_asks_for_it() {
+    fn a_name_of_a_client_without_a_quota_left_is_looked_up_for_another_that_requests_it() {
         let mut bench = Bench::new();
         let (slow, other) = (bench.client(2), bench.client(3));
         for who in 0..10 {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_for_which_nobody_waits_any_more_is_not_looked_up() {
+    fn a_name_for_which_no_call_waits_any_more_is_not_looked_up() {
         let mut bench = Bench::new();
         let client = bench.client(2);
         bench.ask(&client, "late.example", 1);

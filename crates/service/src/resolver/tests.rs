@@ -141,7 +141,7 @@ fn a_name_that_was_found_is_not_looked_up_again_for_another_port_or_client() {
 }
 
 #[test]
-fn for_numbers_and_this_host_nobody_is_asked() {
+fn for_numbers_and_this_host_no_resolver_is_asked() {
     let ips =
         |host: &str| known_without_asking(host).map(|ips| ips.iter().map(ToString::to_string).collect::<Vec<_>>());
     assert_eq!(ips("10.0.0.1"), Some(vec!["10.0.0.1".into()]));

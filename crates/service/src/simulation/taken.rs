@@ -43,7 +43,7 @@ impl Taken {
     pub(super) fn identify(&self, name: &str) -> Result<(usize, u32), String> {
         let parts =
             name.split_once(':').and_then(|(supplier, number)| Some((supplier.parse().ok()?, number.parse().ok()?)));
-        let (supplier, number) = parts.ok_or_else(|| format!("{} gets an event of nobody's", self.name))?;
+        let (supplier, number) = parts.ok_or_else(|| format!("{} gets an event of no supplier", self.name))?;
         if self.from_number.is_some_and(|from| number < from) {
             return Err(format!(
                 "{} gets event {number} of supplier {supplier}, which its filter is against",

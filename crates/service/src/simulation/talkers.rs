@@ -186,7 +186,7 @@ impl Talker {
             return self.taken.add_next(name.ok_or("an event without a name")?.0);
         }
         let done = line.strip_prefix(r#"{"ok":"#).and_then(|rest| rest.strip_suffix('}')?.parse().ok());
-        match done.ok_or_else(|| format!("it is told {line}"))? {
+        match done.ok_or_else(|| format!("it gets {line}"))? {
             SUBSCRIPTION if self.taken.since.is_none() => self.taken.since = Some(net(|net| net.time())),
             SUBSCRIPTION => return Err("its subscription is answered twice".into()),
             LEAVING => self.close(),

@@ -268,14 +268,14 @@ impl World {
         self.talkers.iter_mut().for_each(Talker::leave);
         self.until_rest(SOON, 4 * LATE)?;
         if let Some(stays) = self.pullers.iter().find(|puller| !puller.is_done) {
-            return Err(format!("{} is not let go", stays.taken.name));
+            return Err(format!("{} is not disconnected", stays.taken.name));
         }
         if let Some(stays) = self.consumers.iter().find(|consumer| !consumer.is_done && consumer.nature != Manner::Gone)
         {
-            return Err(format!("consumer {} is not let go", stays.number));
+            return Err(format!("consumer {} is not disconnected", stays.number));
         }
         if let Some(stays) = self.talkers.iter().find(|talker| !talker.is_done()) {
-            return Err(format!("{} is not let go", stays.taken.name));
+            return Err(format!("{} is not disconnected", stays.taken.name));
         }
         self.consumers.iter_mut().for_each(Consumer::close);
         self.until_rest(LATE, 4 * LATE)?;
@@ -467,7 +467,7 @@ impl World {
     fn check_nobody_is_forgotten(&self) -> Result<(), String> {
         let forgets = |lane: &Worker| lane.core.protocols.tempo.has_forgotten_somebody_blocked();
         if !self.end_points.is_empty() && LANES.with_borrow(|lanes| lanes.iter().flatten().any(forgets)) {
-            return Err("a subscriber of Tempo is not told of room on the socket for datagrams".into());
+            return Err("a subscriber of Tempo is not notified of room on the socket for datagrams".into());
         }
         Ok(())
     }
@@ -500,7 +500,7 @@ impl World {
             return Err(format!("{} is never done", wrong.taken.name));
         }
         if let Some(wrong) = self.end_points.iter().find(|end_point| end_point.was_ignored()) {
-            return Err(format!("{} is never told that the service is there", wrong.taken.name));
+            return Err(format!("{} is never notified that the service is there", wrong.taken.name));
         }
         let mut there = self.end_points.iter().filter(|end_point| end_point.is_there());
         there.try_for_each(|end_point| end_point.taken.check(self.pushed(), (end_point.lost(), self.lost())))
@@ -582,7 +582,7 @@ impl World {
         for resource in transient {
             let used = self.accounts.used(resource);
             if used > 0 {
-                return Err(format!("{used} of {} are charged to nobody who is there", resource.name()));
+                return Err(format!("{used} of {} are charged to no client that is there", resource.name()));
             }
         }
         for level in [Counter::TempoSessions, Counter::TempoAnnounced, Counter::TempoTopics] {
@@ -593,7 +593,7 @@ impl World {
         let kept = |lane: &Worker| lane.core.lane.channels().map(|channel| channel.memory_bytes).sum::<u64>();
         match LANES.with_borrow(|lanes| lanes.iter().flatten().map(kept).sum()) {
             0 => Ok(()),
-            bytes => Err(format!("{bytes} octets of events are kept for nobody")),
+            bytes => Err(format!("{bytes} octets of events are stored for no consumer")),
         }
     }
 

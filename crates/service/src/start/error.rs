@@ -126,7 +126,7 @@ impl fmt::Display for StartError {
             }
             Self::Store { directory, why } => write!(
                 f,
-                "the store in {} cannot be used: {why}; name another folder with --data, or keep nothing with --data none",
+                "the store in {} cannot be used: {why}; name another folder with --data, or store nothing with --data none",
                 directory.display()
             ),
             Self::Channel { name, why } => write!(f, "channels, name = \"{name}\": {why}"),

@@ -101,7 +101,7 @@ pub(super) fn connections_that_fit(config: &Config, descriptors: u64) -> Connect
     if fit < wanted {
         log::warn!(
             "limits.connections_max is {fit} and not {wanted}: the process may have {descriptors} descriptors, and a \
-             quarter of them is kept for connections to consumers"
+             quarter of them is reserved for connections to consumers"
         );
     }
     let from_clients = fit.min(wanted);

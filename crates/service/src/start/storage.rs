@@ -48,8 +48,8 @@ pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>)
         // There is nothing to be lost, and the configuration does not ask that there be.
         Err(error) if !is_wanted && error.is_nowhere(directory) => {
             let warning = format!(
-                "nothing outlives this service, since {} cannot be used: {error}; name a folder with --data, or say that nothing is \
-                 to be kept with --data none",
+                "nothing outlives this service, since {} cannot be used: {error}; name a folder with --data, or store nothing with --data \
+                 none",
                 directory.display()
             );
             log::warn!("store: {warning}");
@@ -79,7 +79,7 @@ pub(super) fn furnish(
     declared?;
     if is_restored {
         log::info!(
-            "store: {} parts of what was configured, and {} events that somebody is yet to confirm, are restored from {}",
+            "store: {} parts of what was configured, and {} events that are not yet confirmed, are restored from {}",
             stored.len(),
             events.0,
             directory.display()

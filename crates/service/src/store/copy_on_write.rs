@@ -190,7 +190,7 @@ mod tests {
 
     /// A `campanile store show` at the moment of a start had the service end with "another process uses it".
     #[test]
-    fn several_look_at_a_file_at_once_and_whoever_is_to_write_to_it_waits_for_them() {
+    fn several_look_at_a_file_at_once_and_a_writer_waits_for_them() {
         let path = std::env::temp_dir().join(format!("campanile-lookers-{}", std::process::id()));
         fs::write(&path, [0; 10]).unwrap();
         let (one, other) = (CopyOnWriteFile::of(&path).unwrap(), CopyOnWriteFile::of(&path).unwrap());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn at_either_bound_of_a_channel_the_one_that_was_kept_aside_first_is_beyond_it() {
+    fn at_either_bound_of_a_channel_the_first_dead_letter_is_beyond_it() {
         let mut entries = DeadLetters::new(DeadLetterLimits { events_max: 2, bytes_max: 100 });
         // The second event is kept aside first, and the same one twice.
         entries.add((2, of(1)), 10, 40);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_listed_by_event_and_consumer_each_behind_the_one_before() {
+    fn dead_letters_are_listed_by_event_and_consumer_each_behind_the_one_before() {
         let mut entries = DeadLetters::new(DeadLetterLimits { events_max: 9, bytes_max: 100 });
         for (number, proxy) in [(5, 1), (3, 2), (3, 1), (4, 1)] {
             entries.add((number, of(proxy)), 10, 1);

@@ -84,7 +84,7 @@ impl Fullness {
     pub(super) fn begin(&mut self) {
         if self.begins_episode(time::now()) {
             log::error!(
-                "store: the disk is full: events that are to be kept are refused with PERSIST_STORE; what consumers confirm makes room, and \
+                "store: the disk is full: persistent events are refused with PERSIST_STORE; what consumers confirm makes room, and \
                  when there is some, or the disk has {} KiB free, events are taken again",
                 (2 * RESERVE_BYTES + OF_A_BATCH) / 1_024
             );
@@ -107,7 +107,7 @@ impl Fullness {
         let now = time::now();
         if self.large_at.replace(now).is_none_or(|last| last + OVER_AFTER <= now) {
             log::warn!(
-                "store: the disk has little room: events of more than {} KiB that are to be kept are refused with PERSIST_STORE, and smaller \
+                "store: the disk has little room: persistent events of more than {} KiB are refused with PERSIST_STORE, and smaller \
                  ones are taken; what consumers confirm makes room, or free some",
                 SOUGHT_BYTES / 1_024
             );

@@ -352,7 +352,7 @@ mod tests {
 
     /// A moment may have the octets of what stands before the consumers for which an event is kept aside.
     #[test]
-    fn those_for_whom_an_event_is_kept_aside_are_read_as_they_were_written() {
+    fn the_consumers_of_a_dead_letter_are_read_as_they_were_written() {
         for consumers in [&[][..], &[ProxyId(3), ProxyId(1)]] {
             let aside = [(ProxyId(7), u64::MAX), (ProxyId(3), 5)];
             let mut octets = Vec::new();

@@ -85,8 +85,8 @@ impl fmt::Display for OfflineStoreError {
             }
             Self::InUse(directory) => write!(
                 f,
-                "the store in {} is in use: stop the service that has it first; what a service that runs has kept, `campanile ls` and \
-                 `campanile stats store kept` tell",
+                "the store in {} is in use: stop the service that has it first; what a running service has stored is shown by `campanile \
+                 ls` and `campanile stats store`",
                 directory.display()
             ),
             Self::NotEmpty(directory) => write!(
@@ -158,7 +158,7 @@ impl OfflineStore {
             let whole = consumers.is_none_or(|list| list.len().is_multiple_of(size_of::<u32>()));
             tell(record.and_then(|record| {
                 if !whole {
-                    return Err(format!("event {number}: who is yet to confirm it cannot be read"));
+                    return Err(format!("event {number}: its consumers cannot be read"));
                 }
                 let arrived = Duration::from_micros(record.arrived().saturating_sub(epoch) / 10);
                 Ok(StoredEvent {

@@ -250,7 +250,7 @@ impl Lane {
         });
         match answer.unwrap() {
             FromStore::Stored(pending_event, _) => Ok(pending_event.watch.unwrap()),
-            FromStore::Completion(_) | FromStore::Again(_) => panic!("nobody asked for it"),
+            FromStore::Completion(_) | FromStore::Again(_) => panic!("no consumer requested it"),
             FromStore::NotStored(pending_event, _, why) => {
                 assert_eq!((pending_event.watch, pending_event.watch_each), (None, false));
                 Err(why)

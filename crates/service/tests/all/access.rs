@@ -130,7 +130,7 @@ pub(crate) fn proxy_for(channel: &EventChannel) -> Result<StructuredProxyPushCon
 // ---- which channels a client sees ----
 
 #[test]
-fn who_may_something_in_a_channel_sees_it_and_who_may_nothing_does_not() {
+fn a_client_with_a_right_in_a_channel_sees_it_and_one_without_does_not() {
     let service = start(rules());
     for (who, seen) in [(WRITER, "++++-"), (READER, "++++-"), (OPERATOR, "+++++"), (STRANGER, "-+---")] {
         for (id, knows) in (0..).zip(seen.bytes().map(|seen| seen == b'+')) {
@@ -216,7 +216,7 @@ fn an_event_of_a_type_that_its_supplier_may_not_push_is_refused_and_the_others_a
 }
 
 #[test]
-fn a_consumer_gets_what_it_may_of_what_it_wants_by_every_door() {
+fn a_consumer_gets_what_it_may_of_its_subscription_by_every_protocol() {
     let service = start(by_types());
     let (reader, received) = consumer(&service, READER);
     let mut lines = Lines::connect_from(&service, READER);
@@ -248,7 +248,7 @@ fn a_consumer_gets_what_it_may_of_what_it_wants_by_every_door() {
 // ---- the owners of proxies and admins ----
 
 #[test]
-fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
+fn what_a_client_made_others_change_only_if_they_administer_the_channel() {
     let service = start(vec![
         rule(&[WRITER, READER], &["publish", "subscribe"], &["*"], &[], true),
         rule(&[OPERATOR], &ALL, &["*"], &[], true),
@@ -343,7 +343,7 @@ fn a_sibling_pulls_nothing_from_anothers_proxy_and_connects_none() {
 }
 
 #[test]
-fn what_concerns_the_whole_service_is_for_those_who_administer_all_of_it() {
+fn what_concerns_the_whole_service_is_for_administrators_of_all_of_it() {
     let service =
         start(vec![rule(&[WRITER], &ALL, &["0"], &[], true), rule(&[OPERATOR], &["administer"], &["*"], &[], true)]);
     let statistics = |who: &str| {
@@ -386,7 +386,7 @@ fn what_concerns_the_whole_service_is_for_those_who_administer_all_of_it() {
 // ---- rules that change ----
 
 #[test]
-fn other_rules_hold_at_once_for_those_who_are_connected() {
+fn other_rules_hold_at_once_for_connected_clients() {
     let everything = || vec![rule(&["*"], &ALL, &["*"], &[], true)];
     let service = start(everything());
     let writer = supplier(&service, WRITER, ClientType::Structured);
@@ -411,12 +411,12 @@ fn other_rules_hold_at_once_for_those_who_are_connected() {
     assert_eq!(received.next_in_time().event_type().name, "Snow");
     let wrong = config(vec![rule(&["nobody"], &["publish"], &["*"], &[], true)]);
     assert!(service.reload_access(&wrong).unwrap_err().to_string().contains("access rule 1"));
-    assert!(publish("Snow"), "the rules that held do yet");
+    assert!(publish("Snow"), "the former rules are still in effect");
     drop(reader);
 }
 
 #[test]
-fn pushes_for_a_lane_of_its_own_are_held_against_the_rules_too() {
+fn pushes_for_a_lane_of_its_own_are_checked_against_the_rules_too() {
     let mut config = config(by_types());
     config.lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
     let service = start_with(config);
@@ -490,7 +490,7 @@ fn a_token_that_is_none_ends_its_connection_and_one_that_comes_late_does_not_cou
 // ---- addresses that the service calls ----
 
 #[test]
-fn nobody_is_called_at_link_local_addresses_and_the_services_own_ports() {
+fn no_call_goes_to_link_local_addresses_and_the_services_own_ports() {
     let service = start(Vec::new());
     let own = service.json_address().unwrap().port();
     let connect = |host: &str, port: u16| {
@@ -527,7 +527,7 @@ fn nobody_is_called_at_link_local_addresses_and_the_services_own_ports() {
 }
 
 #[test]
-fn nobody_is_called_at_addresses_that_are_not_named_where_some_are() {
+fn no_call_goes_to_addresses_that_are_not_named_where_some_are() {
     let outgoing = OutgoingConfig { allow: Some(vec!["127.0.0.64/26".into()]) };
     let service = start_with(Config { outgoing, ..config(Vec::new()) });
     let (sender, received) = channel();

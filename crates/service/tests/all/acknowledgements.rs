@@ -145,7 +145,7 @@ fn an_answer_waits_no_longer_than_it_may_and_that_is_counted() {
 }
 
 #[test]
-fn an_event_that_nobody_wants_is_answered_at_once_and_one_that_is_refused_so() {
+fn an_event_without_consumers_is_answered_at_once_and_one_that_is_refused_so() {
     let service = start();
     let id = channel_with(&service, &delivered(&[Property::new("MemoryBudget", 65_536_u64)]));
     let from = supplier(&service, id);

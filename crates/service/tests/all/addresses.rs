@@ -196,7 +196,7 @@ fn the_factory_is_bound_in_the_naming_service_that_answers_at_the_second_address
 
 /// A reference of which one address is not to be called was refused as a whole.
 #[test]
-fn an_address_at_which_nobody_is_called_is_passed_over_and_the_next_is_called() {
+fn an_address_that_must_not_be_called_is_passed_over_and_the_next_is_called() {
     let service = start();
     let consumer = Bare::new();
     let mut reference = alternate_address(&consumer);

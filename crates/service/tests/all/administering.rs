@@ -41,7 +41,7 @@ fn ask_for_analyses(service: &Service, connections: usize, each: usize) -> Vec<T
 }
 
 #[test]
-fn hundreds_of_analyses_hold_nobody_up_and_neither_do_they_the_end_of_the_service() {
+fn hundreds_of_analyses_hold_no_client_up_and_neither_do_they_the_end_of_the_service() {
     // An analysis takes 0.2 s; 256 of one client held another's call for 54 s, and with 320 of them SIGTERM was obeyed after 95 s.
     let service = start();
     let analysts = ask_for_analyses(&service, 20, 16);
@@ -57,7 +57,7 @@ fn hundreds_of_analyses_hold_nobody_up_and_neither_do_they_the_end_of_the_servic
 }
 
 #[test]
-fn a_client_has_its_share_of_the_analyses_that_wait_and_is_told_when_it_wants_more() {
+fn a_client_has_its_quota_of_the_analyses_that_wait_and_gets_a_refusal_for_more() {
     for (client_quota_percent, counter) in [(75, Counter::AnalysesQuota), (100, Counter::AnalysesLimit)] {
         let service = start_limited(Limits { client_quota_percent, ..Limits::default() });
         let mut analysts = ask_for_analyses(&service, 2, 64);
@@ -71,7 +71,7 @@ fn a_client_has_its_share_of_the_analyses_that_wait_and_is_told_when_it_wants_mo
 }
 
 #[test]
-fn a_client_has_its_share_of_the_requests_that_wait_for_administration() {
+fn a_client_has_its_quota_of_the_requests_that_wait_for_administration() {
     for (client_quota_percent, counter) in [(75, Counter::RequestBytesQuota), (100, Counter::RequestBytesLimit)] {
         // Each request counts for half of what there is.
         let service = start_limited(Limits { client_quota_percent, administration_queue: 2, ..Limits::default() });

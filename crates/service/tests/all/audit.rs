@@ -38,7 +38,7 @@ fn consumer_of(service: &Service, who: &str, bare: &Bare) -> StructuredProxyPush
 
 /// What CORBA clients do: lines came only after success.
 #[test]
-fn each_act_by_corba_has_a_line_with_who_what_and_what_came_of_it() {
+fn each_act_by_corba_has_a_line_with_client_act_and_outcome() {
     begin();
     let named =
         service::AccessRule { name: Some("workers".into()), ..rule(&[WORKER], &["administer"], &["*"], &[], false) };
@@ -123,7 +123,7 @@ fn what_operators_do_over_http_and_by_statistics_has_the_same_lines() {
     assert!(matches!(command(Command::Disconnect(key)), Answer::Disconnected(1)));
     await_line(&[who, "disconnect on consumer ", &told, ": done, 1 disconnected"]);
     assert!(matches!(command(Command::Disconnect(key)), Answer::Disconnected(0)));
-    await_line(&[who, "disconnect on consumer ", ": failed, there is nobody to disconnect"]);
+    await_line(&[who, "disconnect on consumer ", ": failed, there is no client to disconnect"]);
     // The same asked for by CORBA, of the object by which operators do that.
     let statistics = |who: &str| {
         let object = orb(who).resolve(&service.corbaloc("Statistics")).unwrap();
@@ -135,7 +135,7 @@ fn what_operators_do_over_http_and_by_statistics_has_the_same_lines() {
 
 /// A client could use up the lines that there are, and act unseen then.
 #[test]
-fn somebody_who_is_refused_very_often_leaves_others_their_lines_and_is_told_to_have_been() {
+fn a_client_that_is_refused_very_often_leaves_others_their_lines_and_is_logged() {
     begin();
     let service = start(vec![rule(&[crate::access::OPERATOR], &ALL, &["*"], &[], true)]);
     let channel = as_seen_by(FLOODING, &channel_of(&service, &orb_of_operator(), 0));
@@ -155,7 +155,7 @@ fn somebody_who_is_refused_very_often_leaves_others_their_lines_and_is_told_to_h
 
 /// Of what is pushed the rule is named that decides of its type: it was the first that speaks of any.
 #[test]
-fn a_push_that_is_denied_by_several_rules_is_told_with_the_one_that_decides_of_its_type() {
+fn a_push_that_is_denied_by_several_rules_is_reported_with_the_one_that_decides_of_its_type() {
     begin();
     let denied = [("*/Secret*", "127.0.9.0/24"), ("Sea/*", "127.0.9.0/24"), ("Fire/*", "127.0.9.0/24")];
     let mut rules: Vec<_> = denied.iter().map(|(of, who)| rule(&[who], &["publish"], &["*"], &[of], false)).collect();

@@ -47,7 +47,7 @@ fn open(service: &Service) -> u64 {
 }
 
 #[test]
-fn a_held_supplier_that_aborts_its_connection_is_let_go() {
+fn a_blocked_supplier_that_aborts_its_connection_is_disconnected() {
     // Epoll tells of a connection that was reset whether one asks or not. The lane did not read from a supplier that it
     // held, so it never found out, and went round and round for as long as the supplier would have been held.
     let service = start();
@@ -61,7 +61,7 @@ fn a_held_supplier_that_aborts_its_connection_is_let_go() {
 }
 
 #[test]
-fn a_held_supplier_that_goes_away_is_let_go() {
+fn a_blocked_supplier_that_goes_away_is_disconnected() {
     // As above, with an orderly end: nothing was announced of it while the connection was not read.
     let service = start();
     let (id, _consumer) = blocked_channel(&service);
@@ -77,7 +77,7 @@ fn a_held_supplier_that_goes_away_is_let_go() {
 }
 
 #[test]
-fn what_a_held_supplier_sent_before_it_went_away_is_not_lost() {
+fn what_a_blocked_supplier_sent_before_it_went_away_is_not_lost() {
     let service = start();
     let (id, consumer) = blocked_channel(&service);
     let mut supplier = BareSupplier::new(&service, Some(id));
@@ -107,7 +107,7 @@ fn connect_with_little_room(service: &Service) -> TcpStream {
 }
 
 #[test]
-fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
+fn a_connection_whose_last_bytes_no_client_reads_is_closed_all_the_same() {
     // It was kept for ever, and a few thousand of them shut all others out.
     let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
     // Answers of 128 KiB: few are enough, since administration gives them one after the other, and runs when it may.
@@ -141,7 +141,7 @@ fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
 }
 
 #[test]
-fn a_client_that_is_not_read_since_it_does_not_read_is_let_go_when_it_is_gone() {
+fn a_client_that_is_not_read_since_it_does_not_read_is_disconnected_when_it_is_gone() {
     // What it sent and is not read any more must not hide that it has gone.
     let service = start();
     let statistics = request(Version::V1_2, b"Statistics", "get_statistics", |_| {}).repeat(100);
@@ -160,7 +160,7 @@ fn a_client_that_is_not_read_since_it_does_not_read_is_let_go_when_it_is_gone() 
 }
 
 #[test]
-fn a_client_is_told_of_the_end_in_the_version_that_it_speaks() {
+fn a_client_is_notified_of_the_end_in_the_version_that_it_speaks() {
     for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
         let service = start();
         let mut streams = [0; 2].map(|_| TcpStream::connect(service.address()).unwrap());
@@ -243,7 +243,7 @@ fn a_client_that_makes_bad_connections_all_the_time_does_not_fill_the_log() {
 }
 
 #[test]
-fn everybody_who_asks_how_consumers_stand_is_told() {
+fn every_query_for_the_status_of_consumers_is_answered() {
     let service = start();
     let mut streams = [0; 20].map(|_| TcpStream::connect(service.address()).unwrap());
     let ask = |operation| request(Version::V1_2, b"Statistics", operation, |_| {});

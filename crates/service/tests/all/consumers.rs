@@ -180,7 +180,7 @@ fn a_consumer_that_answers_with_garbage_loses_its_connection_and_nothing_else() 
 }
 
 #[test]
-fn a_consumer_that_never_reads_fills_its_socket_and_nobody_elses() {
+fn a_consumer_that_never_reads_fills_only_its_own_socket() {
     let service = start();
     let (stuck, good) = (Bare::new(), Bare::new());
     let window = [Property::new("PushWindow", 1024_u16)];
@@ -430,7 +430,7 @@ fn events_in_different_code_sets_come_over_different_connections() {
         let mut link = consumer.accept();
         let (header, bytes) = link.message().unwrap();
         let request = Request::parse(&bytes, &header).unwrap();
-        let told = request.contexts.find(ServiceContexts::CODE_SETS).expect("the first request tells the code set");
+        let told = request.contexts.find(ServiceContexts::CODE_SETS).expect("the first request names the code set");
         assert_eq!(codeset::parse_context(told).unwrap(), chars);
         assert_eq!(StructuredEvent::read(&mut request.body(&bytes, &header, chars)).unwrap(), event);
         link.reply(request.request_id, ReplyStatus::NoException, None);

@@ -203,7 +203,7 @@ fn a_consumer_that_takes_nothing_for_a_while_loses_nothing() {
 
 /// A persistent event that a consumer never took was dropped, acknowledged as it was, unless a channel for such events was named.
 #[test]
-fn a_persistent_event_that_goes_to_no_other_channel_is_kept_aside_until_its_channel_is_destroyed() {
+fn a_persistent_event_that_goes_to_no_other_channel_is_a_dead_letter_until_its_channel_is_destroyed() {
     let folder = Folder::new("aside");
     let service = folder.start(&folder.config(), None);
     let factory = factory(&service);

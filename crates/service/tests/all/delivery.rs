@@ -188,7 +188,7 @@ fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
             supplier.publish(&event("s", number, 10_000)).unwrap();
         }
     });
-    wait_until("the supplier to be held", || service.counters().read(Counter::SuppliersBlocked) == 1);
+    wait_until("the supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) == 1);
     // One event of 10 kB each: the budget of 1 MiB holds about a hundred; the supplier waits with the rest.
     assert!(service.counters().read(Counter::EventsIn) < 120);
     for _ in 0..300 {
@@ -200,7 +200,7 @@ fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_full_outbox_discards_its_own_backlog_when_told_to() {
+fn a_full_outbox_discards_its_own_backlog_when_set_so() {
     let service = start();
     let limits = [Property::new("MaxEventsPerConsumer", 10_i32), Property::new("FullOutbox", "Discard")];
     let (hanging, tokens) = consume_gated(&service, None, &limits);
@@ -221,7 +221,7 @@ fn a_full_outbox_discards_its_own_backlog_when_told_to() {
 }
 
 #[test]
-fn a_full_outbox_refuses_events_when_told_to() {
+fn a_full_outbox_refuses_events_when_set_so() {
     let service = start();
     let limits = [Property::new("MaxEventsPerConsumer", 5_i32), Property::new("FullOutbox", "Reject")];
     let granted = [Property::new("HoldGranted", true)];
@@ -246,7 +246,7 @@ fn a_full_outbox_refuses_events_when_told_to() {
 /// With `MaxEventsPerConsumer` 1, `FullOutbox` `Hold` and an answer every 4 s, one consumer had all suppliers of its channel fall from
 /// 1,100 events a second to 0.3.
 #[test]
-fn a_consumer_whose_narrow_limit_is_not_granted_holds_nobody_and_one_whose_is_paces_suppliers_without_loss() {
+fn a_consumer_whose_narrow_limit_is_not_granted_blocks_no_supplier_and_one_whose_is_paces_suppliers_without_loss() {
     let service = start();
     let narrow = [Property::new("MaxEventsPerConsumer", 1_i32), Property::new("FullOutbox", "Hold")];
     let (hanging, tokens) = consume_gated(&service, None, &narrow);
@@ -296,7 +296,7 @@ fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_budget_and_t
             }
             number
         });
-        wait_until("suppliers to be held", || read(Counter::SuppliersBlocked) > 0);
+        wait_until("suppliers to be blocked", || read(Counter::SuppliersBlocked) > 0);
         (0..3).for_each(|_| tokens.send(()).unwrap());
         assert_eq!(hanging.numbers(3), [0, 1, 2]);
         publishing.join().unwrap()
@@ -307,7 +307,7 @@ fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_budget_and_t
 }
 
 #[test]
-fn a_full_outbox_disconnects_its_consumer_when_told_to() {
+fn a_full_outbox_disconnects_its_consumer_when_set_so() {
     let service = start();
     let limits = [Property::new("MaxEventsPerConsumer", 5_i32), Property::new("FullOutbox", "Disconnect")];
     let (hanging, _tokens) = consume_gated(&service, None, &limits);
@@ -440,7 +440,7 @@ fn qos_of(consumer: &SimpleConsumer, name: &str) -> Value {
 }
 
 #[test]
-fn our_own_client_gets_a_window_unless_somebody_says_otherwise() {
+fn our_own_client_gets_a_window_by_default() {
     let service = start();
     assert_eq!(qos_of(&consume(&service, None).consumer, "PushWindow"), Value::UShort(64));
     let with = |property| ConsumerOptions { qos: vec![property], ..ConsumerOptions::default() };

@@ -227,7 +227,7 @@ fn what_waits_for_its_turn_arrives_complete_and_in_order() {
 }
 
 #[test]
-fn a_topic_whose_channel_is_held_does_not_keep_the_others_waiting() {
+fn a_topic_whose_channel_is_blocked_does_not_keep_the_others_waiting() {
     let service = start();
     let held = make_channel(&service, &[Property::new("MemoryBudget", 100_000_u64)]);
     let stuck = Bare::new();
@@ -237,7 +237,7 @@ fn a_topic_whose_channel_is_held_does_not_keep_the_others_waiting() {
     let other = SimpleSupplier::connect(&url, Some(make_channel(&service, &[]))).unwrap();
     flood.fill();
     // As many as may be unanswered on its connection: it is not read any more.
-    wait_until("its supplier to be held", || service.counters().read(Counter::SuppliersBlocked) >= 64);
+    wait_until("its supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) >= 64);
     flood.fill();
     for _ in 0..1_000 {
         other.publish(&event("Reading")).unwrap();
@@ -253,7 +253,7 @@ fn a_topic_whose_channel_is_held_does_not_keep_the_others_waiting() {
 }
 
 #[test]
-fn a_supplier_that_is_refused_is_told_so_when_its_turn_has_come() {
+fn a_supplier_that_is_refused_is_answered_when_its_turn_has_come() {
     let service = start();
     let admin = [Property::new("MaxQueueLength", 1_i32), Property::new("RejectNewEvents", true)];
     let full = make_channel(&service, &admin);
@@ -316,7 +316,7 @@ fn a_sequence_whose_supplier_has_gone_is_taken_in_to_its_end() {
 }
 
 #[test]
-fn an_event_of_a_long_sequence_that_is_refused_is_told() {
+fn an_event_of_a_long_sequence_that_is_refused_is_reported() {
     let service = start();
     let (channel, supplier) = supplier_of_sequences(&service, Some(20));
     let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);

@@ -175,7 +175,7 @@ fn the_filters_of_admin_and_proxy_are_joined_as_the_admin_says() {
 }
 
 #[test]
-fn what_a_suppliers_filter_does_not_let_pass_reaches_nobody() {
+fn what_a_suppliers_filter_does_not_let_pass_reaches_no_consumer() {
     let c = Channel::new();
     let (consumer, filtered, free) = (c.consumer(), c.supplier(), c.supplier());
     filtered.add_filter(&c.matching("$number == 2")).unwrap();
@@ -229,7 +229,7 @@ fn a_filter_that_the_program_implements_is_asked_and_only_its_own_consumer_waits
 }
 
 #[test]
-fn a_callback_is_told_of_the_event_types_that_a_filter_is_for() {
+fn a_callback_is_notified_of_the_event_types_that_a_filter_is_for() {
     struct Recorder(Mutex<Sender<[Vec<String>; 2]>>);
 
     impl SupplierCallbacks for Recorder {

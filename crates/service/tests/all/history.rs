@@ -106,7 +106,7 @@ fn expected(says: impl IntoIterator<Item = i32>) -> Vec<(i32, Option<u64>)> {
 }
 
 #[test]
-fn who_comes_late_gets_what_was_and_then_what_comes() {
+fn a_client_that_comes_late_gets_what_was_and_then_what_comes() {
     let folder = Folder::new("history");
     let service = folder.start(&folder.config(), None);
     let id = channel(&service, &[events(10_000)]);
@@ -160,7 +160,7 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
 
 /// `number:15` in a channel with 10 as its last event delivered 11, and one that had kept nothing yet its first.
 #[test]
-fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
+fn a_client_that_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
     let folder = Folder::new("history-ahead");
     let service = folder.start(&folder.config(), None);
     for kept in [0, 10] {
@@ -202,9 +202,9 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
     assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
 
-/// The same as [`who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it`] for times, beside a restart while it waits.
+/// The same as [`a_client_that_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it`] for times, beside a restart while it waits.
 #[test]
-fn who_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
+fn a_client_that_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     let folder = Folder::new("history-ahead-restart");
     let config = folder.config();
     let mut service = folder.start(&config, None);
@@ -297,7 +297,7 @@ fn await_at_least(service: &Service, counter: Counter, count: u64) {
 }
 
 #[test]
-fn the_past_outlives_the_process_and_numbers_go_on() {
+fn the_history_outlives_the_process_and_numbers_go_on() {
     let folder = Folder::new("history-restart");
     let config = folder.config();
     let mut service = folder.start(&config, None);
@@ -346,7 +346,7 @@ fn the_last_of_each_type_and_of_each_value_of_a_field_come_in_order() {
 }
 
 #[test]
-fn filters_choose_of_the_past_as_of_what_comes() {
+fn filters_choose_of_the_history_as_of_what_comes() {
     let folder = Folder::new("history-filter");
     let service = folder.start(&folder.config(), None);
     let id = channel(&service, &[events(10_000)]);
@@ -397,11 +397,11 @@ fn all_together_keep_no_more_than_the_service_lets_them() {
     let read = |counter| service.counters().read(counter);
     wait_until("the rest to be removed", || first(&service, id) > 900);
     assert!(first(&service, id) < 1_300);
-    wait_until("it to be told", || read(Counter::HistoryCut) > 0 && read(Counter::HistoryBytes) <= 1 << 20);
+    wait_until("it to be notified", || read(Counter::HistoryCut) > 0 && read(Counter::HistoryBytes) <= 1 << 20);
 }
 
 #[test]
-fn a_channel_that_is_gone_has_no_past_and_one_that_keeps_none_has_none() {
+fn a_channel_that_is_gone_has_no_history_and_one_that_keeps_none_has_none() {
     let folder = Folder::new("history-gone");
     let service = folder.start(&folder.config(), None);
     let files = || std::fs::read_dir(folder.path().join("history")).unwrap().count();
@@ -429,7 +429,7 @@ fn what_makes_no_sense_is_refused() {
         let errors = object.set_qos(qos).map_or_else(|error| property_errors(&error).unwrap(), |()| Vec::new());
         errors.into_iter().map(|error| error.code).collect::<Vec<_>>()
     };
-    assert_eq!(refused(&[start_from("first")]), [QosErrorCode::UnavailableValue], "it keeps no past");
+    assert_eq!(refused(&[start_from("first")]), [QosErrorCode::UnavailableValue], "it stores no history");
     assert_eq!(refused(&[start_from("yesterday")]), [QosErrorCode::BadValue]);
     assert_eq!(refused(&[Property::new("StartFrom", true)]), [QosErrorCode::BadType]);
     assert_eq!(refused(&[Property::new("HistoryBytes", 1_u64 << 60)]), [QosErrorCode::BadValue]);
@@ -442,7 +442,7 @@ fn what_makes_no_sense_is_refused() {
 
 /// It is so far behind that what it was to get next is not kept any more.
 #[test]
-fn who_is_too_slow_for_what_is_kept_sees_by_the_numbers_what_is_missing() {
+fn a_consumer_that_is_too_slow_for_the_history_sees_by_the_numbers_what_is_missing() {
     let folder = Folder::new("history-slow");
     let service = folder.start(&folder.config(), None);
     let id = channel(&service, &[Property::new("HistoryBytes", 2_000_000_u64)]);
@@ -479,7 +479,7 @@ fn who_is_too_slow_for_what_is_kept_sees_by_the_numbers_what_is_missing() {
     assert!(missing > 0);
     await_count(&service, Counter::DroppedOverflowLost, missing);
     link.reply(request, giop::message::ReplyStatus::NoException, None);
-    assert_eq!(take(&mut link, 4_999), expected(1..5_000), "who keeps up has everything");
+    assert_eq!(take(&mut link, 4_999), expected(1..5_000), "a consumer that keeps up has everything");
 }
 
 /// What suppliers push to a pool's thread is kept, too, and a consumer with a pool that begins in the past gets it with the rest.

@@ -248,7 +248,7 @@ fn of_lines_that_come_together_only_the_bad_ones_are_refused() {
 }
 
 #[test]
-fn half_a_connection_is_enough_for_who_sends_and_then_listens() {
+fn half_a_connection_is_enough_for_a_client_that_sends_and_then_listens() {
     // As `printf … | nc` has it: nothing more is sent, and the answers are waited for.
     let service = start();
     let mut client = Lines::connect(&service);
@@ -313,7 +313,7 @@ fn the_python_programs_of_the_document_share_a_channel_with_corba_clients() {
 // ---- clients that mean harm, or do not read ----
 
 #[test]
-fn who_begins_with_anything_but_json_is_not_heard() {
+fn a_client_that_begins_with_anything_but_json_is_not_heard() {
     let service = start();
     let mut subscriber = Lines::subscribed(&service, "");
     let post = format!("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n{}", wind(1));
@@ -380,7 +380,7 @@ fn octets_that_trickle_in_give_a_line_no_more_time() {
 }
 
 #[test]
-fn who_sends_an_octet_at_a_time_is_served_and_so_are_the_others_meanwhile() {
+fn a_client_that_sends_an_octet_at_a_time_is_served_and_so_are_the_others_meanwhile() {
     let service = start();
     let (_consumer, received) = corba_consumer(&service);
     let mut subscriber = Lines::subscribed(&service, "");
@@ -435,7 +435,7 @@ fn half_a_line_is_never_carried_out_wherever_its_connection_ends() {
 }
 
 #[test]
-fn a_subscriber_that_ends_in_the_middle_of_a_line_is_told_and_listens_on() {
+fn a_subscriber_that_ends_in_the_middle_of_a_line_is_reported_and_listens_on() {
     let service = start();
     let mut subscriber = Lines::subscribed(&service, "");
     subscriber.stream.write_all(b"{\"op\":\"ping\",\"id\":3}").unwrap();
@@ -447,7 +447,7 @@ fn a_subscriber_that_ends_in_the_middle_of_a_line_is_told_and_listens_on() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_delays_nobody_and_gets_all_when_it_does() {
+fn a_reader_that_does_not_read_delays_no_other_and_gets_all_when_it_does() {
     const EVENTS: u32 = 2_000;
     let service = start();
     let mut slow = Lines::subscribed(&service, "");
@@ -517,7 +517,7 @@ fn a_thousand_idle_connections_cost_the_others_nothing() {
 }
 
 #[test]
-fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one_goes() {
+fn one_connection_more_than_may_be_gets_a_refusal_and_there_is_room_when_another_one_goes() {
     let limits = Limits { connections_max: 100, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let mut subscriber = Lines::subscribed(&service, "");
@@ -541,7 +541,7 @@ fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one
 }
 
 #[test]
-fn whoever_neither_publishes_nor_subscribes_gives_way_to_others_at_the_limit() {
+fn a_client_that_neither_publishes_nor_subscribes_gives_way_to_others_at_the_limit() {
     let limits = Limits { connections_max: 20, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let mut subscriber = Lines::subscribed(&service, "");
@@ -560,7 +560,7 @@ fn whoever_neither_publishes_nor_subscribes_gives_way_to_others_at_the_limit() {
 }
 
 #[test]
-fn connections_count_with_corbas_and_reach_the_same_share() {
+fn connections_count_with_corbas_and_reach_the_same_quota() {
     let service = start_limited(Limits { connections_max: 40, ..Limits::default() });
     let mut open = Vec::new();
     let told = loop {
@@ -630,7 +630,7 @@ fn a_service_that_stops_delivers_to_json_consumers_what_it_has() {
 // ---- the past ----
 
 #[test]
-fn a_subscription_can_begin_in_the_past_and_its_events_say_their_numbers() {
+fn a_subscription_can_begin_in_the_history_and_its_events_say_their_numbers() {
     let folder = Folder::new("json-past");
     let service = start_with_store(&folder);
     let (_, id) = factory(&service).create_channel(&[Property::new("HistoryEvents", 1_000_u64)], &[]).unwrap();
@@ -672,7 +672,7 @@ fn a_place_that_there_is_not_is_refused() {
     let refused = lines.ask(r#"{"op":"subscribe","id":1,"from":"yesterday"}"#);
     assert!(refused.starts_with(r#"{"error":1,"#) && refused.contains("last:N"), "{refused}");
     let refused = lines.ask(r#"{"op":"subscribe","id":1,"from":"first"}"#);
-    assert!(refused.starts_with(r#"{"error":1,"#) && refused.contains("keeps nothing of its past"), "{refused}");
+    assert!(refused.starts_with(r#"{"error":1,"#) && refused.contains("stores no history"), "{refused}");
 }
 
 /// The engine's mark made of a door's number another one: no line could be made, and each event was dropped.

@@ -156,7 +156,7 @@ fn large(number: i32) -> client::notify::StructuredEvent {
 }
 
 #[test]
-fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_nobody_on_the_lanes() {
+fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_no_consumer_on_the_lanes() {
     let service = start();
     let by_priority = Property::new("OrderPolicy", 2_i16);
     let (_events, id) = new_channel(&service, &[by_priorities(), by_priority]);
@@ -165,7 +165,7 @@ fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_nobody_on_the_la
     let supplier = supply(&service, id);
     for number in 0..LOW {
         supplier.publish(&large(number)).unwrap();
-        assert_eq!(numbers.next_in_time(), number, "it has to wait for somebody who does not read");
+        assert_eq!(numbers.next_in_time(), number, "it has to wait for a client that does not read");
     }
     let mut urgent = event_of("Test", LOW);
     urgent.variable_header.push(Property::new("Priority", 250_i16));
@@ -180,7 +180,7 @@ fn what_waits_for_a_json_subscriber_goes_by_priority_and_delays_nobody_on_the_la
 }
 
 #[test]
-fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_held_at_the_budget_and_loses_nothing() {
+fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_blocked_at_the_budget_and_loses_nothing() {
     let service = start();
     let budget = Property::new("MemoryBudget", 1_000_000_u64);
     let (_events, id) = new_channel(&service, &[by_priorities(), budget]);
@@ -189,7 +189,7 @@ fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_held_at_the_budget
     let supplier = supply(&service, id);
     std::thread::scope(|scope| {
         scope.spawn(|| (0..LOW).for_each(|number| supplier.publish(&large(number)).unwrap()));
-        wait_until("its supplier to be held", || read(&service, Counter::SuppliersBlocked) > 0);
+        wait_until("its supplier to be blocked", || read(&service, Counter::SuppliersBlocked) > 0);
         assert_eq!(numbers_of(&mut slow, 300), (0..LOW).collect::<Vec<i32>>());
         assert_eq!(take(&numbers, 300), (0..LOW).collect::<Vec<i32>>());
     });
@@ -197,7 +197,7 @@ fn a_json_subscriber_that_does_not_read_has_a_pools_suppliers_held_at_the_budget
 }
 
 #[test]
-fn a_json_subscribers_limit_of_events_holds_on_a_channel_with_a_pool_and_is_nobody_elses() {
+fn a_json_subscribers_limit_of_events_holds_on_a_channel_with_a_pool_and_for_no_other() {
     let service = start();
     let few = Property::new("MaxEventsPerConsumer", 5_i32);
     let (_events, id) = new_channel(&service, &[by_priorities(), few]);
@@ -223,7 +223,7 @@ fn a_pool_comes_and_goes_only_while_no_json_client_is_connected_and_its_lanes_en
     let service = start();
     let (events, id) = new_channel(&service, &[]);
     let mut subscriber = subscribe(&service, id);
-    assert!(events.set_qos(&[pool(10)]).is_err(), "somebody is connected");
+    assert!(events.set_qos(&[pool(10)]).is_err(), "a client is connected");
     assert_eq!(subscriber.ask(r#"{"op":"unsubscribe","id":2,"subscription":1}"#), r#"{"ok":2}"#);
     wait_until("its proxy to be gone", || events.set_qos(&[pool(10)]).is_ok());
     let mut subscriber = subscribe(&service, id);

@@ -284,7 +284,7 @@ fn every_kind_of_supplier_reaches_every_kind_of_consumer_on_other_lanes() {
 }
 
 #[test]
-fn those_who_hand_over_wait_while_the_queue_is_full() {
+fn lanes_that_hand_over_wait_while_the_queue_is_full() {
     let service = start();
     let (events, id) = new_channel(&service, &[]);
     // One may wait there.
@@ -359,7 +359,7 @@ fn a_declared_channel_has_the_lanes_that_a_plan_gave_it() {
 }
 
 #[test]
-fn a_lane_that_ends_gives_its_connections_back_and_disturbs_nobody() {
+fn a_lane_that_ends_gives_its_connections_back_and_disturbs_no_client() {
     let service = start();
     let (events, id) = new_channel(&service, &[pool(10)]);
     events.default_consumer_admin().unwrap().set_qos(&[pool(20)]).unwrap();
@@ -431,7 +431,7 @@ fn lanes_of_pools_run_at_real_time_priorities_where_they_may() {
 }
 
 #[test]
-fn what_each_lane_counts_is_told_by_name() {
+fn what_each_lane_counts_is_reported_by_name() {
     let service = start();
     let (_events, id) = new_channel(&service, &[pool(10)]);
     let consumer = consume(&service, id, &[]);
@@ -455,7 +455,7 @@ fn what_each_lane_counts_is_told_by_name() {
 }
 
 #[test]
-fn a_lane_with_work_without_end_is_told_of() {
+fn a_lane_with_work_without_end_is_reported() {
     let service = start();
     let (events, id) = new_channel(&service, &[pool(10)]);
     // One that takes its time for each event.

@@ -61,7 +61,7 @@ fn connect_until_refused(service: &Service) -> Vec<TcpStream> {
 }
 
 #[test]
-fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
+fn connections_of_one_address_reach_their_quota_and_without_quotas_the_limit() {
     let service = start_limited(Limits { connections_max: 40, ..Limits::default() });
     assert_eq!(connect_until_refused(&service).len(), 30);
     assert_eq!(read(&service, Counter::ConnectionsRefused), 1);
@@ -85,7 +85,7 @@ fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
         assert_eq!(kind(&refused), Some(Kind::NoResources));
     }
     assert!(read(&service, Counter::ConnectionsGaveWay) >= 12, "they give way to each other");
-    assert!(using.iter_mut().all(|line| line.ask(PING) == PONG), "and nobody else to them");
+    assert!(using.iter_mut().all(|line| line.ask(PING) == PONG), "and no other client to them");
 }
 
 /// Every address may have 16 connections whatever its share, so that a few hundred addresses had all 4,096 and no other any.
@@ -180,7 +180,7 @@ pub(crate) fn connect_from_address(service: &Service, address: [u8; 4]) -> TcpSt
 // ---- a lane's rounds and buffers ----
 
 #[test]
-fn a_connection_with_more_messages_than_its_share_of_a_round_gives_way_to_the_others() {
+fn a_connection_with_more_messages_than_its_budget_of_a_round_gives_way_to_the_others() {
     let service = start_limited(Limits { round_messages: 2, ..Limits::default() });
     let mut stream = TcpStream::connect(service.address()).unwrap();
     let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
@@ -192,7 +192,7 @@ fn a_connection_with_more_messages_than_its_share_of_a_round_gives_way_to_the_ot
 }
 
 #[test]
-fn an_address_whose_connections_have_more_to_do_than_its_slice_of_a_round_gives_way_to_others() {
+fn an_address_whose_connections_have_more_to_do_than_its_budget_of_a_round_gives_way_to_others() {
     let service = start_limited(Limits { round_us: 10, ..Limits::default() });
     let mut other = connect_from(&service, 1);
     let mut many: Vec<TcpStream> = (0..8).map(|_| connect_from(&service, 2)).collect();
@@ -249,7 +249,7 @@ fn with_much_text(channel: &EventChannel) -> client::notify::Filter {
 }
 
 #[test]
-fn an_answer_that_would_be_larger_than_any_message_is_a_limit_that_is_told() {
+fn an_answer_that_would_be_larger_than_any_message_is_a_limit_that_is_reported() {
     let service = start_limited(Limits { message_bytes_max: 4 << 20, ..Limits::default() });
     let channel = new_channel(&service);
     let filter = with_much_text(&channel);
@@ -261,7 +261,7 @@ fn an_answer_that_would_be_larger_than_any_message_is_a_limit_that_is_told() {
 }
 
 #[test]
-fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_limit() {
+fn answers_that_clients_do_not_read_reach_their_quota_and_without_quotas_the_limit() {
     // A client that is alone reaches the share before the limit.
     let cases = [(75, 64 << 20, Counter::ReplyBytesQuota), (100, 4 << 20, Counter::ReplyBytesLimit)];
     for (client_quota_percent, unread_reply_bytes_max, reached) in cases {
@@ -281,7 +281,7 @@ fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_lim
         }
         assert!(clients.len() > 1);
         for stream in &mut clients {
-            assert!(read_message(stream).is_some(), "whoever reads is answered");
+            assert!(read_message(stream).is_some(), "a client that reads is answered");
         }
     }
 }
@@ -289,7 +289,7 @@ fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_lim
 // ---- connections to clients ----
 
 #[test]
-fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_shares() {
+fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_quotas() {
     let limits = Limits { outgoing_connections_max: 4, client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let consumers: Vec<Bare> = (0..6).map(|_| Bare::new()).collect();
@@ -457,7 +457,7 @@ fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
 
 /// One address could fill the registry for all, with callbacks of programs that are gone.
 #[test]
-fn reconnection_callbacks_beyond_a_share_are_refused_and_counted_and_one_that_cannot_be_reached_gives_way() {
+fn reconnection_callbacks_beyond_a_quota_are_refused_and_counted_and_one_that_cannot_be_reached_gives_way() {
     let service = start_limited(Limits { client_quota_percent: 1, ..Limits::default() });
     let orb = Orb::new(OrbOptions::default());
     let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
@@ -486,7 +486,7 @@ fn flood_until_blocked(service: &Service, channel_id: i32, events_max: u64) -> u
         let is_held = || read(service, Counter::SuppliersBlocked) > 0;
         supplier.stream.set_nonblocking(true).unwrap();
         let is_answered = || supplier.stream.peek(&mut [0]).is_ok();
-        wait_until("an answer, or the supplier to be held", || is_answered() || is_held());
+        wait_until("an answer, or the supplier to be blocked", || is_answered() || is_held());
         supplier.stream.set_nonblocking(false).unwrap();
         if is_held() {
             return number;
@@ -592,7 +592,7 @@ fn pulls_whose_answers_are_not_read_are_answered_when_those_before_them_are() {
 // ---- what administration keeps ----
 
 #[test]
-fn names_with_large_references_end_at_the_share_of_their_client_while_others_bind_theirs() {
+fn names_with_large_references_end_at_the_quota_of_their_client_while_others_bind_theirs() {
     // Where there are no shares, at the limit.
     let cases = [(75, Counter::RetainedBytesQuota), (100, Counter::RetainedBytesLimit)];
     for (client_quota_percent, reached) in cases {
@@ -658,7 +658,7 @@ fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
 
 /// That proxies reach their limit was seen where they are made only, and not that it is counted where an operator looks.
 #[test]
-fn proxies_of_one_address_reach_their_share_and_without_shares_the_limit() {
+fn proxies_of_one_address_reach_their_quota_and_without_quotas_the_limit() {
     // A connection has three quarters at most of what its address may have.
     let cases = [(75, 1_024..=1_125, Counter::ProxiesQuota), (100, 1_500..=1_500, Counter::ProxiesLimit)];
     for (client_quota_percent, bounds, reached) in cases {
@@ -676,7 +676,7 @@ fn proxies_of_one_address_reach_their_share_and_without_shares_the_limit() {
 /// An event of a type that its lane did not know was held in one go against all event types that the channel's consumers named, as
 /// many as there was memory for: 30 million on a machine of 24 GB.
 #[test]
-fn event_types_that_consumers_name_reach_their_share_and_without_shares_the_limit() {
+fn event_types_that_consumers_name_reach_their_quota_and_without_quotas_the_limit() {
     let cases = [(4_000, 75, Counter::EventTypesQuota), (3_000, 100, Counter::EventTypesLimit)];
     for (event_types_max, client_quota_percent, reached) in cases {
         let service = start_limited(Limits { event_types_max, client_quota_percent, ..Limits::default() });

@@ -25,7 +25,7 @@ fn large(number: i32) -> client::notify::StructuredEvent {
 }
 
 #[test]
-fn a_consumer_that_sleeps_holds_nobody_and_gets_everything_in_order_afterwards() {
+fn a_consumer_that_sleeps_blocks_no_supplier_and_gets_everything_in_order_afterwards() {
     let folder = Folder::new("asleep");
     let service = folder.start(&folder.config(), None);
     let id = small_channel(&service, &[]);
@@ -80,7 +80,7 @@ fn persistent_events_of_a_backlog_on_disk_survive_a_stop_and_come_in_order() {
 }
 
 #[test]
-fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
+fn when_the_disk_budget_is_spent_suppliers_are_blocked_until_there_is_room() {
     let folder = Folder::new("asleep-full");
     let service = folder.start(&folder.config(), None);
     let id = small_channel(&service, &[Property::new("OverflowBudget", 300_000_u64)]);
@@ -90,7 +90,7 @@ fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
     let pushing = std::thread::spawn(move || {
         (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
     });
-    wait_until("a supplier to be held", || service.counters().read(Counter::SuppliersBlocked) > 0);
+    wait_until("a supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) > 0);
     held.resume_connection().unwrap();
     let mut link = slow.accept();
     for expected in 0..1_000 {
@@ -150,7 +150,7 @@ fn backlogs_of_all_channels_together_keep_to_a_bound_whatever_their_budgets() {
     });
     let read = |counter| service.counters().read(counter);
     wait_until("there to be no room on the disk", || read(Counter::ChannelsShortOfDisk) > 0);
-    wait_until("a supplier to be held", || read(Counter::SuppliersBlocked) > 0);
+    wait_until("a supplier to be blocked", || read(Counter::SuppliersBlocked) > 0);
     assert!(read(Counter::OverflowBytes) <= 1 << 20, "{}", read(Counter::OverflowBytes));
     held.resume_connection().unwrap();
     let mut link = slow.accept();

@@ -202,7 +202,7 @@ fn an_event_for_consumers_on_several_lanes_is_kept_until_all_of_them_have_it() {
 
 /// Its supplier was answered that each was taken.
 #[test]
-fn beyond_the_limit_of_what_is_kept_suppliers_are_told_and_room_comes_back() {
+fn beyond_the_limit_of_what_is_stored_suppliers_are_notified_and_room_comes_back() {
     let folder = Folder::new("limit");
     let mut config = folder.config();
     config.store.event_bytes_max = 1 << 20;
@@ -253,7 +253,7 @@ fn an_event_that_has_expired_meanwhile_is_not_delivered_after_a_restart() {
 
 /// A program that books what it gets must not book it twice, and would have to look each event up if it could not tell them apart.
 #[test]
-fn who_asks_for_it_can_tell_events_that_may_have_come_before_from_new_ones() {
+fn a_client_that_asks_for_it_can_tell_events_that_may_have_come_before_from_new_ones() {
     let folder = Folder::new("repeats");
     let config = folder.config();
     let service = folder.start(&config, None);

@@ -125,7 +125,7 @@ const PROPAGATED: PriorityModel = PriorityModel::ClientPropagated;
 const DECLARED: PriorityModel = PriorityModel::ServerDeclared;
 
 #[test]
-fn consumer_on_a_lane_is_told_the_suppliers_priority_or_else_the_lanes() {
+fn consumer_on_a_lane_gets_the_suppliers_priority_or_else_the_lanes() {
     let service = start();
     let lanes = ThreadPoolLanes::new(PROPAGATED, 7, &[(10, 1), (100, 1)]);
     channel_of(&service).set_qos(&[lanes.into()]).unwrap();
@@ -144,7 +144,7 @@ fn consumer_on_a_lane_is_told_the_suppliers_priority_or_else_the_lanes() {
 }
 
 #[test]
-fn declared_priority_is_what_consumers_are_told_wherever_the_event_comes_from() {
+fn declared_priority_is_what_consumers_get_wherever_the_event_comes_from() {
     let service = start();
     let channel = channel_of(&service);
     channel.set_qos(&[ThreadPoolLanes::new(PROPAGATED, 0, &[(1, 1), (2, 1)]).into()]).unwrap();

@@ -67,7 +67,7 @@ fn all_that_is_published_arrives_once_and_in_order() {
 }
 
 #[test]
-fn what_the_service_refuses_is_told_by_event() {
+fn what_the_service_refuses_is_reported_by_event() {
     let service = start();
     let (supplier, mut publisher) = publisher(&service, ClientType::Structured, PublisherOptions::default());
     let number = publisher.publish(&event(0)).unwrap();

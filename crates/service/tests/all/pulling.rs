@@ -119,7 +119,7 @@ fn a_pull_that_is_cancelled_gets_no_event() {
 }
 
 #[test]
-fn whoever_waits_is_told_when_the_proxy_goes() {
+fn a_waiting_client_is_notified_when_the_proxy_goes() {
     let service = start();
     let channel = new_channel(&service);
     for form in FORMS {
@@ -165,7 +165,7 @@ fn refuses_pulls_that_cannot_be_meant() {
 
 /// A client that asked for no event was answered `BAD_PARAM`; there is nothing wrong with it, and TAO's service answers it.
 #[test]
-fn whoever_asks_for_no_event_gets_none_at_once() {
+fn a_client_that_asks_for_no_event_gets_none_at_once() {
     let service = start();
     let channel = new_channel(&service);
     let supplier = Supplier::new(&channel, ClientType::Structured, Model::Push);
@@ -251,7 +251,7 @@ fn millis(name: &str, millis: u64) -> Property {
 }
 
 #[test]
-fn a_supplier_that_hangs_delays_nobody_and_is_given_up() {
+fn a_supplier_that_hangs_delays_no_other_and_is_given_up() {
     let service = start();
     let channel = new_channel(&service);
     let consumer = Consumer::new(&channel, ClientType::Structured, Model::Push);

@@ -170,7 +170,7 @@ fn a_filter_that_is_gone_counts_as_one_that_says_no() {
 /// All filters of a client were programs of their own, on one host that died. A proxy that is notified of one lost connection delivers,
 /// which may find the next one lost: each was notified within the notification of the one before, as deep as there were filters.
 #[test]
-fn very_many_filters_that_are_lost_at_once_are_told_one_after_the_other() {
+fn very_many_filters_that_are_lost_at_once_are_reported_one_after_the_other() {
     const FILTERS: usize = 200;
     let service = start();
     let channel = new_channel(&service);

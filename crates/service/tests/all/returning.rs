@@ -102,7 +102,7 @@ fn each_life_is_served_where_taking_over_is_switched_off() {
 
 /// TAO's `-AllowReconnect`: a program that knows its proxy connects to it anew, from another place. It was `AlreadyConnected`.
 #[test]
-fn who_connects_anew_to_a_connected_proxy_gets_what_waits_there_where_that_is_allowed() {
+fn a_client_that_connects_anew_to_a_connected_proxy_gets_what_waits_there_where_that_is_allowed() {
     let compatibility = Compatibility { allow_reconnect: true, ..Compatibility::default() };
     let service = start_with(Config { compatibility, ..Config::default() });
     let supplier = supply(&service);

@@ -55,7 +55,7 @@ fn a_slow_consumer_gets_everything_that_was_taken_and_nothing_more_is_taken() {
     let (first, _) = link.push();
     let draining = drain(service);
     let taken = publish_until_refused(&supplier, 1);
-    assert!(TcpStream::connect(address).is_err(), "nobody else can connect");
+    assert!(TcpStream::connect(address).is_err(), "no other client can connect");
     link.reply(first, giop::message::ReplyStatus::NoException, None);
     for number in 1..taken {
         // Its connection breaks, and it is connected to again after a while.
@@ -88,7 +88,7 @@ fn what_a_mute_consumer_has_is_counted_when_time_is_over() {
 }
 
 #[test]
-fn somebody_in_a_hurry_ends_it_at_once() {
+fn a_client_in_a_hurry_ends_it_at_once() {
     let service = start();
     let mute = Bare::new();
     subscribe(&service, mute.reference(), &[]);
@@ -103,7 +103,7 @@ fn somebody_in_a_hurry_ends_it_at_once() {
 }
 
 #[test]
-fn nobody_waits_for_an_idle_service_or_for_what_consumers_do_not_take() {
+fn no_time_is_lost_on_an_idle_service_or_on_what_consumers_do_not_take() {
     let service = start();
     let consumer = Bare::new();
     subscribe(&service, consumer.reference(), &[]);

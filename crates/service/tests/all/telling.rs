@@ -42,7 +42,7 @@ fn listening_supplier(proxy: &ObjectRef) -> (StructuredProxyPushConsumer, Change
 }
 
 #[test]
-fn a_supplier_learns_who_listens_and_that_nobody_does() {
+fn a_supplier_learns_which_consumers_listen_and_that_none_does() {
     let service = start();
     let channel = new_channel(&service);
     let admin = channel.default_supplier_admin().unwrap();
@@ -60,7 +60,7 @@ fn a_supplier_learns_who_listens_and_that_nobody_does() {
 /// TAO's suppliers hear of types and never of everything: a consumer that has types and adds `*` takes them away, for its suppliers. Here
 /// they heard of `*`, under `tao-notify` as well.
 #[test]
-fn a_supplier_is_told_of_everything_but_where_taos_way_is_asked_for() {
+fn a_supplier_is_notified_of_everything_but_where_taos_way_is_asked_for() {
     for is_on in [false, true] {
         let compatibility = Compatibility { tao_event_types: is_on, ..Compatibility::default() };
         let service = start_with(Config { compatibility, ..Config::default() });
@@ -197,7 +197,7 @@ fn next_operation(link: &mut Link) -> (u32, String) {
 /// A supervisor disconnected another program's proxy, and that program waited for events for ever: its object was never called. Event
 /// Service 1.2, 2.1: it is; once, behind the reply, which does not wait for it.
 #[test]
-fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnected() {
+fn the_object_that_was_connected_to_a_proxy_is_notified_when_the_proxy_is_disconnected() {
     let service = start();
     let consumer = Bare::new();
     let proxy = subscribe(&service, consumer.reference(), &[]);
@@ -231,7 +231,7 @@ fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnect
 
 /// What TAO's clients do not expect is switched off for them.
 #[test]
-fn nothing_is_told_of_a_disconnection_where_that_is_switched_off() {
+fn no_disconnection_is_notified_where_that_is_switched_off() {
     let compatibility = Compatibility { tell_on_disconnect: false, ..Compatibility::default() };
     let service = start_with(Config { compatibility, ..Config::default() });
     let consumer = Bare::new();
@@ -245,7 +245,7 @@ fn nothing_is_told_of_a_disconnection_where_that_is_switched_off() {
 
 /// TAO's service says `OBJECT_NOT_EXIST` with the OMG's minor code 2, which ALMA's suppliers look at; here it was 0.
 #[test]
-fn whoever_pushes_to_a_proxy_that_is_gone_is_told_so_with_the_minor_code_of_the_omg() {
+fn a_client_that_pushes_to_a_proxy_that_is_gone_gets_the_minor_code_of_the_omg() {
     let service = start();
     let channel = new_channel(&service);
     let admin = channel.default_supplier_admin().unwrap();

@@ -131,7 +131,7 @@ fn a_broker_announces_what_those_on_the_other_side_come_to() {
 }
 
 #[test]
-fn what_is_late_or_comes_again_is_not_taken_and_what_is_lost_is_told() {
+fn what_is_late_or_comes_again_is_not_taken_and_what_is_lost_is_reported() {
     let service = start();
     let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
     let mut publisher = Datagrams::publishing(&service, 31, "A/B");
@@ -195,7 +195,7 @@ fn a_probe_goes_where_messages_go_and_its_echo_comes_back_at_once() {
 // ---- sessions that come and go ----
 
 #[test]
-fn who_is_silent_for_three_periods_or_says_bye_is_forgotten_and_gets_nothing_more() {
+fn an_end_point_that_is_silent_for_three_periods_or_says_bye_is_forgotten_and_gets_nothing_more() {
     let service = start();
     let mut silent = Datagrams::new(&service, 21);
     silent.meet_as(1, Announcement { period_ms: 10, ..announcement(Role::Subscriber, "A/B") });
@@ -304,7 +304,7 @@ fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {
 
 /// Its session stayed for ever, with its topic and its message, as soon as administration took a moment to make its proxy.
 #[test]
-fn who_says_bye_before_the_broker_is_ready_for_its_message_is_heard_and_forgotten() {
+fn a_client_that_says_bye_before_the_broker_is_ready_for_its_message_is_heard_and_forgotten() {
     let service = start();
     let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
     let mut publisher = Datagrams::new(&service, 31);
@@ -335,7 +335,7 @@ fn who_says_bye_before_the_broker_is_ready_for_its_message_is_heard_and_forgotte
 }
 
 #[test]
-fn who_begins_anew_at_an_address_replaces_who_was_there() {
+fn an_end_point_that_begins_anew_at_an_address_replaces_the_former_one() {
     let service = start();
     let mut before = Datagrams::subscribed(&service, 21, "A/B");
     let here = before.socket.local_addr().unwrap();

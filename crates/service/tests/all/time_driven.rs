@@ -111,7 +111,7 @@ fn lanes_of_a_pool_run_by_the_clock_of_their_priority() {
 }
 
 #[test]
-fn service_whose_main_lane_runs_by_the_clock_ends_when_it_is_told_to() {
+fn service_whose_main_lane_runs_by_the_clock_ends_at_the_signal() {
     let service = start(by_the_clock(1_000_000, 1_000));
     assert_eq!(service.drain(core::time::Duration::from_secs(60)).events, 0);
 }

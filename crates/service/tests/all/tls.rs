@@ -140,7 +140,7 @@ fn lines_of_json_pass_through_tls_however_long_they_are() {
 }
 
 #[test]
-fn who_has_no_certificate_or_a_wrong_one_is_not_let_in_and_is_counted() {
+fn a_client_that_has_no_certificate_or_a_wrong_one_is_not_let_in_and_is_counted() {
     let (authority, other) = (Authority::new("service-wrong"), Authority::new("service-other"));
     let revoked = authority.certify("revoked");
     let tls = Tls { crl: Some(authority.revoke(&[&revoked])), ..settings(&authority) };
@@ -190,7 +190,7 @@ fn tls_at_the_plain_ports_and_the_clear_at_those_for_tls_is_closed_and_counted()
 }
 
 #[test]
-fn handshake_that_takes_too_long_ends_and_keeps_nobody_waiting() {
+fn handshake_that_takes_too_long_ends_and_keeps_no_other_waiting() {
     let authority = Authority::new("service-slow");
     let tls = Tls { handshake_ms: 300, ..settings(&authority) };
     let service = start_with(Config { tls, ..Config::default() });
@@ -368,7 +368,7 @@ fn all_to(who: &str) -> AccessRule {
 }
 
 #[test]
-fn rules_of_access_know_clients_by_their_certificates_at_every_door() {
+fn rules_of_access_know_clients_by_their_certificates_in_every_protocol() {
     let authority = Authority::new("service-access");
     let tls = Tls { required: true, ..settings(&authority) };
     let access = vec![all_to("certificate:CN=console,*"), all_to("certificate:CN=plant 7,*")];

@@ -365,7 +365,7 @@ impl Run {
     fn publish(&mut self) -> Result<String, String> {
         let supplier = self.random.usize(..self.model.suppliers.len());
         if self.model.suppliers[supplier].ticket.is_some() {
-            return Ok(format!("supplier {supplier} is held"));
+            return Ok(format!("supplier {supplier} is blocked"));
         }
         let own = |random: &mut Rng| random.bool().then(|| random.i16(-1..7));
         let mut event = Published {
@@ -406,7 +406,7 @@ impl Run {
                 self.summary.refused += 1;
                 return Ok(format!("{key} publishes on {lane}: {refusal}"));
             }
-            Admission::AwaitingFilter(..) => return Err("nobody is to be asked".into()),
+            Admission::AwaitingFilter(..) => return Err("no filter is to be called".into()),
         }
         self.model.published.push(event);
         Ok(format!("{key} publishes {label} on {lane}"))
@@ -445,7 +445,7 @@ impl Run {
     /// Looks whether nothing is left, and whether each consumer has what it should.
     fn conclude_all(mut self) -> Result<LanesSummary, String> {
         if let Some(withheld) = self.model.suppliers.iter().find(|supplier| supplier.ticket.is_some()) {
-            return Err(format!("{} is still held", withheld.key));
+            return Err(format!("{} is still blocked", withheld.key));
         }
         let (mut handed, mut taken) = (0, 0);
         for node in &self.nodes {

@@ -137,7 +137,7 @@ impl Model {
     pub(super) fn got(&mut self, key: ProxyKey, label: usize, lane: LaneId) -> Result<(), String> {
         // A consumer that was connected there before is gone.
         let Some(at) = self.consumers.iter().rposition(|consumer| consumer.key == key) else {
-            return Err(format!("{key} is nobody's"));
+            return Err(format!("{key} belongs to no channel"));
         };
         let event = self.published.get(label).ok_or_else(|| format!("{key} got {label}, which is no event"))?;
         let consumer = &self.consumers[at];
@@ -174,7 +174,7 @@ impl Model {
             consumer.may_match(event) && self.threads(consumer.pool, self.priority_for(consumer, event)).1.contains(&to)
         };
         if event.lane == to || !self.consumers.iter().any(|consumer| may_match(&consumer)) {
-            return Err(format!("event {label} was handed over to {to} for nobody"));
+            return Err(format!("event {label} was handed over to {to} for no consumer"));
         }
         if !self.published[label].handed_to.insert(to) {
             return Err(format!("event {label} was handed over to {to} twice"));

@@ -158,7 +158,7 @@ impl Run {
         }
         let mut suppliers = self.model.suppliers.iter_mut();
         let supplier = suppliers.find(|supplier| supplier.ticket == Some((id, ticket)));
-        supplier.ok_or_else(|| format!("{id} released {ticket:?}, which nobody holds"))?.ticket = None;
+        supplier.ok_or_else(|| format!("{id} released {ticket:?}, which no lane holds"))?.ticket = None;
         Ok(true)
     }
 }

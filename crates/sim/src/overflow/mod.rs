@@ -458,18 +458,18 @@ impl Run {
             match completed {
                 Completion::Begins { consumer, .. } => {
                     if !self.reports.begun.insert((label, consumer)) {
-                        return Err(format!("{label} was told twice to be for {consumer}"));
+                        return Err(format!("{label} was reported twice to be for {consumer}"));
                     }
                 }
                 Completion::Begun { bridges: 0, .. } => {}
                 Completion::ForConsumer { consumer, how, .. } => {
                     let is_of_use = !matches!(how, Disposition::Dropped(_));
                     if is_of_use && !self.reports.begun.contains(&(label, consumer)) {
-                        return Err(format!("{label} ended for {consumer}, and nobody was told that it was for it"));
+                        return Err(format!("{label} ended for {consumer}, and it was not reported to be for it"));
                     }
                     let is_new = self.reports.ended.insert((label, consumer));
                     if !is_new && is_of_use {
-                        return Err(format!("{label} was told twice to be settled for {consumer}"));
+                        return Err(format!("{label} was reported twice to be complete for {consumer}"));
                     }
                 }
                 Completion::Gone { consumer } => {
@@ -479,13 +479,15 @@ impl Run {
                 }
                 Completion::ForAll { .. } => {
                     if !self.reports.for_all.insert(label) {
-                        return Err(format!("{label} was told twice to be settled for all"));
+                        return Err(format!("{label} was reported twice to be complete for all"));
                     }
                     let its = self.reports.begun.range((label, key_min())..).take_while(|(of, _)| *of == label);
                     let has_it =
                         |of: &&(usize, ProxyKey)| !self.reports.ended.contains(of) && !self.shelf.ever.contains(of);
                     if let Some((_, consumer)) = its.into_iter().find(has_it) {
-                        return Err(format!("{label} was told to be settled for all, and {consumer} has it in memory"));
+                        return Err(format!(
+                            "{label} was reported to be complete for all, and {consumer} has it in memory"
+                        ));
                     }
                 }
                 other => return Err(format!("{other:?}, although there is one lane only")),
@@ -553,12 +555,12 @@ impl Run {
             return Err(format!("{used} bytes are left in memory; elsewhere nothing: {}", self.shelf.is_empty()));
         }
         if let Some(label) = self.reports.taken.iter().find(|label| !self.reports.for_all.contains(label)) {
-            return Err(format!("{label} is settled for all, and that was not told"));
+            return Err(format!("{label} is complete for all, and that was not reported"));
         }
         // The numbers of events lost elsewhere are unknown.
         let open = self.reports.begun.iter().filter(|of| !self.reports.ended.contains(of)).count() as u64;
         if open > self.shelf.lost {
-            return Err(format!("{open} settlements were not told, and {} events were lost", self.shelf.lost));
+            return Err(format!("{open} settlements were not reported, and {} events were lost", self.shelf.lost));
         }
         Ok(())
     }

@@ -54,24 +54,26 @@ impl Run {
                     let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
                     let is_for = self.model.consumers_of(label).contains(&consumer) && is_watched_for_each(label);
                     if !is_for || !reports.begun.insert((label, consumer)) {
-                        return Err(format!("{label} was told to be for {consumer}, and is not, or was before"));
+                        return Err(format!("{label} was reported to be for {consumer}, and is not, or was before"));
                     }
                 }
                 Completion::Begun { watch, bridges } => {
                     let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
                     if bridges > 0 || !is_watched_for_each(label) || !reports.complete.insert(label) {
-                        return Err(format!("{label} was told to be for nobody else, and is, or that was told before"));
+                        return Err(format!(
+                            "{label} was reported to be for no other consumer, and is, or that was reported before"
+                        ));
                     }
                 }
                 Completion::ForConsumer { watch, consumer, how } => {
                     let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
                     let is_for = self.model.consumers_of(label).contains(&consumer);
                     if !is_for || self.model.has(consumer, label) || !is_watched_for_each(label) {
-                        return Err(format!("{label} was told to be settled for {consumer}, and is not"));
+                        return Err(format!("{label} was reported to be complete for {consumer}, and is not"));
                     }
                     let has_begun = reports.begun.contains(&(label, consumer));
                     if !has_begun && !matches!(how, Disposition::Dropped(_)) {
-                        return Err(format!("{label} ended for {consumer}, and nobody was told that it was for it"));
+                        return Err(format!("{label} ended for {consumer}, and it was not reported to be for it"));
                     }
                     let said = match how {
                         Disposition::Delivered => End::Delivered,
@@ -80,19 +82,19 @@ impl Run {
                     };
                     super::same("how an event ended", &said, &self.model.end_of(consumer, label))?;
                     if !reports.for_consumers.insert((label, consumer)) {
-                        return Err(format!("{label} was told twice to be settled for {consumer}"));
+                        return Err(format!("{label} was reported twice to be complete for {consumer}"));
                     }
                 }
                 Completion::Gone { consumer } => {
-                    return Err(format!("{consumer} was told to be gone with events that nobody keeps for it"));
+                    return Err(format!("{consumer} was reported to be gone with events that are not stored for it"));
                 }
                 Completion::ForAll { watch } => {
                     let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
                     if everywhere.contains(&label) || !reports.open.remove(&label) {
-                        return Err(format!("{label} was told to be settled for all, and is not, or was before"));
+                        return Err(format!("{label} was reported to be complete for all, and is not, or was before"));
                     }
                     if is_watched_for_each(label) != reports.complete.contains(&label) {
-                        return Err(format!("{label} is settled, and it was not told for whom it is"));
+                        return Err(format!("{label} is complete, and its consumers were not reported"));
                     }
                     // One that was refused is settled, too.
                     if !self.model.is_taken(label) {
@@ -107,7 +109,7 @@ impl Run {
         let open: Vec<usize> = self.reports.open.iter().copied().filter(|label| self.model.is_taken(*label)).collect();
         for label in open {
             if !everywhere.contains(&label) {
-                return Err(format!("{label} is settled for all, and that was not told"));
+                return Err(format!("{label} is complete for all, and that was not reported"));
             }
             self.check_each(label)?;
         }
@@ -122,7 +124,7 @@ impl Run {
         let is_untold =
             |key: &&ProxyKey| !self.reports.for_consumers.contains(&(label, **key)) && !self.model.has(**key, label);
         match self.model.consumers_of(label).iter().find(is_untold) {
-            Some(key) => Err(format!("{label} is settled for {key}, and that was not told")),
+            Some(key) => Err(format!("{label} is complete for {key}, and that was not reported")),
             None => Ok(()),
         }
     }

@@ -405,7 +405,7 @@ impl Run {
                 self.model.release(label);
             }
         }
-        "let go of up to eight events".into()
+        "release up to eight events".into()
     }
 
     fn repeat_outcome(&mut self) -> String {

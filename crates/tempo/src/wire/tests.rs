@@ -101,7 +101,7 @@ fn a_brokers_fragment_says_so_in_its_flags() {
 }
 
 #[test]
-fn what_is_no_frame_is_told_by_its_first_octets() {
+fn what_is_no_frame_is_reported_by_its_first_octets() {
     assert_eq!(frame_octets(b"GIOP"), Err(Unreadable::Magic(b'G')));
     assert_eq!(frame_octets(b"T\x02"), Err(Unreadable::Version(2)));
     let mut bytes = written(&Frame { header: header(), payload: Payload::Bye(Role::Publisher) });

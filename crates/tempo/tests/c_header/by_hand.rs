@@ -214,7 +214,7 @@ fn numbers_mean_the_same_to_both_however_they_come() {
 }
 
 #[test]
-fn the_broker_says_where_echoes_go_and_nobody_else_can() {
+fn only_the_broker_can_say_where_echoes_go() {
     let (mut world, _, subscriber) = pair(16, BOTH_C);
     world.run(PERIOD_MS);
     let number = u32::try_from(world.topic_of(0)).unwrap() + 1;
@@ -282,8 +282,8 @@ fn an_announcement_without_proof_from_where_a_peer_is_renews_it_if_it_went_to_a_
         (said.sent.len(), world.of_peer(publisher, 5, "rate").unwrap())
     };
     assert_eq!(answers(1, 0, 7), (0, 7));
-    assert_eq!(answers(1, 99, 8), (1, 7), "it has lost its cookie, or somebody else says so");
-    assert_eq!(answers(2, 0, 9), (1, 7), "another number is believed to who proves to be there");
+    assert_eq!(answers(1, 99, 8), (1, 7), "it has lost its cookie, or another end point says so");
+    assert_eq!(answers(2, 0, 9), (1, 7), "another number is believed of an end point that proves to be there");
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn what_is_missing_is_remembered_for_64_numbers_by_both() {
 }
 
 #[test]
-fn a_session_that_is_heard_where_it_is_does_not_move_to_who_knows_its_number() {
+fn a_session_that_is_heard_where_it_is_does_not_move_to_an_end_point_that_knows_its_number() {
     let mut world = World::new(25);
     let publisher = world.add(Language::C, at(1), 11, Channel::None);
     let topic = world.topic(publisher, PUBLISHER, TOPIC);

@@ -41,7 +41,7 @@ impl World {
 fn a_publisher_and_a_subscriber_meet_by_one_address_and_messages_come_in_order() {
     for languages in PAIRS {
         let (mut world, topic, subscriber) = pair(1, languages);
-        assert_eq!(world.publish(0, topic, 0, b"nobody is there yet"), 0);
+        assert_eq!(world.publish(0, topic, 0, b"no end point is there yet"), 0);
         world.run(20);
         for number in 0..100_u8 {
             assert_eq!(world.publish(0, topic, -3, &[number]), 1);
@@ -76,7 +76,7 @@ fn a_subscriber_may_be_the_one_with_the_channel() {
 }
 
 #[test]
-fn all_that_is_lost_or_late_is_told_apart_and_counted() {
+fn all_that_is_lost_or_late_is_distinguished_and_counted() {
     for languages in PAIRS {
         for seed in 0..8 {
             let (mut world, topic, subscriber) = pair(seed, languages);
@@ -160,10 +160,10 @@ fn silence_for_three_periods_ends_what_was_announced() {
         assert_eq!((world.counter(0, "expired"), world.counter(subscriber, "expired")), (0, 0));
         world.run(PERIOD_MS + 20);
         assert_eq!((world.counter(0, "expired"), world.counter(subscriber, "expired")), (1, 1));
-        assert_eq!(world.publish(0, topic, 0, b"nobody is left"), 0);
+        assert_eq!(world.publish(0, topic, 0, b"no end point is left"), 0);
         world.lost_of_100 = 0;
         world.run(2 * PERIOD_MS);
-        assert_eq!(world.publish(0, topic, 0, b"somebody is back"), 1);
+        assert_eq!(world.publish(0, topic, 0, b"an end point is back"), 1);
     }
 }
 
@@ -218,7 +218,7 @@ fn a_peer_for_which_there_is_no_room_is_not_answered_and_counted() {
     world.run(10);
     assert_eq!(subscribers.iter().filter(|&&subscriber| !world.messages(subscriber).is_empty()).count(), 8);
     let refused = world.counter(publisher, "no_room");
-    assert!((2..=20).contains(&refused), "{refused}: it is once in a period, and nobody answers for ever");
+    assert!((2..=20).contains(&refused), "{refused}: it is once in a period, and no end point answers for ever");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl RustEnd {
                 String::new()
             }
             "tell" => self.tell(&mut said),
-            other => panic!("nobody knows how to {other}"),
+            other => panic!("there is no command {other}"),
         };
         let mut buffer = [0; 1_472];
         while let Some(transmit) = self.end.poll_transmit(self.now, &mut buffer) {

@@ -47,7 +47,7 @@ impl Example {
 
     fn end(mut self) {
         drop(self.input.take());
-        let leash = Leash::new(&self.child, "the end of a publisher whose input has ended");
+        let leash = Leash::new(&self.child, "the end of a publisher after the end of its input");
         let status = self.child.wait().unwrap();
         drop(leash);
         assert!(status.success(), "{status}");

@@ -143,7 +143,7 @@ impl Link {
 }
 
 #[test]
-fn a_rate_without_loss_is_found_and_held() {
+fn a_rate_without_loss_is_found_and_kept_up() {
     // 400 octets in a millisecond are 1,000 messages of 400 octets in a second. 2,000 are intended.
     let mut link = Link::new(false, 400, 8_000);
     let [publication, subscription] = link.topics("A/B", 2_000_000);

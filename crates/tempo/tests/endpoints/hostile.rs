@@ -37,7 +37,7 @@ fn an_address_that_never_proves_itself_is_never_sent_more_octets_than_it_sent() 
             }
         }
         for at in 1..20 {
-            assert!(went[at] <= came[at], "seed {seed}: {} octets to who sent {}", went[at], came[at]);
+            assert!(went[at] <= came[at], "seed {seed}: {} octets to the sender of {}", went[at], came[at]);
         }
         assert!(went.iter().skip(1).sum::<usize>() > 0, "they are answered");
     }
@@ -88,7 +88,7 @@ fn a_thousand_publishers_that_come_and_go_leave_nothing_behind() {
         assert_eq!(hand.end.counters().peers_expired, u64::from(32 * (round + 1)));
         assert_eq!(hand.end.subscribed(hand.topic).received, report.received, "what was counted stays");
     }
-    assert_eq!(hand.pass(S).len(), 0, "nobody is announced to any more");
+    assert_eq!(hand.pass(S).len(), 0, "no end point gets announcements any more");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn each_announcement_is_answered_once_at_most_and_no_two_end_points_answer_each_
 }
 
 #[test]
-fn a_bye_is_believed_from_who_announced_the_topic_and_from_nobody_else() {
+fn a_bye_is_believed_from_the_announcer_of_the_topic_only() {
     let mut hand = Hand::new(Role::Publisher);
     let mut who = stranger(address(1), 10, Role::Subscriber);
     hand.meet(&mut who);
@@ -177,7 +177,7 @@ fn only_echoes_of_the_last_probes_count_and_each_once() {
 }
 
 #[test]
-fn a_session_moves_when_it_is_silent_where_it_was_and_not_when_somebody_else_claims_it() {
+fn a_session_moves_when_it_is_silent_where_it_was_and_not_when_another_end_point_claims_it() {
     let mut hand = Hand::new(Role::Publisher);
     let mut who = stranger(address(1), 10, Role::Subscriber);
     hand.meet(&mut who);
@@ -218,7 +218,7 @@ fn a_number_that_is_given_to_another_name_is_taken_from_the_one_before() {
     hand.meet(&mut who);
     let elsewhere = Announcement { name: "Weather/Sun", ..who.announcement() };
     hand.give(Place::Datagram(address(2)), &written(who.header(0), Payload::Announcement(elsewhere)));
-    assert_eq!(hand.peers(), 1, "somebody else says so");
+    assert_eq!(hand.peers(), 1, "another end point says so");
     hand.give(who.place, &written(who.header(0), Payload::Announcement(elsewhere)));
     assert_eq!((hand.peers(), hand.end.counters().peers_rebound), (0, 1));
     hand.give(who.place, &who.data(1, None, b"sun"));
@@ -360,7 +360,7 @@ fn what_is_no_frame_ends_a_datagram_and_a_connection() {
 }
 
 #[test]
-fn a_broker_says_where_echoes_go_and_nobody_else_does() {
+fn only_a_broker_says_where_echoes_go() {
     let mut hand = Hand::new(Role::Subscriber);
     let mut who = stranger(address(1), 10, Role::Publisher);
     hand.meet(&mut who);

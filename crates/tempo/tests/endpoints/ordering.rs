@@ -240,7 +240,7 @@ fn topics_are_refused_that_are_there_or_have_no_name_or_no_room() {
 }
 
 #[test]
-fn who_takes_no_message_so_large_is_not_sent_it() {
+fn a_client_that_takes_no_message_so_large_is_not_sent_it() {
     let mut hand = Hand::new(Role::Publisher);
     let mut who = stranger(address(1), 10, Role::Subscriber);
     hand.meet(&mut who);

@@ -15,7 +15,7 @@ fn subscribers_that_announce_themselves_to_a_publisher_get_what_it_publishes() {
     let mut network = Network::new(1);
     let publisher = network.add(Channel::None);
     let topic = network.add_topic(publisher, "Weather/Wind", Role::Publisher);
-    network.publish(publisher, topic, 0, b"nobody is here").unwrap();
+    network.publish(publisher, topic, 0, b"no end point is here").unwrap();
     let channel = Channel::Peer(Place::Datagram(network.nodes[publisher].address));
     let subscribers = [0; 3].map(|_| network.add(channel));
     let topics = subscribers.map(|at| network.add_topic(at, "Weather/Wind", Role::Subscriber));

@@ -72,7 +72,7 @@ fn members_go_by_name_in_any_order_and_extra_ones_are_left_out() {
 }
 
 #[test]
-fn a_missing_member_is_told_with_its_path_unless_it_is_optional() {
+fn a_missing_member_is_reported_with_its_path_unless_it_is_optional() {
     let inner = structure("Place", &[("x", long())]);
     let source = structure("S", &[("places", TypeCode::sequence(inner))]);
     let optional = TypeCode::bounded_sequence(TypeCode::string(), 1);
@@ -97,7 +97,7 @@ fn numbers_that_might_not_fit_are_refused_with_their_path() {
 }
 
 #[test]
-fn enums_go_by_label_and_a_label_that_is_missing_is_told_when_it_comes() {
+fn enums_go_by_label_and_a_label_that_is_missing_is_reported_when_it_comes() {
     let of = |labels: &[&str]| structure("S", &[("state", TypeCode::enumeration("IDL:State:1.0", "State", labels))]);
     let (source, target) = (of(&["OK", "BUSY", "FAILED"]), of(&["FAILED", "OK"]));
     let label = |label: &str, index| {
@@ -115,7 +115,7 @@ fn sequences_and_arrays_become_each_other_where_their_lengths_allow() {
     let value = |count| fields(&[("xs", Value::Sequence(vec![Value::Float(1.5); count]))]);
     let made = project(&source, &target, &value(2)).unwrap();
     assert_eq!(made, fields(&[("xs", Value::Array(vec![Value::Double(1.5); 2]))]));
-    assert_eq!(project(&source, &target, &value(3)).unwrap_err(), "xs: 3 elements, where 2 are wanted");
+    assert_eq!(project(&source, &target, &value(3)).unwrap_err(), "xs: 3 elements, where 2 are expected");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn the_worlds_clock_and_the_lanes_agree() {
 }
 
 #[test]
-fn the_engine_is_told() {
+fn the_engine_is_notified() {
     let clock = UtcClock { lane: Time(1_000), utc: 100 };
     let header = Header {
         priority: Some(4),

@@ -36,7 +36,7 @@ fn structured_output_forms() -> Vec<OutputForm> {
 }
 
 #[test]
-fn who_asks_for_the_mark_gets_it_behind_what_the_header_has_and_nobody_else_sees_a_difference() {
+fn a_consumer_that_asks_for_the_mark_gets_it_behind_what_the_header_has_and_no_other_sees_a_difference() {
     let mut marked = 0;
     for sample in structured() {
         let restored = repeated(&sample);
@@ -104,7 +104,7 @@ fn what_is_made_of_an_any_or_put_into_one_is_marked_where_it_has_a_header() {
 
 /// What a consumer never takes goes to another channel, where its origin was not known.
 #[test]
-fn a_dead_letter_says_why_for_whom_and_of_which_channel_behind_what_its_header_has() {
+fn a_dead_letter_says_why_for_which_consumer_and_of_which_channel_behind_what_its_header_has() {
     let values = ["undeliverable", "proxy 1 of channel 2", "2"];
     let said =
         || DEAD_LETTER.into_iter().zip(values).map(|(name, value)| Property::new(str::from_utf8(name).unwrap(), value));

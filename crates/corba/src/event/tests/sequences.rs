@@ -323,7 +323,7 @@ fn a_result_is_best_written_in_the_byte_order_of_its_first_event() {
 }
 
 #[test]
-fn random_bytes_never_harm_those_who_read_sequences_and_results() {
+fn random_bytes_never_harm_readers_of_sequences_and_results() {
     let mut random = fastrand::Rng::with_seed(0x5e0_5e0);
     let required_form = batches(Version::V1_2, &CHARS);
     let events: Vec<_> = samples().iter().take(4).map(|sample| queued(sample, required_form)).collect();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_destroys_or_sets_a_channel_administers_it() {
+    fn a_client_that_destroys_or_sets_a_channel_administers_it() {
         for operation in ["destroy", "set_qos", "set_admin"] {
             assert_eq!(needs(Target::Channel(CHANNEL), operation), Needs::Administers, "{operation}");
         }

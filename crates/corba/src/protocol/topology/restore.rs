@@ -51,8 +51,9 @@ impl core::error::Error for NotRestored {}
 fn refused(what: impl fmt::Display) -> impl FnOnce(Raised) -> NotRestored {
     move |raised| {
         let why = match raised.is_persist_store() {
-            true => "its events are to outlive the process, and this service keeps nothing: name a folder with --data"
-                .into(),
+            true => {
+                "its events are to outlive the process, and this service has no store: name a folder with --data".into()
+            }
             false => raised.to_string(),
         };
         NotRestored::Refused { what: what.to_string(), why }

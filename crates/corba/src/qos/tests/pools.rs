@@ -78,7 +78,7 @@ fn pool_becomes_one_lane_at_the_priority_that_its_model_gives_it() {
 }
 
 #[test]
-fn lanes_are_taken_in_any_order_and_told_back_by_rising_priority() {
+fn lanes_are_taken_in_any_order_and_reported_by_rising_priority() {
     let mut scene = scene(8);
     let channel = scene.channel.clone();
     let asked = ThreadPoolLanes::new(PROPAGATED, 7, &[(20_000, 1), (0, 2), (10_000, 1)]);
@@ -95,7 +95,7 @@ fn lanes_are_taken_in_any_order_and_told_back_by_rising_priority() {
 }
 
 #[test]
-fn what_a_lane_has_no_use_for_is_taken_and_told_as_what_is_in_effect() {
+fn what_a_lane_has_no_use_for_is_taken_and_reported_as_what_is_in_effect() {
     let mut scene = scene(8);
     let channel = scene.channel.clone();
     let asked = ThreadPool {

@@ -38,7 +38,7 @@ fn a_channel_begins_with_a_share_of_1000_and_no_topics_of_types() {
 }
 
 #[test]
-fn shares_deadlines_and_topics_of_types_reach_the_engine_and_are_told_back() {
+fn shares_deadlines_and_topics_of_types_reach_the_engine_and_are_reported_back() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
     // Integers of a neighbouring width are accepted as everywhere.
@@ -101,7 +101,7 @@ fn shares_out_of_range_and_things_that_are_no_topics_are_refused() {
 }
 
 #[test]
-fn a_deadline_beyond_the_reciprocal_of_the_share_is_told_what_it_may_be() {
+fn a_deadline_beyond_the_reciprocal_of_the_share_is_refused_with_what_it_may_be() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
     let refused = [(UNAVAILABLE_VALUE, "Deadline".into(), Value::ULongLong(0), Value::ULongLong(100_000))];
@@ -113,7 +113,7 @@ fn a_deadline_beyond_the_reciprocal_of_the_share_is_told_what_it_may_be() {
 }
 
 #[test]
-fn shares_are_channels_and_nobody_elses() {
+fn shares_are_a_property_of_channels_only() {
     let mut scene = Scene::new();
     for object in [scene.consumers.clone(), scene.suppliers.clone(), scene.to_consumer.clone()] {
         for property in [("Share", 5_u32.into()), ("Deadline", 5_u64.into()), topics(&[])] {

@@ -67,7 +67,7 @@ fn the_constraints_of_a_channel_take_so_much_together_and_no_more() {
 }
 
 #[test]
-fn two_clients_who_change_one_filter_never_see_half_of_a_change() {
+fn two_clients_that_change_one_filter_never_see_half_of_a_change() {
     let seed = 0x0f11_7e25;
     let mut random = fastrand::Rng::with_seed(seed);
     let mut d = Dialogue::new(STYLES[5]);

@@ -69,7 +69,7 @@ impl Rig {
 }
 
 #[test]
-fn who_has_no_pool_is_served_by_the_main_lane() {
+fn a_client_that_has_no_pool_is_served_by_the_main_lane() {
     let mut rig = Rig::new();
     let consumer = rig.consumer();
     assert_eq!(rig.places(consumer), [(i16::MIN, 0)]);
@@ -143,7 +143,7 @@ fn proxies_are_shared_out_among_the_threads_of_each_priority() {
 }
 
 #[test]
-fn whoever_pulls_or_is_pulled_from_or_is_reached_there_only_is_on_the_main_lane() {
+fn a_client_that_pulls_or_is_pulled_from_or_is_reached_there_only_is_on_the_main_lane() {
     let mut rig = Rig::new();
     let patch = rig.pool(&[(1, 1), (2, 1)]);
     rig.hierarchy.set_channel_settings(rig.channel, patch).unwrap();
@@ -157,7 +157,7 @@ fn whoever_pulls_or_is_pulled_from_or_is_reached_there_only_is_on_the_main_lane(
 }
 
 #[test]
-fn a_pool_is_set_or_taken_away_only_while_nobody_is_connected_beneath() {
+fn a_pool_is_set_or_taken_away_only_while_no_client_is_connected_beneath() {
     let mut rig = Rig::new();
     let (patch, none, channel, side) = (rig.pool(&[(1, 1)]), SettingsPatch::default(), rig.channel, Side::Consumers);
     let admin = rig.hierarchy.create_admin(channel, side, Operator::And).unwrap();

@@ -88,7 +88,7 @@ fn while_deliveries_fail_one_at_a_time_finds_out() {
 
 /// Ten thousand consumers that had died together were tried again together, all in one go: those that were alive waited for them.
 #[test]
-fn those_who_are_due_together_are_looked_at_so_many_at_a_time() {
+fn consumers_that_are_due_together_are_looked_at_so_many_at_a_time() {
     let mut rig = Rig::plain();
     let consumers = 2 * OUTBOXES_PER_TIMEOUT + 1;
     for _ in 0..consumers {
@@ -133,7 +133,7 @@ fn waits_double_up_to_their_cap_and_begin_anew_after_a_success() {
 }
 
 #[test]
-fn a_consumer_that_fails_too_long_is_given_up_and_told_once() {
+fn a_consumer_that_fails_too_long_is_given_up_and_notified_once() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(1);
@@ -164,7 +164,7 @@ fn a_consumer_that_fails_too_long_is_given_up_and_told_once() {
 }
 
 #[test]
-fn a_recovery_is_told_once() {
+fn a_recovery_is_reported_once() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(1);

@@ -98,13 +98,13 @@ fn the_budget_counts_an_event_once_until_its_last_holder_lets_go() {
     let mut events = Vec::new();
     let last = rig.lane.poll_delivery(rig.now, &mut events).unwrap();
     rig.lane.handle_outcome(last.outbox, last.serial, Outcome::Delivered, rig.now);
-    assert_eq!(rig.memory(), once, "the door still has it");
+    assert_eq!(rig.memory(), once, "the protocol still has it");
     rig.lane.release(events.remove(0));
     assert_eq!(rig.memory(), 0);
 }
 
 #[test]
-fn by_default_suppliers_are_held_at_the_budget_and_nothing_is_dropped() {
+fn by_default_suppliers_are_blocked_at_the_budget_and_nothing_is_dropped() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(8 * charge(1)));
     let key = rig.consumer(SettingsPatch::default());
     for number in 0..8 {
@@ -123,7 +123,7 @@ fn by_default_suppliers_are_held_at_the_budget_and_nothing_is_dropped() {
 }
 
 #[test]
-fn suppliers_that_go_on_while_held_are_refused_at_twice_the_budget() {
+fn suppliers_that_go_on_while_blocked_are_refused_at_twice_the_budget() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(4 * charge(1)));
     rig.consumer(SettingsPatch::default());
     let admissions: Vec<Admission> = (0..9).map(|number| rig.publish(number)).collect();
@@ -143,7 +143,7 @@ fn an_event_larger_than_the_whole_budget_is_refused() {
 }
 
 #[test]
-fn at_the_budget_the_laggards_own_backlog_goes_under_discard() {
+fn at_the_budget_the_slow_consumers_own_backlog_goes_under_discard() {
     let shared = 1 + EVENT_OVERHEAD_BYTES + 2 * HOLDER_OVERHEAD_BYTES;
     let mut rig = Rig::new(full(FullOutbox::Discard), budget(4 * shared));
     let slow = rig.consumer(SettingsPatch::default());
@@ -180,7 +180,7 @@ fn consumers_with_the_same_backlog_give_up_the_same_events() {
 }
 
 #[test]
-fn the_laggard_is_the_one_with_the_most_bytes_not_the_most_events() {
+fn the_slow_consumer_is_the_one_with_the_most_bytes_not_the_most_events() {
     let mut rig = Rig::new(full(FullOutbox::Disconnect), budget(20_000));
     let (a, b) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
     let large = [EventType::new("d", "large")];
@@ -205,7 +205,7 @@ fn the_laggard_is_the_one_with_the_most_bytes_not_the_most_events() {
 }
 
 #[test]
-fn at_the_budget_the_event_is_refused_under_reject_and_told_once() {
+fn at_the_budget_the_event_is_refused_under_reject_and_reported_once() {
     let mut rig = Rig::new(full(FullOutbox::Reject), budget(2 * charge(1)));
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(0);
@@ -222,7 +222,7 @@ fn at_the_budget_the_event_is_refused_under_reject_and_told_once() {
 }
 
 #[test]
-fn suppliers_are_let_go_when_the_laggard_is_destroyed() {
+fn suppliers_go_on_when_the_slow_consumer_is_destroyed() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(2 * charge(1)));
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(0);
@@ -234,7 +234,7 @@ fn suppliers_are_let_go_when_the_laggard_is_destroyed() {
 }
 
 #[test]
-fn suppliers_are_let_go_when_the_laggard_may_be_discarded_after_all() {
+fn suppliers_go_on_when_the_slow_consumer_may_be_discarded_after_all() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(2 * charge(1)));
     let key = rig.consumer(SettingsPatch::default());
     rig.publish(0);
@@ -259,7 +259,7 @@ fn a_larger_budget_lets_suppliers_go() {
 }
 
 #[test]
-fn at_max_queue_length_the_laggards_oldest_goes_or_the_event_is_refused() {
+fn at_max_queue_length_the_slow_consumers_oldest_goes_or_the_event_is_refused() {
     for reject in [false, true] {
         let limits = ChannelLimits {
             max_queue_length: NonZeroU32::new(3),
@@ -358,7 +358,7 @@ fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
 
 /// It may be another channel, or another lane, that lets go of something.
 #[test]
-fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
+fn a_channel_that_is_blocked_because_of_others_goes_on_when_those_release_memory() {
     const MIB: u64 = 1 << 20;
     let shared = Arc::new(MemoryPool::new(8 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
@@ -382,6 +382,6 @@ fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     rig.advance(Duration::from_millis(5));
     assert!(
         rig.lane.memory_pool.short_of_room.is_empty() && rig.lane.memory_pool.room_looked_at.is_none(),
-        "nobody waits any more"
+        "no supplier waits any more"
     );
 }

@@ -33,7 +33,7 @@ fn a_destroyed_consumers_backlog_is_counted_and_its_memory_comes_back() {
 }
 
 #[test]
-fn a_large_backlog_is_let_go_of_a_little_at_a_time() {
+fn a_large_backlog_is_released_a_little_at_a_time() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
     for _ in 0..1_000 {
@@ -107,7 +107,7 @@ fn a_destroyed_channel_lets_its_suppliers_go() {
 }
 
 #[test]
-fn who_looks_at_outboxes_piece_by_piece_meets_each_that_stays_once() {
+fn a_survey_of_outboxes_chunk_by_chunk_meets_each_that_stays_once() {
     let mut rig = Rig::plain();
     let consumers: Vec<ProxyKey> = (0..10).map(|_| rig.consumer(SettingsPatch::default())).collect();
     let mut met = Vec::new();
@@ -150,7 +150,7 @@ fn a_snapshot_names_the_consumers_that_are_not_connected_as_before() {
 }
 
 #[test]
-fn consumers_that_go_while_their_turn_waits_leave_nothing_for_those_who_get_their_places() {
+fn consumers_that_go_while_their_turn_waits_leave_nothing_for_those_that_get_their_places() {
     // Each that went was looked for in the list of those that wait for a turn: 65,000 that went together kept their lane for 15 s.
     let mut rig = Rig::plain();
     let gone: Vec<ProxyKey> = (0..8).map(|_| rig.consumer(SettingsPatch::default())).collect();
@@ -170,7 +170,7 @@ fn consumers_that_go_while_their_turn_waits_leave_nothing_for_those_who_get_thei
 }
 
 #[test]
-fn a_laggard_that_goes_is_not_told_of_again_and_its_place_tells_of_nobody_else() {
+fn a_slow_consumer_that_goes_is_not_reported_again_nor_is_another_in_its_place() {
     let mut rig = Rig::new(
         SettingsPatch { full_outbox: Some(FullOutbox::Discard), ..SettingsPatch::default() },
         ChannelLimits { memory_budget_bytes: 64 << 10, ..ChannelLimits::default() },

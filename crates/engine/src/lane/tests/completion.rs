@@ -35,7 +35,7 @@ impl Rig {
 }
 
 #[test]
-fn for_whom_an_event_is_is_told_before_anything_else_of_it() {
+fn the_consumers_of_an_event_are_reported_before_anything_else_of_it() {
     let mut rig = Rig::plain();
     let [first, second] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
     rig.publish_watched(|_| ());
@@ -149,7 +149,7 @@ fn a_restored_event_is_as_old_as_it_is_though_it_came_before_the_clock_began() {
 }
 
 #[test]
-fn of_an_event_that_nobody_watches_nothing_is_told() {
+fn of_an_event_that_is_not_watched_nothing_is_reported() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch::default());
     rig.publish(1);
@@ -158,7 +158,7 @@ fn of_an_event_that_nobody_watches_nothing_is_told() {
 }
 
 #[test]
-fn an_event_is_settled_for_each_consumer_that_answers_and_for_all_with_the_last() {
+fn an_event_is_complete_for_each_consumer_that_answers_and_for_all_with_the_last() {
     let mut rig = Rig::plain();
     let [first, second] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
     // One that is not watched waits before it and after it.
@@ -178,7 +178,7 @@ fn an_event_is_settled_for_each_consumer_that_answers_and_for_all_with_the_last(
 }
 
 #[test]
-fn whoever_does_not_ask_for_each_consumer_is_told_once() {
+fn without_a_report_for_each_consumer_there_is_one_report() {
     let mut rig = Rig::plain();
     (0..3).for_each(|_| _ = rig.consumer(SettingsPatch::default()));
     rig.publish_watched(|event| event.watch_each = false);
@@ -187,7 +187,7 @@ fn whoever_does_not_ask_for_each_consumer_is_told_once() {
 }
 
 #[test]
-fn an_event_that_nobody_wants_or_that_is_refused_is_settled_at_once() {
+fn an_event_without_consumers_or_that_is_refused_is_complete_at_once() {
     let mut rig = Rig::plain();
     assert_eq!(rig.publish_watched(|_| ()), Admission::Accepted { destinations: 0 });
     assert_eq!(rig.completions(), [FOR_ALL]);
@@ -216,7 +216,7 @@ fn an_event_that_is_tried_again_is_not_settled_and_one_that_is_dropped_is_with_t
 }
 
 #[test]
-fn what_a_full_outbox_does_not_take_is_settled() {
+fn what_a_full_outbox_does_not_take_is_complete() {
     for (policy, reason) in [
         (FullOutbox::Discard, DiscardReason::OutboxFull),
         // The consumer goes because of this event.
@@ -232,7 +232,7 @@ fn what_a_full_outbox_does_not_take_is_settled() {
 }
 
 #[test]
-fn the_backlog_of_a_consumer_that_is_gone_is_settled_as_it_is_let_go_of() {
+fn the_backlog_of_a_consumer_that_is_gone_is_complete_as_it_is_released() {
     let mut rig = Rig::plain();
     let [goes, stays] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
     rig.publish_watched(|_| ());
@@ -246,7 +246,7 @@ fn the_backlog_of_a_consumer_that_is_gone_is_settled_as_it_is_let_go_of() {
 }
 
 #[test]
-fn it_is_not_settled_for_all_while_the_door_has_it() {
+fn it_is_not_complete_for_all_while_the_protocol_has_it() {
     let mut rig = Rig::plain();
     let consumer = rig.consumer(SettingsPatch::default());
     rig.publish_watched(|_| ());

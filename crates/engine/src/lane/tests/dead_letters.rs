@@ -358,7 +358,7 @@ fn a_client_that_cannot_be_given_what_it_pulls_says_nothing_of_the_event() {
 }
 
 #[test]
-fn an_undeliverable_event_is_settled_as_dropped_for_that_reason() {
+fn an_undeliverable_event_is_complete_as_dropped_for_that_reason() {
     let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
     let watch = NonZeroU64::new(9).unwrap();
     let mut pending_event = scene.rig.lane.begin_event();

@@ -95,7 +95,7 @@ fn events_that_cannot_be_delivered_are_counted_by_their_type() {
 }
 
 #[test]
-fn a_backlog_that_goes_is_counted_by_type_as_it_is_let_go_of() {
+fn a_backlog_that_goes_is_counted_by_type_as_it_is_released() {
     let mut rig = Rig::plain();
     let (gone, removed) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
     for name in ["a", "b"] {
@@ -143,7 +143,7 @@ fn drops_beyond_the_bound_are_counted_in_one_number_until_consumers_that_are_gon
     assert_eq!((rig.lane.type_drops().count(), sum(&rig.lane), rig.lane.type_drops_beyond()), (1_024, 1_025, 76));
 
     let other = rig.consumer(max_events(1));
-    assert_eq!(rig.lane.type_drops().count(), 1_024, "nobody is gone");
+    assert_eq!(rig.lane.type_drops().count(), 1_024, "no consumer is gone");
     rig.hierarchy.destroy_proxy(key).unwrap();
     rig.route();
     for name in ["a", "b"] {

@@ -465,16 +465,16 @@ fn what_a_supplier_offers_does_not_restrict_it() {
 }
 
 #[test]
-fn an_event_is_undecided_while_a_clients_filter_decides_and_is_handed_in_again() {
+fn an_event_awaits_a_clients_filter_and_is_handed_in_again() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
     rig.hierarchy.add_filter(rig.proxy_of_supplier(), FilterRef::Remote(Peer(7))).unwrap();
     let filter = rig.filter(&["$n == 1"]);
     rig.attach(rig.proxy_of_supplier(), filter);
-    assert_eq!(rig.tell("n=1"), [key], "a filter of ours says yes, so nobody need be asked");
+    assert_eq!(rig.tell("n=1"), [key], "a filter of ours says yes, so no remote filter is called");
     let pending_event = rig.pending_event("n=2");
     let Admission::AwaitingFilter(mut pending_event, filter_groups) = rig.hand_in(pending_event) else {
-        panic!("nobody knows yet")
+        panic!("it is unknown yet")
     };
     assert_eq!(filter_groups, RemoteFilterGroups { proxy: true, admin: false, all: true });
     assert_eq!(rig.lane.counters().events_accepted, 1);

@@ -120,7 +120,7 @@ impl Lanes {
                     Admission::Accepted { .. } => self.conclude(under, Outcome::Delivered),
                     Admission::Withheld(ticket) => self.withheld[to].push(Under { withheld: Some(ticket), ..under }),
                     Admission::Refused(_) => self.conclude(under, Outcome::Rejected),
-                    Admission::AwaitingFilter(..) => panic!("nobody is asked twice"),
+                    Admission::AwaitingFilter(..) => panic!("no filter is called twice"),
                 }
             }
             while let Some(ticket) = self.lanes[to].poll_release() {
@@ -393,7 +393,7 @@ fn a_channels_limits_are_divided_among_the_lanes_that_it_is_on() {
 }
 
 #[test]
-fn what_another_lane_has_too_much_of_is_held_and_not_refused() {
+fn what_another_lane_has_too_much_of_blocks_and_is_not_refused() {
     let limits =
         ChannelLimits { max_queue_length: NonZeroU32::new(4), reject_new_events: true, ..ChannelLimits::default() };
     let (mut lanes, pool) = Lanes::new(&[1], SettingsPatch::default(), limits);
@@ -563,7 +563,7 @@ fn what_waits_for_a_slow_lane_is_dropped_if_all_its_consumers_would_have_it_so()
 }
 
 #[test]
-fn each_lane_tells_when_an_event_is_settled_for_its_consumers_and_the_first_who_took_it_over() {
+fn each_lane_reports_when_an_event_is_complete_for_its_consumers_and_the_first_which_lanes_took_it_over() {
     let (mut lanes, pool) = plain(&[1, 2]);
     let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
     lanes.proxy(Side::Consumers, SettingsPatch::default());

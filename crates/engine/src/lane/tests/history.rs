@@ -157,11 +157,15 @@ impl Rig {
 }
 
 #[test]
-fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
+fn a_consumer_that_begins_in_the_history_gets_it_first_and_then_what_comes() {
     let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     for says in 0..50 {
-        assert_eq!(rig.publish_say(says), Admission::Accepted { destinations: 0 }, "nobody wants it, and it is kept");
+        assert_eq!(
+            rig.publish_say(says),
+            Admission::Accepted { destinations: 0 },
+            "no consumer wants it, and it is stored"
+        );
         chronicle.work_until_quiet(&mut rig);
     }
     assert_eq!(rig.memory(), 0);
@@ -185,7 +189,7 @@ fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
 
 /// `number:15` in a channel with 10 as its last event delivered 11.
 #[test]
-fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
+fn a_client_that_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
     for stored in [0, 1, 10] {
         let mut rig = Rig::with_history(1 << 20);
         let mut chronicle = Chronicle::default();
@@ -215,7 +219,7 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
 
 /// The number that comes next is no future one.
 #[test]
-fn who_begins_with_the_next_number_waits_for_nothing() {
+fn a_client_that_begins_with_the_next_number_waits_for_nothing() {
     let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     rig.publish_say(0);
@@ -251,7 +255,7 @@ fn what_is_missed_before_a_start_ahead_is_not_counted_as_lost() {
 }
 
 #[test]
-fn who_begins_at_a_time_to_come_gets_nothing_that_came_before() {
+fn a_client_that_begins_at_a_time_to_come_gets_nothing_that_came_before() {
     let mut rig = Rig::with_history(1 << 20);
     let mut chronicle = Chronicle::default();
     let begins = rig.now.0 + 5_000_000_000;
@@ -282,7 +286,7 @@ fn who_begins_at_a_time_to_come_gets_nothing_that_came_before() {
 
 /// One that was connected before goes on with what comes; unless it has yet to begin.
 #[test]
-fn who_is_connected_again_begins_ahead_only_if_that_is_yet_to_come() {
+fn a_consumer_that_is_connected_again_begins_ahead_only_if_that_is_yet_to_come() {
     for (start, resumed_at, is_ahead) in [
         (StartFrom::Number(4), 0, true),
         (StartFrom::Number(3), 0, false),
@@ -308,7 +312,7 @@ fn who_is_connected_again_begins_ahead_only_if_that_is_yet_to_come() {
 }
 
 #[test]
-fn what_nobody_writes_is_bounded_and_missed_and_nobody_is_held_for_it() {
+fn history_that_is_not_written_is_bounded_and_missed_and_no_supplier_is_blocked_for_it() {
     let mut rig = Rig::with_history(100_000);
     let mut chronicle = Chronicle::default();
     let reader = rig.consumer(SettingsPatch::default());
@@ -337,7 +341,7 @@ fn what_nobody_writes_is_bounded_and_missed_and_nobody_is_held_for_it() {
 }
 
 #[test]
-fn numbers_go_on_and_a_past_that_is_not_kept_is_dropped() {
+fn numbers_go_on_and_a_history_that_is_not_stored_is_dropped() {
     let mut rig = Rig::new(SettingsPatch::default(), ChannelLimits::default());
     let mut lane = Lane::new(rig.now);
     lane.allow_overflow();

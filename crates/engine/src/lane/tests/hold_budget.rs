@@ -179,7 +179,7 @@ fn where_the_only_consumer_is_slow_suppliers_wait_for_it_without_end_and_nothing
 }
 
 #[test]
-fn where_the_others_are_as_slow_nobody_is_kept_from_going_on() {
+fn where_the_others_are_as_slow_no_consumer_is_kept_from_going_on() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_few());
     rig.consumer(SettingsPatch::default());
     rig.consumer(SettingsPatch::default());
@@ -202,7 +202,7 @@ fn where_the_others_are_as_slow_nobody_is_kept_from_going_on() {
 }
 
 #[test]
-fn a_channel_that_disconnects_who_is_full_disconnects_who_has_spent_its_budget() {
+fn a_channel_that_disconnects_full_consumers_disconnects_one_that_has_spent_its_budget() {
     let patch = SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..SettingsPatch::default() };
     let mut plant = Plant::new(full(FullOutbox::Disconnect), room_for_few(), patch, true);
     let waited = plant.run(100, 20);

@@ -24,7 +24,7 @@ impl Rig {
                 Admission::Withheld(ticket) => Some(ticket),
                 _ => None,
             })
-            .expect("suppliers to be held")
+            .expect("suppliers to be blocked")
     }
 
     fn disconnected(&mut self) -> Vec<(ProxyKey, DisconnectReason)> {
@@ -38,7 +38,7 @@ impl Rig {
 }
 
 #[test]
-fn who_takes_nothing_while_suppliers_wait_for_it_is_disconnected_after_its_hold_timeout() {
+fn a_client_that_takes_nothing_while_suppliers_wait_for_it_is_disconnected_after_its_hold_timeout() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
     let consumer = rig.consumer(SettingsPatch::default());
     let ticket = rig.fill();
@@ -53,7 +53,7 @@ fn who_takes_nothing_while_suppliers_wait_for_it_is_disconnected_after_its_hold_
 }
 
 #[test]
-fn who_takes_an_event_now_and_then_is_waited_for_and_whoever_does_not_is_not() {
+fn a_consumer_that_takes_an_event_now_and_then_is_waited_for_and_one_that_does_not_is_not() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
     let (slow, mute) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
     // Both have the same backlog. That of the slow one is looked at first.
@@ -96,7 +96,7 @@ fn several_that_are_silent_go_together_as_suppliers_go_on() {
 
 /// The hold of a consumer that had become the largest counted from when suppliers were first held for another one.
 #[test]
-fn who_becomes_the_largest_has_its_own_time_unless_it_took_nothing_all_the_while() {
+fn a_consumer_that_becomes_the_largest_has_its_own_time_unless_it_took_nothing_all_the_while() {
     let hasty = SettingsPatch { hold_timeout: Some(seconds(5)), ..SettingsPatch::default() };
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
     let (mute, slow) = (rig.consumer(SettingsPatch::default()), rig.consumer(hasty));
@@ -199,7 +199,7 @@ fn several_persistent_ones_that_are_silent_hold_suppliers_for_no_longer_than_one
 }
 
 #[test]
-fn whoever_is_not_to_be_waited_out_any_more_holds_suppliers_again() {
+fn a_consumer_that_is_not_to_be_waited_out_any_more_blocks_suppliers_again() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
     let consumer = rig.consumer(persistent());
     let ticket = rig.fill();
@@ -215,7 +215,7 @@ fn whoever_is_not_to_be_waited_out_any_more_holds_suppliers_again() {
 }
 
 #[test]
-fn who_cannot_take_anything_is_named_and_stays() {
+fn a_client_that_cannot_take_anything_is_named_and_stays() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
     let consumer = rig.consumer(SettingsPatch::default());
     rig.hierarchy.suspend(consumer).unwrap();
@@ -328,7 +328,7 @@ fn suppliers_that_are_blocked_stay_so_whatever_changes_elsewhere_in_the_channel(
 
 /// They are no consumer's, and take the room that is waited for.
 #[test]
-fn what_consumers_that_are_gone_have_left_behind_goes_before_events_that_somebody_waits_for() {
+fn backlogs_of_consumers_that_are_gone_go_before_events_that_a_consumer_waits_for() {
     let limits = ChannelLimits { max_queue_length: NonZeroU32::new(300), ..ChannelLimits::default() };
     let mut rig = Rig::new(SettingsPatch::default(), limits);
     let blocking = SettingsPatch { blocking: Some(seconds(5)), ..SettingsPatch::default() };

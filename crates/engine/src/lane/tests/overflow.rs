@@ -46,7 +46,7 @@ impl Rig {
 }
 
 #[test]
-fn a_consumer_that_sleeps_costs_nobody_anything_and_gets_everything_in_order() {
+fn a_consumer_that_sleeps_costs_no_other_anything_and_gets_everything_in_order() {
     let mut rig = Rig::overflowing(20_000, 1 << 20);
     let mut shelf = Shelf::default();
     let (sleeper, other) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
@@ -138,7 +138,7 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
 
 /// A persistent event that no consumer is to get any more would stay in the store for ever.
 #[test]
-fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_that_is_settled() {
+fn a_consumer_that_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_that_is_complete() {
     let mut rig = Rig::overflowing(20_000, 20_000);
     let mut shelf = Shelf::default();
     let persistent =
@@ -179,7 +179,7 @@ fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_tha
         .filter_map(number_of)
         .collect();
     over.sort_unstable();
-    assert_eq!(over, (1..=last).collect::<Vec<_>>(), "whoever keeps them can forget them all");
+    assert_eq!(over, (1..=last).collect::<Vec<_>>(), "the log can forget them all");
 }
 
 fn publish_watched(rig: &mut Rig, number: u64) -> Admission {
@@ -461,11 +461,11 @@ fn what_was_kept_for_a_consumer_that_is_gone_is_forgotten_and_counted() {
     let reports: Vec<Completion> = core::iter::from_fn(|| rig.lane.poll_completion()).collect();
     assert!(reports.contains(&Completion::Gone { consumer: sleeper }));
     let begun = reports.iter().filter(|completion| matches!(completion, Completion::Begins { .. })).count();
-    assert_eq!(begun, 200, "each was told to be for both");
+    assert_eq!(begun, 200, "each was reported to be for both");
 }
 
 #[test]
-fn an_event_that_was_elsewhere_is_settled_for_its_consumer_when_that_has_it() {
+fn an_event_that_was_elsewhere_is_complete_for_its_consumer_when_that_has_it() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
     let mut shelf = Shelf::default();
     let sleeper = rig.consumer(SettingsPatch::default());

@@ -15,7 +15,7 @@ fn a_supplier_waits_while_the_next_event_of_a_consumer_that_keeps_up_is_too_old(
     assert_eq!([rig.publish(1), rig.publish(2)], [accepted, Admission::Accepted { destinations: 1 }]);
     let (_, _, outbox, serial) = rig.poll().unwrap();
     rig.advance(Duration::from_millis(11));
-    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not blocked") };
     assert_eq!(rig.lane.poll_release(), None);
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     // The second goes, and the third has just come.
@@ -24,19 +24,19 @@ fn a_supplier_waits_while_the_next_event_of_a_consumer_that_keeps_up_is_too_old(
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     assert_eq!(rig.drain(), [3]);
     assert_eq!(rig.publish(4), Admission::Accepted { destinations: 1 });
-    assert_eq!(rig.notices(), [], "nothing is told of each event");
+    assert_eq!(rig.notices(), [], "nothing is reported of each event");
     assert_eq!(rig.stats(consumer).delivered, 3);
 }
 
 #[test]
-fn one_that_does_not_keep_up_holds_nobody_for_longer_than_a_second() {
+fn one_that_does_not_keep_up_blocks_no_supplier_for_longer_than_a_second() {
     let mut rig = Rig::plain();
     rig.consumer(bounded(10));
     rig.publish(1);
     rig.publish(2);
     rig.poll().unwrap();
     rig.advance(Duration::from_millis(500));
-    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not blocked") };
     rig.advance(Duration::from_millis(400));
     assert_eq!(rig.lane.poll_release(), None);
     let due = rig.lane.next_timeout().unwrap();
@@ -47,7 +47,7 @@ fn one_that_does_not_keep_up_holds_nobody_for_longer_than_a_second() {
 }
 
 #[test]
-fn one_that_is_suspended_or_fails_holds_nobody_and_without_a_bound_nobody_does() {
+fn one_that_is_suspended_or_fails_blocks_no_supplier_and_without_a_bound_none_does() {
     let mut rig = Rig::plain();
     let suspended = rig.consumer(bounded(10));
     rig.hierarchy.suspend(suspended).unwrap();
@@ -72,7 +72,7 @@ fn taking_the_bound_away_lets_suppliers_go() {
     rig.publish(2);
     rig.poll().unwrap();
     rig.advance(Duration::from_millis(11));
-    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not held") };
+    let Admission::Withheld(ticket) = rig.publish(3) else { panic!("it is not blocked") };
     rig.hierarchy.set_proxy_settings(consumer, SettingsPatch::default()).unwrap();
     rig.route();
     assert_eq!(rig.lane.poll_release(), Some(ticket));
@@ -86,7 +86,7 @@ fn bounded_for_two() -> SettingsPatch {
 fn ticket(admission: Admission) -> Ticket {
     match admission {
         Admission::Withheld(ticket) => ticket,
-        other => panic!("it is not held: {other:?}"),
+        other => panic!("it is not blocked: {other:?}"),
     }
 }
 
@@ -184,7 +184,7 @@ fn suppliers_go_on_as_soon_as_the_event_that_is_late_is_dropped() {
 }
 
 #[test]
-fn that_a_late_consumer_has_room_again_is_told_at_once() {
+fn that_a_late_consumer_has_room_again_is_reported_at_once() {
     let mut rig = Rig::plain();
     let key = rig.consumer(bounded_for_two());
     let (outbox, serial) = late(&mut rig);

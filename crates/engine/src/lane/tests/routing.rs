@@ -31,7 +31,7 @@ fn refuses_events_of_suppliers_that_are_not_there_or_not_connected() {
 }
 
 #[test]
-fn an_event_goes_only_to_those_who_want_its_type() {
+fn an_event_goes_only_to_those_that_want_its_type() {
     let mut rig = Rig::plain();
     let (a, b) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
     let wanted = [EventType::new("domain", "other")];
@@ -43,7 +43,7 @@ fn an_event_goes_only_to_those_who_want_its_type() {
 }
 
 #[test]
-fn an_event_that_nobody_wants_takes_no_memory() {
+fn an_event_without_consumers_takes_no_memory() {
     let mut rig = Rig::plain();
     assert_eq!(rig.publish(1), Admission::Accepted { destinations: 0 });
     assert_eq!((rig.memory(), rig.lane.counters().events_unwanted), (0, 1));

@@ -168,7 +168,7 @@ fn events_of_a_channel_that_is_gone_are_refused_when_their_turn_comes() {
 }
 
 #[test]
-fn a_channel_that_is_held_does_not_keep_the_others_waiting() {
+fn a_channel_that_is_blocked_does_not_keep_the_others_waiting() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(1_000));
     rig.consumer(SettingsPatch::default());
     let (held, other) = (rig.source, further_channel(&mut rig, SettingsPatch::default()));
@@ -186,7 +186,7 @@ fn a_channel_that_is_held_does_not_keep_the_others_waiting() {
 }
 
 #[test]
-fn the_discipline_of_a_pool_comes_with_the_routing_and_the_main_lanes_is_told() {
+fn the_discipline_of_a_pool_comes_with_the_routing_and_the_main_lanes_is_set() {
     let mut rig = Rig::plain();
     let discipline = Discipline::MaximumUrgency;
     let lanes = vec![LaneSpec { priority: 10, threads: 1 }];

@@ -210,7 +210,7 @@ fn another_discard_policy_holds_for_what_waits_already() {
 }
 
 #[test]
-fn the_laggard_discards_by_its_policy_too() {
+fn the_slow_consumer_discards_by_its_policy_too() {
     let limits = ChannelLimits { max_queue_length: NonZeroU32::new(3), ..ChannelLimits::default() };
     let patch = SettingsPatch { discard_policy: Some(DiscardPolicy::Priority), ..SettingsPatch::default() };
     let mut rig = Rig::new(patch, limits);
@@ -398,7 +398,7 @@ fn an_event_that_waits_for_its_start_time_counts_and_expires_like_any_other() {
 }
 
 #[test]
-fn suppliers_are_let_go_when_expiry_makes_room() {
+fn suppliers_go_on_when_expiry_makes_room() {
     let mut rig = Rig::new(granted(), ChannelLimits::default());
     let patch = SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..max_events(1) };
     let key = rig.consumer(patch);
@@ -412,7 +412,7 @@ fn suppliers_are_let_go_when_expiry_makes_room() {
 }
 
 #[test]
-fn suppliers_held_by_the_budget_are_let_go_when_expiry_makes_room() {
+fn suppliers_blocked_by_the_budget_go_on_when_expiry_makes_room() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(1_100));
     let key = rig.consumer(SettingsPatch::default());
     rig.hierarchy.suspend(key).unwrap();

@@ -170,7 +170,7 @@ fn what_is_reserved_for_the_next_read_is_said_before_it() {
 }
 
 #[test]
-fn what_has_been_owed_for_longest_is_what_began_first_whatever_came_in_between() {
+fn what_has_been_pending_for_longest_is_what_began_first_whatever_came_in_between() {
     // A client that held fragments and sent a CancelRequest now and then was never closed.
     let [one, two] = [1, 2].map(|id| fragmented(&request(Version::V1_2, Endian::Little, id, 50_000), 9000));
     let mut inbound = Inbound::new(limits());

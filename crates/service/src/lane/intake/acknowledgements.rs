@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_waits_until_every_lane_that_took_the_event_over_has_done_with_it() {
+    fn a_pending_acknowledgement_waits_until_every_lane_that_took_the_event_over_has_done_with_it() {
         let mut all = Acknowledgements::default();
         let watch = all.number(HERE);
         assert!(is_of_lanes(watch) && home_of(watch) == HERE);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_for_which_nobody_waits_keeps_no_other_waiting() {
+    fn a_time_for_which_no_call_waits_keeps_no_other_waiting() {
         let mut all = Acknowledgements::default();
         let watch = all.number(HERE);
         all.wait(watch, token(), Time(10));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_lanes_event_that_lane_is_told_as_soon_as_there_is_room() {
+    fn of_another_lanes_event_that_lane_is_notified_as_soon_as_there_is_room() {
         let mut all = Acknowledgements::default();
         let watch = all.number(HERE);
         assert_eq!(all.note(Completion::ForAll { watch }, LaneThread(4)), None);

@@ -18,7 +18,7 @@ pub(crate) trait Borrower {
     /// Whether what is being read is larger than the buffer that was lent, and has filled it.
     fn has_outgrown_loan(&self) -> bool;
     /// Lends it a buffer, which comes back at once where there is no use for it.
-    #[must_use = "a buffer that comes back can be lent to somebody else"]
+    #[must_use = "a buffer that comes back can be lent again"]
     fn lend(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>>;
     /// Takes back the buffer that was lent, if one was. What waits in it is kept.
     fn reclaim(&mut self) -> Option<Vec<u8>>;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_outgrown_a_buffer_gives_it_back_and_has_none() {
+    fn a_connection_that_has_outgrown_a_buffer_gives_it_back_and_has_none() {
         let mut buffers = Buffers::default();
         let mut reads = connection(&mut buffers, READ_BYTES + 1);
         buffers.lend(&mut reads);

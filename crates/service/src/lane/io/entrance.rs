@@ -256,7 +256,7 @@ impl Worker {
         self.note_refusal(protocol, layer, || match spent.by {
             SpentBy::All => format!("closed a connection from {address}: limits.connections_max = {max} are open"),
             SpentBy::Client => {
-                format!("closed a connection from {address}: {open} from there are open, its share of {max}")
+                format!("closed a connection from {address}: {open} from there are open, its quota of {max}")
             }
         });
         Err(match spent.by {

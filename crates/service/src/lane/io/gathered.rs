@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_to_answer_is_gathered_for_longer() {
+    fn what_needs_no_answer_is_gathered_for_longer() {
         let mut gathered = Gathered::default();
         gathered.note_push(true);
         assert_eq!(gathered.gathers_for(), GATHERED_ONE_WAY_FOR);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_little_to_be_written_comes_first_where_that_is_asked_for() {
+    fn a_connection_with_little_to_be_written_comes_first_where_that_is_requested() {
         let mut gathered = Gathered::default();
         [9, 3, 7].into_iter().for_each(|number| gathered.note_due(token(number)));
         gathered.sort_by(Token::index);

@@ -128,7 +128,7 @@ mod tests {
     /// A client that had spent its share of connections had all connections to all clients, 65,536 of them, looked through and put in
     /// order for each that it wanted.
     #[test]
-    fn who_has_a_few_has_only_those_looked_at() {
+    fn an_address_with_a_few_has_only_those_looked_at() {
         let mut idle = LongestIdle::default();
         (0..10_000).for_each(|number| idle.add(token(number), OTHERS, Time(number)));
         (10_000..10_012).for_each(|number| idle.add(token(number), OWN, Time(number)));

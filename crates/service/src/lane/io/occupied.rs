@@ -111,7 +111,7 @@ mod tests {
         let next = |occupied: &mut Occupied, since: &BTreeMap<u64, Time>| {
             occupied.next(Time(100), |_, token| since.get(&token.to_bits()).copied()).map(|(_, token)| token.to_bits())
         };
-        assert_eq!(next(&mut occupied, &since), Some(1), "whichever door it came to");
+        assert_eq!(next(&mut occupied, &since), Some(1), "whichever protocol it came by");
         // It was used since; and then the others of its address are in use.
         since.insert(1, Time(50));
         assert_eq!(next(&mut occupied, &since), Some(2));

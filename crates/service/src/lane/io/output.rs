@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_goes_back_to_the_lane_when_it_is_empty_and_to_whoever_asks_next() {
+    fn an_empty_buffer_goes_back_to_the_lane_and_to_the_next_request() {
         let (mut ours, _theirs) = connection();
         let mut spares = Spares::default();
         let mut first = Output::default();

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_put_off_while_all_connections_are_from_one_address() {
+    fn nothing_is_deferred_while_all_connections_are_from_one_address() {
         let mut slices = slices();
         let only = slices.arrive(ip(1));
         assert_eq!(slices.arrive(ip(1)), only);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_off_for_an_address_that_is_gone_is_forgotten() {
+    fn what_was_deferred_for_an_address_that_is_gone_is_forgotten() {
         let mut slices = slices();
         let (gone, stays) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
         slices.defer(gone, work(1));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_had_his_slice_is_written_to_once_in_each_round() {
+    fn an_address_that_has_had_its_budget_is_written_to_once_in_each_round() {
         let mut slices = slices();
         let (busy, _other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
         slices.begin_round(false);
@@ -371,7 +371,7 @@ mod tests {
         let busy = slices.arrive(ip(2));
         slices.begin_round(false);
         slices.note_sent(busy, 2 * SENT_PER_ROUND);
-        assert!(!slices.has_been_sent_enough(busy), "nobody else is there");
+        assert!(!slices.has_been_sent_enough(busy), "no other client is there");
         let other = slices.arrive(ip(1));
         slices.note_sent(busy, SENT_PER_ROUND - 1);
         assert!(!slices.has_been_sent_enough(busy));
@@ -384,7 +384,7 @@ mod tests {
     /// A supplier that had its answer went on with what was left to the address which had been charged last: nothing, where that was a
     /// client with much to write.
     #[test]
-    fn whoever_goes_on_has_what_is_left_to_his_own_address() {
+    fn a_client_that_goes_on_has_what_is_left_to_its_own_address() {
         let mut slices = slices();
         let (one, other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
         slices.begin_round(false);

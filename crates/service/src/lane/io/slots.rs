@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_has_the_entries_of_its_places() {
+    fn a_chunk_has_the_entries_of_its_places() {
         let mut slots = Slots::new();
         let tokens: Vec<Token> = (0..6).map(|number| slots.insert(number)).collect();
         slots.remove(tokens[3]);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_socket_is_itself_again_as_a_datum_whatever_its_door_and_token() {
+    fn each_socket_is_itself_again_as_a_datum_whatever_its_protocol_and_token() {
         let tokens = [Token::from_bits(0), Token::from_bits(7), Token::from_bits(u64::MAX)];
         for protocol in Tag::ALL {
             let of_protocol = tokens

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn plaintext_for_which_there_was_no_room_is_told_of_without_the_socket() {
+    fn plaintext_for_which_there_was_no_room_is_reported_without_the_socket() {
         let authority = Authority::new("stream-surplus");
         let (mut ours, mut theirs) = pair(&authority);
         assert_eq!(ours.write(&[7; 3_000]).unwrap(), 3_000);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn end_comes_behind_what_was_written_and_is_told_of_without_the_socket() {
+    fn end_comes_behind_what_was_written_and_is_reported_without_the_socket() {
         let authority = Authority::new("stream-end");
         let (mut ours, mut theirs) = pair(&authority);
         assert_eq!(ours.write(b"last").unwrap(), 4);

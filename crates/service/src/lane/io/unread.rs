@@ -94,7 +94,7 @@ mod tests {
         let spent = slow.note(&here, 14 * MIB, 10, Time(2)).unwrap_err();
         assert_eq!((spent.resource, spent.by), (Resource::ReplyBytes, SpentBy::Client));
         assert_eq!(accounts.used(Resource::ReplyBytes), 14 << 20);
-        assert_eq!((slow.note(&here, 15 * MIB, 10, Time(2)), slow.waits()), (Ok(()), true), "it is told of once");
+        assert_eq!((slow.note(&here, 15 * MIB, 10, Time(2)), slow.waits()), (Ok(()), true), "it is logged once");
         // Another has its minimum.
         let mut other = Unread::default();
         assert_eq!(other.note(&there, MIB, 0, Time(3)), Ok(()));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_is_not_idle_however_much_comes_meanwhile() {
+    fn a_client_that_reads_is_not_idle_however_much_comes_meanwhile() {
         let accounts = Accounts::new(Ceilings::new(75).with(Resource::ReplyBytes, 16 << 20, 0));
         let account = accounts.account_of("127.0.0.2".parse().unwrap());
         let mut unread = Unread::default();

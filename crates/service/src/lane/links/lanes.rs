@@ -350,7 +350,7 @@ impl Core {
         }
     }
 
-    /// Takes it in, and says so as soon as it is not held.
+    /// Takes it in, and says so as soon as it is not blocked.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
         let event = &passed.event;
         let mut pending_event = self.lane.begin_handover(event);

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_rung_for_by_one_is_rung_for_by_another_too() {
+    fn a_thread_that_is_woken_by_one_is_woken_by_another_too() {
         // The first may have been displaced before it rang.
         let waker = Arc::new(Waker::new().unwrap());
         let (mut first, _first_inbox) = mailbox(&waker, 4);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_without_room_comes_back() {
+    fn a_message_without_room_comes_back() {
         let waker = Arc::new(Waker::new().unwrap());
         let (mut mailbox, mut inbox) = mailbox(&waker, 2);
         assert_eq!((mailbox.send(1), mailbox.send(2), mailbox.send(3)), (Ok(()), Ok(()), Err(3)));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_posts_when_there_is_some_and_gives_up_when_nobody_reads() {
+    fn a_sender_that_waits_for_room_sends_when_there_is_some_and_gives_up_without_a_receiver() {
         let waker = Arc::new(Waker::new().unwrap());
         let (mut mailbox, mut inbox) = mailbox(&waker, 1);
         mailbox.send(1).unwrap();

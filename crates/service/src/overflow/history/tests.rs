@@ -164,7 +164,7 @@ fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
 
 /// Reported bounds are searched step by step, and remembered; a consumer that begins searches anew.
 #[test]
-fn where_the_past_begins_is_told_as_a_consumer_finds_it() {
+fn where_the_history_begins_is_reported_as_a_consumer_finds_it() {
     let of_age = HistoryLimits { age: Duration::from_secs(300), ..HistoryLimits::default() };
     let of_events = HistoryLimits { events: 700, ..HistoryLimits::default() };
     let of_both = HistoryLimits { events: 200, ..of_age };
@@ -308,7 +308,7 @@ fn what_is_too_old_goes_though_nothing_comes() {
 }
 
 #[test]
-fn channels_that_are_no_more_have_no_past_and_another_version_is_left_alone() {
+fn channels_that_are_no_more_have_no_history_and_another_version_is_left_alone() {
     let folder = Folder::new("gone");
     let (mut histories, next) = folder.open();
     Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
@@ -325,7 +325,7 @@ fn channels_that_are_no_more_have_no_past_and_another_version_is_left_alone() {
 }
 
 #[test]
-fn a_consumer_that_is_too_slow_is_told_what_it_lost() {
+fn a_consumer_that_is_too_slow_is_notified_of_its_loss() {
     let folder = Folder::new("slow");
     let limits = HistoryLimits { bytes: 1 << 20, ..HistoryLimits::default() };
     let (mut histories, next) = folder.open();

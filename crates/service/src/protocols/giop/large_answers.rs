@@ -257,7 +257,7 @@ mod tests {
             "unheard_of",
         ] {
             assert!(is_large(operation, Response::Expected), "{operation}");
-            assert!(!is_large(operation, Response::None), "nobody is sent that");
+            assert!(!is_large(operation, Response::None), "no client is sent that");
         }
         for operation in [
             "connect_structured_push_consumer",
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_leaves_unread_is_its_share_and_what_all_do_the_limit_until_somebody_reads_or_goes() {
+    fn what_one_leaves_unread_is_its_quota_and_what_all_do_the_limit_until_a_client_reads_or_goes() {
         let [here, there] = accounts(16 << 20);
         let mut answers = LargeAnswers::default();
         let (mut one, mut two) = (LargeAnswerState::default(), LargeAnswerState::default());

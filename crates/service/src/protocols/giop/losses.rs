@@ -107,7 +107,7 @@ mod tests {
     /// A client with filters that were each at an address of their own had one loss reported within another; one with ten
     /// thousand consumers at one address had all of them notified in one go.
     #[test]
-    fn all_are_told_one_after_the_other_and_nobody_who_does_not_wait_any_more() {
+    fn all_that_still_wait_are_notified_one_after_the_other() {
         let mut losses = Losses::default();
         losses.add(loss(1, 10..13));
         assert_eq!(next_recipient(&mut losses), Some(10));

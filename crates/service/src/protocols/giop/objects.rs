@@ -505,9 +505,11 @@ impl Objects {
                     self.protocol.handle_notified(delayed_reply);
                 }
                 match result {
-                    Ok(reply) => log::debug!("told {whom} {operation}; {} bytes came back", reply.reader().remaining()),
+                    Ok(reply) => {
+                        log::debug!("called {operation} of {whom}; {} bytes came back", reply.reader().remaining())
+                    }
                     Err(failure) => {
-                        let text = format!("could not tell {whom} {operation}: {failure}");
+                        let text = format!("could not call {operation} of {whom}: {failure}");
                         self.effects.push_back(Effect::NotificationFailed(text));
                     }
                 }

@@ -322,7 +322,7 @@ impl Core {
             // More than the maximum that was asked for (Notification Service 1.1, 3.1.4.2) would be taken in at one go, too.
             let given = body.clone().u32().unwrap_or(0);
             if given > EVENTS_PER_POLL.unsigned_abs() {
-                return Err(format!("its reply has {given} events, where {EVENTS_PER_POLL} were asked for at most"));
+                return Err(format!("its reply has {given} events, where {EVENTS_PER_POLL} were requested at most"));
             }
             let mut batch = core::mem::take(&mut self.protocols.giop.batch_in);
             let read = batch.read_pulled(true, &body, &mut work);

@@ -159,7 +159,7 @@ fn write_lanes(lanes: &[LaneCounters], reply: &mut Writer<'_>) {
     for lane in lanes {
         reply.u32(lane.id().into());
         reply.string(&lane.name());
-        write_counters(&lane.snapshot(), reply);
+        write_counters(&lane.exported(), reply);
     }
 }
 

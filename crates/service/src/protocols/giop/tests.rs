@@ -386,7 +386,7 @@ fn a_name_that_is_never_looked_up_takes_as_long_as_a_connection_may() {
 }
 
 #[test]
-fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
+fn a_call_that_no_client_answers_ends_in_time_and_its_connection_a_little_later() {
     let mut bench = Bench::new();
     let client = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
@@ -460,7 +460,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
 }
 
 #[test]
-fn a_large_answer_of_administration_is_written_in_pieces_and_arrives_whole() {
+fn a_large_answer_of_administration_is_written_in_chunks_and_arrives_whole() {
     // It was given to the socket in one go, which took as long as a hundred events.
     let mut bench = Bench::new();
     let mut client = bench.connect();
@@ -524,7 +524,7 @@ fn call(to: Ior, by: Option<Arc<Account>>, body: Vec<u8>) -> admin_messages::Cal
 }
 
 #[test]
-fn a_client_that_asks_for_much_and_reads_nothing_is_owed_one_answer_beyond_what_it_leaves_unread() {
+fn a_client_that_requests_much_and_reads_nothing_has_one_answer_pending_beyond_what_it_leaves_unread() {
     // Whether too much is unread was looked at before requests were read only: 64 of a hundred octets each, sent at once, had answers of
     // 852 MB made that were never read.
     const ANSWER: usize = 4 << 20;
@@ -617,7 +617,7 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
 }
 
 #[test]
-fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
+fn a_client_that_does_not_read_is_disconnected_when_others_wait_for_the_memory() {
     let mut bench = Bench::with_unread_max(1 << 20);
     let mut hoards = bench.connect();
     hoards.write_all(&asking(1, "get_all_channels")).unwrap();
@@ -631,7 +631,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
     (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
     bench.lane.core.clock.set_forward(Duration::from_secs(300));
     bench.lane.round_within(Duration::ZERO);
-    assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "nobody needs the memory");
+    assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "the memory is free");
     let mut other = bench.connect();
     other.write_all(&asking(1, "get_all_channels")).unwrap();
     while bench.counters.read(Counter::LargeAnswersDelayed) == 0 {
@@ -645,7 +645,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
 }
 
 #[test]
-fn names_beyond_a_clients_share_are_not_looked_up_and_counted() {
+fn names_beyond_a_clients_quota_are_not_looked_up_and_counted() {
     let mut bench = Bench::new();
     for (percent, counter) in [(75, Counter::LookupsQuota), (100, Counter::LookupsLimit)] {
         let client = Accounts::new(Ceilings::new(percent).with(Resource::Lookups, 4, 1));

@@ -125,7 +125,7 @@ mod tests {
 
     /// Whether connections were made in time was looked at of all of them, twenty times a second, as long as there was one to be made.
     #[test]
-    fn what_is_looked_at_all_the_time_is_looked_at_in_pieces_and_each_once_around() {
+    fn what_is_looked_at_all_the_time_is_looked_at_in_chunks_and_each_once_around() {
         let (mut around, places) = (Around::default(), 2 * LOOKED_AT_ONCE + 10);
         for _ in 0..2 {
             let chunks = [0; 3].map(|_| around.next(places));

@@ -78,7 +78,7 @@ impl Core {
         }
         *stale |= unused.needs_another();
         for token in closed {
-            self.lose(token, "nobody uses it any more");
+            self.lose(token, "it is not used any more");
         }
     }
 }

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_came_first_is_served_first_and_whoever_left_is_not() {
+    fn the_first_that_came_is_served_first_and_one_that_left_is_not() {
         let mut waiting = WaitingPulls::default();
         let waits: Vec<Token> = (0..6).map(|client| wait(&mut waiting, client)).collect();
         assert_eq!(waiting.leave(waits[3]), Left::Quietly);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_fewer_events_than_there_are_goes_on_waiting() {
+    fn a_client_that_takes_fewer_events_than_there_are_goes_on_waiting() {
         let mut waiting = WaitingPulls::default();
         wait(&mut waiting, 1);
         assert!(waiting.take_first(AT, 2).is_none());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_served_in_vain_waits_before_all_others() {
+    fn a_client_that_was_served_in_vain_waits_before_all_others() {
         let mut waiting = WaitingPulls::default();
         let waits: Vec<Token> = (0..3).map(|client| wait(&mut waiting, client)).collect();
         let first = waiting.take_first(AT, 1).unwrap();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn many_waits_of_clients_that_are_gone_leave_in_pieces_and_nobody_else_waits_for_that() {
+    fn many_waits_of_clients_that_are_gone_leave_in_chunks_and_no_other_client_waits_for_that() {
         // Each wait that left was looked for among all others and those behind it were moved up: 1,500 connections with 256
         // waits each at one proxy took 25 s to close, in one go.
         let mut waiting = WaitingPulls::default();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_wait_at_a_proxy_that_goes_are_told_one_by_one_and_not_who_comes_after() {
+    fn all_that_wait_at_a_proxy_that_goes_are_notified_one_by_one_and_not_later_ones() {
         let mut waiting = WaitingPulls::default();
         let waits: Vec<Token> = (0..3).map(|client| wait(&mut waiting, client)).collect();
         waiting.proxy_gone(AT);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn remote_filters_that_are_asked_for_one_who_leaves_are_named() {
+    fn remote_filters_that_are_called_for_a_leaving_consumer_are_named() {
         let mut waiting = WaitingPulls::default();
         let one = wait(&mut waiting, 1);
         waiting.take_first(AT, 1).unwrap();

@@ -382,8 +382,8 @@ fn reason(refused: &Refused) -> String {
         Refused::ByEngine(refusal) => refusal.to_string(),
         Refused::NotPermitted => NOT_PERMITTED.to_owned(),
         Refused::Unreadable => "the event cannot be read".to_owned(),
-        Refused::NotStored(StoreRefusal::Full) => "as many events are kept on disk as may be".to_owned(),
-        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be kept: the disk fails".to_owned(),
+        Refused::NotStored(StoreRefusal::Full) => "as many events are stored on disk as may be".to_owned(),
+        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be stored: the disk fails".to_owned(),
         Refused::TooManyAwaitingFilter => "too many events wait for filters that clients implement".to_owned(),
     }
 }

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_is_owed_something_gives_its_turn_away_until_it_has_it() {
+    fn a_topic_with_something_pending_gives_its_turn_away_until_it_has_it() {
         let (mut scheduler, mut inputs) = topics(&[(1, 0, 0), (1, 0, 0)]);
         (0..2).for_each(|at| (0..2).for_each(|number| push(&mut scheduler, &mut inputs, at, 0, number)));
         let pending = serve(&mut scheduler, &mut inputs).unwrap().0;
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_its_publisher_was_known_waits_for_that_and_nobody_waits_for_it() {
+    fn what_came_before_its_publisher_was_known_waits_for_that_and_is_not_waited_for() {
         let (mut scheduler, mut inputs) = topics(&[(1, 0, 0)]);
         let unknown = Token::from_bits(9);
         let mut own = Queued::default();

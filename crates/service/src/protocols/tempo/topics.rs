@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_has_the_number_that_was_told_before_it_was_known() {
+    fn a_topic_has_the_number_that_was_reported_before_it_was_known() {
         let mut topics = Topics::default();
         let name = |name: &'static str| Name::read(name).unwrap().0;
         let number = topics.number_of(name("A/B"));

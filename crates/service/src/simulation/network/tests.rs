@@ -60,7 +60,7 @@ fn an_end_comes_behind_what_was_written_and_a_reset_before_it() {
 }
 
 #[test]
-fn what_is_written_to_nobody_is_answered_with_a_reset() {
+fn what_is_written_to_a_gone_peer_is_answered_with_a_reset() {
     let (mut net, ours, theirs) = connection(Weather::FAIR);
     net.close(theirs);
     assert_eq!(net.write(ours, b"hello"), Ok(5));
@@ -143,7 +143,7 @@ fn a_poll_tells_what_it_was_asked_for_as_long_as_it_is_so_and_of_trouble_always(
 }
 
 #[test]
-fn who_waits_for_a_bell_does_so_until_it_is_rung() {
+fn a_thread_that_waits_for_a_waker_does_so_until_it_is_woken() {
     let mut net = Net::new(1, Weather::FAIR);
     let waker = net.new_waker();
     net.wait_for(waker, Some(MILLI));

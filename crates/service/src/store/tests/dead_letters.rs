@@ -49,7 +49,7 @@ impl Lane {
     }
 
     pub(super) fn await_dead_letters(&self, count: u64) {
-        wait_until("events to be kept aside", || self.counters.read(Counter::DeadLettersStored) == count);
+        wait_until("events to be dead letters", || self.counters.read(Counter::DeadLettersStored) == count);
     }
 
     /// The event that is to be delivered once more.
@@ -71,7 +71,7 @@ fn text(record: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_undeliverable_event_outlives_the_process_beside_those_who_are_yet_to_confirm_it_until_it_is_removed() {
+fn an_undeliverable_event_outlives_the_process_beside_its_unconfirmed_consumers_until_it_is_removed() {
     let device = SimulatedDevice::default();
     let mut lane = device.lane(1 << 30);
     let alone = lane.send_undeliverable(b"alone", &[CONSUMER]);
@@ -104,7 +104,7 @@ fn an_undeliverable_event_outlives_the_process_beside_those_who_are_yet_to_confi
 }
 
 #[test]
-fn of_what_is_kept_aside_the_first_goes_at_the_bound_and_all_with_its_channel() {
+fn of_dead_letters_the_first_goes_at_the_bound_and_all_with_its_channel() {
     let device = SimulatedDevice::default();
     let mut lane = device.lane(1 << 30);
     let numbers: Vec<u64> = (0..4).map(|number| lane.send_undeliverable(&[number], &[CONSUMER]).get()).collect();
@@ -131,7 +131,7 @@ fn of_what_is_kept_aside_the_first_goes_at_the_bound_and_all_with_its_channel() 
 
 /// A power cut between both would lose it, and one behind them have it delivered to all consumers, those included that have it.
 #[test]
-fn an_event_that_is_delivered_once_more_is_aside_under_a_new_number_until_its_lane_has_said_for_whom_it_is() {
+fn an_event_that_is_delivered_once_more_is_aside_under_a_new_number_until_its_lane_has_named_its_consumers() {
     let device = SimulatedDevice::default();
     let mut lane = device.lane(1 << 30);
     let watch = lane.send_undeliverable(b"again", &[CONSUMER]);
@@ -170,7 +170,7 @@ fn an_event_that_is_delivered_once_more_is_aside_under_a_new_number_until_its_la
 
 /// The disk failed, and an operator got the answer that it was done.
 #[test]
-fn what_is_done_while_the_medium_fails_is_said_to_be_unwritten_and_is_written_later() {
+fn what_is_done_while_the_disk_fails_is_said_to_be_unwritten_and_is_written_later() {
     let device = SimulatedDevice::default();
     let mut lane = device.lane(1 << 30);
     let watch = lane.send_undeliverable(b"stays", &[CONSUMER]);

@@ -77,7 +77,7 @@ fn an_event_that_was_accepted_survives_a_power_cut_at_any_moment_until_all_have_
 }
 
 #[test]
-fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
+fn the_unconfirmed_consumers_of_an_event_are_stored_when_they_are_known() {
     let device = SimulatedDevice::default();
     let mut lane = device.lane(1 << 30);
     let numbers: Vec<NonZeroU64> = (0..3)
@@ -107,7 +107,7 @@ fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
 
 /// What there was no room for was dropped, so that the lane took the next answer for that of the event before it.
 #[test]
-fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
+fn a_lane_that_takes_no_messages_has_every_answer_in_the_end() {
     const EVENTS: u64 = 14_000;
     const ANSWERS_MAX: usize = journal::EVENTS_MAX + journal::NEWS_MAX;
     let device = SimulatedDevice::default();
@@ -130,7 +130,7 @@ fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
                 }
                 FromStore::NotStored(..) => panic!("there is room"),
                 FromStore::Completion(_) => completed += 1,
-                FromStore::Again(_) => panic!("nobody asked for it"),
+                FromStore::Again(_) => panic!("no consumer requested it"),
             }
         }
     };
@@ -300,7 +300,7 @@ fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() 
     lane.send(vec![1; 10]);
     let first = lane.answer().unwrap();
     lane.complete(first);
-    wait_until("the first event to be gone from the medium", || {
+    wait_until("the first event to be gone from the disk", || {
         lane.send(vec![2; 10]);
         lane.answer().unwrap();
         let device = device.stored();
@@ -317,7 +317,7 @@ fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() 
 }
 
 #[test]
-fn the_medium_is_not_synchronised_more_often_than_it_may_be() {
+fn the_disk_is_not_synchronised_more_often_than_it_may_be() {
     let device = SimulatedDevice::default();
     let sync_interval = Duration::from_millis(300);
     let mut lane = device.limited(StoreLimits { sync_interval, ..limits(1 << 30) });
@@ -334,7 +334,7 @@ fn the_medium_is_not_synchronised_more_often_than_it_may_be() {
 }
 
 #[test]
-fn who_is_yet_to_confirm_a_restored_event_is_written_again_where_some_are_gone() {
+fn the_unconfirmed_consumers_of_a_restored_event_are_written_again_where_some_are_gone() {
     let device = SimulatedDevice::default();
     let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
     let mut lane = device.lane(1 << 30);
@@ -410,7 +410,7 @@ fn events_that_the_same_are_yet_to_confirm_share_the_list_of_these() {
 
 /// However few octets the events themselves have.
 #[test]
-fn a_piece_is_full_when_it_has_long_lists() {
+fn a_chunk_is_full_when_it_has_long_lists() {
     let mut chunk = Chunk::default();
     let mut count = 0_u64;
     while !chunk.is_full() {

@@ -25,7 +25,7 @@ fn with(image: &corba::Image, changes: &Changes) -> corba::Image {
 }
 
 #[test]
-fn a_power_cut_at_any_moment_leaves_each_batch_whole_or_none_of_it_and_what_was_told_is_there() {
+fn a_power_cut_at_any_moment_leaves_each_batch_whole_or_none_of_it_and_what_was_reported_is_there() {
     let mut cut_short = 0;
     for seed in 0..30 {
         println!("seed {seed}");
@@ -61,7 +61,7 @@ fn a_power_cut_at_any_moment_leaves_each_batch_whole_or_none_of_it_and_what_was_
             if Some(&found) == under_way.as_ref() {
                 stored = found;
             } else {
-                assert!(found == stored, "what was told to be there");
+                assert!(found == stored, "what was reported to be there");
             }
         }
     }
@@ -178,7 +178,7 @@ fn events_that_come_right_behind_a_failure_are_refused_without_trying_and_those_
 
 /// Each event that was refused was noted, to be removed when the disk works again: in hours, many millions.
 #[test]
-fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_may_be_there() {
+fn events_that_are_refused_while_the_disk_fails_leave_nothing_behind_but_what_may_be_there() {
     let (store, lane) = [(); 2].map(|()| Arc::new(Waker::new().unwrap())).into();
     let (introductions, introduced) = mailbox(&store, 1);
     let mut reception = Reception { waker: store, introductions, restored: None, desk: None };

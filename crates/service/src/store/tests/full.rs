@@ -218,7 +218,7 @@ fn a_disk_on_which_room_is_made_takes_events_without_anything_being_confirmed() 
 
 /// A disk that is full has room for what makes some, and for the word that an event is aside.
 #[test]
-fn on_a_full_disk_events_are_kept_aside_and_removed_and_none_is_delivered_once_more_until_there_is_room() {
+fn on_a_full_disk_dead_letters_are_stored_and_removed_and_none_is_delivered_once_more_until_there_is_room() {
     let device = SimulatedDevice::on_disk_of(8 << 20);
     let mut lane = device.lane(1 << 30);
     let mut random = fastrand::Rng::with_seed(1);

@@ -151,7 +151,7 @@ fn what_more_wrong_bits_cost_is_said_and_nothing_damaged_is_brought_out() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_or_none_at_all_is_told_and_nothing_is_overwritten() {
+fn a_file_that_is_cut_off_or_none_at_all_is_reported_and_nothing_is_overwritten() {
     let (from, to) = (Folder::new("cut"), Folder::new("cut-salvaged"));
     let content = store(&from, 9_000);
     let file = fs::read(from.file()).unwrap();

@@ -15,7 +15,7 @@ use crate::peers::{assert_serves, await_count};
 const ODD: [u32; 6] = [0, 0x7fc0_0000, 0xffff_ffff, 0x7f80_0000, 1_000_000_000, 1];
 
 #[test]
-fn rates_and_deadlines_that_make_no_sense_slow_nobody_and_are_told_as_they_are() {
+fn rates_and_deadlines_that_make_no_sense_slow_no_peer_and_are_reported_as_they_are() {
     let service = start();
     let mut usual = Stream::subscribed(&service, 20, "A/B");
     let mut publisher = Stream::publishing(&service, 30, "A/B");
@@ -122,7 +122,7 @@ fn reaches(publisher: &Publisher, subscriber: &mut Datagrams, count: u32) {
 }
 
 #[test]
-fn a_subscriber_that_never_echoes_has_no_delay_and_nobody_waits_for_it() {
+fn a_subscriber_that_never_echoes_has_no_delay_and_is_not_waited_for() {
     let service = start();
     let address = format!("udp://{}", service.tempo_address().unwrap());
     let mut mute = Datagrams::subscribed(&service, 21, "A/B");
@@ -138,7 +138,7 @@ fn a_subscriber_that_never_echoes_has_no_delay_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn an_address_can_announce_no_more_than_its_share_of_what_all_can() {
+fn an_address_can_announce_no_more_than_its_quota_of_what_all_can() {
     let service = start_as(|config| {
         (config.tempo.topics_max, config.limits.client_quota_percent) = (256, 50);
     });

@@ -42,7 +42,7 @@ fn an_address_that_has_not_proven_itself_gets_no_more_octets_than_came_from_it()
 }
 
 #[test]
-fn garbage_other_versions_and_unknown_kinds_are_counted_and_cost_nobody_anything() {
+fn garbage_other_versions_and_unknown_kinds_are_counted_and_cost_no_peer_anything() {
     let service = start();
     let mut publisher = Datagrams::publishing(&service, 31, "A/B");
     let mut subscriber = Stream::subscribed(&service, 22, "A/B");
@@ -262,7 +262,7 @@ fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_los
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_delays_nobody() {
+fn a_subscriber_that_does_not_read_delays_no_other() {
     let service = start();
     let _mute = Stream::subscribed(&service, 22, "A/B");
     let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");

@@ -4,7 +4,7 @@ use super::*;
 
 /// A client could have a channel's room elsewhere set as large as it liked, and take all there is.
 #[test]
-fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_let_go_of_some() {
+fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_release_some() {
     const MIB: u64 = 1 << 20;
     let shared = Arc::new(MemoryPool::new(8 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), ChannelLimits::default());

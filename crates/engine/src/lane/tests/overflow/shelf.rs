@@ -42,7 +42,7 @@ impl Shelf {
                 }
                 Overflow::Fetch { outbox, consumer, bytes } => self.requests.push_back((outbox, consumer, bytes)),
                 Overflow::Remember { .. } | Overflow::FetchHistory { .. } | Overflow::Drop { .. } => {
-                    panic!("the channel keeps nothing of its past")
+                    panic!("the channel stores no history")
                 }
                 Overflow::Forget { consumer } => {
                     self.read.remove(&consumer.proxy);

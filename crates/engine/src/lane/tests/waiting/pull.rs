@@ -92,7 +92,7 @@ fn a_pulled_batch_is_no_larger_than_asked_for_and_waits_for_its_pacing() {
     for number in 0..3 {
         rig.publish(number);
     }
-    assert_eq!(rig.pull(key, 2).unwrap().numbers, [0, 1], "who tries takes what there is");
+    assert_eq!(rig.pull(key, 2).unwrap().numbers, [0, 1], "a try takes what there is");
     rig.lane.await_events(key, 9, rig.now).unwrap();
     assert!(rig.get().is_none());
     rig.lane.cancel_wait(key);

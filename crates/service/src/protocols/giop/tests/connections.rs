@@ -25,7 +25,7 @@ fn come(stream: &mut TcpStream) -> usize {
 /// Of an address that had had its slice of a round, the connection with much to be written came first again in the next one, and the
 /// next: a small answer was overtaken by each piece of a large one.
 #[test]
-fn who_was_passed_over_in_a_round_is_written_to_before_those_who_were_not() {
+fn a_connection_that_was_passed_over_in_a_round_is_written_to_before_those_that_were_not() {
     const MUCH: usize = 2 << 20;
     let mut bench = Bench::with(256 << 20, RoundBudget { messages: 64, time: Duration::ZERO });
     let _other = bench.connect();

@@ -399,7 +399,7 @@ fn events_that_waited_behind_one_that_was_asked_about_share_the_time_of_a_round_
 
 /// A service that was to end took a lane without open questions for done, and forgot the events that only waited for the next round.
 #[test]
-fn a_lane_is_not_done_while_events_wait_for_nobody_but_the_next_round() {
+fn a_lane_is_not_done_while_events_wait_only_for_the_next_round() {
     let mut crowd = Crowd::new(4);
     crowd.answer();
     let Crowd { mut bench, .. } = crowd;
@@ -434,7 +434,7 @@ fn a_lane_that_is_to_end_does_so_when_no_events_wait_for_its_next_round() {
     let Crowd { mut bench, .. } = crowd;
     bench.forget_filters();
     // It is heard that they match.
-    testing::wait_until("events to wait for the next round, or for nobody", || {
+    testing::wait_until("events to wait for the next round, or for no consumer", || {
         bench.lane.round_within(Duration::ZERO);
         bench.lane.core.intake.awaiting_filter.has_to_go_on() || bench.lane.core.protocols.giop.filter_calls.is_empty()
     });
@@ -508,7 +508,7 @@ fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has
 /// A consumer that had waited for room on one connection and went on over another was notified of the loss of the first: its next push
 /// failed for a connection that it did not use, and waited for a back-off.
 #[test]
-fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for_whose_room_it_waited() {
+fn a_consumer_that_goes_on_elsewhere_is_not_notified_of_the_loss_of_a_connection_for_room_on_which_it_waited() {
     let mut bench = Bench::new();
     let (elsewhere, listener) = (listen(), listen());
     bench.consumer(&listener);

@@ -3,7 +3,7 @@ package io.campanile;
 import com.sun.jna.Pointer;
 import java.util.function.Consumer;
 
-/** A handle of the library's, which is freed when it is closed and nobody uses it any more. */
+/** A handle of the library's, which is freed when it is closed and no longer used. */
 final class Handle {
     /** Where it is. */
     final long address;
