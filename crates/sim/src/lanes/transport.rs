@@ -104,7 +104,7 @@ impl Run {
         true
     }
 
-    /// Has go on whatever waited for room in a queue, and whatever waited for a connection.
+    /// Resumes whatever waited for room in a queue or for a connection.
     pub(super) fn resume(&mut self, at: usize) -> bool {
         let node = &mut self.nodes[at];
         let resumed: Vec<OutboxId> = node.stopped.drain(..).chain(node.stalled.drain(..)).collect();
