@@ -130,7 +130,7 @@ class Consumer(Generic[T]):
 
     >>> consumer = Consumer("Weather").on(Wind, print).ready()         # doctest: +SKIP
 
-    Without a class all events come, as dictionaries. What the class does not name is left out; what is missing is reported (``on_trouble``), with
+    Without a class all events come, as dictionaries. What the class does not name is left out; missing members are reported (``on_trouble``), with
     both types. ``filter`` is a constraint that the service applies: other events do not travel. Settings are as for ``Supplier``; and with
     ``shared_thread=True`` consumers of the process with the same settings share a connection and a thread, for processes with many: their
     callbacks run one after the other, so that one that takes long delays the others'.
@@ -180,7 +180,7 @@ class Consumer(Generic[T]):
         self._slow_after = slow_after
 
     def on(self, cls: type[Any], callback: Callable[[Any], object]) -> Consumer[T]:
-        """Has ``callback`` called with each event of a class. What it raises is reported, and the next event comes; ``Enough`` ends it all."""
+        """Has ``callback`` called with each event of a class. What it raises is reported, and the next event comes; ``Enough`` ends all."""
         self._callbacks.append((plan_of(cls), callback))
         return self
 
