@@ -130,7 +130,7 @@ class Consumer(Generic[T]):
 
     >>> consumer = Consumer("Weather").on(Wind, print).ready()         # doctest: +SKIP
 
-    Without a class all events come, as dictionaries. What the class does not name is left out; missing members are reported (``on_trouble``), with
+    Without a class all events come, as dictionaries. What the class does not name is left out; what is missing goes to ``on_trouble``, with
     both types. ``filter`` is a constraint that the service applies: other events do not travel. Settings are as for ``Supplier``; and with
     ``shared_thread=True`` consumers of the process with the same settings share a connection and a thread, for processes with many: their
     callbacks run one after the other, so that one that takes long delays the others'.
