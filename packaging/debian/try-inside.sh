@@ -43,7 +43,7 @@ everything >/root/before
 install /root/campanile.deb
 systemctl is-active -q campanile.socket campanile.service || fail "it was not started"
 systemctl is-enabled -q campanile.socket campanile.service || fail "it does not start with the system"
-! systemctl is-active -q campanile-json.socket || fail "lines of JSON are open though nobody asked for that"
+! systemctl is-active -q campanile-json.socket || fail "lines of JSON are open though not requested"
 pid=$(systemctl show -P MainPID campanile)
 [ "$(stat -c %U "/proc/$pid")" = campanile ] || fail "it runs as $(stat -c %U "/proc/$pid")"
 [ "$(stat -c %U:%a /var/lib/campanile)" = campanile:700 ] || fail "/var/lib/campanile: $(stat -c %U:%a /var/lib/campanile)"
@@ -99,7 +99,7 @@ apt-get remove -y -q campanile >/root/apt.log 2>&1 || fail "remove: $(cat /root/
 [ "$(journalctl -q --no-pager -u campanile.service -o cat | grep -c -i -E 'code=(dumped|killed)|Failed with')" = 0 ] ||
     fail "it did not end well"
 # Port 2809, in the state LISTEN.
-! grep -q -E ':0AF9 [0-9A-F]+:[0-9A-F]+ 0A ' /proc/net/tcp || fail "somebody still listens on 2809"
+! grep -q -E ':0AF9 [0-9A-F]+:[0-9A-F]+ 0A ' /proc/net/tcp || fail "a program still listens on 2809"
 # As of every service: what it was enabled by, and the mask that goes with the next installation.
 enabled='^/var/lib/systemd/deb-systemd-helper|^/etc/systemd/system/(campanile|[a-z.-]*\.target\.wants(/campanile|$))'
 meant='^/(etc/campanile|etc/default/campanile|var/lib/campanile)(/|$)|^/var/lib/dpkg/info/campanile\.'

@@ -17,7 +17,7 @@ pub struct Who<'a> {
     pub certified: Option<&'a CertifiedName>,
     /// The name of the token that it has shown.
     pub token: Option<&'a str>,
-    /// The door that it is itself, where what comes has no client of ours behind it.
+    /// The protocol that it is itself, where what comes has no client of ours behind it.
     pub protocol: Option<&'a str>,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Who<'_> {
 pub enum WhoPattern {
     /// `*`: every client.
     Everybody,
-    /// `anonymous`: a client that has shown neither a certificate nor a token, and is no door.
+    /// `anonymous`: a client that has shown neither a certificate nor a token, and is no protocol.
     Anonymous,
     /// An address or a range of them.
     Address(AddressRange),

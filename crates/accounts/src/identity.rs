@@ -26,7 +26,7 @@ impl Identity {
         self.token.get()
     }
 
-    /// The door that it is itself: what comes there has no client of ours behind it.
+    /// The protocol that it is itself: what comes there has no client of ours behind it.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
         self.protocol.get().copied()
@@ -42,7 +42,7 @@ impl Identity {
         self.token.set(name).is_ok()
     }
 
-    /// It is no client but a door.
+    /// It is no client but a protocol.
     pub fn note_protocol(&self, name: &'static str) -> bool {
         self.protocol.set(name).is_ok()
     }

@@ -232,7 +232,7 @@ fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]
     (state, text)
 }
 
-/// How many events are kept aside, of all channels or of one. A service that does not tell has none.
+/// Number of dead letters, of all channels or of one. A service that does not report them has none.
 fn dead_letters(statistics: &Statistics, channel: Option<u32>) -> Option<u64> {
     let Some(channel) = channel else {
         let counters = statistics.counters().ok()?;

@@ -1,4 +1,4 @@
-//! `campanile dead`: events that consumers never took, which the service keeps aside.
+//! `campanile dead`: events that consumers never took, which the service stores as dead letters.
 
 use crate::args::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection, ServerOptions};
 use crate::channels;
@@ -17,7 +17,7 @@ const DEAD_LETTER_BYTES_MIN: usize = 64;
 /// Those that are named in one request.
 const NAMED_MAX: usize = 256;
 
-/// An event that is kept aside for a consumer.
+/// Dead letter of a consumer.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DeadLetter {
     number: u64,
@@ -45,7 +45,7 @@ struct Done {
     done: u64,
     /// They were not there any more.
     missing: u64,
-    /// The numbers that were named, and are those of none that is kept aside.
+    /// The numbers that were named, and are those of no dead letter.
     unknown: Vec<u64>,
 }
 
@@ -164,7 +164,7 @@ fn act(
 }
 
 impl Statistics {
-    /// All events that the service keeps aside, by number and consumer's proxy.
+    /// All dead letters of the service, by number and consumer's proxy.
     pub(crate) fn dead_letters(&self) -> Result<Vec<DeadLetter>, InvokeError> {
         const OPERATION: &str = "get_dead_letters_behind";
         let (mut all, mut behind) = (Vec::new(), (0, 0));

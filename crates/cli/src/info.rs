@@ -41,7 +41,7 @@ struct Info {
     /// `None` if the service does not say, or has no proxy to ask.
     offered: Option<Vec<EventType>>,
     subscribed: Option<Vec<EventType>>,
-    /// What is kept of its past.
+    /// Its stored history.
     history: Option<History>,
     admins: Vec<Admin>,
     /// Whether the service reported how its consumers stand.

@@ -52,7 +52,7 @@ pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
     if options.selection.history.start_from().is_none()
         && consumer.as_ref().is_err_and(|error| error.is("UnsupportedQoS"))
     {
-        // A service that keeps no past at all, and numbers nothing.
+        // A service that keeps no history at all, and numbers nothing.
         consumer = connect((options, channel), ConsumerOptions { start_from: None, ..settings }, &recorder);
     }
     let consumer = consumer.map_err(|error| {

@@ -1,4 +1,4 @@
-//! `campanile replay`: what was recorded, or a channel's past, published again.
+//! `campanile replay`: what was recorded, or a channel's history, published again.
 
 use crate::args::{ReplayOptions, Speed};
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A channel that sends nothing for so long has no more of its past.
+/// A channel that sends nothing for so long has no more of its history.
 const QUIET: Duration = Duration::from_secs(2);
 /// How often a wait looks at whether a signal came.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ impl Pace {
     }
 }
 
-/// What a channel has of its past now, in a file without a name. Nothing if a signal came.
+/// What a channel has of its history now, in a file without a name. Nothing if a signal came.
 fn history_of(
     (options, channel): (&ReplayOptions, Option<i32>),
     channel_id: i32,

@@ -86,7 +86,7 @@ struct Shown {
     history: Vec<ChannelHistory>,
 }
 
-/// What is kept of a channel's past.
+/// Stored history of a channel.
 #[derive(Serialize)]
 struct ChannelHistory {
     channel: u32,
@@ -113,7 +113,7 @@ struct Configured {
 struct Events {
     count: u64,
     bytes: u64,
-    /// Those that are kept aside for some consumer that never took them.
+    /// Dead letters, each of a consumer that never took it.
     #[serde(rename = "kept_aside")]
     dead_letters: u64,
     oldest: Option<String>,

@@ -87,7 +87,7 @@ pub(crate) const DISCONNECTED: &str = "the service has disconnected this consume
                                        nothing for too long; the service's log says which";
 
 /// Why the subscription to a channel could not be made; if the service refused the constraint, with what is wrong with it, and if there is
-/// no past to begin in, with what would have it kept.
+/// no history to begin in, with what would have it kept.
 pub(crate) fn refused(
     error: &InvokeError,
     (constraint, channel): (Option<&str>, Option<i32>),

@@ -202,7 +202,7 @@ fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
 
 type OfChannel = (&'static str, Kind, &'static str, &'static str, fn(&Channel) -> u64);
 
-const OF_CHANNELS: [OfChannel; 11] = [
+const OF_CHANNELS: [OfChannel; 12] = [
     (
         "campanile_channel_events_in",
         Kind::Counter,
@@ -247,10 +247,19 @@ const OF_CHANNELS: [OfChannel; 11] = [
         "What the channel's events take of its budget.",
         |channel| channel.stats.map_or(0, |stats| stats.memory_bytes),
     ),
-    ("campanile_channel_held_suppliers", Kind::Gauge, "", "Answers to suppliers that are withheld now.", |channel| {
-        channel.stats.map_or(0, |stats| stats.withheld)
-    }),
+    ("campanile_channel_blocked_suppliers", Kind::Gauge, "", "Answers to suppliers that are withheld now.", withheld),
+    (
+        "campanile_channel_held_suppliers",
+        Kind::Gauge,
+        "",
+        "Deprecated, replaced by campanile_channel_blocked_suppliers: answers to suppliers that are withheld now.",
+        withheld,
+    ),
 ];
+
+fn withheld(channel: &Channel) -> u64 {
+    channel.stats.map_or(0, |stats| stats.withheld)
+}
 
 fn age(since: Option<Time>, now: Time) -> u64 {
     since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))

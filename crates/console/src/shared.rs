@@ -233,7 +233,7 @@ impl Queries {
     }
 }
 
-/// Those that hold suppliers first, then those that are disconnected or fail, then by backlog.
+/// Those that block suppliers first, then those that are disconnected or fail, then by backlog.
 pub(crate) fn slowness(outbox: &OutboxStats) -> impl Ord + use<> {
     let trouble = match outbox.state {
         _ if outbox.holds.is_some() => 0,

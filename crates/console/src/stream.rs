@@ -1,4 +1,4 @@
-//! A client's connection, watched: since when it owes a request, or has to read an answer.
+//! A client's connection, watched: since when a request or the reading of an answer is due from it.
 
 use core::cell::Cell;
 use core::pin::Pin;

@@ -1,4 +1,4 @@
-//! A channel's events as they come, for browsers: a consumer like any other, which takes what it has room for and never holds suppliers.
+//! A channel's events as they come, for browsers: a consumer like any other, which takes what it has room for and never blocks suppliers.
 //!
 //! It is connected through no port, as a client that speaks lines of JSON, with the principal that asked over HTTP: so its constraint is
 //! evaluated as any consumer's, rules of access hold for it, it is seen in the hierarchy, and it is gone when the browser is.

@@ -58,7 +58,7 @@ impl Exception {
     }
 }
 
-/// An exception on its way through the door, before it is known where in a reply it will lie.
+/// An exception on its way through the protocol, before it is known where in a reply it will lie.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raised {
     System(SystemException),

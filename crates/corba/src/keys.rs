@@ -35,7 +35,7 @@
 
 use engine::{AdminId, ChannelId, FilterId, ProxyId, Side};
 
-/// The object that a key names. Whether it exists is for the door to say.
+/// The object that a key names. Whether it exists is for the protocol to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKey {
     /// The event channel factory.

@@ -1,4 +1,4 @@
-//! The CORBA door: object keys, servants, properties, references, exceptions and the naming service.
+//! The CORBA protocol: object keys, servants, properties, references, exceptions and the naming service.
 //!
 //! [`Protocol`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; its caller
 //! does, and hands it bytes. It translates between the OMG's terms (interfaces, QoS properties, exceptions, object

@@ -3,7 +3,7 @@
 //!
 //! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
 //! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Protocol::monitored_channels`] says of which channels); all else the door knows itself.
+//! ([`Protocol::monitored_channels`] says of which channels); all else the protocol knows itself.
 
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
@@ -43,7 +43,8 @@ const NAMES_MAX: u32 = 1_024;
 /// Names in one list, at most: clients of a channel, and statistics that are listed with `InvalidName`.
 const LIST_MAX: usize = 8_192;
 const VALID_MAX: usize = 1_024;
-/// Octets of one answer, at most, and so of what a connection is owed beside what it has left unread: more is not sent, and here not made.
+/// Octets of one answer, at most, and so of what is pending for a connection beside what it has left unread: more is not sent, and here not
+/// made.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Octets of the names of all statistics, at most; what is beyond is left out.
 const NAMES_BYTES_MAX: usize = 8 << 20;

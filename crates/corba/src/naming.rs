@@ -132,7 +132,7 @@ pub(super) static NAMING_CONTEXT_EXT: Interface = Interface {
 /// Every interface of the module, in the order of its IDL.
 pub(super) const ALL: &[&Interface] = &[&NAMING_CONTEXT, &BINDING_ITERATOR, &NAMING_CONTEXT_EXT];
 
-/// The naming service of one door.
+/// The naming service of one protocol.
 #[derive(Debug)]
 pub(super) struct Naming {
     tree: Tree,

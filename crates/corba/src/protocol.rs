@@ -1,4 +1,4 @@
-//! The door itself: one state machine that answers administrative requests and says what the event path must know.
+//! The CORBA protocol: one state machine that answers administrative requests and says what the event path must know.
 
 mod access;
 mod changes;
@@ -80,7 +80,7 @@ use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What a door is built with.
+/// What a protocol is built with.
 #[derive(Clone, Debug)]
 pub struct ProtocolSettings {
     /// Host in every reference: a name or address to which clients can connect.
@@ -110,13 +110,14 @@ pub struct ProtocolSettings {
     pub key_numbers: KeyNumbers,
 }
 
-/// The CORBA door: the hierarchy and the naming service behind their object keys.
+/// The CORBA protocol: the hierarchy and the naming service behind their object keys.
 ///
 /// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After each
-/// [`Protocol::handle`], [`Protocol::handle_disconnected`] and [`Protocol::handle_answer`], call [`Protocol::publish`] and hand the result to the lanes
+/// [`Protocol::handle`], [`Protocol::handle_disconnected`] and [`Protocol::handle_answer`], call [`Protocol::publish`] and hand the result
+/// to the lanes
 /// *before* the reply is sent, so that the lanes know a client as connected by the time its reply says so (a change that concerns very many
-/// is published later: [`Protocol::take_unpublished`]); then call [`Protocol::poll_effect`] until it gives `None`. [`Protocol::handle_time`] sets the
-/// time, at the latest when [`Protocol::poll_timeout`] asks for it.
+/// is published later: [`Protocol::take_unpublished`]); then call [`Protocol::poll_effect`] until it gives `None`.
+/// [`Protocol::handle_time`] sets the time, at the latest when [`Protocol::poll_timeout`] asks for it.
 ///
 /// Events themselves do not come here. A lane that does not know a proxy as connected hands its `push…` requests here all the same, to have
 /// them answered.
@@ -158,7 +159,7 @@ pub struct Protocol {
     former: topology::Former,
     /// Set while stored objects are made again, before their clients are connected.
     is_restoring: bool,
-    /// Clients of other doors.
+    /// Clients of other protocols.
     local_proxies: HashMap<ProxyKey, LocalProxyState>,
     /// Callbacks to notify that the service has restarted.
     reconnection: Reconnection,
@@ -223,7 +224,7 @@ pub struct Published {
     pub access: Option<Access>,
 }
 
-/// What stands beside a routing snapshot for this door alone: which object keys name the snapshot's proxies, and where the
+/// What stands beside a routing snapshot for this protocol alone: which object keys name the snapshot's proxies, and where the
 /// clients are that it names. A copy shares everything.
 #[derive(Clone, Debug)]
 pub struct Directory {
@@ -271,7 +272,7 @@ pub struct PeerAddress {
 }
 
 impl Protocol {
-    /// A door with the default channel and nothing else. Two doors with the same settings give the same references.
+    /// A protocol with the default channel and nothing else. Two protocols with the same settings give the same references.
     #[must_use]
     pub fn new(settings: ProtocolSettings) -> Self {
         let ProtocolSettings {

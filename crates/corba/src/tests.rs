@@ -1,4 +1,4 @@
-//! The door as clients see it: whole GIOP messages in, whole GIOP messages out.
+//! The protocol as clients see it: whole GIOP messages in, whole GIOP messages out.
 
 pub(super) mod dialogue;
 

@@ -104,7 +104,7 @@ impl Writer {
         is_there(self.entity.unmatch(&reader.0), "unmatch a reader")
     }
 
-    /// Has a reader that was [let go](Writer::unmatch) get what is written from now on, and waits for it as for others. Until it confirms
+    /// Has a reader that was [unmatched](Writer::unmatch) get what is written from now on, and waits for it as for others. Until it confirms
     /// some of that, it has confirmed just what was written before. Returns whether it is still there.
     ///
     /// # Errors

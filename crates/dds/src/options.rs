@@ -32,7 +32,7 @@ pub struct Options {
     pub writer_bytes_max: u32,
     /// The largest sample that is taken. Unit: octets. Default: 64 MiB.
     pub sample_bytes_max: u32,
-    /// After how long others hold this participant to be gone when it says nothing: they let go of what they kept for it, and their writers
+    /// After how long others hold this participant to be gone when it says nothing: they release what they kept for it, and their writers
     /// do not wait for it any more. It says that it is there whenever four fifths of this are over, or all but 2 s. Unit: milliseconds.
     /// Range: 200 to 3 600 000, an hour, which is the longest that Cyclone has; with less than 200, a process that is not scheduled for a
     /// moment would be gone. Default: 10 000. Another value is [`Error::Option`](crate::Error::Option).

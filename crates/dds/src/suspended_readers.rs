@@ -12,15 +12,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// How often it is looked whether a pause is over, and whether a reader that is tried has confirmed something; and how long it is tried.
 const LOOKS_AFTER: Duration = Duration::from_secs(1);
 
-/// The readers of a writer that were let go.
+/// The readers of a writer that were suspended.
 ///
 /// A reliable writer waits for all its readers, so that one that is alive and takes nothing would hold all others. After the hold timeout
-/// without a confirmation, while the writer waits, such a reader is let go: the writer goes on as if it were not there. After a pause it is
-/// tried again: it gets what is written from then on, and when it confirms some of that, it is a reader as any other. If instead the writer
-/// waits for it a second once more, it is let go at once, and the next pause is twice as long.
+/// without a confirmation, while the writer waits, such a reader is suspended: the writer goes on as if it were not there. After a pause it
+/// is tried again: it gets what is written from then on, and when it confirms some of that, it is a reader as any other. If instead the
+/// writer waits for it a second once more, it is suspended at once, and the next pause is twice as long.
 ///
-/// It never waits itself: its owner has the writer block for about a second at most, and calls [`SuspendedReaders::slowed`] each time in vain and
-/// [`SuspendedReaders::look`] before it writes.
+/// It never waits itself: its owner has the writer block for about a second at most, and calls [`SuspendedReaders::slowed`] each time in
+/// vain and [`SuspendedReaders::look`] before it writes.
 #[derive(Debug)]
 pub struct SuspendedReaders {
     /// How long a reader may confirm nothing while the writer waits. Nothing: for ever.
@@ -52,7 +52,7 @@ impl SuspendedReaders {
         Self { hold_timeout, readers: BTreeMap::new(), behind: BTreeMap::new(), next_look: None }
     }
 
-    /// The writer has [waited](crate::WriteError::Slowed) and has to wait on. Returns how many readers are let go, and logs which, under
+    /// The writer has [waited](crate::WriteError::Slowed) and has to wait on. Returns how many readers are suspended, and logs which, under
     /// the name given.
     pub fn slowed(&mut self, whose: impl Display, writer: &Writer) -> u64 {
         let Some(hold_timeout) = self.hold_timeout else { return 0 };

@@ -73,7 +73,7 @@ impl filter::Fields for Number {
     }
 }
 
-/// A lane with one supplier, and a door that answers everything after each burst.
+/// A lane with one supplier, and a protocol that answers everything after each burst.
 struct Rig {
     lane: Lane,
     source: ProxyKey,
@@ -126,7 +126,7 @@ impl Rig {
         matches!(self.lane.handle_event(self.source, pending_event, &FirstByte, self.now), Admission::Accepted { .. })
     }
 
-    /// What a door does after an event: it sends what can be sent, and looks for whatever else there may be.
+    /// What a protocol does after an event: it sends what can be sent, and looks for whatever else there may be.
     fn send(&mut self) {
         while let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) {
             self.delivered += self.events.len() as u64;

@@ -1,7 +1,8 @@
 //! Events, and the pool in which their memory goes round.
 //!
-//! An [`Event`] is filled once, as a [`PendingEvent`] that is not shared, and is immutable from then on: every outbox and every delivery holds the
-//! same one. When the last holder lets go its memory goes back to the [`EventPool`], so that in the steady state no event allocates.
+//! An [`Event`] is filled once, as a [`PendingEvent`] that is not shared, and is immutable from then on: every outbox and every delivery
+//! holds the same one. When the last holder releases it, its memory goes back to the [`EventPool`], so that in the steady state no event
+//! allocates.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -32,13 +33,13 @@ pub const SORTED_OVERHEAD_BYTES: u64 = 128;
 pub struct Event {
     /// The form of `bytes`.
     pub form: Form,
-    /// The door's own note about `bytes`, for instance their encoding.
+    /// The protocol's own note about `bytes`, for instance their encoding.
     pub tag: u64,
     /// The event as it arrived.
     pub bytes: Vec<u8>,
     /// The event translated to what some consumers want, once for each [`OutputForm`], however many consumers have it.
     pub alternates: Alternates,
-    /// The priority that its header says, -32,767..=32,767. The door sets this and the next four, before it hands the
+    /// The priority that its header says, -32,767..=32,767. The protocol sets this and the next four, before it hands the
     /// event in.
     pub priority: Option<i16>,
     /// The priority that its supplier's thread had, 0..=32,767 (`RTCorbaPriority`). Where the
@@ -53,14 +54,14 @@ pub struct Event {
     pub stop: Option<Time>,
     /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
     pub event_type: TypeId,
-    /// Whether the names of its type stay with it although that has a number: for filters that read them. The door sets it before the event
-    /// is [classified](crate::Lane::classify). Default false.
+    /// Whether the names of its type stay with it although that has a number: for filters that read them. The protocol sets it before the
+    /// event is [classified](crate::Lane::classify). Default false.
     pub keeps_names: bool,
     /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
     /// [`Admission::AwaitingFilter`](crate::Admission::AwaitingFilter). They are not looked at again. Default false.
     pub approved: bool,
-    /// The number under which it is reported as [settled](crate::Completion). It means something only to the caller that hands the event in,
-    /// and goes with the event to other lanes. Default none: nothing is reported.
+    /// The number under which it is reported as [complete](crate::Completion). It means something only to the caller that hands the event
+    /// in, and goes with the event to other lanes. Default none: nothing is reported.
     pub watch: Option<NonZeroU64>,
     /// Of an event that is watched: whether each consumer is reported, too, and not only all together. Default false.
     pub watch_each: bool,
@@ -94,11 +95,11 @@ pub struct Event {
     pub(crate) weight_bytes: u64,
     /// Whether another lane handed it over to the lane that charged it.
     pub(crate) taken_over: bool,
-    /// Its number among its channel's, where that keeps its past.
+    /// Its number among its channel's, where that stores its history.
     pub(crate) number: Option<NonZeroU64>,
     /// The consumers that it is kept elsewhere for, and not in their outboxes.
     pub(crate) away: Option<Box<AwayList>>,
-    /// Whether it was kept elsewhere before: that it is settled for all has been reported.
+    /// Whether it was kept elsewhere before: that it is complete for all has been reported.
     pub(crate) returned: bool,
     /// Whether it was accepted by a lane that is no more: limits do not concern it, on no lane that it is handed over to.
     pub(crate) restored: bool,
@@ -158,7 +159,7 @@ impl Event {
         self.away.as_ref().map_or(&[], |away| &away.0)
     }
 
-    /// Its number among its channel's events, where that [keeps its past](crate::HistoryLimits).
+    /// Its number among its channel's events, where that [stores its history](crate::HistoryLimits).
     #[must_use]
     pub fn number(&self) -> Option<NonZeroU64> {
         self.number
@@ -222,7 +223,7 @@ impl Event {
 pub struct Alternate {
     /// Which consumers it is for: those with this want.
     pub output_form: OutputForm,
-    /// The door's own note about `bytes`, for instance their encoding.
+    /// The protocol's own note about `bytes`, for instance their encoding.
     pub tag: u64,
     /// The translated event.
     pub bytes: Vec<u8>,
@@ -347,7 +348,7 @@ impl Deref for Alternates {
 #[derive(Debug, Default)]
 pub struct PendingEvent(Arc<Event>);
 
-/// Two drafts are equal if they are the same one.
+/// Two pending events are equal if they are the same one.
 impl PartialEq for PendingEvent {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -372,7 +373,7 @@ impl Deref for PendingEvent {
 
 impl DerefMut for PendingEvent {
     fn deref_mut(&mut self) -> &mut Event {
-        // A draft is not shared, so this never copies.
+        // A pending event is not shared, so this never copies.
         Arc::make_mut(&mut self.0)
     }
 }
@@ -403,13 +404,13 @@ impl EventPool {
         Self { shelves: [const { Vec::new() }; Self::SHELVES], spare_events: 0, spare_bytes: 0, last_shelf: 0 }
     }
 
-    /// An empty draft, with the buffer of the event that was given back last if it is there.
+    /// An empty pending event, with the buffer of the event that was given back last if it is there.
     #[must_use]
     pub fn take(&mut self) -> PendingEvent {
         self.take_from(self.last_shelf).unwrap_or_default()
     }
 
-    /// An empty draft with room for `bytes` bytes.
+    /// An empty pending event with room for `bytes` bytes.
     #[must_use]
     pub fn take_for(&mut self, bytes: usize) -> PendingEvent {
         let fitting = bytes.max(Self::SMALLEST_BYTES).checked_next_power_of_two().unwrap_or(bytes);
@@ -422,7 +423,7 @@ impl EventPool {
         })
     }
 
-    /// Keeps the memory of an event that has no other holder. `event` is let go of in any case.
+    /// Keeps the memory of an event that has no other holder. `event` is released in any case.
     pub fn give_back(&mut self, event: Arc<Event>) {
         let mut pending_event = PendingEvent(event);
         let Some(event) = Arc::get_mut(&mut pending_event.0) else { return };

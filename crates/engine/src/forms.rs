@@ -1,10 +1,10 @@
-//! How the engine reads events, of which it knows nothing but their bytes: the door that made them reads for it.
+//! How the engine reads events, of which it knows nothing but their bytes: the protocol that made them reads for it.
 
 use filter::{Fields, Path, Steps, Value};
 
 use crate::Event;
 
-/// A door's reading of its events' fields, for filters.
+/// A protocol's reading of its events' fields, for filters.
 pub trait Forms {
     /// The fields of one event, read as they are asked for.
     type Fields<'e>: Fields
@@ -15,7 +15,7 @@ pub trait Forms {
     fn fields<'e>(&'e self, event: &'e Event) -> Self::Fields<'e>;
 }
 
-/// Events without fields: for doors without filters, and for tests. A constraint that asks for a field does not match.
+/// Events without fields: for protocols without filters, and for tests. A constraint that asks for a field does not match.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFields;
 

@@ -1,10 +1,10 @@
-//! What a channel keeps of its past, and where in it a consumer begins.
+//! What a channel keeps of its history, and where in it a consumer begins.
 
 use core::time::Duration;
 
 use crate::Refusal;
 
-/// How much of its past a channel keeps: as much as none of these forbids. It keeps nothing unless one of them is set.
+/// How much history a channel keeps: as much as none of these forbids. It keeps nothing unless one of them is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HistoryLimits {
     /// `HistoryEvents`: how many events. 0, the default: that does not count.
@@ -19,7 +19,7 @@ impl HistoryLimits {
     /// How many bytes a history may have of which nothing else is said.
     pub const BYTES: u64 = 4 << 30;
 
-    /// Whether the channel keeps anything of its past.
+    /// Whether the channel keeps anything of its history.
     #[must_use]
     pub fn keeps(&self) -> bool {
         *self != Self::default()
@@ -32,7 +32,7 @@ impl HistoryLimits {
     }
 }
 
-/// `StartFrom`: where a consumer begins that connects to a channel which keeps its past.
+/// `StartFrom`: where a consumer begins that connects to a channel which stores its history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StartFrom {
     /// With what comes. The default.

@@ -1,4 +1,4 @@
-//! The names of things: channels, admins, proxies, outboxes, event types, and what doors call their own.
+//! The names of things: channels, admins, proxies, outboxes, event types, and what protocols call their own.
 
 use core::fmt;
 
@@ -43,25 +43,25 @@ impl fmt::Display for ProxyKey {
     }
 }
 
-/// A door's handle for the client connected to a proxy. Opaque to the engine, which hands it back with each delivery.
+/// A protocol's handle for the client connected to a proxy. Opaque to the engine, which hands it back with each delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(
-    /// The door's number.
+    /// The protocol's number.
     pub u64,
 );
 
-/// The form of an event's bytes (a door's own: a structured event, an Any, …). Opaque to the engine.
+/// The form of an event's bytes (a protocol's own: a structured event, an Any, …). Opaque to the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Form(
-    /// The door's number.
+    /// The protocol's number.
     pub u16,
 );
 
-/// What a consumer's door needs an event translated to. Opaque to the engine but for the two highest bits, which the engine sets; equal
+/// What a consumer's protocol needs an event translated to. Opaque to the engine but for the two highest bits, which the engine sets; equal
 /// wants share one translation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputForm(
-    /// The door's number, below 2^30, and whether [repeats](Self::marks_repeats) and [numbers](Self::marks_numbers) are marked.
+    /// The protocol's number, below 2^30, and whether [repeats](Self::marks_repeats) and [numbers](Self::marks_numbers) are marked.
     pub u32,
 );
 

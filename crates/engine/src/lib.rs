@@ -1,7 +1,7 @@
 //! The engine: channels, admins, proxies, routing and outboxes. Events go in, deliveries come out.
 //!
 //! The engine is given the time and handed bytes. It holds no socket, clock, thread or file, and knows nothing of the protocols that its
-//! doors speak: to it an event is opaque bytes with the name of their form, a type and a source.
+//! protocols speak: to it an event is opaque bytes with the name of their form, a type and a source.
 //!
 //! Two halves meet in one immutable value:
 //!

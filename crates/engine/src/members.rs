@@ -55,7 +55,7 @@ impl Members {
         self.routes.set(place, Some(Arc::new(route)));
     }
 
-    /// Lets go of a piece of them, where none is asked for any more. Says whether nothing else had it; nothing if there is none.
+    /// Releases a piece of them, where none is asked for any more. Says whether nothing else had it; nothing if there is none.
     pub(crate) fn release(&mut self) -> Option<bool> {
         self.routes.release().or_else(|| self.places.release())
     }

@@ -137,7 +137,7 @@ pub enum Refusal {
         /// The limit, in events.
         capacity_events: u32,
     },
-    /// The channel's memory budget is spent, and the largest backlog's `FullOutbox` is `Reject`, or suppliers are held
+    /// The channel's memory budget is spent, and the largest backlog's `FullOutbox` is `Reject`, or suppliers are blocked
     /// already and have sent as much again.
     MemorySpent {
         /// The channel.

@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub(crate) lanes: Arc<[LaneInfo]>,
 }
 
-/// What is left of a snapshot that is not used any more: it can hold the last of very many routes, which are let go of a piece at a time.
+/// What is left of a snapshot that is not used any more: it can hold the last of very many routes, which are released a piece at a time.
 #[derive(Debug)]
 pub struct Remains {
     channels: Vec<ChannelRoutes>,
@@ -41,10 +41,10 @@ impl Snapshot {
 }
 
 impl Remains {
-    /// Pieces, of 64 routes each, that are let go of at a time, beside those that others have.
+    /// Pieces, of 64 routes each, that are released at a time, beside those that others have.
     const CHUNKS: usize = 16;
 
-    /// Lets go of some of it. Says whether anything is left.
+    /// Releases some of it. Says whether anything is left.
     pub fn release(&mut self) -> bool {
         let mut chunks = 0;
         while let Some(last) = self.channels.last_mut() {
@@ -284,7 +284,7 @@ impl ChannelRoutes {
 pub struct SupplierRoute {
     /// The form of its events.
     pub form: Form,
-    /// The connected client, where the door gave a handle.
+    /// The connected client, where the protocol gave a handle.
     pub peer: Option<Peer>,
     /// Whether it is connected. Events of one that is not are refused.
     pub state: ProxyState,
@@ -340,13 +340,13 @@ pub struct ConsumerRoute {
     pub peer: Option<Peer>,
     /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
     pub connection: u64,
-    /// Where in its channel's past it began, if it asked for that.
+    /// Where in its channel's history it began, if it asked for that.
     pub start: Option<StartFrom>,
     /// Whether it was connected before, and begins there only if that is yet to come.
     pub resumes: bool,
     /// The form in which it takes events.
     pub form: Form,
-    /// What its door needs events translated to.
+    /// What its protocol needs events translated to.
     pub output_form: OutputForm,
     /// The effective settings of its outbox; the same for all of an admin's consumers that say nothing themselves.
     pub settings: Arc<OutboxSettings>,

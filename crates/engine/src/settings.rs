@@ -100,13 +100,13 @@ pub struct OutboxSettings {
     /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that
     /// failed, come marked ([`OutputForm::marks_repeats`](crate::OutputForm::marks_repeats)). Default false.
     pub mark_repeats: bool,
-    /// `StartFrom`: where the consumer begins if it connects while its channel [keeps its past](HistoryLimits). `None`, the default: with
-    /// what comes, without event numbers. It counts for its next connection.
+    /// `StartFrom`: where the consumer begins if it connects while its channel [stores its history](HistoryLimits). `None`, the default:
+    /// with what comes, without event numbers. It counts for its next connection.
     pub start_from: Option<StartFrom>,
     /// How long a delivery may stay unanswered, from when it began or the last answer came, or a connection may take
     /// nothing. Zero: for ever. Default 30 s.
     pub reply_timeout: Duration,
-    /// How long the door may take to connect; the engine only passes it on. Default 5 s.
+    /// How long the protocol may take to connect; the engine only passes it on. Default 5 s.
     pub connect_timeout: Duration,
     /// A consumer is disconnected at the first failure that comes this long or longer after its failing began. Zero:
     /// never. Default 60 s. It does not end persistent connections.
@@ -120,9 +120,9 @@ pub struct OutboxSettings {
     /// `ConnectionExpiry`: what `give_up_after` is for connections that are not persistent, this is for those that are. Zero, the default:
     /// never.
     pub connection_expiry: Duration,
-    /// `LatencyBound`: suppliers are held once the event that this consumer gets next has waited for longer, as long as the consumer keeps
-    /// up: it fails not, is not suspended, has nothing [elsewhere](crate::Overflow), and has taken something within the last second. Zero,
-    /// the default: they are not.
+    /// `LatencyBound`: suppliers are blocked once the event that this consumer gets next has waited for longer, as long as the consumer
+    /// keeps up: it fails not, is not suspended, has nothing [elsewhere](crate::Overflow), and has taken something within the last second.
+    /// Zero, the default: they are not.
     pub latency_bound: Duration,
     /// `HoldTimeout`: a consumer that has taken nothing for this long while suppliers wait for it is disconnected. A persistent connection
     /// stays, and what there is no room for is dropped until the consumer takes something. Zero: never. `None`, the default:
@@ -167,7 +167,7 @@ pub struct OutboxSettings {
     pub pacing_interval: Duration,
     /// How long a remote filter may take to answer; the engine only passes it on. More than 0. Default 1 s.
     pub filter_timeout: Duration,
-    /// How often the door asks whether the consumer still exists; the engine only passes it on. Zero: never. Default
+    /// How often the protocol asks whether the consumer still exists; the engine only passes it on. Zero: never. Default
     /// 60 s.
     pub probe_interval: Duration,
 }
@@ -305,7 +305,7 @@ pub struct SupplierSettings {
     pub filter_timeout: Duration,
     /// How long a supplier that is asked for events may take to answer. Zero: for ever. Default 30 s.
     pub reply_timeout: Duration,
-    /// How long the door may take to connect. Default 5 s.
+    /// How long the protocol may take to connect. Default 5 s.
     pub connect_timeout: Duration,
     /// A supplier that is asked for events is disconnected when it has failed for this long. Zero: never. Default 60 s. It does not
     /// end persistent connections.
@@ -320,9 +320,9 @@ pub struct SupplierSettings {
     pub acknowledge_after: AcknowledgeAfter,
     /// `AcknowledgeWithin`: how long an answer waits for consumers at most. Default 10 s.
     pub acknowledge_within: Duration,
-    /// How often the door asks whether the supplier still exists. Zero: never. Default 60 s.
+    /// How often the protocol asks whether the supplier still exists. Zero: never. Default 60 s.
     pub probe_interval: Duration,
-    /// How long the door waits for a supplier that cannot be asked and is not heard of, until it disconnects it. Zero, the
+    /// How long the protocol waits for a supplier that cannot be asked and is not heard of, until it disconnects it. Zero, the
     /// default: for ever.
     pub supplier_linger: Duration,
     /// `OrderPolicy`: which of its events goes first where they wait for their topic's turn:
@@ -577,13 +577,13 @@ pub struct ChannelLimits {
     /// its bytes plus [`EVENT_OVERHEAD_BYTES`](crate::EVENT_OVERHEAD_BYTES) plus
     /// [`HOLDER_OVERHEAD_BYTES`](crate::HOLDER_OVERHEAD_BYTES) (where events are sorted or expire,
     /// [`SORTED_OVERHEAD_BYTES`](crate::SORTED_OVERHEAD_BYTES)) for each consumer. More than 0. Default 256 MiB. What
-    /// happens when it is spent is the laggard's [`FullOutbox`]; events taken from suppliers that are being held may
+    /// happens when it is spent is the slow consumer's [`FullOutbox`]; events taken from suppliers that are being held may
     /// exceed it, at most to twice its value, where they are refused.
     pub memory_budget_bytes: u64,
     /// `OverflowBudget`: how many bytes of events may be kept [elsewhere](crate::Overflow), where the driver of the lanes can do that. They
     /// go there when the channel's events take half of its memory budget, of consumers that have a backlog. 0, the default: none.
     pub overflow_budget_bytes: u64,
-    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much of its past it keeps, where the driver of the lanes can do that.
+    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much history it keeps, where the driver of the lanes can do that.
     pub history: HistoryLimits,
     /// `MaxConsumers`: how many consumers may be connected at once. `None`, the default: no limit.
     pub max_consumers: Option<NonZeroU32>,
@@ -592,7 +592,7 @@ pub struct ChannelLimits {
     /// `MaxQueueLength`: how many events the channel may hold for all its consumers together, each counted once.
     /// `None`, the default: no limit. Events in flight can make it exceed by the consumers' windows.
     pub max_queue_length: Option<NonZeroU32>,
-    /// `RejectNewEvents`: at `max_queue_length` refuse the event (true) or discard one of the laggard's by its
+    /// `RejectNewEvents`: at `max_queue_length` refuse the event (true) or discard one of the slow consumer's by its
     /// [`DiscardPolicy`] (false, the default).
     pub reject_new_events: bool,
     /// `DeadLetterChannel`: the channel that gets events which are undeliverable for a consumer, by `delivery_attempts`; the owner of a

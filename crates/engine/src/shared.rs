@@ -38,7 +38,7 @@ impl<T, const CHUNK: usize> SharedSlots<T, CHUNK> {
         self.chunks.is_empty()
     }
 
-    /// Lets go of the last piece. Says whether nothing else had it; nothing if there is none.
+    /// Releases the last piece. Says whether nothing else had it; nothing if there is none.
     pub(crate) fn release(&mut self) -> Option<bool> {
         self.chunks.pop().map(|chunk| Arc::strong_count(&chunk) == 1)
     }
@@ -115,7 +115,7 @@ impl<T> SharedMap<T> {
         self.len
     }
 
-    /// Lets go of a piece, after which nothing is to be asked for. Says whether nothing else had it; nothing if there is none.
+    /// Releases a piece, after which nothing is to be asked for. Says whether nothing else had it; nothing if there is none.
     pub(crate) fn release(&mut self) -> Option<bool> {
         self.chunks.pop().map(|chunk| Arc::strong_count(&chunk) == 1)
     }

@@ -58,7 +58,7 @@ fn allocations_during(work: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// A lane with one supplier and some consumers, and a door that answers as it is set to.
+/// A lane with one supplier and some consumers, and a protocol that answers as it is set to.
 struct Rig {
     lane: Lane,
     source: ProxyKey,

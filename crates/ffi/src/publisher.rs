@@ -281,7 +281,7 @@ pub unsafe extern "C" fn campanile_publisher_free(publisher: *mut Publisher) {
 }
 
 /// # Safety
-/// The pointer is null, or a tally can be written there.
+/// The pointer is null, or a `campanile_tally` can be written there.
 unsafe fn tell(tally: *mut PublisherCounters, told: campanile::PublisherCounters) -> Result<(), Failure> {
     if tally.is_null() {
         return Ok(());

@@ -10,7 +10,7 @@ use core::fmt;
 
 /// What a constraint reads of an event.
 ///
-/// Implemented by each door, lazily over the event's bytes; nothing here may allocate. `Any` values are looked through:
+/// Implemented by each protocol, lazily over the event's bytes; nothing here may allocate. `Any` values are looked through:
 /// a path goes on inside an `Any` as if its value stood there itself, and what a path leads to is never an `Any`.
 pub trait Fields {
     /// The value at `path`, or `None` if the event has none there.

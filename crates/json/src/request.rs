@@ -48,7 +48,7 @@ pub struct Subscribe {
     pub types: Vec<(String, String)>,
     /// A constraint in the filter language; empty if it was left out.
     pub constraint: String,
-    /// Where in the channel's past it begins, in the words of the property `StartFrom`; with what comes if it was left out.
+    /// Where in the channel's history it begins, in the words of the property `StartFrom`; with what comes if it was left out.
     pub from: Option<String>,
 }
 
@@ -163,7 +163,7 @@ impl Members {
         }
     }
 
-    /// A place in the past. A number is that of an event.
+    /// A place in the history. A number is that of an event.
     fn place(&mut self, key: &str) -> Result<Option<String>, String> {
         match self.0.remove(key) {
             None | Some(Json::Null) => Ok(None),

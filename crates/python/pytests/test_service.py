@@ -133,7 +133,7 @@ def test_many_are_published_without_waiting_and_all_are_confirmed(channel):
         assert [events.get(timeout=WAIT).speed for _ in range(5000)] == list(range(5000))
 
 
-def test_a_type_that_differs_is_told_with_both(channel):
+def test_a_type_that_differs_is_reported_with_both(channel):
     mine = dataclasses.make_dataclass("Wind", [("speed", str)])
     subscription, events, troubles = receiving(channel, mine)
     with subscription, campanile.Supplier(channel) as supplier:
@@ -156,7 +156,7 @@ def test_what_is_more_is_left_out_and_numbers_widen(channel):
         assert narrow
 
 
-def test_a_callback_that_raises_is_told_and_the_next_event_comes(channel):
+def test_a_callback_that_raises_is_reported_and_the_next_event_comes(channel):
     events: queue.Queue = queue.Queue()
     troubles: queue.Queue = queue.Queue()
 
@@ -212,7 +212,7 @@ def test_callbacks_find_what_the_thread_kept_from_the_event_before(channel):
                 assert [len(seen.get(timeout=WAIT)) for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_slow_callback_harms_nobody_else_and_is_told(channel):
+def test_a_slow_callback_harms_no_other_and_is_reported(channel):
     go_on, troubles = threading.Event(), queue.Queue()
     slow = campanile.Consumer(channel, slow_after=0.01).on(Wind, lambda _: go_on.wait(WAIT)).on_trouble(troubles.put).ready()
     subscription, events, _ = receiving(channel)
@@ -225,7 +225,7 @@ def test_a_slow_callback_harms_nobody_else_and_is_told(channel):
         assert troubles.get(timeout=WAIT).kind == "slow"
 
 
-def test_a_trouble_that_nobody_asked_for_is_logged(channel, caplog):
+def test_a_trouble_without_a_callback_is_logged(channel, caplog):
     heard = threading.Event()
 
     class Handler(logging.Handler):
@@ -285,7 +285,7 @@ def test_text_and_octets_of_sixteen_megabytes_are_refused_or_arrive_whole(channe
             supplier.publish(Large("a\0b", b""))
 
 
-def test_a_forked_child_is_told_and_the_parent_goes_on(channel):
+def test_a_forked_child_is_notified_and_the_parent_goes_on(channel):
     supplier = campanile.Supplier(channel)
     events = campanile.Consumer(channel, Wind).events()
     child = os.fork()
@@ -306,7 +306,7 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(channel):
     events.close()
 
 
-def test_who_is_closed_says_so(channel):
+def test_a_closed_object_says_so(channel):
     supplier = campanile.Supplier(channel)
     publisher = supplier.publisher()
     publisher.publish(Wind(1))
@@ -322,7 +322,7 @@ def test_who_is_closed_says_so(channel):
         events.next(WAIT)
 
 
-def test_settings_that_are_none_are_told():
+def test_settings_that_are_none_are_reported():
     for options in ({"transport": "pigeon"}, {"event_form": "x"}, {"context": "nowhere"}):
         with pytest.raises(campanile.SettingsError):
             campanile.Supplier("Weather", **options)
@@ -330,7 +330,7 @@ def test_settings_that_are_none_are_told():
         campanile.Supplier("Weather", server="127.0.0.1:1", transport="notification")
     with pytest.raises(campanile.ChannelNameError):
         campanile.Supplier("")
-    with pytest.raises(TypeError, match="nobody is to be called"):
+    with pytest.raises(TypeError, match="there is nothing to call"):
         campanile.Consumer("Weather").ready()
 
 

@@ -120,7 +120,7 @@ def test_octets_are_those_of_cdr():
         ({"axes": [1, 2]}, "axes: it has 2 elements, not 3"),
     ],
 )
-def test_what_is_no_value_is_told_with_its_path(change, text):
+def test_what_is_no_value_is_reported_with_its_path(change, text):
     with pytest.raises(campanile.EventValueError) as caught:
         plan_of(Everything).encode(dataclasses.replace(everything(), **change))
     assert str(caught.value) == f"this is no Everything: {text}"
@@ -165,7 +165,7 @@ def test_a_class_that_cannot_travel_is_refused_with_the_members_name(hint, text)
         plan_of(made)
 
 
-def test_other_mistakes_in_classes_are_told():
+def test_other_mistakes_in_classes_are_reported():
     with pytest.raises(campanile.EventTypeError, match="is no dataclass"):
         plan_of(int)
     with pytest.raises(campanile.EventTypeError, match="init=False"):

@@ -94,8 +94,8 @@ pub struct Config {
     /// Access rules. Default: none, and any client that reaches the service may do everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessRule>,
-    /// Tokens that clients of JSON and HTTP may show, by the names that rules have for them: `sha256:HASH`, or `file:PATH` of a file that has the
-    /// token, of 16 to 1,024 octets. Default: none.
+    /// Tokens that clients of JSON and HTTP may show, by the names that rules have for them: `sha256:HASH`, or `file:PATH` of a file that
+    /// has the token, of 16 to 1,024 octets. Default: none.
     pub tokens: BTreeMap<String, String>,
     /// Whom the service calls.
     pub outgoing: OutgoingConfig,
@@ -108,39 +108,40 @@ pub struct Compatibility {
     /// Whether unknown properties are stored and reported without effect, as by TAO, whose clients set properties of their own; else they
     /// are `UnsupportedQoS` or `UnsupportedAdmin`. Default false.
     pub ignore_unknown_properties: bool,
-    /// Whether `Timeout` and `StopTime` only put events in order (`DeadlineOrder`) and never have them expire, as by TAO: some of its clients
-    /// set lifetimes that no event could keep to. Default false.
+    /// Whether `Timeout` and `StopTime` only put events in order (`DeadlineOrder`) and never have them expire, as by TAO: some of its
+    /// clients set lifetimes that no event could keep to. Default false.
     pub timeout_never_expires: bool,
     /// Whether `MaxConsumers` and `MaxSuppliers` answer `IMP_LIMIT`, as TAO does, and not `AdminLimitExceeded`. Default false.
     pub limits_as_imp_limit: bool,
-    /// Whether the default admins of channels made from now on combine their filters with their proxies' by OR, as TAO's do, and not by AND.
-    /// Default false.
+    /// Whether the default admins of channels made from now on combine their filters with their proxies' by OR, as TAO's do, and not by
+    /// AND. Default false.
     pub default_admins_or: bool,
-    /// Whether, under an admin that combines by OR, an admin or a proxy without filters lets everything pass, as with TAO, so that the filters
-    /// of the other keep nothing away; else one without filters does not count, and the other's decide. Default false.
+    /// Whether, under an admin that combines by OR, an admin or a proxy without filters lets everything pass, as with TAO, so that the
+    /// filters of the other keep nothing away; else one without filters does not count, and the other's decide. Default false.
     pub or_passes_without_filters: bool,
     /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of TAO's monitor and control object are done, for any client that
     /// reaches the service; else they are `NO_PERMISSION`. Default false.
     pub monitor_control: bool,
-    /// Whether a client that disconnects its proxy has the object with which it connected called by `disconnect_…`, as the Event Service says
-    /// and omniEvents and JacORB do; TAO's Notification Service does not. Default true.
+    /// Whether a client that disconnects its proxy has the object with which it connected called by `disconnect_…`, as the Event Service
+    /// says and omniEvents and JacORB do; TAO's Notification Service does not. Default true.
     pub tell_on_disconnect: bool,
-    /// Whether a client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it gets
-    /// each event once. Default true.
+    /// Whether a client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it
+    /// gets each event once. Default true.
     pub take_over: bool,
-    /// Whether a client that connects to a proxy which is connected takes the place of the client that was, as with TAO's `-AllowReconnect`;
-    /// else it is refused by `AlreadyConnected`. Default false.
+    /// Whether a client that connects to a proxy which is connected takes the place of the client that was, as with TAO's
+    /// `-AllowReconnect`; else it is refused by `AlreadyConnected`. Default false.
     pub allow_reconnect: bool,
-    /// Whether `EventReliability` and `ConnectionReliability` `Persistent` are taken and have no effect where there is no store, as with TAO's
-    /// server without its persistence; else they are `UnsupportedQoS`. Default false.
+    /// Whether `EventReliability` and `ConnectionReliability` `Persistent` are taken and have no effect where there is no store, as with
+    /// TAO's server without its persistence; else they are `UnsupportedQoS`. Default false.
     pub persistent_without_store: bool,
-    /// Whether `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO; else it gives nil. Default false.
+    /// Whether `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO; else it gives nil. Default
+    /// false.
     pub unknown_filter_internal: bool,
     /// Whether `subscription_change` and `offer_change` change lists of event types, and clients are notified of them, as with TAO:
     /// everything is no type beside others, and no client is notified of it. Default false.
     pub tao_event_types: bool,
-    /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
-    /// 255 octets. Default `NotifyEventChannelFactory`.
+    /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1
+    /// to 255 octets. Default `NotifyEventChannelFactory`.
     pub factory_name: String,
 }
 
@@ -159,7 +160,7 @@ pub struct DeclaredChannel {
 }
 
 impl DeclaredChannel {
-    /// Its properties and lanes as the door takes them.
+    /// Its properties and lanes as the protocol takes them.
     pub(crate) fn declared_properties(&self) -> Vec<(String, Declared)> {
         let value = |value: &DeclaredValue| match value {
             DeclaredValue::Flag(flag) => Declared::Flag(*flag),
@@ -390,7 +391,7 @@ impl Config {
         json::Limits { line_bytes_max, ..json::Limits::default() }
     }
 
-    /// What the door for Tempo is made with.
+    /// What the protocol for Tempo is made with.
     pub(crate) fn tempo_settings(&self, request_bytes_min: u64) -> crate::protocols::tempo::Settings {
         let Tempo { period_ms, input_messages, input_bytes, .. } = self.tempo;
         let bounds = Bounds { messages: input_messages as usize, octets: input_bytes as usize };

@@ -48,7 +48,7 @@ pub(crate) struct Unsecured {
 
 /// The peer.
 pub(crate) enum Whose {
-    /// A client that has connected to a door, with its place among the connections.
+    /// A client that has connected to a protocol, with its place among the connections.
     Client(Tag, Charge),
     /// A called peer: the lane's connection, and the host that its reference names.
     Called(Token, String),

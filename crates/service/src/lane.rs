@@ -3,7 +3,7 @@
 //! A lane owns sockets and outboxes; no other thread touches them. There is the main lane, and those of thread pools, which
 //! administration starts and ends ([`links::lane_registry`]) and which reach each other over [`links::lanes`]. [`run`] is one round:
 //! wait, serve what is ready, deliver, write. Sockets and what is read and written lie in [`io`], events on their way into the
-//! engine in [`intake`], what goes between threads in [`links`]. What a protocol's messages mean is its door's business:
+//! engine in [`intake`], what goes between threads in [`links`]. What a protocol's messages mean is its own business:
 //! [`crate::protocols::giop`].
 
 pub(crate) mod access;

@@ -1,8 +1,8 @@
-//! Events on disk: what consumers that are behind are yet to get, and what there is no memory for; and channels' past.
+//! Events on disk: what consumers that are behind are yet to get, and what there is no memory for; and channels' history.
 //!
-//! A thread of its own writes and reads it, so that no lane waits for a disk. A lane posts what its [engine](engine::Overflow) wants: events
-//! to be kept, which it has back when they are written; that some come back; that nothing is wanted any more. Each channel of each lane
-//! has a [log](log::Log). While the disk is full or fails, what could not be written is tried again each second, and stays in memory
+//! A thread of its own writes and reads it, so that no lane waits for a disk. A lane posts what its [engine](engine::Overflow) wants:
+//! events to be kept, which it has back when they are written; that some come back; that nothing is wanted any more. Each channel of each
+//! lane has a [log](log::Log). While the disk is full or fails, what could not be written is tried again each second, and stays in memory
 //! meanwhile, where the channels' budgets bound it.
 
 pub(crate) mod history;
@@ -43,11 +43,11 @@ use crate::{store, time};
 const AGAIN_IN: Duration = Duration::from_secs(1);
 /// How often it is tried to read something before that is lost, unless it is clear at once that it is.
 const READ_TRIES: u32 = 60;
-/// How long it waits for a lane to take its letters.
+/// How long it waits for a lane to take its messages.
 const ROOM_IN: Duration = Duration::from_millis(2);
-/// While something is kept it looks so often for more: lanes ring less often than they post.
+/// While something is kept it looks so often for more: lanes wake it less often than they post.
 const LOOK_IN: Duration = Duration::from_millis(20);
-/// Letters of one lane that may be under way.
+/// Messages of one lane that may be under way.
 const MESSAGES_MAX: usize = 4_096;
 /// Channels of which administration may want to know at a time.
 const QUERIES_MAX: usize = 256;
@@ -55,7 +55,7 @@ const QUERIES_MAX: usize = 256;
 const INTRODUCTIONS: usize = 256;
 /// The folder, in that of the store. Whatever is in it goes at the start.
 const FOLDER: &str = "overflow";
-/// That of channels' past, which stays.
+/// That of channels' history, which stays.
 pub(crate) const HISTORY_FOLDER: &str = "history";
 
 /// From a lane.
@@ -67,11 +67,11 @@ pub(crate) enum ToOverflow {
     Fetch(OutboxId, ProxyKey, u32),
     /// A consumer wants nothing any more.
     Forget(ProxyKey),
-    /// An event to be kept as its channel's past says.
+    /// An event to be kept as its channel's history says.
     Remember(Arc<Event>, HistoryLimits),
-    /// What is next of a channel's past is to come back for a consumer, about so many octets; and where it begins, if it does.
+    /// What is next of a channel's history is to come back for a consumer, about so many octets; and where it begins, if it does.
     FetchHistory(OutboxId, ProxyKey, Option<StartFrom>, u32),
-    /// A channel keeps nothing of its past any more.
+    /// A channel stores no history any more.
     Drop(ChannelId),
 }
 
@@ -82,9 +82,9 @@ pub(crate) enum FromOverflow {
     Written(Arc<Event>),
     /// What is next for a consumer.
     Back(Back),
-    /// An event of a channel's past is written.
+    /// An event of a channel's history is written.
     Remembered(Arc<Event>),
-    /// What is next of its channel's past for a consumer.
+    /// What is next of its channel's history for a consumer.
     FetchedHistory(OutboxId, Chunk),
     /// Of a channel less is kept: so many events all have read, and so many octets are free.
     Freed(ChannelId, Freed),
@@ -104,7 +104,7 @@ pub(crate) struct Back {
 pub(crate) struct Link {
     pub(crate) messages: Mailbox<ToOverflow>,
     pub(crate) answers: Inbox<FromOverflow>,
-    /// Of the main lane: with which numbers channels' past goes on.
+    /// Of the main lane: with which numbers channels' history goes on.
     pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
 }
 
@@ -123,10 +123,10 @@ pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -
     (Link { messages: to_thread, answers, histories: core::mem::take(&mut to.histories) }, slot)
 }
 
-/// Answer to administration about a channel's past.
+/// Answer to administration about a channel's history.
 pub(crate) type HistoryReply = (ChannelId, Option<HistoryStatus>);
 
-/// Administration's end of its link: it asks what is kept of channels' past.
+/// Administration's end of its link: it asks what is kept of channels' history.
 pub(crate) struct Inquirer {
     pub(crate) queries: Mailbox<ChannelId>,
     pub(crate) reported: Inbox<HistoryReply>,
@@ -136,7 +136,7 @@ pub(crate) struct Inquirer {
 pub(crate) struct Reception {
     pub(crate) waker: Arc<Waker>,
     pub(crate) introductions: Mailbox<Slot>,
-    /// For the main lane: with which numbers channels' past goes on.
+    /// For the main lane: with which numbers channels' history goes on.
     pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
     thread: JoinHandle<()>,
 }
@@ -146,7 +146,7 @@ impl Reception {
     pub(crate) fn end(self) {
         let Self { introductions, thread, waker, .. } = self;
         drop(introductions);
-        // Lanes ring before their links are gone, so the thread needs another ring to see that.
+        // Lanes call the waker before their links are gone, so the thread needs another call to see that.
         waker.notify();
         // One that panicked has said so on standard error already.
         let _ = thread.join();
@@ -157,20 +157,20 @@ impl Reception {
 pub(crate) struct Options<'o> {
     /// The folder of the store.
     pub(crate) directory: &'o Path,
-    /// What channels' past may take altogether.
+    /// What channels' history may take altogether.
     pub(crate) history_bytes_max: u64,
     /// The channels that there are.
     pub(crate) channels: &'o [ChannelId],
     /// When lanes' clocks began.
     pub(crate) origin: Instant,
-    /// Declared types of Tempo's topics, by which channels' past is searched for the last message with each value of a field.
+    /// Declared types of Tempo's topics, by which channels' history is searched for the last message with each value of a field.
     pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
     /// Administration's.
     pub(crate) administration: &'o Arc<Waker>,
 }
 
-/// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' past. It ends when no lane can post
+/// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' history. It ends when no lane can post
 /// anything any more.
 pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
     let Options { directory, history_bytes_max, channels, origin, types, counters, administration } = options;
@@ -489,7 +489,7 @@ impl Keeper {
         self.counters.set(Counter::OverflowBytes, self.stored.bytes);
     }
 
-    /// Tells administration what is kept of channels' past.
+    /// Tells administration what is kept of channels' history.
     fn tell(&mut self) {
         let now = self.clock().utc;
         for _ in 0..QUERIES_MAX {
@@ -507,7 +507,7 @@ impl Keeper {
     }
 }
 
-/// The record of an event: its watch number, its number in its channel's past, and what it takes to make it again in this process.
+/// The record of an event: its watch number, its number in its channel's history, and what it takes to make it again in this process.
 fn encode(event: &Event, out: &mut Vec<u8>) {
     out.extend(event.watch.map_or(0, NonZeroU64::get).to_le_bytes());
     out.extend(event.number().map_or(0, NonZeroU64::get).to_le_bytes());

@@ -1,10 +1,10 @@
 //! The ways in: a folder for each protocol, and the face that all of them have for a lane.
 //!
-//! A lane knows events, outboxes, turns, timers, and sockets as streams of bytes; a door knows what the bytes mean. A [`Tag`] or the
-//! variant of an enum names the door of a connection, a form, a claim or a letter, and each function here is a `match` on that: nothing
-//! is called through a pointer on an event's path. A lane calls doors by this face and by nothing else; a door uses what of the lane it
-//! needs: it hands events in with `Core::admit`, is notified by [`Worker::answer`] when the acknowledgement of them is due, and gets what
-//! is to be delivered by [`Core::send`].
+//! A lane knows events, outboxes, turns, timers, and sockets as streams of bytes; a protocol knows what the bytes mean. A [`Tag`] or the
+//! variant of an enum names the protocol of a connection, a form, a claim or a message, and each function here is a `match` on that:
+//! nothing is called through a pointer on an event's path. A lane calls protocols by this face and by nothing else; a protocol uses what of
+//! the lane it needs: it hands events in with `Core::admit`, is notified by [`Worker::answer`] when the acknowledgement of them is due, and
+//! gets what is to be delivered by [`Core::send`].
 //!
 //! # Adding a protocol
 //!
@@ -70,10 +70,10 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
 }
 
 pub(crate) use admin_messages::{Answered, Call, Fault, Request, Returned, ToProtocol, Wish};
-/// The objects that clients of whichever door name. Today they are all with one door.
+/// The objects that clients of whichever protocol name. Today they are all with one protocol.
 pub(crate) use giop::objects::Objects;
 
-/// Which door.
+/// Which protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     Giop,
@@ -94,10 +94,10 @@ impl fmt::Display for Tag {
 }
 
 impl Tag {
-    /// All doors, by their numbers; four at most.
+    /// All protocols, by their numbers; four at most.
     pub(crate) const ALL: [Self; 4] = [Self::Giop, Self::Json, Self::Tempo, Self::Dds];
 
-    /// Whether a few connections beyond the limit are reserved, for the clients of administration, which come by this door.
+    /// Whether a few connections beyond the limit are reserved, for the clients of administration, which come by this protocol.
     pub(crate) const fn has_reserve(self) -> bool {
         matches!(self, Self::Giop)
     }
@@ -106,7 +106,7 @@ impl Tag {
         self as u64
     }
 
-    /// The door with a number that was got from one.
+    /// The protocol with a number that was got from one.
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
         let protocol = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
@@ -126,31 +126,31 @@ impl Tag {
         }
     }
 
-    /// The first of the handles that the door gives its clients' proxies in the objects of CORBA: each door has 2^56 of them.
+    /// The first of the handles that the protocol gives its clients' proxies in the objects of CORBA: each protocol has 2^56 of them.
     pub(crate) const fn first_peer(self) -> Peer {
         Peer(LocalProxy::FIRST_PEER.0 | self.number() << 56)
     }
 
-    /// The door of the client with this handle.
+    /// The protocol of the client with this handle.
     fn of_peer(peer: Peer) -> Self {
         Self::numbered((peer.0 ^ LocalProxy::FIRST_PEER.0) >> 56)
     }
 
-    /// The door of a form. Each door has 256: the upper octet is its number.
+    /// The protocol of a form. Each protocol has 256: the upper octet is its number.
     #[inline]
     pub(crate) fn of_form(form: Form) -> Self {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// The door of the consumer with this want. In a want, the form stands above eight bits of the door's own, and below what the engine
-    /// says of marks.
+    /// The protocol of the consumer with this want. In a want, the form stands above eight bits of the protocol's own, and below what the
+    /// engine says of marks.
     #[inline]
     pub(crate) fn of_output_form(output_form: OutputForm) -> Self {
         Self::numbered(u64::from(output_form.0 >> 16 & 0xff))
     }
 }
 
-/// What each door has of a lane, apart from the connections that clients made to it.
+/// What each protocol has of a lane, apart from the connections that clients made to it.
 pub(crate) struct Protocols {
     pub(crate) giop: giop::Protocol,
     pub(crate) json: json::Protocol,
@@ -160,18 +160,18 @@ pub(crate) struct Protocols {
     pub(crate) tempo_forms: tempo::form::Forms,
 }
 
-/// The connections that clients made to a lane, by door.
+/// The connections that clients made to a lane, by protocol.
 pub(crate) struct Clients {
-    /// The addresses that connections are taken from, whichever door they come to; the main lane's alone.
+    /// The addresses that connections are taken from, whichever protocol they come to; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
-    /// Where they are taken from, by door; the main lane's alone.
+    /// Where they are taken from, by protocol; the main lane's alone.
     entrances: [[Entrance; Layer::ALL.len()]; Tag::ALL.len()],
     pub(crate) giop: giop::callers::Clients,
     pub(crate) json: json::incoming::Clients,
     pub(crate) tempo: tempo::streams::Clients,
 }
 
-/// What each door is made with, the same for all lanes.
+/// What each protocol is made with, the same for all lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
@@ -181,7 +181,7 @@ pub(crate) struct Settings {
     pub(crate) tempo_types: Arc<tempo::types::DeclaredTypes>,
 }
 
-/// Where each door's clients connect; the main lane's.
+/// Where each protocol's clients connect; the main lane's.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     /// Not where nothing is in the clear.
@@ -193,7 +193,7 @@ pub(crate) struct Listeners {
     pub(crate) tempo_datagrams: Option<Datagrams>,
     /// Channels that are joined to DDS.
     pub(crate) dds: Vec<dds::JoinSetup>,
-    /// The same with TLS, by door.
+    /// The same with TLS, by protocol.
     pub(crate) tls: [Option<Listener>; Tag::ALL.len()],
     /// Where datagrams arrive that are sent to a group.
     pub(crate) tempo_group: Option<Datagrams>,
@@ -203,7 +203,7 @@ pub(crate) struct Listeners {
     pub(crate) own: Vec<SocketAddr>,
 }
 
-/// Recipient of the answer when events were taken in or refused: a door's client, in that door's terms.
+/// Recipient of the answer when events were taken in or refused: a protocol's client, in that protocol's terms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Claim {
     Giop(giop::claims::Claim),
@@ -257,7 +257,7 @@ impl Protocols {
         }
     }
 
-    /// Has the doors read datagrams.
+    /// Has the protocols read datagrams.
     ///
     /// # Errors
     /// When the poll does not take a socket.
@@ -274,10 +274,10 @@ impl Protocols {
         Ok(())
     }
 
-    /// Has the door for DDS begin, with this lane's bell.
+    /// Has the protocol for DDS begin, with this lane's waker.
     ///
     /// # Errors
-    /// When the system refuses a bell.
+    /// When the system refuses a waker.
     pub(crate) fn begin_dds(&mut self, listeners: Option<&mut Listeners>, waker: &Arc<Waker>) -> io::Result<()> {
         listeners.map_or(Ok(()), |listeners| self.dds.begin(core::mem::take(&mut listeners.dds), waker))
     }
@@ -309,7 +309,7 @@ impl Protocols {
         self.giop.filter_calls.wait_for(outbox)
     }
 
-    /// Whether there is something to do without a socket or a letter having to speak of it.
+    /// Whether there is something to do without a socket or a message having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
         self.giop.goes_on() || self.json.goes_on() || self.tempo.goes_on() || self.dds.goes_on()
     }
@@ -365,7 +365,7 @@ impl Clients {
         })
     }
 
-    /// Where clients of a door connect.
+    /// Where clients of a protocol connect.
     pub(crate) const fn entrance(&mut self, protocol: Tag, layer: Layer) -> &mut Entrance {
         let [giop, json, tempo, dds] = &mut self.entrances;
         let [plain, tls] = match protocol {
@@ -447,12 +447,12 @@ impl Core {
         }
     }
 
-    /// Has filters that are clients' objects asked about an event on its way to a consumer, whichever door that uses.
+    /// Has filters that are clients' objects asked about an event on its way to a consumer, whichever protocol that uses.
     pub(crate) fn call_remote_filters(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         self.call_filters_for_delivery(delivery, events, None);
     }
 
-    /// Has such filters asked about the first of the events of a proxy that wait. Gives the ruling if it is there already.
+    /// Has such filters asked about the first of the events of a proxy that wait. Gives the verdict if it is there already.
     pub(crate) fn call_filters_for_first(
         &mut self,
         source: ProxyKey,
@@ -516,7 +516,7 @@ impl Worker {
         }
     }
 
-    /// Has a door keep a connection that a client made. Says how many of its are open then; nothing if the poll does not take it.
+    /// Has a protocol keep a connection that a client made. Says how many of its are open then; nothing if the poll does not take it.
     pub(crate) fn let_in(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         match protocol {
             Tag::Giop => self.let_in_giop(arrival),
@@ -681,7 +681,7 @@ impl Worker {
         self.serve_tempo_topics();
     }
 
-    /// Administration has written to a door.
+    /// Administration has written to a protocol.
     pub(crate) fn handle_admin_message(&mut self, message: ToProtocol) {
         match message {
             ToProtocol::Giop(message) => self.pass_answer(message),
@@ -729,7 +729,7 @@ impl Worker {
 }
 
 impl Listeners {
-    /// By door, and whether with TLS.
+    /// By protocol, and whether with TLS.
     fn by_protocol(self) -> [[Option<Listener>; Layer::ALL.len()]; Tag::ALL.len()] {
         let Self { giop, json, tempo, tls: [giop_tls, json_tls, tempo_tls, _], tempo_datagrams: _, .. } = self;
         [[giop, giop_tls], [json, json_tls], [tempo, tempo_tls], [None, None]]
@@ -781,7 +781,7 @@ mod tests {
             assert_eq!(Tag::of_form(Form(number << 8 | 0xff)), protocol);
             let output_form = OutputForm(u32::from(number) << 16 | 0xffff);
             assert_eq!(Tag::of_output_form(output_form), protocol);
-            // Channels say of all their consumers how events are marked (`MarkRepeats`), whichever door they are at.
+            // Channels say of all their consumers how events are marked (`MarkRepeats`), whichever protocol they are at.
             assert_eq!(Tag::of_output_form(output_form.marking_repeats(true).marking_numbers(true)), protocol);
         }
     }

@@ -37,7 +37,7 @@ pub(crate) type Found = Result<Vec<IpAddr>, String>;
 /// How a name is looked up; it may block.
 pub(crate) type LookUp = dyn Fn(&str) -> Found + Send + Sync;
 
-/// A lane's questions and the way back.
+/// A lane's lookups and the way back.
 pub(crate) struct Asking {
     pub(crate) lookups: Inbox<Lookup>,
     pub(crate) answers: Mailbox<Resolved>,
@@ -88,7 +88,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Serves lanes that register by introductions, which ring the bell as their questions do.
+    /// Serves lanes that register by introductions, which call the waker as their lookups do.
     pub(crate) fn new(
         waker: Arc<Waker>,
         introductions: Inbox<Asking>,
@@ -122,7 +122,7 @@ impl Resolver {
             if self.lanes.is_empty() && self.introductions.has_ended() {
                 return;
             }
-            // Whatever comes after it was looked for rings.
+            // Whatever comes after it was looked for wakes the thread.
             if !(self.hear() | self.take_answers() | self.begin()) {
                 self.waker.wait(None);
             }

@@ -503,7 +503,7 @@ type Bound = (TcpListener, SocketAddr);
 /// One, and the socket for datagrams at the same port.
 type BoundTwice = (Bound, UdpSocket);
 
-/// Takes the ports for CORBA clients in the clear, unless nothing is, and with TLS by door. `given` is a socket that is open already.
+/// Takes the ports for CORBA clients in the clear, unless nothing is, and with TLS by protocol. `given` is a socket that is open already.
 fn bind_corba_ports(
     config: &Config,
     given: Option<TcpListener>,
@@ -567,7 +567,7 @@ fn open_port_warning(setting: &str, address: SocketAddr) -> Option<String> {
     })
 }
 
-/// Gives the door the access rules and the addresses not to be called; adds what is odd about them to `warnings`.
+/// Gives the protocol the access rules and the addresses not to be called; adds what is odd about them to `warnings`.
 fn guard(
     protocol: &mut Protocol,
     config: &Config,

@@ -1,7 +1,7 @@
 //! What outlives the process: the image of the topology, and events that were promised to, on disk.
 //!
 //! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What is handed to it while it writes is written
-//! together with the next: each such batch is on the medium, whole, or not at all. While the disk fails, what was configured is kept to be
+//! together with the next: each such batch is on the disk, whole, or not at all. While the disk fails, what was configured is kept to be
 //! written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are given back, and their
 //! suppliers get an error. Where the disk is full only events are: of the room that is reserved all else goes on.
 
@@ -51,7 +51,7 @@ pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// How long after a failure it is tried again.
 const AGAIN_IN: Duration = Duration::from_secs(1);
-/// How long it waits for a lane to take its letters.
+/// How long it waits for a lane to take its messages.
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// How long the end of the service waits for the disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -136,7 +136,7 @@ pub(crate) struct StoreLimits {
 /// The thread that writes.
 pub(crate) struct Store {
     batches: Sender<Changed>,
-    /// The number of the last batch of changes that is on the medium.
+    /// The number of the last batch of changes that is on the disk.
     written: Arc<AtomicU64>,
     handed: u64,
     thread: JoinHandle<()>,
@@ -151,7 +151,7 @@ pub(crate) struct Reception {
     pub(crate) introductions: Mailbox<Slot>,
     /// For the main lane: the events that there are.
     pub(crate) restored: Option<Receiver<Chunk>>,
-    /// For administration: what it asks about events that are kept aside.
+    /// For administration: what it asks about dead letters.
     pub(crate) desk: Option<StoreDesk>,
 }
 
@@ -201,7 +201,7 @@ impl Store {
         Ok((store, Reception { waker, introductions, restored: Some(restored), desk }))
     }
 
-    /// The number of the last batch that is on the medium.
+    /// The number of the last batch that is on the disk.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
@@ -219,7 +219,7 @@ impl Store {
         self.waker.notify();
     }
 
-    /// Waits until all changes are on the medium, though not for ever. Says the number of the last that are.
+    /// Waits until all changes are on the disk, though not for ever. Says the number of the last that are.
     pub(crate) fn wait(&self) -> u64 {
         let began = time::now();
         while !self.is_free() && !self.thread.is_finished() && time::since(began) < ENDS_WITHIN {
@@ -453,7 +453,7 @@ impl Writer {
         }
     }
 
-    /// What is kept aside of a channel goes with it.
+    /// Dead letters of a channel go with it.
     fn note_gone_channels(&mut self, changes: &Changes) {
         if self.journal.dead_letters().count() == 0 {
             return;
@@ -465,7 +465,7 @@ impl Writer {
         }
     }
 
-    /// Counts what is kept aside, and what had to go.
+    /// Counts dead letters, and what had to go.
     fn count_dead_letters(&mut self) {
         self.counters.add(Counter::DeadLettersDropped, self.journal.take_dead_dropped());
         self.counters.set(Counter::DeadLettersStored, self.journal.dead_letters().count());
@@ -498,13 +498,13 @@ impl Writer {
             || time::since(self.tidied_at) >= journal::LATER
     }
 
-    /// How long it is until the medium may be synchronised again.
+    /// How long it is until the disk may be synchronised again.
     fn spared_for(&self) -> Option<Duration> {
         let left = self.limits.sync_interval.checked_sub(time::since(self.written_at));
         left.filter(|left| !left.is_zero())
     }
 
-    /// How long it waits to be rung for; nothing if without end.
+    /// How long it waits to be woken; nothing if without end.
     fn patience(&self) -> Option<Duration> {
         let again = self.again_at.map(|again| again.saturating_duration_since(time::now()));
         // It is not looked for room right behind a failure.

@@ -60,7 +60,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
         self.number
     }
 
-    /// Lets go of the message; says whether it was unfinished.
+    /// Releases the message; says whether it was unfinished.
     pub fn clear(&mut self) -> bool {
         let was_unfinished = self.number.is_some() && !self.is_complete;
         self.marks.as_mut().fill(0);
@@ -74,7 +74,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
         self.buffer
     }
 
-    /// A fragment of the message with that number has come. If it is another message than before, that is let go of.
+    /// A fragment of the message with that number has come. If it is another message than before, that is released.
     ///
     /// # Errors
     /// Says why the fragment is refused.

@@ -15,7 +15,7 @@ pub struct Rule {
     pub allow: bool,
 }
 
-/// A client, by all that it shows at the door at which it comes.
+/// A client, by all that it shows at the protocol at which it comes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principal {
     /// From where.
@@ -24,7 +24,7 @@ pub struct Principal {
     pub certificate: Option<(String, Vec<String>)>,
     /// The name of its token.
     pub token: Option<String>,
-    /// The door that it is itself.
+    /// The protocol that it is itself.
     pub protocol: Option<String>,
 }
 
@@ -187,7 +187,7 @@ fn is_in(address: IpAddr, range: &str) -> bool {
     base.len() == address.len() && base.get(..prefix) == address.get(..prefix)
 }
 
-// ---- what all doors are tried with ----
+// ---- what all protocols are tried with ----
 
 /// The rights, as rules call them.
 pub const RIGHTS: [&str; 3] = ["publish", "subscribe", "administer"];
@@ -215,7 +215,7 @@ pub const CERTIFIED: &str = "plant 7";
 /// See [`CERTIFIED`].
 pub const HOST: &str = "plant7.example";
 
-/// The four clients, with all that they have to show. At a door at which something cannot be shown, it is left out.
+/// The four clients, with all that they have to show. At a protocol at which something cannot be shown, it is left out.
 #[must_use]
 pub fn clients() -> [(&'static str, Principal); 4] {
     let certificate = (format!("CN={CERTIFIED},O=Tests"), vec![format!("DNS:{HOST}"), "DNS:localhost".to_owned()]);

@@ -1,7 +1,7 @@
 //! Each event once, also where late joiners get former ones.
 //!
 //! Where writer and reader are in one process, Cyclone DDS hands over what is written just when the reader comes both as the last of the
-//! past and as what comes: it puts it into the past, and passes it on a moment later to the readers that are there then.
+//! past and as what comes: it puts it into the history, and passes it on a moment later to the readers that are there then.
 
 use crate::settings::Settings;
 use dds::{Publisher, Sample};
@@ -18,7 +18,7 @@ pub(super) struct Once<P = Publisher> {
     writers: HashMap<P, First>,
 }
 
-/// Of one writer: how much has come, up to one more than its past, and what came last meanwhile.
+/// Of one writer: how much has come, up to one more than its history, and what came last meanwhile.
 struct First {
     count: u32,
     written: i64,

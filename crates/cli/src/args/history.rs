@@ -1,4 +1,4 @@
-//! Options of commands that begin in a channel's past, or keep it in a file.
+//! Options of commands that begin in a channel's history, or keep it in a file.
 
 use super::{ChannelArg, EventTypeArg, ServerOptions, event_type, seconds};
 use crate::moment;
@@ -36,7 +36,7 @@ had at the beginning.
 Exit status: 0 all were published; 1 not all, or not all could be read; 2 wrong
 usage.";
 
-/// Where in a channel's past to begin.
+/// Where in a channel's history to begin.
 #[derive(Debug, Clone, Args, Default)]
 #[group(multiple = false)]
 pub(crate) struct HistoryOptions {

@@ -1,4 +1,4 @@
-//! What is kept of a channel's past, as Campanile's object `Statistics` tells it.
+//! Stored history of a channel, as Campanile's object `Statistics` tells it.
 
 use crate::{moment, show};
 use client::{ObjectRef, Orb};

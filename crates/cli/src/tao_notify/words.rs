@@ -1,6 +1,6 @@
 //! The words of `svc.conf` directives: what stands in quotes is one.
 
-/// Splits a line into words. Quotes of either kind hold a word together; what follows a `#` outside them is a remark.
+/// Splits a line into words. Quotes of either kind hold a word together; what follows a `#` outside them is a comment.
 pub(super) fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {

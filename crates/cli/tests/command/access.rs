@@ -87,7 +87,7 @@ fn rights_are_shown_with_the_rule_that_decides_and_by_the_status() {
     assert_eq!(told["parts"], parts);
 }
 
-/// The same rules, principals and channels as all doors are tried with, and the same judge.
+/// The same rules, principals and channels as all protocols are tried with, and the same judge.
 #[test]
 fn what_is_shown_of_each_client_is_what_the_rules_say() {
     let shown = |who: &Principal| {

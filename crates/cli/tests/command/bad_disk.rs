@@ -310,7 +310,7 @@ impl Rig {
     }
 }
 
-/// What a channel has kept of its past.
+/// What a channel has kept of its history.
 fn history(serve: &Serve, channel: i32, options: &[&str]) -> Vec<i32> {
     let channel = channel.to_string();
     let told = serve.print("sub", &[&["-c", &channel, "--field", "number"], options].concat());
@@ -365,7 +365,7 @@ fn a_backlog_whose_folder_is_gone_holds_its_suppliers_only_and_goes_on_when_it_i
     backlog_breaks_and_recovers("backlog-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
-/// Its files were tried to be written to for ever, and their suppliers were held as long.
+/// Its files were tried to be written to for ever, and their suppliers were blocked as long.
 #[test]
 fn where_the_backlogs_are_removed_what_was_in_them_is_lost_and_counted_and_the_rest_goes_on() {
     let Rig { shim, store, serve, from, taker, _active, channel: _ } = Rig::with_backlog("backlog-removed");
@@ -387,7 +387,7 @@ fn where_the_backlogs_are_removed_what_was_in_them_is_lost_and_counted_and_the_r
     assert!(taker.disordered().is_empty(), "{:?}", taker.disordered());
 }
 
-/// What a channel keeps of its past cannot be written, in some way: events come as ever, and the past has all of them in the end.
+/// What a channel keeps of its history cannot be written, in some way: events come as ever, and the history has all of them in the end.
 fn history_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl Fn(&Shim, &Folder)) {
     let Rig { shim, store, serve, channel, from, taker, _active } =
         Rig::new(name, Property::new("HistoryEvents", 10_000_u64));
@@ -427,7 +427,7 @@ fn a_history_whose_folder_is_gone_blocks_no_supplier_and_goes_on_when_it_is_back
     history_breaks_and_recovers("past-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
-/// A file that is gone was tried to be written to for ever, and the channel's events stayed in memory until its suppliers were held.
+/// A file that is gone was tried to be written to for ever, and the channel's events stayed in memory until its suppliers were blocked.
 #[test]
 fn where_a_history_is_removed_it_goes_on_with_what_comes() {
     let Rig { shim, store, serve, channel, from, taker: _taker, _active } =

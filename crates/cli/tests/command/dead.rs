@@ -1,4 +1,4 @@
-//! `campanile dead`: events that consumers never took were dropped, and what they said was lost. They are kept aside.
+//! `campanile dead`: events that consumers never took were dropped, and what they said was lost. They are stored as dead letters.
 
 #![expect(clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
 

@@ -177,7 +177,7 @@ fn clients_that_were_restored_are_listed_with_the_time_of_their_last_sign_and_ca
     let restored = lines(&serve);
     assert!(restored.iter().any(|line| line.contains(", restored, heard of ")), "{restored:?}");
     assert!(restored.iter().any(|line| line.ends_with(", restored, not heard of since")), "{restored:?}");
-    // An operator lets them go, and they are not there again.
+    // An operator disconnects them, and they are not there again.
     let topology: serde_json::Value = serde_json::from_str(&exported(&serve)).unwrap();
     for proxy in topology["channels"][0]["proxies"].as_array().unwrap() {
         serve.print("disconnect", &[&proxy["id"].to_string()]);

@@ -175,7 +175,7 @@ fn flipped_bits_and_a_file_that_was_cut_are_found_by_check_and_by_the_service() 
     assert_eq!(folder.shown()["events"]["count"], 300);
 }
 
-/// A channel's past with so many events, and the files that they are in: the last of these is not finished.
+/// A channel's history with so many events, and the files that they are in: the last of these is not finished.
 fn with_history(folder: &Folder, count: u32) -> Vec<PathBuf> {
     let serve = folder.serve(&own_address());
     let mut set = Command::new(PROGRAM);
@@ -191,7 +191,7 @@ fn with_history(folder: &Folder, count: u32) -> Vec<PathBuf> {
     files
 }
 
-/// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and its log. If it does not begin: why.
+/// What a service that begins with the folder as it is has of the history, as a subscriber gets it, and its log. If it does not begin: why.
 fn history_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
     let log = folder.folder().with_extension("log");
     let mut command = Command::new(PROGRAM);

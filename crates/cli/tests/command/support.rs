@@ -14,9 +14,9 @@ pub(crate) struct Serve {
     stdout: BufReader<ChildStdout>,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
-    /// The same of its door for Tempo, if it has one; with TLS, if it has no other.
+    /// The same of its protocol for Tempo, if it has one; with TLS, if it has no other.
     pub(crate) tempo: String,
-    /// The same of its door for lines of JSON.
+    /// The same of its protocol for lines of JSON.
     pub(crate) json: String,
 }
 

@@ -47,7 +47,7 @@ pub struct ConsumerOptions {
     /// `ConnectionReliability` is `BestEffort`, as far as the service has a say in that. A persistent one is kept for days after a program
     /// that was killed, and what comes for it waits. Default false: the channel's.
     pub best_effort: bool,
-    /// Where in its channel's past the consumer begins, as Campanile's property `StartFrom` has it: `first`, `last:100`, `since:10m`,
+    /// Where in its channel's history the consumer begins, as Campanile's property `StartFrom` has it: `first`, `last:100`, `since:10m`,
     /// `number:12345` and others. The events come with their numbers then ([`Received::number`]), and a subscription that has to be made
     /// anew goes on behind the last event that came. Default none: with what comes.
     pub start_from: Option<String>,
@@ -158,8 +158,8 @@ impl<'a> Received<'a> {
         self.priority
     }
 
-    /// Its number among the events of its channel, where that keeps its past and [`ConsumerOptions::start_from`] is set; and when it came
-    /// to the service, where that says so.
+    /// Its number among the events of its channel, where that stores its history and [`ConsumerOptions::start_from`] is set; and when it
+    /// came to the service, where that says so.
     ///
     /// # Errors
     /// If the bytes are not an event.

@@ -75,7 +75,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Sends what there is to send, and lets go of the lock. Wakes the end point's thread if it would sleep for too long.
+    /// Sends what there is to send, and releases the lock. Wakes the end point's thread if it would sleep for too long.
     pub(super) fn send(&self, mut state: MutexGuard<'_, State>, now: Nanos) {
         let waits_otherwise = state.transmit(now, self.datagrams.as_ref());
         let is_earlier = state.core.next_timeout().is_some_and(|due| due < state.wakes_at);

@@ -129,7 +129,7 @@ export const view = {
           line("Events in", `${count(standing.events_in)}, ${bytes(standing.event_bytes_in)}`), line("Delivered", `${count(standing.delivered)}, ${bytes(standing.delivered_bytes)}`),
           line("Refused", count(standing.events_refused)), line("Dropped", `${count(standing.dropped)} ${Object.entries(standing.dropped_by_reason).map(([why, events]) => `${why} ${count(events)}`).join(", ")}`),
           line("Wait", `${count(standing.backlog_events)}, ${bytes(standing.backlog_bytes)}, oldest ${age(standing.oldest_ms) || "–"}`),
-          line("Held suppliers", count(standing.held_suppliers)), line("Memory", bytes(standing.memory_bytes)),
+          line("Blocked suppliers", count(standing.held_suppliers)), line("Memory", bytes(standing.memory_bytes)),
           line("Latency", `half within ${took(standing.latency.p50_below_ns)}, 99 % within ${took(standing.latency.p99_below_ns)}`),
           line("Profile", profile),
         ].flat()) : null,
@@ -143,7 +143,7 @@ export const view = {
   showProxy(channel, proxy) {
     const side = proxy.side === "Consumers" ? "consumer" : "supplier";
     const disconnects = async () => {
-      const text = `Whoever is connected to proxy ${proxy.id} of channel ${channel} is disconnected, and the proxy is gone.`;
+      const text = `The client of proxy ${proxy.id} of channel ${channel} is disconnected, and the proxy is gone.`;
       if (!await confirm("Disconnect?", text, "Disconnect")) return;
       try { await post("disconnect", { channel, proxy: proxy.id }); toast(`Disconnected: proxy ${proxy.id}`); } catch (error) { toast(error.message, true); }
     };

@@ -24,7 +24,7 @@ export const view = {
     const again = () => { this.offset = 0; this.load(); };
     const option = (value, text) => el("option", { value, selected: value === this.state }, text);
     const state = el("select", { id: "state", onchange: (event) => { this.state = event.target.value; again(); } },
-      option("", "all"), option("slow", "that do not keep up"), option("holding", "that hold suppliers"), option("retrying", "that fail"),
+      option("", "all"), option("slow", "that do not keep up"), option("holding", "that block suppliers"), option("retrying", "that fail"),
       option("behind", "behind"), option("suspended", "suspended"), option("socket_full", "with a full socket"), option("keeping_up", "that keep up"));
     const channel = el("input", { id: "of-channel", inputmode: "numeric", size: 6, value: this.channel, onchange: (event) => { this.channel = event.target.value.trim(); again(); } });
     this.pages = el("span", { class: "quiet", id: "pages" });

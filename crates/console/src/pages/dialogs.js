@@ -28,7 +28,7 @@ export function askToken(why) {
   asking ??= (async () => {
     const input = el("input", { type: "password", autocomplete: "off", name: "token", autofocus: true });
     const how = await ask("Token", [
-      el("p", {}, `${why}, show a token: the first line of the file that http.token_file names, or another one that the service knows. It is kept until this tab is closed.`),
+      el("p", {}, `${why}, show a token: the first line of the file that http.token_file names, or another one that the service knows. It is stored until this tab is closed.`),
       el("label", {}, "Token", input),
     ], [{ text: "Use it", value: "yes" }, { text: "Cancel", value: "" }]);
     const given = input.value.trim();
@@ -62,7 +62,7 @@ async function attempt(work, done) {
 
 export async function disconnect(consumer) {
   const loses = consumer.backlog_events ? `It loses the ${count(consumer.backlog_events)} events that wait for it. ` : "";
-  const text = `${called(consumer)} is disconnected and its proxy is gone. ${loses}Its program is told, where it gave a reference, and has to connect anew.`;
+  const text = `${called(consumer)} is disconnected and its proxy is gone. ${loses}Its program is notified, where it gave a reference, and has to connect anew.`;
   if (!await confirm("Disconnect?", text, "Disconnect")) return false;
   return attempt(() => post("disconnect", which(consumer)), `Disconnected: ${called(consumer)}`);
 }

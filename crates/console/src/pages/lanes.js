@@ -59,7 +59,7 @@ export const dropsView = {
   async load() {
     try {
       const { entries, others } = await get("drops");
-      this.more.textContent = others ? `${count(others)} more events were dropped than there is room here to tell of one by one.` : "";
+      this.more.textContent = others ? `${count(others)} more events were dropped than there is room here to list one by one.` : "";
       show(this.list, table({
         rows: entries, id: (drop) => `${drop.channel}/${drop.proxy}/${drop.domain}/${drop.type}/${drop.reason}`, empty: "Nothing was dropped.",
         columns: [

@@ -39,7 +39,7 @@ function verdict(now) {
   const [first] = now.slowest;
   if (!slow || !first) {
     return el("div", { class: "verdict", id: "verdict" }, el("strong", {}, now.consumers_total
-      ? `All ${count(now.consumers_total)} consumers keep up.` : "Nobody is connected to consume."));
+      ? `All ${count(now.consumers_total)} consumers keep up.` : "No consumer is connected."));
   }
   const what = `${count(slow)} of ${count(now.consumers_total)} consumers ${slow === 1 ? "does" : "do"} not keep up. `;
   return el("div", { class: `verdict ${bad ? "bad" : "warn"}`, id: "verdict" },
@@ -73,7 +73,7 @@ export const view = {
     const again = () => {};
     show(this.slowest, table({
       rows: now.slowest, id: (consumer) => `${consumer.channel}/${consumer.proxy}`, row: level, onopen: openConsumer,
-      onkey: (key, consumer) => press(key, consumer, again), empty: "Nobody is behind.",
+      onkey: (key, consumer) => press(key, consumer, again), empty: "No consumer is behind.",
       columns: [
         { title: "Consumer", wide: true, cell: (consumer) => consumer.name ?? `proxy ${consumer.proxy} of channel ${consumer.channel}` },
         { title: "State", cell: (consumer) => badge(consumer.state) },

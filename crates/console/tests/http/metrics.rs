@@ -67,6 +67,15 @@ fn every_number_equals_that_of_the_statistics() {
         Counter::ALL.iter().zip(&told).all(same)
     });
     assert!(Counter::ALL.iter().all(|counter| metric(&samples, *counter).is_some()), "each is there");
+    // Dashboards may ask for the names that counters and the gauge of a channel had before.
+    let both = |name: &str, former: &str, labels: &[(&str, &str)]| {
+        let found = value(&samples, &format!("campanile_{name}"), labels);
+        found.is_some() && found == value(&samples, &format!("campanile_{former}"), labels)
+    };
+    assert!(both("suppliers_blocked_total", "suppliers_held_total", &[]) && both("events_stored", "events_kept", &[]));
+    assert!(both("events_stored_bytes", "events_kept_bytes", &[]));
+    assert!(both("channel_blocked_suppliers", "channel_held_suppliers", &[("channel", "0")]));
+    assert!(both("lane_events_queued_total", "lane_turns_waited_total", &[("lane", "lane")]));
     assert_eq!(value(&samples, "campanile_events_in_total", &[]), Some(5.0));
     // Each lane, and its totals.
     assert_eq!(value(&samples, "campanile_lane_events_in_total", &[("lane", "lane")]), Some(5.0));

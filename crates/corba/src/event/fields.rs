@@ -80,7 +80,7 @@ pub fn fields_of_properties(source: Reader<'_>, utc: u64) -> EventFields<'_> {
 }
 
 /// What `parts` lead to from a value that lies somewhere without its type, which `type_code` stands in front of: of an event of another
-/// door, of which it would be a property's value.
+/// protocol, of which it would be a property's value.
 pub fn field_behind<'e>(
     type_code: Reader<'e>,
     value: Reader<'e>,

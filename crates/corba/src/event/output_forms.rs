@@ -87,13 +87,13 @@ pub fn pull_output_form(form: Form) -> OutputForm {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner }.pack()
 }
 
-/// What another door of this service needs that puts events of a form into its own: either code set, in GIOP 1.2.
+/// What another protocol of this service needs that puts events of a form into its own: either code set, in GIOP 1.2.
 #[must_use]
 pub fn protocol_output_form(form: Form) -> OutputForm {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner: Manner::Single }.pack()
 }
 
-/// What another door of this service needs that passes events on in a form: UTF-8, in GIOP 1.2.
+/// What another protocol of this service needs that passes events on in a form: UTF-8, in GIOP 1.2.
 #[must_use]
 pub fn utf8_output_form(form: Form) -> OutputForm {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: false, manner: Manner::Single }.pack()

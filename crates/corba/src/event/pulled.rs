@@ -73,8 +73,8 @@ pub fn write_pulled(
     written
 }
 
-/// Bytes of an event that are written for consumers that pull, and their form: those that arrived or, if another door's form is unknown
-/// here, the structured event into which that door has put it.
+/// Bytes of an event that are written for consumers that pull, and their form: those that arrived or, if another protocol's form is unknown
+/// here, the structured event into which that protocol has put it.
 fn pulled_source(event: &Event, output_form: OutputForm) -> (Form, &[u8], u64) {
     let arrived = (event.form, event.bytes.as_slice(), event.tag);
     if event.form == FORM_ANY || event.form == FORM_STRUCTURED {

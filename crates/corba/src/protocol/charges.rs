@@ -1,4 +1,4 @@
-//! Charges for what the door stores: each thing is charged to the client that asked for it, until it is gone.
+//! Charges for what the protocol stores: each thing is charged to the client that asked for it, until it is gone.
 //!
 //! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight is charged
 //! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would

@@ -30,7 +30,7 @@ pub(super) struct Client {
     pub(super) line: Option<Arc<Line>>,
     /// When it connected.
     pub(super) connected: Time,
-    /// Since when deliveries to it fail, or questions to it, if they do.
+    /// Since when deliveries to it fail, or calls to it, if they do.
     pub(super) failing_since: Option<Time>,
     /// Where it is a proxy of this service: from which channel to which its events go.
     link: Option<Link>,

@@ -1,4 +1,4 @@
-//! Farewells: a request that destroys a channel or an admin is answered when the clients of its proxies have been notified.
+//! Delayed replies: a request that destroys a channel or an admin is answered when the clients of its proxies have been notified.
 //!
 //! Programs destroy a channel and look at once whether their consumers were disconnected, or end: JacORB's own tests do, and
 //! its service and TAO's tell the clients first. A client that does not answer holds the reply back for a second at most.

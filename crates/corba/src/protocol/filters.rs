@@ -1,4 +1,4 @@
-//! What filters need of the door beside its objects: other servers' filters among the peers, calls to callbacks, the time.
+//! What filters need of the protocol beside its objects: other servers' filters among the peers, calls to callbacks, the time.
 
 use super::{CallPurpose, ClientCall, Effect, PeerAddress, Protocol, Thing, octets_of_reference, weights};
 use crate::exceptions::Raised;

@@ -1,8 +1,8 @@
-//! Clients of other doors: each has a proxy, beside those of CORBA's clients, and no object that could be called.
+//! Clients of other protocols: each has a proxy, beside those of CORBA's clients, and no object that could be called.
 //!
 //! Their proxies belong to the channels' default admins and are visible there to all clients that look at the hierarchy. They are charged,
-//! limited and filtered like all others, and end with [`Effect::LocalProxyGone`] where another client ends them. Their connections are the main
-//! lane's, and so are their proxies, whatever pools of threads there are.
+//! limited and filtered like all others, and end with [`Effect::LocalProxyGone`] where another client ends them. Their connections are the
+//! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
 use super::{Effect, Protocol, Thing, octets_of_types, weights};
@@ -17,12 +17,12 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// What a client of another door wants.
+/// What a client of another protocol wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalProxy {
     /// The channel.
     pub channel: ChannelId,
-    /// By which its door knows it: [`LocalProxy::FIRST_PEER`] or one behind it, and never one that was used before.
+    /// By which its protocol knows it: [`LocalProxy::FIRST_PEER`] or one behind it, and never one that was used before.
     pub peer: Peer,
     /// What the client is called in logs.
     pub name: String,
@@ -33,11 +33,11 @@ pub struct LocalProxy {
 }
 
 impl LocalProxy {
-    /// The first of the handles that other doors give; those below are CORBA clients'.
+    /// The first of the handles that other protocols give; those below are CORBA clients'.
     pub const FIRST_PEER: Peer = Peer(1 << 63);
 }
 
-/// What a client of another door takes part as.
+/// What a client of another protocol takes part as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It pushes events.
@@ -48,19 +48,19 @@ pub enum Part {
         types: Vec<EventType>,
         /// Which of them, in the filter language; all if it is empty.
         constraint: String,
-        /// What its door needs them translated to.
+        /// What its protocol needs them translated to.
         output_form: OutputForm,
-        /// Where it begins in the channel's past. Its events say their numbers then.
+        /// Where it begins in the channel's history. Its events say their numbers then.
         start: Option<StartFrom>,
-        /// It only looks: it never holds suppliers, and of what it has no room for it loses the oldest.
+        /// It only looks: it never blocks suppliers, and of what it has no room for it loses the oldest.
         looks_on: bool,
     },
 }
 
-/// Maximum events queued for a guest that only looks.
+/// Maximum events queued for a local proxy that only looks.
 const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 
-/// Why a client of another door may not take part.
+/// Why a client of another protocol may not take part.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -72,7 +72,7 @@ pub enum RegisterError {
     Constraint(ConstraintError),
     /// The channel has as many constraints as it may.
     TooManyConstraints,
-    /// The channel keeps nothing of its past in which it could begin.
+    /// The channel stores no history in which it could begin.
     NoHistory,
     /// The rules do not allow it.
     Denied,
@@ -103,7 +103,7 @@ impl fmt::Display for RegisterError {
 
 impl std::error::Error for RegisterError {}
 
-/// A client of another door that takes part.
+/// A client of another protocol that takes part.
 #[derive(Debug)]
 pub(super) struct LocalProxyState {
     pub(super) name: String,
@@ -111,7 +111,7 @@ pub(super) struct LocalProxyState {
 }
 
 impl Protocol {
-    /// Lets a client of another door take part, on behalf of `principal`. The answer to it has to wait until that is
+    /// Lets a client of another protocol take part, on behalf of `principal`. The answer to it has to wait until that is
     /// published, as with [`Protocol::handle`].
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Protocol {
         registered
     }
 
-    /// A client of another door goes.
+    /// A client of another protocol goes.
     pub fn remove_local_proxy(&mut self, key: ProxyKey) {
         if self.local_proxies.contains_key(&key)
             && let Ok(removed) = self.hierarchy.destroy_proxy(key)
@@ -226,7 +226,7 @@ impl Protocol {
         Constraint::parse(constraint, &language).map(drop).map_err(RegisterError::Constraint)
     }
 
-    /// Forgets the guest, if any, of a proxy that is gone. Its door is notified unless it knows.
+    /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
     pub(super) fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
         let Some(LocalProxyState { filter, .. }) = self.local_proxies.remove(&removed.key) else { return };
         if let Some(filter) = filter {

@@ -20,7 +20,7 @@ pub enum KeyNumbers {
     Seeded(u64),
 }
 
-/// Draws the numbers of one door.
+/// Draws the numbers of one protocol.
 #[derive(Debug)]
 pub(super) enum Drawing {
     Drawn(fn() -> u128),

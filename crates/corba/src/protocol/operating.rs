@@ -58,8 +58,8 @@ impl Protocol {
         listed.collect()
     }
 
-    /// Configuration of a channel, as JSON like its part of a topology, guests included: with the proxies behind one of them, 256 at most;
-    /// admins and filters come with the first proxies. `None` if there is no such channel, or its admins and filters are too many.
+    /// Configuration of a channel, as JSON like its part of a topology, local proxies included: with the proxies behind one of them, 256 at
+    /// most; admins and filters come with the first proxies. `None` if there is no such channel, or its admins and filters are too many.
     #[must_use]
     pub fn channel_json(&self, id: ChannelId, behind: Option<ProxyId>) -> Option<String> {
         let channel = self.hierarchy.channel(id).ok()?;

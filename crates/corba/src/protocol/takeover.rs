@@ -201,7 +201,7 @@ impl Protocol {
         self.lives.deaths.note((host, port), self.time);
     }
 
-    /// Takes note that deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    /// Takes note that deliveries to a proxy's client, or calls to it, have begun to fail, or go on.
     pub fn note_failing(&mut self, key: ProxyKey, fails: bool) {
         let (now, peer) = (self.time, self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
         if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
@@ -352,8 +352,8 @@ impl Protocol {
         Ok(true)
     }
 
-    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the past it begins, and no
-    /// filter of theirs is an object that is known by where it is attached.
+    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the history it begins, and
+    /// no filter of theirs is an object that is known by where it is attached.
     fn can_resume(&self, earlier: ProxyKey, key: ProxyKey) -> bool {
         let has_local = |key: ProxyKey| {
             let proxy = self.hierarchy.proxy(key);

@@ -1,6 +1,6 @@
 //! Channels and admins that are destroyed: they and all that is in them are gone at once for all clients, and are taken apart a piece at a
 //! time, between other clients' requests. The request that destroyed one is answered when nothing is left of it, or after a second, as long
-//! as [farewells](super::delayed_replies) are waited for.
+//! as [delayed replies](super::delayed_replies) are waited for.
 
 use super::clients::Tell;
 use super::delayed_replies::DelayedReply;

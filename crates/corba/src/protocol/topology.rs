@@ -1,4 +1,4 @@
-//! The door's part of a [`Topology`]: what clients have configured, exported, and restored in a door that has no clients yet.
+//! The protocol's part of a [`Topology`]: what clients have configured, exported, and restored in a protocol that has no clients yet.
 //!
 //! References of what is restored are those that clients have: numbers and the random numbers in object keys are restored with it, and a
 //! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever, and found
@@ -139,7 +139,7 @@ impl Protocol {
     }
 
     fn exported_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
-        // Clients of other doors are there as long as their connections.
+        // Clients of other protocols are there as long as their connections.
         let is_guest = proxy.peer.is_some_and(|peer| peer >= LocalProxy::FIRST_PEER);
         if is_guest { None } else { self.described_proxy(channel, proxy) }
     }

@@ -1,6 +1,6 @@
 //! What speaks against properties that are fine by themselves: what there is already, and the channel's profile.
 //!
-//! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each objection is returned as code and range, and
+//! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each validation error is returned as code and range, and
 //! its reason is logged.
 
 use super::Protocol;
@@ -40,7 +40,7 @@ impl Protocol {
         Ok(validation_errors)
     }
 
-    /// Refuses what there are objections to. A pool for which there are no threads counts as a limit that is reached.
+    /// Refuses a change with validation errors. A pool for which there are no threads counts as a limit that is reached.
     pub(crate) fn validate(&mut self, level: Option<Level>, requested: &RequestedProperties) -> Result<(), Raised> {
         let validation_errors = self.validation_errors(level, requested)?;
         if validation_errors.is_empty() {
@@ -128,7 +128,7 @@ impl Protocol {
         Ok(is_meant.then(|| property_error(level, ACKNOWLEDGE_AFTER, ErrorCode::UnavailableValue, range, why)))
     }
 
-    /// Where nothing is kept of the past there is none to begin in.
+    /// Where nothing is kept of the history there is none to begin in.
     fn start_error(
         &self,
         level: Option<Level>,
@@ -213,7 +213,7 @@ impl Protocol {
         self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
     }
 
-    /// Dead letters are sent on once: a channel that has such letters sent to another is none to which they are sent.
+    /// Dead letters are sent on once: a channel that has such events sent to another is none to which they are sent.
     fn dead_letter_error(
         &self,
         level: Option<Level>,

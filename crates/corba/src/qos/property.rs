@@ -159,7 +159,7 @@ pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
 /// Where a channel's undeliverable events go.
 pub(crate) const DEAD_LETTER_CHANNEL: &str = "DeadLetterChannel";
 pub(crate) const START_FROM: &str = "StartFrom";
-/// How much of its past a channel keeps.
+/// How much history a channel keeps.
 pub(super) const HISTORY_EVENTS: &str = "HistoryEvents";
 pub(super) const HISTORY_AGE: &str = "HistoryAge";
 pub(super) const HISTORY_BYTES: &str = "HistoryBytes";
@@ -242,7 +242,7 @@ pub(super) enum Domain {
     Utc,
     /// A string out of these.
     Choice(&'static [&'static str]),
-    /// A place in a channel's past: as text, or the number of an event.
+    /// A place in a channel's history: as text, or the number of an event.
     Start,
     /// A pool of threads.
     Pool(PoolKind),

@@ -1,7 +1,7 @@
 //! The real-time subset: what a channel with the `Profile` `RealTime` does without, each with the reason.
 //!
 //! `docs/real-time.md` tells the same to people. The rules about settings are here; those about objects (proxies that
-//! pull, filters of clients' own, pools of single proxies) are with the door, which knows the objects.
+//! pull, filters of clients' own, pools of single proxies) are with the protocol, which knows the objects.
 
 use super::property::PropertyValue;
 use engine::{ChannelLimits, FullOutbox, OutboxSettings};

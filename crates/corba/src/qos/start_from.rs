@@ -18,7 +18,7 @@ const UNITS: &[(&str, u64)] = &[
     ("ns", 1),
 ];
 
-/// The place in a channel's past that a text names, as the property `StartFrom` does. Nothing if it names none.
+/// The place in a channel's history that a text names, as the property `StartFrom` does. Nothing if it names none.
 #[must_use]
 pub fn parse(text: &str) -> Option<StartFrom> {
     match text {

@@ -1,4 +1,4 @@
-//! What clients make the door keep: charged to them, bounded, and given back.
+//! What clients make the protocol keep: charged to them, bounded, and given back.
 
 use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, write_types};
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// A door with so many octets for its administration, of which one address may have three quarters.
+/// A protocol with so many octets for its administration, of which one address may have three quarters.
 struct Scene {
     d: Dialogue,
     accounts: Arc<Accounts>,
@@ -249,7 +249,7 @@ fn without_quotas_channels_proxies_threads_and_memory_end_at_their_limits() {
     refused(&mut scene, more, Resource::RetainedBytes);
 }
 
-/// Everything that can be kept, made and then let go of by destroying the channel, each thing, or its name.
+/// Everything that can be kept, made and then released by destroying the channel, each thing, or its name.
 #[test]
 fn what_was_charged_is_given_back_when_everything_is_gone() {
     let mut scene = Scene::new(64 * MIB);

@@ -1,4 +1,4 @@
-//! A client's side of a conversation with a door.
+//! A client's side of a conversation with a protocol.
 
 use crate::exceptions::Exception;
 use crate::keys::ObjectKey;

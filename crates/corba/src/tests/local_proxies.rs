@@ -1,4 +1,4 @@
-//! Clients of other doors: their proxies, what is refused, and which doors are notified when these end.
+//! Clients of other protocols: their proxies, what is refused, and which protocols are notified when these end.
 
 use super::charges::write_pool;
 use super::dialogue::{Dialogue, STYLES, settings, somebody};
@@ -49,7 +49,7 @@ fn a_local_proxy_is_known_to_the_event_path_and_seen_by_all_clients() {
     let proxy = protocol.hierarchy().proxy(key).unwrap();
     assert_eq!((proxy.side, proxy.attached.filters().len()), (Side::Consumers, 1));
     assert_eq!(proxy.subscription.types(), [EventType::new("Weather", "*")]);
-    // It goes of its own accord, and its filter with it: its door need not be notified.
+    // It goes of its own accord, and its filter with it: its protocol need not be notified.
     protocol.remove_local_proxy(key);
     protocol.remove_local_proxy(key);
     assert!(protocol.hierarchy().proxy(key).is_err());

@@ -239,7 +239,7 @@ fn a_criterion_of_another_type_is_invalid_and_named() {
     }
 }
 
-/// Two doors: one that was used, and one that begins with what it kept.
+/// Two protocols: one that was used, and one that begins with what it kept.
 fn restarted(before: &Dialogue, nonce_seed: u64) -> Dialogue {
     let mut after = Dialogue::with(STYLES[5], settings(nonce_seed));
     after.protocol.restore(&before.protocol.topology()).unwrap();

@@ -166,7 +166,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A door with rules, and one of each object, made by the owner.
+    /// A protocol with rules, and one of each object, made by the owner.
     fn new(owner: Shown) -> Self {
         let mut d = Dialogue::with(STYLES[5], settings(7));
         let accounts = Accounts::new(Ceilings::new(100));

@@ -643,7 +643,7 @@ impl Model {
         }
     }
 
-    /// Lets the door do what is due, and checks that it finishes: that what it waits for next lies ahead.
+    /// Lets the protocol do what is due, and checks that it finishes: that what it waits for next lies ahead.
     fn run_until_idle(&mut self) {
         let now = self.scene.now;
         let mut steps = 0;

@@ -148,7 +148,7 @@ pub(super) fn connections(d: &mut Dialogue) {
                 d.give(&proxy, &sort.connect(), &reference).unwrap();
             }
             d.give(&proxy, &sort.connect(), &client("another")).raises("AlreadyConnected");
-            // The event path takes events of connected clients; what it leaves to the door came a moment too early.
+            // The event path takes events of connected clients; what it leaves to the protocol came a moment too early.
             for call in &calls {
                 d.call(&proxy, call, |w| write_event_call(call, w)).raises("TRANSIENT");
             }

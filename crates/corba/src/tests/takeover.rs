@@ -280,7 +280,7 @@ fn one_that_comes_back_is_not_refused_for_the_place_of_its_own_earlier_life() {
     refused(&mut scene, &second, "another");
     scene.connect(&second);
     assert_eq!(scene.connected(), [0]);
-    // It cannot, since it says where in the past it begins: the earlier proxy makes room for the new one.
+    // It cannot, since it says where in the history it begins: the earlier proxy makes room for the new one.
     let (mut scene, first) = full(settings(1));
     no_proxy(&mut scene);
     scene.dies();

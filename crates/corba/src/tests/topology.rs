@@ -1,4 +1,4 @@
-//! What is exported, restored in another door and exported again is the same, and clients' references lead where they led.
+//! What is exported, restored in another protocol and exported again is the same, and clients' references lead where they led.
 
 use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, somebody_else, write_types};
 use super::proxies::new_channel;

@@ -101,8 +101,8 @@ fn blocked_pair(test: u32, sides: &(Participant, Participant)) -> (Writer, Reade
     (writer, reader, written)
 }
 
-/// Once the thread that had a sample for a reader without room never noticed that this was to go, and the reader waited for the thread, until
-/// the writer's participant was held to be gone.
+/// Once the thread that had a sample for a reader without room never noticed that this was to go, and the reader waited for the thread,
+/// until the writer's participant was held to be gone.
 #[test]
 fn a_reader_without_room_can_go_and_its_writer_goes_on() {
     let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
@@ -361,7 +361,7 @@ fn a_reader_without_room_is_named_given_up_and_matched_again() {
         other.take(64, |_| {}).unwrap();
         numbers.last() == Some(&(again + 9)) && behind_of(&writer).is_empty()
     });
-    // What it was sent before it was let go, and then the new ones.
+    // What it was sent before it was suspended, and then the new ones.
     let new = numbers.iter().position(|number| *number >= again).unwrap();
     assert_eq!(numbers.split_off(new), (again..again + 10).collect::<Vec<_>>());
     assert_eq!(numbers, (1..).take(numbers.len()).collect::<Vec<_>>());

@@ -67,13 +67,13 @@ pub struct Proxy {
     pub form: Form,
     /// Whether events are pulled, and whether several at a time.
     pub kind: ProxyKind,
-    /// The connected client, where the door gave a handle.
+    /// The connected client, where the protocol gave a handle.
     pub peer: Option<Peer>,
-    /// What the connected consumer's door needs events translated to.
+    /// What the connected consumer's protocol needs events translated to.
     pub output_form: OutputForm,
     /// Whether the connected consumer is known to handle what it gets in the order in which it came.
     pub in_order: bool,
-    /// Where in the channel's past the connected consumer began, if it asked for that.
+    /// Where in the channel's history the connected consumer began, if it asked for that.
     pub start: Option<StartFrom>,
     /// Whether the connected consumer was connected before, and begins there only if that is yet to come.
     pub resumes: bool,
@@ -667,7 +667,7 @@ impl Channel {
         routes
     }
 
-    /// The channel is gone: lets go of a piece of its routes. Says whether there was one.
+    /// The channel is gone: releases a piece of its routes. Says whether there was one.
     pub(super) fn release_routes(&mut self) -> bool {
         self.routes = None;
         self.book.release()

@@ -15,7 +15,7 @@ use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyK
 pub enum FilterRef {
     /// One made here.
     Local(FilterId),
-    /// One that a client implements; the door knows how to ask it.
+    /// One that a client implements; the protocol knows how to ask it.
     Remote(Peer),
 }
 

@@ -1,5 +1,5 @@
 //! What is destroyed is gone at once for every request, and is taken apart in pieces: a channel or an admin can have 65,536 proxies, and a
-//! channel 100,000 filters, of each of which something is to be forgotten here, and its client notified by the door.
+//! channel 100,000 filters, of each of which something is to be forgotten here, and its client notified by the protocol.
 
 use alloc::boxed::Box;
 
@@ -72,7 +72,7 @@ impl Hierarchy {
             self.parts.note(HierarchyPart::Admin(channel, admin.side, admin.id));
             return Some(Removal::Admin { channel, side: admin.side, admin: admin.id });
         }
-        // Snapshots share these, so that the last of them to go has little to let go of.
+        // Snapshots share these, so that the last of them to go has little to release.
         gone.release_routes().then_some(Removal::Routes)
     }
 

@@ -82,7 +82,7 @@ impl Default for HierarchyLimits {
 const CHUNK: usize = 1_024;
 const CHUNK_MIN: usize = 16;
 
-/// A proxy that a command destroyed, so that the door can notify its client.
+/// A proxy that a command destroyed, so that the protocol can notify its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// The proxy.

@@ -290,7 +290,7 @@ impl Book {
         })
     }
 
-    /// Lets go of a piece of what there is. Says whether there was one.
+    /// Releases a piece of what there is. Says whether there was one.
     pub(super) fn release(&mut self) -> bool {
         self.members.release().or_else(|| self.suppliers.release()).is_some()
     }

@@ -23,7 +23,7 @@ struct Plan {
     destinations: usize,
     /// How many bridges it takes.
     bridges: usize,
-    /// Whether it is kept as the channel's past.
+    /// Whether it is kept as the channel's history.
     is_stored: bool,
     weight: u64,
     charge: u64,
@@ -469,7 +469,7 @@ impl Lane {
         (forms, steps): (&F, &mut Steps),
     ) -> Admission {
         let channel = supplier.channel;
-        // Of a channel that keeps its past, events have come in the order of their numbers.
+        // Of a channel that stores its history, events have come in the order of their numbers.
         let keeps_arrival = (supplier.handed_over && pending_event.number.is_none()) || self.arrival.restoring;
         let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut pending_event, keeps_arrival);
         self.news.completion.begin(&pending_event);

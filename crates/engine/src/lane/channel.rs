@@ -43,18 +43,18 @@ pub(super) struct ChannelState {
     pub(super) taken: Room,
     /// Those that are kept elsewhere.
     pub(super) depot: Depot,
-    /// Its past, if it keeps that and this is the lane which does.
+    /// Its history, if it keeps that and this is the lane which does.
     pub(super) history: Option<Box<History>>,
     /// Replies withheld for whatever reason.
     pub(super) withheld: u64,
     /// What its events came to here.
     pub(super) traffic: Traffic,
-    /// Slots of outboxes that were found to be the laggard since the channel last had room.
+    /// Slots of outboxes that were found to be the slow consumer since the channel last had room.
     pub(super) slow_consumers: Vec<u32>,
     pub(super) known_slow_consumer: Option<SlowConsumer>,
-    /// It is among those that are looked at because others have to let go of memory.
+    /// It is among those that are looked at because others have to release memory.
     pub(super) is_listed_short: bool,
-    /// Slots of outboxes that are [charged](super::hold_budget) for what they hold suppliers.
+    /// Slots of outboxes that are [charged](super::hold_budget) for what they block suppliers.
     pub(super) charged: Vec<u32>,
     /// When suppliers were first held since the channel last had room.
     pub(super) pressed_since: Option<Time>,
@@ -97,7 +97,7 @@ impl Quota {
     }
 }
 
-/// Why a channel's suppliers are held.
+/// Why a channel's suppliers are blocked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) over: Over,

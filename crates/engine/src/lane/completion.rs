@@ -1,8 +1,8 @@
-//! When an event is settled: for a consumer, when it has left that consumer's outbox for good; for all, when it has left the lane.
+//! When an event is complete: for a consumer, when it has left that consumer's outbox for good; for all, when it has left the lane.
 //!
 //! A caller that hands an event in and wants reports of it gives it a number ([`Event::watch`]): a journal that may forget the event then,
-//! or a door that answers a supplier when all consumers have what it sent. Of events without a number nothing is noted, and where a lane
-//! has none with one, that costs a comparison for each.
+//! or a protocol that answers a supplier when all consumers have what it sent. Of events without a number nothing is noted, and where a
+//! lane has none with one, that costs a comparison for each.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU64;
@@ -38,7 +38,7 @@ pub enum Completion {
         /// How it ended.
         how: Disposition,
     },
-    /// Another lane has the event now, under the same number: that lane reports its consumers, and when it is settled for all of them.
+    /// Another lane has the event now, under the same number: that lane reports its consumers, and when it is complete for all of them.
     /// Reported before this lane reports the latter.
     TakenOver {
         /// The event.
@@ -46,7 +46,7 @@ pub enum Completion {
         /// The lane.
         by: LaneId,
     },
-    /// For one consumer, of all events that came in before and were not reported as settled for it: it will never get them. Reported for a
+    /// For one consumer, of all events that came in before and were not reported as complete for it: it will never get them. Reported for a
     /// consumer that is gone and for which events were kept [elsewhere](crate::Overflow); and for one for which some were lost there, when
     /// it has all others.
     Gone {
@@ -54,7 +54,7 @@ pub enum Completion {
         consumer: ProxyKey,
     },
     /// For all consumers on this lane but those for which it is kept [elsewhere](crate::Overflow), and was reported to be: no other has it
-    /// any more, or none wanted it. Reported once, and last. It is settled altogether when that has been reported by the lane to which it
+    /// any more, or none wanted it. Reported once, and last. It is complete altogether when that has been reported by the lane to which it
     /// was handed in, and by each that took it over.
     ForAll {
         /// The event.

@@ -146,7 +146,7 @@ pub struct Counters {
     pub events_filtered_in: u64,
     /// Deliveries that a filter which a client implements did not let pass.
     pub events_filtered: u64,
-    /// Times at which a channel's suppliers were held because of what the events of all channels take together, and not
+    /// Times at which a channel's suppliers were blocked because of what the events of all channels take together, and not
     /// because of its own budget.
     pub channels_short_of_memory: u64,
     /// Times at which a channel's events found no room elsewhere because of what those of all channels have there, and not because of

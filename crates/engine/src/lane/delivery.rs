@@ -259,7 +259,7 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    /// Lets go of an event that the lane handed out, as with a delivery. Until then it counts towards its channel's memory budget.
+    /// Releases an event that the lane handed out, as with a delivery. Until then it counts towards its channel's memory budget.
     pub fn release(&mut self, event: Arc<Event>) {
         if let Some(event) = self.events.release_outside(event) {
             self.retire(event);
@@ -564,7 +564,7 @@ fn under_way<'a>(
     Some((outbox, position?))
 }
 
-/// A delivery that an outbox began, as the door gets it.
+/// A delivery that an outbox began, as the protocol gets it.
 #[inline]
 fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
     Delivery {

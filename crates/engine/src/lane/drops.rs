@@ -88,7 +88,7 @@ impl Drops {
 
 impl Lane {
     /// What was dropped by consumer, event type and reason, in no order: 1,024 entries at most. The backlog of a consumer
-    /// that is gone is in [`Discards`](crate::Discards) at once and here as it is let go of, a little each turn.
+    /// that is gone is in [`Discards`](crate::Discards) at once and here as it is released, a little each turn.
     pub fn type_drops(&self) -> impl Iterator<Item = TypeDrops> {
         let drops = self.drops.counts.iter();
         drops.map(|(&(key, event_type, reason), &events)| TypeDrops { key, event_type, reason, events })

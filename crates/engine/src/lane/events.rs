@@ -40,7 +40,7 @@ impl Events {
         EventAt(if self.free == LAST { u32::try_from(self.places.len()).unwrap_or(LAST) } else { self.free })
     }
 
-    /// Puts in a draft that is finished. One holds it then.
+    /// Puts in a pending event that is finished. One holds it then.
     pub(super) fn insert(&mut self, pending_event: PendingEvent) -> EventAt {
         let at = self.next();
         let content = Place { event: Some(pending_event.into_event()), holders: 1 };
@@ -77,7 +77,7 @@ impl Events {
         self.get(at).map_or(TypeId::OTHER, |event| event.event_type)
     }
 
-    /// An event's type and number for log lines: its number in its channel, where that keeps its past, else in its lane.
+    /// An event's type and number for log lines: its number in its channel, where that stores its history, else in its lane.
     pub(super) fn named(&self, at: EventAt) -> (TypeId, u64) {
         let event = self.get(at);
         let number = event.map_or(0, |event| event.number.map_or(event.serial, NonZeroU64::get));
@@ -100,7 +100,7 @@ impl Events {
         if place.holders == 0 { self.take(at) } else { None }
     }
 
-    /// Lets go of an event outside. Gives it back if it has no holder any more.
+    /// Releases an event outside. Gives it back if it has no holder any more.
     pub(super) fn release_outside(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         let at = event.place;
         let place = self.places.get(at.0 as usize)?;

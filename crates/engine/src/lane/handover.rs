@@ -23,7 +23,7 @@ use super::suppliers::{Supplier, say_all};
 use super::{Admission, Lane, Outcome};
 use crate::{DiscardReason, Disposition, Event, Forms, LaneId, OutboxId, PendingEvent, Place, Refusal, Time};
 
-/// An event to be handed over: the door posts it to the lane `to`, which makes its own of it with [`Lane::begin_handover`] and
+/// An event to be handed over: the protocol posts it to the lane `to`, which makes its own of it with [`Lane::begin_handover`] and
 /// takes that in with [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
 /// came from: [`Lane::handle_outcome`] and [`Lane::release`].
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Handover {
     /// The [version](crate::Snapshot::version) of the routing by which it is handed over. The other lane must have
     /// picked up that one or a later one before it takes the event in, or consumers that it does not know yet miss it.
     pub version: u64,
-    /// The event. It is let go of on the lane that it came from.
+    /// The event. It is released on the lane that it came from.
     pub event: Arc<Event>,
 }
 
@@ -65,8 +65,8 @@ impl Lane {
         None
     }
 
-    /// Copies an event that another lane hands over: as a draft of this lane's own, with the translations that it has. The door may
-    /// add those that are made where they are needed.
+    /// Copies an event that another lane hands over: as a pending event of this lane's own, with the translations that it has. The protocol
+    /// may add those that are made where they are needed.
     pub fn begin_handover(&mut self, event: &Event) -> PendingEvent {
         let mut pending_event = self.begin_event_for(event.bytes.len());
         let copy = &mut *pending_event;

@@ -1,7 +1,7 @@
-//! A channel's past: what its events are numbered for, and how a consumer that begins with some of it gets to what is new.
+//! A channel's history: what its events are numbered for, and how a consumer that begins with some of it gets to what is new.
 //!
 //! The driver of the main lane keeps the events of channels that [have a history](crate::HistoryLimits): each has its number, and is in
-//! memory until it is written, or is counted as missed where too many are on their way. A consumer that begins in the past gets nothing
+//! memory until it is written, or is counted as missed where too many are on their way. A consumer that begins in the history gets nothing
 //! that comes, but has it all brought back a piece at a time as its outbox gets shorter, as a backlog that is elsewhere is; filters choose
 //! of that what it wants. A piece that ends with the last event that was ever written tells its number, and those behind it are still here:
 //! they follow, and from then on the consumer is one like any other. So nothing is missing and nothing comes twice.
@@ -55,7 +55,7 @@ impl History {
     }
 }
 
-/// Of a consumer that is in the past.
+/// Of a consumer that is in the history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CatchUp {
     /// Something is being brought back.
@@ -92,7 +92,7 @@ impl Ahead {
     }
 }
 
-/// What a [recall](Overflow::FetchHistory) came to, when all that was brought back has been handed in.
+/// What a [fetch](Overflow::FetchHistory) came to, when all that was brought back has been handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchedHistory {
     /// The last event that their keeper has been given, if all up to it were looked at; nothing if there is more.
@@ -112,7 +112,7 @@ impl Lane {
         self.places.histories.extend(next);
     }
 
-    /// A channel keeps its past from now on, or does not any more.
+    /// A channel stores its history from now on, or does not any more.
     pub(super) fn follow_history(&mut self, channel: u32, is_new: bool) {
         let Some(state) = self.channels.get_mut(channel).filter(|_| self.news.may_overflow && self.id == LaneId::MAIN)
         else {
@@ -126,7 +126,7 @@ impl Lane {
             }
             (true, kept) => state.history = kept,
             (false, Some(ended)) => {
-                // Should it keep its past again, numbers go on.
+                // Should it store its history again, numbers go on.
                 self.places.histories.insert(state.id, ended.next);
                 self.news.errands.push_back(Overflow::Drop { channel: state.id });
             }
@@ -135,7 +135,7 @@ impl Lane {
         }
     }
 
-    /// A channel is gone, and its past with it.
+    /// A channel is gone, and its history with it.
     pub(super) fn drop_history(&mut self, state: &ChannelState) {
         self.places.histories.remove(&state.id);
         if state.history.is_some() {
@@ -200,7 +200,7 @@ impl Lane {
         self.release(event);
     }
 
-    // ---- recalled ----
+    // ---- fetched ----
 
     /// A consumer has connected, and begins where it asked to.
     /// Where it `resumes`, it does so only if that is yet to come.
@@ -236,7 +236,7 @@ impl Lane {
         self.news.notices.push_back(Notice::BeginsAhead { key: outbox.key, number });
     }
 
-    /// Something comes for a consumer that is in the past. It will have it from there, unless it is not kept.
+    /// Something comes for a consumer that is in the history. It will have it from there, unless it is not kept.
     #[cold]
     pub(super) fn pass_over(&mut self, slot: u32, at: EventAt) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -258,7 +258,7 @@ impl Lane {
         }
     }
 
-    /// Has more brought back for a consumer that is in the past, up to so many bytes.
+    /// Has more brought back for a consumer that is in the history, up to so many bytes.
     #[cold]
     pub(super) fn fetch_history(&mut self, slot: u32, bytes: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -268,8 +268,8 @@ impl Lane {
         self.news.errands.push_back(Overflow::FetchHistory { outbox: id, consumer, start: None, bytes });
     }
 
-    /// An event of the past comes back for a consumer: the next that there is. `source`, `number` and what the draft says are what it
-    /// had: [when it arrived](Event::arrived), too, from when its lifetime counts.
+    /// An event of the history comes back for a consumer: the next that there is. `source`, `number` and what the pending event says are
+    /// what it had: [when it arrived](Event::arrived), too, from when its lifetime counts.
     pub fn return_history_event<F: Forms>(
         &mut self,
         outbox: OutboxId,
@@ -388,7 +388,7 @@ impl Lane {
         self.space.filters.chosen.iter().find(|chosen| chosen.member == member).copied()
     }
 
-    /// A consumer that was in the past is gone, or its backlog is dropped.
+    /// A consumer that was in the history is gone, or its backlog is dropped.
     pub(super) fn leave_history(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.catch_up.take().is_some() {

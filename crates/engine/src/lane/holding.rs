@@ -156,7 +156,7 @@ impl Lane {
         }
     }
 
-    /// Drops what is too much of what suppliers were held for because of a consumer, and lets them go on. Without a reason it is the one
+    /// Drops what is too much of what suppliers were blocked for because of a consumer, and lets them go on. Without a reason it is the one
     /// for which they were held. Says whether its channel had no room.
     fn drop_excess(&mut self, slot: u32, reason: Option<DiscardReason>) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// How long events were under way: from their arrival until their consumer had taken them, or, if it does not say so, until they were
-/// written for it. Those that an earlier process took in, or that a consumer gets of its channel's past, are not among them.
+/// written for it. Those that an earlier process took in, or that a consumer gets of its channel's history, are not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     counts: [u64; Self::BOUNDS_NS.len() + 1],

@@ -2,9 +2,9 @@
 //!
 //! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's calls: `admission`
 //! (events in), `suppliers` (where they come from), `handover` (from lane to lane), `pressure` (what happens when a channel's limits are
-//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `orphaned_backlogs` (backlogs of consumers that are
-//! gone), `drops` (what was dropped, by event type), `completion` (when an event is done with), `overflow` (backlogs that go on elsewhere),
-//! `dead_letters` (events that a consumer never takes).
+//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `orphaned_backlogs` (backlogs of consumers that
+//! are gone), `drops` (what was dropped, by event type), `completion` (when an event is done with), `overflow` (backlogs that go on
+//! elsewhere), `dead_letters` (events that a consumer never takes).
 
 mod admission;
 mod channel;
@@ -96,7 +96,7 @@ pub enum Admission {
     /// Not taken.
     Refused(Refusal),
     /// Not taken yet: filters that clients implement decide, on the supplier's side. They are to be asked: if they let
-    /// the event pass, [`Event::approved`] is set and the draft handed in again; if not, it is
+    /// the event pass, [`Event::approved`] is set and the pending event handed in again; if not, it is
     /// [abandoned](Lane::abandon_event).
     AwaitingFilter(PendingEvent, RemoteFilterGroups),
 }
@@ -111,7 +111,7 @@ pub struct Delivery {
     pub key: ProxyKey,
     /// The client connected to it; a consumer that pulls may have given no handle.
     pub peer: Option<Peer>,
-    /// What the consumer's door needs the events translated to.
+    /// What the consumer's protocol needs the events translated to.
     pub output_form: OutputForm,
     /// The delivery's number in its outbox, for [`Lane::handle_outcome`]. A retry has a new one.
     pub serial: u32,
@@ -166,14 +166,14 @@ pub enum Outcome {
 ///
 /// After any `handle_*` or other command, call [`poll_timed_out`](Self::poll_timed_out),
 /// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
-/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_completion`](Self::poll_completion), and if channels
-/// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if they [name another
-/// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then
-/// [`handle_timeout`](Self::handle_timeout) is to be called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may
-/// be acted on, and its outcome handed in, before the next one is asked for.
+/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_completion`](Self::poll_completion), and if
+/// channels have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if they [name
+/// another one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers
+/// `None`; then [`handle_timeout`](Self::handle_timeout) is to be called at [`next_timeout`](Self::next_timeout), which may be at once. A
+/// delivery may be acted on, and its outcome handed in, before the next one is asked for.
 ///
-/// Where [`schedules_topics`](Self::schedules_topics) says so, events go to [`schedule_event`](Self::schedule_event) first and are handed in
-/// as [`poll_scheduled`](Self::poll_scheduled) gives them back; the door looks out for further events between two turns, so that
+/// Where [`schedules_topics`](Self::schedules_topics) says so, events go to [`schedule_event`](Self::schedule_event) first and are handed
+/// in as [`poll_scheduled`](Self::poll_scheduled) gives them back; the protocol looks out for further events between two turns, so that
 /// one that has an earlier deadline is not kept waiting by many that came before it.
 ///
 /// # What it promises
@@ -247,7 +247,7 @@ struct Agenda {
     ready: VecDeque<u32>,
     ready_bridges: VecDeque<u32>,
     timers: Timers,
-    /// How many events may yet be dropped, or be let go, because their time has come, until [`Lane::handle_timeout`] is called again.
+    /// How many events may yet be dropped, or be released, because their time has come, until [`Lane::handle_timeout`] is called again.
     due_left: u64,
     timed_out: VecDeque<(OutboxId, u32)>,
 }
@@ -379,7 +379,7 @@ impl Lane {
 
     // ---- events in the making ----
 
-    /// An empty event to fill, from the pool. It has the buffer of the event that was let go of last, which fits where
+    /// An empty event to fill, from the pool. It has the buffer of the event that was released last, which fits where
     /// events are of about one size; otherwise [`begin_event_for`](Self::begin_event_for) is better.
     pub fn begin_event(&mut self) -> PendingEvent {
         self.pool.take()
@@ -390,7 +390,7 @@ impl Lane {
         self.pool.take_for(bytes)
     }
 
-    /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is reported as settled for all.
+    /// Gives back a pending event that came to nothing. If it is [watched](Event::watch), it is reported as complete for all.
     pub fn abandon_event(&mut self, pending_event: PendingEvent) {
         self.news.completion.note_unwanted(&pending_event);
         self.pool.give_back(pending_event.into_event());
@@ -406,8 +406,8 @@ impl Lane {
         id
     }
 
-    /// Sets a draft's event type. Unlike setting it from [`intern`](Self::intern), it keeps the names with the event where there was no
-    /// number left for the type, so that consumers that asked for it still get it.
+    /// Sets a pending event's event type. Unlike setting it from [`intern`](Self::intern), it keeps the names with the event where there
+    /// was no number left for the type, so that consumers that asked for it still get it.
     pub fn classify(&mut self, pending_event: &mut PendingEvent, domain: &[u8], name: &[u8]) {
         let event: &mut Event = pending_event;
         event.event_type = self.intern(domain, name);
@@ -429,7 +429,7 @@ impl Lane {
     }
 
     /// The next delivery, or connection without room, that timed out: its outbox and serial. The lane has counted it as
-    /// [`Outcome::TimedOut`] already; the door abandons it together with every other unanswered one of that outbox.
+    /// [`Outcome::TimedOut`] already; the protocol abandons it together with every other unanswered one of that outbox.
     pub fn poll_timed_out(&mut self) -> Option<(OutboxId, u32)> {
         self.agenda.timed_out.pop_front()
     }
@@ -465,14 +465,14 @@ impl Lane {
         self.types.len()
     }
 
-    /// How many event types it has let go of. Whenever this has changed, no number of a type that was found out before may be
+    /// How many event types it has released. Whenever this has changed, no number of a type that was found out before may be
     /// used for another event.
     #[must_use]
     pub fn types_released(&self) -> u64 {
         self.types.released_count()
     }
 
-    /// The domain and name of an interned event type; `None` too when it has been let go of.
+    /// The domain and name of an interned event type; `None` too when it has been released.
     #[must_use]
     pub fn type_names(&self, event_type: TypeId) -> Option<(&[u8], &[u8])> {
         self.types.names(event_type)

@@ -35,7 +35,7 @@ pub enum DisconnectReason {
     QueueFull,
 }
 
-/// The backlog because of which suppliers are held.
+/// The backlog because of which suppliers are blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockedBy {
     /// A consumer's.
@@ -95,7 +95,7 @@ pub enum Notice {
         /// The consumer's proxy.
         key: ProxyKey,
     },
-    /// A consumer begins in its channel's past, with this event or the next one that it wants.
+    /// A consumer begins in its channel's history, with this event or the next one that it wants.
     BeginsInHistory {
         /// The consumer's proxy.
         key: ProxyKey,
@@ -109,7 +109,7 @@ pub enum Notice {
         /// The number of the event with which it begins, unless it begins at a time.
         number: Option<u64>,
     },
-    /// A consumer that began in its channel's past gets what comes from now on.
+    /// A consumer that began in its channel's history gets what comes from now on.
     CaughtUp {
         /// The consumer's proxy.
         key: ProxyKey,
@@ -152,7 +152,7 @@ pub enum Notice {
         key: ProxyKey,
         /// The event's type.
         event_type: TypeId,
-        /// Its number among its channel's, where that keeps its past; else among its lane's.
+        /// Its number among its channel's, where that stores its history; else among its lane's.
         number: u64,
     },
     /// Deliveries of an event to a consumer failed for as long as they may, and it took a later one: the event is dropped for it.
@@ -162,7 +162,7 @@ pub enum Notice {
         key: ProxyKey,
         /// The event's type.
         event_type: TypeId,
-        /// Its number among its channel's, where that keeps its past; else among its lane's.
+        /// Its number among its channel's, where that stores its history; else among its lane's.
         number: u64,
     },
     /// A consumer that failed takes events again.
@@ -174,8 +174,8 @@ pub enum Notice {
         /// How long after its first failure.
         after: Duration,
     },
-    /// A channel's suppliers are held: all of them because a limit of the channel is reached, or those with events for a consumer that has
-    /// a full outbox.
+    /// A channel's suppliers are blocked: all of them because a limit of the channel is reached, or those with events for a consumer that
+    /// has a full outbox.
     SuppliersBlocked {
         /// The channel.
         channel: ChannelId,
@@ -215,7 +215,7 @@ pub enum Notice {
         /// How many events were dropped for it in between.
         dropped: u64,
     },
-    /// Suppliers are held no more for that reason.
+    /// Suppliers are blocked no more for that reason.
     SuppliersReleased {
         /// The channel.
         channel: ChannelId,

@@ -1,5 +1,5 @@
-//! What consumers leave behind: the backlog of one that is gone can be a million events, and letting go of them all at
-//! once would keep every other consumer waiting. They are let go of a few at a time, and at once only as far as their
+//! What consumers leave behind: the backlog of one that is gone can be a million events, and releasing them all at
+//! once would keep every other consumer waiting. They are released a few at a time, and at once only as far as their
 //! channel needs the room.
 
 use super::Lane;
@@ -15,7 +15,7 @@ pub(super) struct OrphanedBacklog {
     events: Backlog,
 }
 
-/// How many leftover events one turn of the lane lets go of.
+/// How many orphaned events one turn of the lane releases.
 const EVENTS_PER_ROUND: usize = 256;
 
 impl Lane {
@@ -25,7 +25,7 @@ impl Lane {
         }
     }
 
-    /// Lets go of one turn's worth.
+    /// Releases one turn's worth.
     pub(super) fn release_orphaned(&mut self) {
         for _ in 0..EVENTS_PER_ROUND {
             if !self.release_orphaned_at(0) {
@@ -35,7 +35,7 @@ impl Lane {
         }
     }
 
-    /// Lets go of one event that was left behind in this channel. Says whether there was one.
+    /// Releases one event that was left behind in this channel. Says whether there was one.
     pub(super) fn release_orphaned_of(&mut self, channel: u32) -> bool {
         let Some(id) = self.channels.get(channel).map(|state| state.id) else { return false };
         let at = self.news.orphaned_backlogs.iter().position(|orphaned| orphaned.key.channel == id);

@@ -64,9 +64,9 @@ pub(super) struct Outbox {
     pub(super) weight: u64,
     /// What comes behind those, and is not in memory.
     pub(super) elsewhere: Elsewhere,
-    /// When the last arrived that came back from there, or from the past.
+    /// When the last arrived that came back from there, or from the history.
     pub(super) back_until: Time,
-    /// Set while it is in its channel's past, and gets nothing that comes.
+    /// Set while it is in its channel's history, and gets nothing that comes.
     pub(super) catch_up: Option<CatchUp>,
 
     /// When the lane looks at it again at the latest; [`Entry::NEVER`] if it may not.
@@ -90,7 +90,7 @@ pub(super) struct Terms {
     batches: bool,
     /// How long a delivery may stay unanswered, in nanoseconds; `u64::MAX` if for ever.
     reply_nanos: u64,
-    /// How old the next event may be until suppliers are held, in nanoseconds; `u64::MAX` if they are not for that.
+    /// How old the next event may be until suppliers are blocked, in nanoseconds; `u64::MAX` if they are not for that.
     bound_nanos: u64,
 }
 
@@ -140,7 +140,7 @@ pub(super) struct Trouble {
 /// Suppliers that wait for it.
 #[derive(Debug)]
 pub(super) struct OutboxHold {
-    /// Whether suppliers are held because it is full, and since when.
+    /// Whether suppliers are blocked because it is full, and since when.
     pub(super) holding: bool,
     pub(super) holding_since: Time,
     /// Whether that is because its next event has waited for longer than its bound.
@@ -160,7 +160,7 @@ pub(super) struct OutboxHold {
     pub(super) charging: Option<Charging>,
 }
 
-/// Whether it is full at its own bound, or as its channel's laggard, and what was dropped since.
+/// Whether it is full at its own bound, or as its channel's slow consumer, and what was dropped since.
 #[derive(Debug, Default)]
 pub(super) struct Full {
     pub(super) at_bound: bool,
@@ -373,8 +373,8 @@ impl Outbox {
         (self.flight.answered_at, self.trouble.silent_since) = (now, now);
     }
 
-    /// Since when suppliers, held since `blocked_since` for any consumer, wait for this one, as becomes known now. If it has taken nothing since,
-    /// they have waited for it all the time.
+    /// Since when suppliers, held since `blocked_since` for any consumer, wait for this one, as becomes known now. If it has taken nothing
+    /// since, they have waited for it all the time.
     pub(super) fn waited_for_since(&self, blocked_since: Time, now: Time) -> Time {
         if self.trouble.silent_since <= blocked_since && !self.blocks() { blocked_since } else { now }
     }
@@ -420,7 +420,7 @@ impl Outbox {
 
     // ---- latency ----
 
-    /// Whether suppliers are held because of how old its events are.
+    /// Whether suppliers are blocked because of how old its events are.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
         self.terms.bound_nanos != u64::MAX
@@ -439,7 +439,7 @@ impl Outbox {
         keeps_up && self.waiting.next_since(events).is_some_and(|since| now.0.saturating_sub(since.0) > bound)
     }
 
-    /// Holds suppliers for that.
+    /// Blocks suppliers for that.
     #[cold]
     pub(super) fn begin_late_hold(&mut self, now: Time, timers: &mut Timers) {
         (self.hold.holding, self.hold.is_late, self.hold.holding_since) = (true, true, now);
@@ -485,7 +485,7 @@ impl Outbox {
         self.terms.settings.policy_at_bound().unwrap_or(unset)
     }
 
-    /// Whether the supplier of an event that has come in is held because of this consumer.
+    /// Whether the supplier of an event that has come in is blocked because of this consumer.
     pub(super) fn holds_one_more(&self) -> bool {
         self.hold.holding && (self.hold.is_late || (self.hold.waiters.len() as u64) < self.still_blocked())
     }

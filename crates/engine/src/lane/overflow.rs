@@ -5,7 +5,7 @@
 //! it, so that order holds, and is brought back a piece at a time as the outbox gets shorter. When nothing is left there it goes on as
 //! before. A consumer that sleeps for an hour so costs the others nothing. `FullOutbox` decides when the room elsewhere is spent, too.
 //!
-//! An event that is kept elsewhere is in memory, and charged, until its keeper lets go of it: so what is slow to keep events takes memory,
+//! An event that is kept elsewhere is in memory, and charged, until its keeper releases it: so what is slow to keep events takes memory,
 //! and is bounded by that.
 
 use alloc::collections::VecDeque;
@@ -65,7 +65,7 @@ pub enum Overflow {
         /// How many bytes.
         bytes: u32,
     },
-    /// An event is to be kept as its channel's past says, behind all that were before it. It is handed back with
+    /// An event is to be kept as its channel's history says, behind all that were before it. It is handed back with
     /// [`Lane::note_remembered`] when that is done, in order.
     Remember {
         /// The event, which has its [number](Event::number).
@@ -73,8 +73,9 @@ pub enum Overflow {
         /// What its channel keeps.
         limits: HistoryLimits,
     },
-    /// What is next of a channel's past is to be brought back for a consumer, about so many bytes: each with [`Lane::return_history_event`],
-    /// and then [`Lane::end_history_fetch`]. What was to be remembered before is looked at, too. In between nothing else may be handed back.
+    /// What is next of a channel's history is to be brought back for a consumer, about so many bytes: each with
+    /// [`Lane::return_history_event`], and then [`Lane::end_history_fetch`]. What was to be remembered before is looked at, too. In between
+    /// nothing else may be handed back.
     FetchHistory {
         /// The consumer's outbox.
         outbox: OutboxId,
@@ -85,7 +86,7 @@ pub enum Overflow {
         /// How many bytes; for the beginning 0, which need not bring anything back.
         bytes: u32,
     },
-    /// A channel keeps nothing of its past any more.
+    /// A channel stores no history any more.
     Drop {
         /// The channel.
         channel: ChannelId,
@@ -357,8 +358,8 @@ impl Lane {
     }
 
     /// An event comes back that was kept elsewhere for a consumer: the first of those that are. `ask` is what it [had](Away::ask) then;
-    /// `source`, its [number](Event::number), and what the draft says, are what the event had: [when it arrived](Event::arrived), too, from
-    /// when its lifetime counts.
+    /// `source`, its [number](Event::number), and what the pending event says, are what the event had: [when it arrived](Event::arrived),
+    /// too, from when its lifetime counts.
     pub fn return_event<F: Forms>(
         &mut self,
         (outbox, ask): (OutboxId, u8),

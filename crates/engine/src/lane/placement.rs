@@ -259,7 +259,7 @@ impl Lane {
         let reason = outbox.bridge.is_none().then_some(reason);
         outbox.full.at_bound = false;
         outbox.full.as_slow_consumer = false;
-        // Its place in the list of those that are ready, and in that of laggards, is passed over when its turn comes: there may be
+        // Its place in the list of those that are ready, and in that of slow consumers, is passed over when its turn comes: there may be
         // very many, of which all go together.
         outbox.listed = false;
         let (channel, key) = (outbox.channel, outbox.key);

@@ -1,4 +1,4 @@
-//! What happens when a channel's limits are reached: the outbox with the largest backlog, the laggard, decides by its
+//! What happens when a channel's limits are reached: the outbox with the largest backlog, the slow consumer, decides by its
 //! `FullOutbox`; and what happens when there is room again.
 
 use alloc::collections::BinaryHeap;
@@ -17,7 +17,7 @@ pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
 pub(super) const LOOK_AT_ROOM_EVERY: Duration = Duration::from_millis(5);
 const CHECKED_PER_ROUND: usize = 64;
 
-/// What the laggard's setting made of one step.
+/// What the slow consumer's setting made of one step.
 enum Step {
     /// There may be room now, and this outbox is not to be looked at again.
     Again,
@@ -76,7 +76,7 @@ impl Lane {
         result
     }
 
-    /// Does to the laggard what its settings say.
+    /// Does to the slow consumer what its settings say.
     fn press(&mut self, channel: u32, slot: u32, over: Over) -> Result<Step, Refusal> {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
@@ -152,7 +152,7 @@ impl Lane {
         over.any().then_some(over)
     }
 
-    /// While suppliers are held, what they had under way may come in beyond the limits, but not without end.
+    /// While suppliers are blocked, what they had under way may come in beyond the limits, but not without end.
     fn check_ceiling(&self, channel: u32, charge: u64) -> Result<(), Refusal> {
         let Some(state) = self.channels.get(channel) else { return Ok(()) };
         let over = state.over(Whose::Suppliers, 1, charge, 2);
@@ -312,7 +312,7 @@ impl Lane {
         self.note_if_short(channel, whose);
     }
 
-    /// A channel is held: if that is because of what all channels take together, others have to let go of something.
+    /// A channel is held: if that is because of what all channels take together, others have to release something.
     fn note_if_short(&mut self, channel: u32, whose: Whose) {
         let is_short = self.channels.get(channel).is_some_and(|state| state.is_short_of_shared(whose));
         if is_short && self.list_short_of_room(channel) {
@@ -350,7 +350,7 @@ impl Lane {
         }
     }
 
-    /// Lets the suppliers go that are held because this outbox is full.
+    /// Lets the suppliers go that are blocked because this outbox is full.
     pub(super) fn end_outbox_hold(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if !outbox.hold.holding {
@@ -410,7 +410,7 @@ impl Lane {
         }
     }
 
-    /// Lists an outbox as one of its channel's laggards. Those that are gone are listed until the channel has room again, or there
+    /// Lists an outbox as one of its channel's slow consumers. Those that are gone are listed until the channel has room again, or there
     /// are as many of them as of the others.
     fn list_slow_consumer(&mut self, slot: u32, channel: u32) {
         let Some(state) = self.channels.get_mut(channel) else { return };
@@ -424,7 +424,7 @@ impl Lane {
         }
     }
 
-    /// Notes that an outbox is full, at its own bound or as its channel's laggard, and tells it if that is news.
+    /// Notes that an outbox is full, at its own bound or as its channel's slow consumer, and tells it if that is news.
     pub(super) fn note_full(&mut self, slot: u32, as_slow_consumer: bool, policy: FullOutbox) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let known = outbox.full.at_bound || outbox.full.as_slow_consumer;
@@ -443,7 +443,7 @@ impl Lane {
                     let channel = key.channel;
                     self.news.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
                 }
-                // That it holds suppliers is announced, which is all that it does.
+                // That it blocks suppliers is announced, which is all that it does.
                 Some(_) => {}
             }
         }
@@ -509,7 +509,7 @@ impl Lane {
     }
 
     /// Looks, from time to time, whether channels that have no room because of what all channels take together have some again: it may
-    /// be another lane that has let go of something.
+    /// be another lane that has released something.
     pub(super) fn check_memory_pool(&mut self) {
         if self.memory_pool.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
             return;

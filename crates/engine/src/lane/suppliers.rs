@@ -87,7 +87,7 @@ impl Suppliers {
     /// Forgets all: something may be different.
     pub(super) fn forget(&mut self) {
         self.known.fill(None);
-        // What is let go of here, the routing in use still has: it is administration that frees it.
+        // What is released here, the routing in use still has: it is administration that frees it.
         self.heard.fill(None);
     }
 

@@ -19,9 +19,9 @@ pub struct ScheduledEvent {
     /// The proxy that it came through.
     pub source: ProxyKey,
     /// The event: it is to be handed in now, with [`Lane::handle_event`]. `None` for one that another lane hands over,
-    /// which the door has: it is for [`Lane::begin_handover`].
+    /// which the protocol has: it is for [`Lane::begin_handover`].
     pub pending_event: Option<PendingEvent>,
-    /// The door's own note, as it was given with the event.
+    /// The protocol's own note, as it was given with the event.
     pub token: u64,
 }
 
@@ -47,7 +47,7 @@ impl Lane {
     }
 
     /// Has an event wait for its turn. Its type and priority are set already. What waits is not charged to the channel's
-    /// memory budget: the door bounds it by what it reads.
+    /// memory budget: the protocol bounds it by what it reads.
     pub fn schedule_event(&mut self, source: ProxyKey, pending_event: PendingEvent, token: u64, now: Time) {
         self.advance_time(now);
         let topic =
@@ -60,7 +60,7 @@ impl Lane {
         );
     }
 
-    /// Has an event wait for its turn that another lane hands over. The door keeps it; at most as many of a channel wait
+    /// Has an event wait for its turn that another lane hands over. The protocol keeps it; at most as many of a channel wait
     /// as one lane may have under way to another.
     pub fn schedule_handover(&mut self, event: &Event, token: u64, now: Time) {
         self.advance_time(now);

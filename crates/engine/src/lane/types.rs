@@ -2,7 +2,7 @@
 //!
 //! A type has users: the channels to which events of it have come, the entries of what was dropped, the events that wait for
 //! their turn. When the last user is gone, so is the type, and its place is another's; its number, which tells how often the
-//! place has changed hands, then stands for nothing. What a channel had is let go of a few types at a time after the channel
+//! place has changed hands, then stands for nothing. What a channel had is released a few types at a time after the channel
 //! is gone, so nothing of this is on the way of an event.
 
 use core::hash::BuildHasher;
@@ -28,7 +28,7 @@ pub(super) struct Types {
     free: Vec<u32>,
     /// What channels had that are gone.
     leaving: VecDeque<hash_set::IntoIter<TypeId>>,
-    /// Types that were let go of.
+    /// Types that were released.
     released: u64,
     name_bytes: usize,
     hasher: DefaultHashBuilder,
@@ -51,7 +51,7 @@ impl Types {
     const PLACE_BITS: u32 = 17;
     const GENERATION_MASK: u32 = u32::MAX >> Self::PLACE_BITS;
     const RECENT: usize = 16;
-    /// How many types one turn of the lane lets go of.
+    /// How many types one turn of the lane releases.
     const PER_ROUND: usize = 256;
     const TYPES_MAX: usize = 65_536;
     const NAME_BYTES_MAX: usize = 1_024;
@@ -110,7 +110,7 @@ impl Types {
         TypeId(generation << Self::PLACE_BITS | (at + 1))
     }
 
-    /// Where a type is; nothing if it is let go of.
+    /// Where a type is; nothing if it is released.
     #[inline]
     fn place(&self, id: TypeId) -> Option<u32> {
         let at = (id.0 & !(u32::MAX << Self::PLACE_BITS)).checked_sub(1)?;
@@ -124,7 +124,7 @@ impl Types {
         self.table.len()
     }
 
-    /// How many have been let go of.
+    /// How many have been released.
     pub(super) fn released_count(&self) -> u64 {
         self.released
     }
@@ -167,12 +167,12 @@ impl Types {
         }
     }
 
-    /// Whether there is something to let go of.
+    /// Whether there is something to release.
     pub(super) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Lets go of one turn's worth of what channels had that are gone.
+    /// Releases one turn's worth of what channels had that are gone.
     pub(super) fn release_leaving(&mut self) {
         for _ in 0..Self::PER_ROUND {
             let Some(first) = self.leaving.front_mut() else { break };

@@ -29,7 +29,7 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A message of which the rest is owed.
+/// A message of which the rest is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incomplete {
     /// When its first octets were found.
@@ -61,7 +61,7 @@ pub struct Incomplete {
 /// # What is under way
 ///
 /// Tell it the time with [`Inbound::note_time`], in whatever unit, and [`Inbound::oldest`] says since when the peer has
-/// owed the rest of a message, however many others came in between.
+/// waiting for the rest of a message, however many others came in between.
 ///
 /// # Fragments
 ///
@@ -325,7 +325,7 @@ impl Inbound {
     }
 
     /// Octets that arrived and do not yet make up a message that was returned, those of fragments included. While it is not
-    /// 0 the peer owes the rest of a message.
+    /// 0 the rest of a message is pending.
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.end - self.start - self.returned + self.fragments.bytes()
@@ -337,7 +337,7 @@ impl Inbound {
         self.now = now;
     }
 
-    /// The message of which the rest has been owed for longest.
+    /// The message of which the rest has been pending for longest.
     #[must_use]
     pub fn oldest(&self) -> Option<Incomplete> {
         let in_front = self.pending() - self.returned;

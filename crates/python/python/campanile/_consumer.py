@@ -22,12 +22,12 @@ _CALLBACK_AT_CLOSE = 10.0
 
 T = TypeVar("T")
 
-#: What is logged of troubles that nobody asked for.
+#: What is logged of troubles without a callback for them.
 _LEVELS = {"reachable": logging.INFO, "callback": logging.ERROR}
 
 
 class Trouble(typing.NamedTuple):
-    """What is told to a consumer that is no event."""
+    """A report to a consumer that is no event."""
 
     #: ``unreachable``, ``reachable``, ``gap``, ``mismatch``, ``unreadable``, ``callback`` or ``slow``.
     kind: str
@@ -108,7 +108,7 @@ class Events(Generic[T]):
         return typing.cast("T | None", self._native.next(timeout))
 
     def close(self) -> None:
-        """Ends it, for whoever waits, too."""
+        """Ends it, for waiting threads, too."""
         self._native.close()
 
     def __enter__(self) -> Events[T]:
@@ -130,7 +130,7 @@ class Consumer(Generic[T]):
 
     >>> consumer = Consumer("Weather").on(Wind, print).ready()         # doctest: +SKIP
 
-    Without a class all events come, as dictionaries. What the class does not name is left out; what is missing is told (``on_trouble``), with
+    Without a class all events come, as dictionaries. What the class does not name is left out; what is missing goes to ``on_trouble``, with
     both types. ``filter`` is a constraint that the service applies: other events do not travel. Settings are as for ``Supplier``; and with
     ``shared_thread=True`` consumers of the process with the same settings share a connection and a thread, for processes with many: their
     callbacks run one after the other, so that one that takes long delays the others'.
@@ -180,7 +180,7 @@ class Consumer(Generic[T]):
         self._slow_after = slow_after
 
     def on(self, cls: type[Any], callback: Callable[[Any], object]) -> Consumer[T]:
-        """Has ``callback`` called with each event of a class. What it raises is told, and the next event comes; ``Enough`` ends it all."""
+        """Has ``callback`` called with each event of a class. What it raises is reported, and the next event comes; ``Enough`` ends all."""
         self._callbacks.append((plan_of(cls), callback))
         return self
 
@@ -201,7 +201,7 @@ class Consumer(Generic[T]):
     def ready(self) -> Subscription:
         """Begins to call the callbacks. Without any there is nothing to begin: ask for ``events()``, or use ``for``."""
         if not self._callbacks and self._others is None:
-            raise TypeError("nobody is to be called: give callbacks with on(Class, function), or use `for event in consumer`")
+            raise TypeError("there is nothing to call: give callbacks with on(Class, function), or use `for event in consumer`")
         return Subscription(
             _native.subscribe(
                 self._channel, self._options, self._filter, self._callbacks, self._others, self._tell, self._slow_after

@@ -1,4 +1,4 @@
-"""What is open when the interpreter ends: it is closed, callbacks under way are waited for, and what was not confirmed is told."""
+"""What is open when the interpreter ends: it is closed, callbacks under way are waited for, and unconfirmed events are reported."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Supplier(_native.Supplier):
 class Publisher(_native.Publisher):
     """Publishes events without waiting for each: made by ``Supplier.publisher``.
 
-    They are numbered from 0 on and arrive in order; none is sent twice. What became of them is told by ``tally()``, ``sync()`` and
+    They are numbered from 0 on and arrive in order; none is sent twice. What became of them is reported by ``tally()``, ``sync()`` and
     ``losses()``, and by ``close()``, which waits for all answers. One that is left with events unconfirmed, by an exception or at the
     end of the program, says how many on standard error.
     """
@@ -132,7 +132,7 @@ class Publisher(_native.Publisher):
         return Tally(*super().sync())
 
     def losses(self) -> typing.Iterator[Loss]:
-        """Those that did not arrive, or perhaps not, and that were not told before."""
+        """Events that did not arrive, or perhaps not, and that were not reported before."""
         while (loss := super().next_loss()) is not None:
             first, behind, fate = loss
             yield Loss(range(first, behind), fate)
@@ -146,9 +146,9 @@ class Publisher(_native.Publisher):
         return None if tally is None else Tally(*tally)
 
     def _close_at_exit(self) -> None:
-        self._told(self.close(_PATIENCE_AT_EXIT))
+        self._report(self.close(_PATIENCE_AT_EXIT))
 
-    def _told(self, tally: Tally | None) -> None:
+    def _report(self, tally: Tally | None) -> None:
         if tally is not None and tally.unconfirmed:
             print(
                 f"campanile: {tally.unconfirmed} of {tally.published} events published into {self._supplier.channel} were not confirmed: "
@@ -161,4 +161,4 @@ class Publisher(_native.Publisher):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         # An exception is not to wait for a service that does not answer.
-        self._told(self.close(None if kind is None else _PATIENCE_AT_EXIT))
+        self._report(self.close(None if kind is None else _PATIENCE_AT_EXIT))

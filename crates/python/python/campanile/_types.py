@@ -85,7 +85,7 @@ def event(
     module: str | None = None,
     prefix: str | None = None,
 ) -> Any:
-    """Makes a class with annotations an event: a dataclass, whose type is looked at now, so that mistakes are told here.
+    """Makes a class with annotations an event: a dataclass, whose type is looked at now, so that mistakes are reported here.
 
     ``domain`` is that of its events' type (default: what the settings say), ``name`` its name elsewhere (default: the class's), ``module``
     the IDL module in which it stands for others, such as ``"obs.weather"``, ``prefix`` what stands in front of that, as ``#pragma prefix``

@@ -36,7 +36,7 @@ pub(crate) struct Analyses {
 }
 
 impl Analyses {
-    /// No analyses yet. `waker` is rung when one is done.
+    /// No analyses yet. `waker` is called when one is done.
     pub(crate) fn new(waker: &Arc<Waker>) -> Self {
         let (to_done, done) = channel();
         Self { waiting: FairQueue::default(), thread: None, is_busy: false, done, to_done, waker: Arc::clone(waker) }

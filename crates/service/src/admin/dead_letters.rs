@@ -1,4 +1,4 @@
-//! Queries and commands about dead letters, the events that the store keeps aside: passed on to the store, and answered with its reply.
+//! Queries and commands about dead letters: passed on to the store, and answered with its reply.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) const EVENTS_MAX: usize = 1_024;
 
 /// Requests that wait for the store's reply.
 pub(crate) struct DeadLetterInquiry {
-    /// Without a store nothing is kept aside.
+    /// Without a store there are no dead letters.
     desk: Option<StoreDesk>,
     last: u64,
     /// By the request's number: the receiver of the answer, and the description of a command for its audit line.

@@ -27,7 +27,7 @@ use accounts::Principal;
 const LEAST_NS: u64 = 1_000;
 const MOST_NS: u64 = 1_000_000_000;
 /// Unused claim to time that an address keeps, in nanoseconds. So an address that asks for little goes before those that others' long
-/// requests have held up, and that are owed for it; it waits for no more than what is being served.
+/// requests have held up, and that have waited for it; it waits for no more than what is being served.
 const SPARED_NS: u64 = 20_000_000;
 /// Addresses of which nothing waits that are remembered, beside as many as wait, and as are ahead of virtual time.
 const FORGETTING_AT: usize = 64;
@@ -64,7 +64,7 @@ impl Client {
         self.connection == OVER_HTTP
     }
 
-    /// The client that is charged for a letter; none of what the service itself needs, and of what costs no more than to be noted. `owner`
+    /// The client that is charged for a message; none of what the service itself needs, and of what costs no more than to be noted. `owner`
     /// names the address that a proxy is charged to.
     pub(super) fn of(message: &ToAdministration, owner: impl FnOnce(ProxyKey) -> Option<IpAddr>) -> Option<Self> {
         let (address, connection) = match message {

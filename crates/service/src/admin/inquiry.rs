@@ -79,7 +79,7 @@ impl HistoryInquiry {
         None
     }
 
-    /// What is posted after this rings.
+    /// What is posted after this wakes the thread.
     pub(super) fn look(&self) {
         if let Some(keeper) = &self.keeper {
             keeper.reported.look();

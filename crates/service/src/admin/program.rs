@@ -13,7 +13,7 @@ use crate::lane::links::messages::ToAdministration;
 use crate::start::Service;
 use accounts::Principal;
 
-/// Letters of the program's that may wait for administration: one of each of its threads that ask.
+/// Messages of the program's that may wait for administration: one of each of its threads that ask.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
 impl Service {
@@ -101,7 +101,7 @@ impl Asker {
     }
 }
 
-/// Posts a letter and waits for its answer.
+/// Posts a message and waits for its answer.
 pub(crate) fn consult(
     administration: &Mutex<Mailbox<ToAdministration>>,
     within: Option<Duration>,

@@ -1,6 +1,6 @@
-//! Publications to the lanes, and leftovers of earlier ones.
+//! Publications to the lanes, and remains of earlier ones.
 //!
-//! A lane picks up what is published in its own time, and what it lets go of last it would have to free, which may take longer
+//! A lane picks up what is published in its own time, and what it releases last it would have to free, which may take longer
 //! than an event. So administration keeps what was published until no lane uses it any more, and frees it itself, a piece at a time.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -33,7 +33,7 @@ impl Publishing {
         concerned
     }
 
-    /// Lets go of a piece of what no lane uses any more.
+    /// Releases a piece of what no lane uses any more.
     pub(super) fn release(&mut self) {
         let is_free = |last: &mut Arc<Published>| Arc::strong_count(last) == 1 && Arc::strong_count(&last.routing) == 1;
         for free in self.retired.extract_if(.., is_free) {
@@ -45,7 +45,7 @@ impl Publishing {
         }
     }
 
-    /// Whether there is more to let go of.
+    /// Whether there is more to release.
     pub(super) fn has_to_release(&self) -> bool {
         !self.remains.is_empty()
     }

@@ -52,7 +52,7 @@ const BATCH: usize = 64;
 const BATCH_FOR: Duration = Duration::from_millis(1);
 /// Lines that were left out are summed up so much later, where nothing else is to be done.
 const SUMS_UP_IN: Duration = Duration::from_secs(1);
-/// Letters taken before requests are served.
+/// Messages taken before requests are served.
 const MESSAGES_PER_ROUND: usize = 1_024;
 /// How long requests are still served once the service is to stop.
 const STOPPING_FOR: Duration = Duration::from_millis(100);
@@ -64,12 +64,12 @@ pub(crate) struct Administration {
     /// What clients can name, and what follows from what is done to it.
     pub(crate) objects: Objects,
     pub(crate) publishing: Publishing,
-    /// The lanes, and their letters.
+    /// The lanes, and their messages.
     pub(crate) lane_registry: LaneRegistry,
     /// What waits for its turn: requests, and what is done because of clients that are gone.
     pub(crate) requests: FairQueue<ToAdministration>,
     pub(crate) analyses: Analyses,
-    /// What the service itself wants, and the bell for that and all letters.
+    /// What the service itself wants, and the waker for that and all messages.
     pub(crate) orders: Inbox<ToAdministration>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) counters: Arc<Block>,
@@ -140,7 +140,7 @@ impl Log {
 /// Maximum names in one answer.
 const NAMES_MAX: usize = 1_024;
 
-/// What was found when letters were taken.
+/// What was found when messages were taken.
 #[derive(PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -228,10 +228,10 @@ impl Administration {
         undone
     }
 
-    /// Takes the letters that are there. If there is nothing to do, waits until one comes or the next timeout is due. True if
+    /// Takes the messages that are there. If there is nothing to do, waits until one comes or the next timeout is due. True if
     /// the service is to stop.
     fn receive(&mut self, answers: &mut Answers) -> bool {
-        // What is posted after this rings, if it is not found here already.
+        // What is posted after this wakes the thread, if it is not found here already.
         self.orders.look();
         self.lane_registry.look();
         self.histories.look();
@@ -268,7 +268,7 @@ impl Administration {
         self.log.lines.has_summary() || self.log.client_lines.has_summary() || self.log.audit.has_summary()
     }
 
-    /// Takes so many letters at most. Requests get in line; what else there is is served at once.
+    /// Takes so many messages at most. Requests get in line; what else there is is served at once.
     fn take_messages(&mut self, most: usize, answers: &mut Answers) -> Found {
         let mut found = Found::Nothing;
         for _ in 0..most {
@@ -300,8 +300,8 @@ impl Administration {
         found
     }
 
-    /// Has a letter wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked stays:
-    /// of one address no more than there are such threads.
+    /// Has a message wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked
+    /// stays: of one address no more than there are such threads.
     fn line_up(&mut self, client: Client, message: ToAdministration, answers: &mut Answers) {
         if let ToAdministration::Notice(Notice::ConsumerDisconnected { key, .. }, _)
         | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } = &message

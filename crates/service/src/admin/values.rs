@@ -28,7 +28,7 @@ pub enum Query {
     /// How these channels stand, those of them that there are: [`Answer::Channels`]. All lanes are asked, a piece in each of their
     /// rounds.
     Channels(Vec<ChannelId>),
-    /// What is kept of a channel's past: [`Answer::History`].
+    /// Stored history of a channel: [`Answer::History`].
     History(ChannelId),
     /// What was dropped: [`Answer::Drops`]. All lanes are asked, a piece in each of their rounds.
     Drops,
@@ -42,7 +42,7 @@ pub enum Query {
         /// The first of those behind this proxy, by channel and proxy; default: of all.
         behind: Option<ProxyKey>,
     },
-    /// Which events are kept aside, since each was undeliverable for a consumer: [`Answer::DeadLetters`].
+    /// Dead letters, each undeliverable for a consumer: [`Answer::DeadLetters`].
     DeadLetters {
         /// The first of those behind this one, by number and consumer's proxy; 0 and 0: of all.
         behind: (u64, ProxyId),
@@ -88,7 +88,7 @@ pub enum Command {
     SetAccess(Option<access::Rules>),
     /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
     DeclareChannel(DeclaredChannel),
-    /// Do something with events of a channel that are kept aside: [`Answer::DeadLettersDone`].
+    /// An act on dead letters of a channel: [`Answer::DeadLettersDone`].
     DeadLetters {
         /// What.
         act: DeadLetterAct,
@@ -113,7 +113,7 @@ pub enum Command {
     },
 }
 
-/// What is done with an event that is kept aside for a consumer.
+/// Act on a dead letter of a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadLetterAct {
     /// It is delivered once more: to that consumer alone or, if it is not connected any more, to all that want it. It is as if it had just
@@ -135,7 +135,7 @@ pub enum Answer {
     Consumers(Vec<ConsumerStatus>),
     /// How channels stand, in the order in which they were named.
     Channels(Vec<ChannelStatus>),
-    /// What is kept of a channel's past; `None` if nothing ever was.
+    /// Stored history of a channel; `None` if nothing ever was.
     History(Option<HistoryStatus>),
     /// What was dropped, consumer by consumer, and what most was dropped of first: 1,024 entries of each lane at most.
     Drops {
@@ -148,7 +148,7 @@ pub enum Answer {
     Suppliers(Vec<(SupplierStatus, String)>),
     /// Proxies with clients that were connected again when the service began, by channel and proxy, 1,024 at most.
     Restored(Vec<RestoredClient>),
-    /// Events that are kept aside, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
+    /// Dead letters, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
     /// large.
     DeadLetters(Vec<(String, DeadLetter)>),
     /// Of the first that were named so many were there, and that is done and on disk. Those behind both are to be named again.
@@ -172,8 +172,8 @@ pub enum Answer {
     Names(Vec<String>),
     /// By number, 256 at most.
     ChannelList(Vec<ListedChannel>),
-    /// As JSON like a channel's part of [`Answer::Topology`], guests included, with 256 proxies at most; admins and filters are in it with
-    /// the first proxies. Nothing if there is no such channel.
+    /// As JSON like a channel's part of [`Answer::Topology`], local proxies included, with 256 proxies at most; admins and filters are in
+    /// it with the first proxies. Nothing if there is no such channel.
     Channel(Option<String>),
     /// It is done, or why not; then nothing was changed.
     Done(Result<(), String>),
@@ -272,7 +272,7 @@ pub struct ChannelStatus {
     pub overflows: u64,
 }
 
-/// What is kept of a channel's past on disk.
+/// Stored history of a channel on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryStatus {
     /// The channel's number.
@@ -287,7 +287,7 @@ pub struct HistoryStatus {
     pub bytes: u64,
 }
 
-/// An event of a channel's past.
+/// An event of a channel's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryEvent {
     /// Its number.

@@ -64,7 +64,7 @@ impl Config {
         self.tempo.listen.as_deref().map(|listen| parse_listen("tempo.listen", listen)).transpose()
     }
 
-    /// The group that the door for Tempo listens to, if any.
+    /// The group that the protocol for Tempo listens to, if any.
     ///
     /// # Errors
     /// When `tempo.group` is not `ADDRESS:PORT`, or there is one and no `tempo.listen`.

@@ -12,30 +12,30 @@ pub struct StoreConfig {
     /// [`default_directory`](Self::default_directory).
     pub directory: Option<PathBuf>,
     /// Folder where `directory` names none; it is no key of the file. `campanile serve` has one in the user's home. Where it cannot be
-    /// made, the service keeps nothing and [says so](crate::Service::warnings); what is there and cannot be used is an error. Default: none,
-    /// and nothing outlives the process.
+    /// made, the service keeps nothing and [says so](crate::Service::warnings); what is there and cannot be used is an error. Default:
+    /// none, and nothing outlives the process.
     #[serde(skip)]
     pub default_directory: Option<PathBuf>,
     /// Octets of events that are kept, of all channels, 1 MiB to 16 TiB. Default 4 GiB. What is beyond is refused (`IMP_LIMIT`).
     pub event_bytes_max: u64,
     /// Octets that the store may take on disk, 16 MiB to 16 TiB. Default 16 GiB. Where it takes as much, events are refused
-    /// (`IMP_LIMIT`) until those that are kept have a quarter of that. What is configured counts, and is not refused for that: it is bounded
-    /// by administration's part of `limits.memory_bytes`.
+    /// (`IMP_LIMIT`) until those that are kept have a quarter of that. What is configured counts, and is not refused for that: it is
+    /// bounded by administration's part of `limits.memory_bytes`.
     pub disk_bytes_max: u64,
     /// Octets that backlogs (`OverflowBudget`) may take on disk, of all channels together, 1 MiB to 16 TiB. Default 16 GiB. One channel may
     /// have its share (`limits.client_quota_percent`) of what is left; beyond that it is as beyond its `OverflowBudget`.
     pub overflow_bytes_max: u64,
-    /// Octets that channels' past (`HistoryEvents`, `HistoryAge`, `HistoryBytes`) may take on disk, of all channels together, 1 MiB to 16
-    /// TiB. Default 16 GiB. Of what is beyond the oldest of the channel that has the most goes.
+    /// Octets that channels' history (`HistoryEvents`, `HistoryAge`, `HistoryBytes`) may take on disk, of all channels together, 1 MiB to
+    /// 16 TiB. Default 16 GiB. Of what is beyond the oldest of the channel that has the most goes.
     pub history_bytes_max: u64,
-    /// Events of one channel that are kept aside since each was undeliverable for a consumer, 0 to 1,000,000, each counted for each such
-    /// consumer. Default 1,000. At the bound the one goes that was kept aside first. Only persistent events of channels without a
-    /// `DeadLetterChannel` are kept aside; with 0 none is.
+    /// Events of one channel that are dead letters since each was undeliverable for a consumer, 0 to 1,000,000, each counted for each such
+    /// consumer. Default 1,000. At the bound the oldest goes. Only persistent events of channels without a
+    /// `DeadLetterChannel` are dead letters; with 0 none is.
     pub dead_letters_max: u32,
     /// Octets of these, 64 KiB to 16 TiB. Default 64 MiB. They count in `event_bytes_max`, too.
     pub dead_letter_bytes_max: u64,
-    /// Milliseconds from one synchronisation with the medium to the next at least, 0 to 10,000. Default 0: whatever waits is written as
-    /// soon as the medium has taken what was before. Answers to persistent events and to changes wait for it.
+    /// Milliseconds from one synchronisation with the disk to the next at least, 0 to 10,000. Default 0: whatever waits is written as
+    /// soon as the disk has taken what was before. Answers to persistent events and to changes wait for it.
     pub sync_interval_ms: u32,
     /// Milliseconds after which a change is answered (`PERSIST_STORE`) although the disk has not taken it, 100 to 600,000. Default
     /// 10,000. It is in effect, and written when the disk does.

@@ -62,12 +62,12 @@ impl Writing {
                 return;
             }
             self.look_after_readers(&mut done);
-            // The bell rings a moment before the ring is given up: so it is looked again.
+            // The waker is called a moment before the ring is given up: so it is looked again.
             waker.wait(Some(LOOKS_AFTER));
         }
     }
 
-    /// Tries again readers that were let go.
+    /// Tries again readers that were suspended.
     fn look_after_readers(&mut self, done: &mut Mailbox<Back>) {
         for (writer, suspended) in self.writers.iter_mut().filter(|(_, suspended)| suspended.is_due()) {
             tell(done, Counter::DdsReadersBack, suspended.look(self.join.described(), writer));

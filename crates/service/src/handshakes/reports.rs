@@ -105,7 +105,7 @@ impl HandshakeReports {
         }
     }
 
-    /// Logs why there is no TLS with a client that has connected to a door.
+    /// Logs why there is no TLS with a client that has connected to a protocol.
     pub fn tell_failure(&mut self, address: SocketAddr, protocol: impl fmt::Display, failure: &HandshakeFailure) {
         self.log(|| format!("closed a connection from {address} for {protocol}: {failure}"));
     }

@@ -1,7 +1,7 @@
 //! Rights of clients: the rules of access as a lane knows them.
 //!
-//! Rules are looked through once for each connection and channel; a connection's door remembers what came out with what else it knows of
-//! its pushes, or asks again, and finds it here. Where that depends on the event type, each type is looked up once. Where there are no
+//! Rules are looked through once for each connection and channel; a connection's protocol remembers what came out with what else it knows
+//! of its pushes, or asks again, and finds it here. Where that depends on the event type, each type is looked up once. Where there are no
 //! rules, all of this is one comparison. Whether a client that pulls owns the proxy is found out once for each two of them.
 
 use std::sync::Arc;

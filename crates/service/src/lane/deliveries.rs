@@ -1,4 +1,4 @@
-//! Events on their way from the engine to a door.
+//! Events on their way from the engine to a protocol.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Core {
         self.deliveries.lists.pop().unwrap_or_default()
     }
 
-    /// Lets go of events and keeps their list.
+    /// Releases events and keeps their list.
     pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
         self.release_events(&mut events);
         if self.deliveries.lists.len() < LISTS {
@@ -92,14 +92,14 @@ impl Core {
         }
     }
 
-    /// Lets go of the events that sockets have taken.
+    /// Releases the events that sockets have taken.
     pub(crate) fn release_written(&mut self) {
         while let Some(event) = self.io.spares.events.pop() {
             self.lane.release(event);
         }
     }
 
-    /// Lets go of events.
+    /// Releases events.
     pub(crate) fn release_events(&mut self, events: &mut Vec<Arc<Event>>) {
         for event in events.drain(..) {
             self.lane.release(event);

@@ -1,9 +1,9 @@
-//! Events on their way into the engine: their turns, and the acknowledgements that suppliers are owed.
+//! Events on their way into the engine: their turns, and the acknowledgements that are pending for suppliers.
 //!
 //! A request with several events is answered once, when nothing speaks against it any more: not before there is room for each
 //! of its events again, and not before the remote filters on the suppliers' side have been asked about each. Until then its
-//! supplier is *owed* an answer. A [`Claim`] of the supplier's door identifies it; the door alone knows how it is answered. A
-//! [`Refused`] says why an event was not taken; the door puts it into its protocol's words.
+//! supplier has an acknowledgement *pending*. A [`Claim`] of the supplier's protocol identifies it; the protocol alone knows how it is
+//! answered. A [`Refused`] says why an event was not taken; the protocol puts it into its own words.
 
 pub(crate) mod acknowledgements;
 pub(crate) mod admission;
@@ -51,7 +51,7 @@ pub(crate) enum FilterVerdict {
 /// Receiver of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 enum AckRecipient {
-    /// A door's client.
+    /// A protocol's client.
     Client(Claim),
     /// The lane that handed the event over.
     Peer(Token),
@@ -112,10 +112,10 @@ impl Submission {
     }
 }
 
-/// What suppliers are owed, and events that are not taken in yet.
+/// Pending acknowledgements, and events that are not taken in yet.
 #[derive(Default)]
 pub(crate) struct Intake {
-    /// What is owed when the engine says so, by its ticket.
+    /// Pending acknowledgements that go when the engine says so, by its ticket.
     blocked: HashMap<Ticket, Token>,
     pending_ack: Slots<PendingAck>,
     /// Acknowledgements that can be sent now.
@@ -151,7 +151,7 @@ impl Intake {
         token
     }
 
-    /// One thing more is to come about before what is owed already is.
+    /// One thing more is to come about before what is pending already is.
     pub(crate) fn await_more(&mut self, token: Token) {
         if let Some(pending_ack) = self.pending_ack.get_mut(token) {
             pending_ack.outstanding += 1;
@@ -170,7 +170,7 @@ impl Intake {
         self.blocked.insert(ticket, pending_ack);
     }
 
-    /// What is owed for that, now that there is room.
+    /// The acknowledgement pending for that, now that there is room.
     pub(crate) fn take_blocked(&mut self, ticket: Ticket) -> Option<Token> {
         self.blocked.remove(&ticket)
     }
@@ -197,7 +197,7 @@ impl Intake {
     }
 
     /// One of the things has come about that an acknowledgement waits for, or an event was refused. After the last, a
-    /// door's client is answered soon; of another lane the event is returned that was held for it.
+    /// protocol's client is answered soon; of another lane the event is returned that was held for it.
     pub(crate) fn complete_ack(&mut self, token: Token, refused: Option<Refused>) -> Option<Token> {
         let pending_ack = self.pending_ack.get_mut(token)?;
         pending_ack.refused = refused.or(pending_ack.refused);

@@ -1,4 +1,4 @@
-//! What goes between threads: letters, and events that another lane has consumers for.
+//! What goes between threads: messages, and events that another lane has consumers for.
 
 pub(crate) mod lane_registry;
 pub(crate) mod lanes;

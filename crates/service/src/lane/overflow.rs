@@ -23,14 +23,14 @@ pub(crate) struct Backlogs {
     /// What came back and is not with its outbox yet: what is behind so many octets. No answer is looked at before it is.
     back: Option<FromOverflow>,
     taken: usize,
-    /// When the thread was last rung for.
+    /// When the thread was last woken.
     rung: Time,
     /// Octets of events that it has yet to write, and when it last had written some or had none to write.
     unwritten: usize,
     written: Time,
 }
 
-/// Shortest interval in which the thread is rung for what is to be kept: nothing waits for that, and the thread writes much at a time.
+/// Shortest interval in which the thread is woken for what is to be stored: nothing waits for that, and the thread writes much at a time.
 const RING_EVERY: Duration = Duration::from_millis(10);
 /// Octets of events yet to be written above which it counts as behind; and how long it may write none until it is not waited for.
 const UNWRITTEN_MAX: usize = 16 << 20;

@@ -1,7 +1,7 @@
 //! What a lane tells administration of its own accord: notices, and lines for the log, which it does not write itself
 //! because a log can block.
 //!
-//! A lane never waits for room in administration's mail, so what finds none waits here. And what clients can cause is
+//! A lane never waits for room in administration's mailbox, so what finds none waits here. And what clients can cause is
 //! counted and not logged line by line when there is too much of it.
 
 use core::time::Duration;

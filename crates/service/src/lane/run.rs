@@ -1,7 +1,7 @@
 //! The lane's thread: wait, read, route, write; the only place where sockets are touched.
 //!
 //! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves connections
-//! that had more than their share of the last round, then the mail and each socket that is ready, then the timers. Nothing
+//! that had more than their budget of the last round, then the mailboxes and each socket that is ready, then the timers. Nothing
 //! in a round waits: not for a socket, not for a consumer, not for administration.
 
 use core::time::Duration;
@@ -113,7 +113,7 @@ pub(crate) struct Worker {
     pub(crate) core: Core,
 }
 
-/// What other threads have posted, and the bell that says so.
+/// What other threads have posted, and the waker that says so.
 struct Inboxes {
     from_administration: Inbox<ToLane>,
     resolved: Inbox<Resolved>,
@@ -159,11 +159,11 @@ const ANSWERING_FOR: Duration = Duration::from_micros(500);
 const ANSWERS_PER_SHORT_LOOK: usize = 8;
 /// Addresses are given their slices for so long until the rest of the round has its turn.
 const SERVED_FOR: Duration = Duration::from_millis(1);
-/// How long it is waited, at the start, for what there is no memory for to be written, until letters are looked at.
+/// How long it is waited, at the start, for what there is no memory for to be written, until messages are looked at.
 const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
 /// Connections taken over in one round after their TLS handshakes.
 const SECURED_PER_ROUND: usize = 16;
-/// Mail served in one round.
+/// Messages served in one round.
 const MESSAGES_PER_ROUND: usize = 256;
 
 impl Worker {
@@ -427,7 +427,7 @@ impl Worker {
         Some(self.core.clock.until(due))
     }
 
-    /// Serves what was put off, and what the poll found.
+    /// Serves what was deferred, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.io.poll.len();
         let is_single = found <= 1 && !self.clients.have_unflushed();
@@ -440,7 +440,7 @@ impl Worker {
             }
             return;
         }
-        // A client that sends much is to have its answers first, or they would be put off for ever.
+        // A client that sends much is to have its answers first, or they would be deferred for ever.
         self.write_due();
         for index in 0..found {
             match self.core.io.poll.get(index) {
@@ -461,7 +461,7 @@ impl Worker {
         }
     }
 
-    /// Gives each address its slice, where one is to give way, and otherwise serves all that was put off.
+    /// Gives each address its slice, where one is to give way, and otherwise serves all that was deferred.
     fn serve_deferred(&mut self) {
         if self.core.io.slices.is_idle() {
             return;
@@ -511,7 +511,7 @@ impl Worker {
     /// Serves what other threads have posted.
     #[inline(never)]
     pub(crate) fn serve_inboxes(&mut self) {
-        // There may be letters for many connections.
+        // There may be messages for many connections.
         self.core.io.slices.bind();
         self.inboxes.waker.clear();
         self.inboxes.from_administration.look();

@@ -319,14 +319,14 @@ impl History {
     }
 }
 
-/// Channel with its past in this folder. What else is beside it is left alone.
+/// Channel with its history in this folder. What else is beside it is left alone.
 fn channel_of(entry: &fs::DirEntry) -> Option<ChannelId> {
     let name = entry.file_name();
     let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
     id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// The files of a channel's past, in their order. Other files in the folder are left alone.
+/// The files of a channel's history, in their order. Other files in the folder are left alone.
 fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {

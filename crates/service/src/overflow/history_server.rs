@@ -1,4 +1,4 @@
-//! The thread's part of channels' past: what lanes want kept of it, and what comes back.
+//! The thread's part of channels' history: what lanes want kept of it, and what comes back.
 
 use std::collections::VecDeque;
 use std::io;
@@ -41,7 +41,7 @@ pub(super) struct HistoryServer {
     forms: HistoryForms,
 }
 
-/// How fields of events of the past are read, whichever door they came by.
+/// How fields of events of the history are read, whichever protocol they came by.
 struct HistoryForms {
     corba: CorbaForms,
     tempo: tempo::form::Forms,
@@ -98,7 +98,7 @@ impl HistoryServer {
         self.histories.drop_channel(channel)
     }
 
-    /// What is kept of a channel's past; nothing if nothing ever was.
+    /// Stored history of a channel; nothing if nothing ever was.
     pub(super) fn status(&mut self, channel: ChannelId, now: u64, desk: &mut Desk) -> Option<HistoryStatus> {
         Some(self.histories.get(channel)?.status(channel, now, desk))
     }

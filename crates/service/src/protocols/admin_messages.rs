@@ -1,5 +1,5 @@
-//! What doors and administration send each other: requests, answers, and calls that administration asks for, each with a line for each
-//! door.
+//! What protocols and administration send each other: requests, answers, and calls that administration asks for, each with a line for each
+//! protocol.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::lane::links::messages::{LaneThread, ToLane};
 use accounts::Account;
 use corba::log_lines::with_lines;
 
-/// What a door's client is answered by administration.
+/// What a protocol's client is answered by administration.
 #[derive(Debug)]
 pub(crate) enum ToProtocol {
     Giop(giop::admin_messages::ToProtocol),
@@ -19,7 +19,7 @@ pub(crate) enum ToProtocol {
 }
 
 impl ToProtocol {
-    /// The message that a proxy was ended, for a client of another door than CORBA's.
+    /// The message that a proxy was ended, for a client of another protocol than CORBA's.
     pub(crate) fn gone(peer: Peer) -> Option<Self> {
         match Tag::of_peer(peer) {
             // Its clients are notified by calls.
@@ -28,7 +28,7 @@ impl ToProtocol {
         }
     }
 
-    /// Has it say something else, which was made for it. (Guests change nothing that is kept, and have no such answer.)
+    /// Has it say something else, which was made for it. (Local proxies change nothing that is kept, and have no such answer.)
     pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
         if let Self::Giop(message) = self {
             message.set_bytes(bytes);
@@ -36,7 +36,7 @@ impl ToProtocol {
     }
 }
 
-/// A request of a client for administration, as it arrived at its door.
+/// A request of a client for administration, as it arrived at its protocol.
 #[derive(Debug)]
 pub(crate) enum Request {
     Giop(giop::admin_messages::Request),
@@ -68,7 +68,7 @@ impl Request {
         }
     }
 
-    /// The lane that closes the connection instead of answering, and the message for it. (Guests name no objects, and are answered.)
+    /// The lane that closes the connection instead of answering, and the message for it. (Local proxies name no objects, and are answered.)
     pub(crate) fn closing(self) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.closing(),
@@ -112,7 +112,7 @@ impl Wish {
     }
 }
 
-/// The answer to a request, as its door sends it: nothing if no client waits for one.
+/// The answer to a request, as its protocol sends it: nothing if no client waits for one.
 #[derive(Debug, Default)]
 pub(crate) struct Answered {
     pub(crate) bytes: Vec<u8>,
@@ -143,7 +143,7 @@ impl Fault {
 }
 
 impl Request {
-    /// Puts an answer of administration's into its door's words.
+    /// Puts an answer of administration's into its protocol's words.
     pub(crate) fn reply(&self, answer: &Answer) -> Answered {
         match self {
             Self::Giop(request) => Objects::reply(request, answer).unwrap_or_default(),
@@ -159,8 +159,8 @@ impl Request {
         }
     }
 
-    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for guests, since their proxies do not
-    /// outlive the process.
+    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for local proxies, since their proxies
+    /// do not outlive the process.
     pub(crate) fn not_stored(&self, why: Declined) -> Option<Vec<u8>> {
         match self {
             Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),

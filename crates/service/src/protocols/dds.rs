@@ -2,8 +2,8 @@
 //!
 //! For each such join there are a thread that reads and one that writes ([`crate::dds`]): they know Cyclone, types and topics, and
 //! may wait. The lane has a ring to and from each, knows structured events, and never waits. For each direction a join has a proxy like
-//! any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)): so filters, quality of service and limits of the
-//! channel are what they are for all clients.
+//! any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)): so filters, quality of service and
+//! limits of the channel are what they are for all clients.
 //!
 //! - **From DDS**: the reading thread puts a sample into a structured event; the lane takes it in, and gives the buffer back. While the
 //!   channel has no room, it takes no more from the ring: the thread leaves samples with Cyclone, which has their writers wait.
@@ -31,7 +31,7 @@ use crate::protocols;
 use access::{Right, Scope};
 use accounts::Account;
 
-/// What consumers of this door need: a structured event.
+/// What consumers of this protocol need: a structured event.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Dds as u32) << 16);
 
 /// The lane that has all joins.
@@ -149,7 +149,7 @@ struct Join {
     is_logged: [bool; 2],
 }
 
-/// What this door has of a lane.
+/// What this protocol has of a lane.
 pub(crate) struct Protocol {
     joins: Vec<Join>,
     next_peer: Peer,
@@ -183,7 +183,7 @@ impl Protocol {
     /// Makes the rings of the joins, and gives their threads their ends.
     ///
     /// # Errors
-    /// When the system refuses a bell.
+    /// When the system refuses a waker.
     pub(crate) fn begin(&mut self, setups: Vec<JoinSetup>, waker: &Arc<Waker>) -> std::io::Result<()> {
         for setup in setups {
             let (reader_waker, writer_waker) = (Arc::new(Waker::new()?), Arc::new(Waker::new()?));
@@ -227,7 +227,7 @@ impl Protocol {
         }
     }
 
-    /// Whether there is something to do without a socket or a letter having to speak of it.
+    /// Whether there is something to do without a socket or a message having to speak of it.
     pub(crate) const fn goes_on(&self) -> bool {
         self.goes_on
     }
@@ -359,7 +359,7 @@ impl Core {
         }
     }
 
-    /// Lets go of events that were written, and has those go on that waited for room.
+    /// Releases events that were written, and has those go on that waited for room.
     fn take_back_from_dds(&mut self, at: usize) {
         let Some(join) = self.protocols.dds.joins.get_mut(at) else { return };
         while let Some(back) = join.done.take() {

@@ -1,5 +1,5 @@
-//! How events' bytes are read for filters, by the door that brought the event, which its form says; and how they are put into
-//! what consumers take, by these consumers' door.
+//! How events' bytes are read for filters, by the protocol that brought the event, which its form says; and how they are put into
+//! what consumers take, by these consumers' protocol.
 
 use engine::{ChannelId, Event, Form, Forms as _, LaneId, OutputForm, ProxyKey};
 use filter::{Fields, Path, Steps, Value};
@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::lane::run::Core;
 use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
 
-/// The fields of an event of some door.
+/// The fields of an event of some protocol.
 pub(crate) enum FormFields<'e> {
     Giop(EventFields<'e>),
     Tempo(MessageFields<'e>),
@@ -26,11 +26,11 @@ impl engine::Forms for Protocols {
     }
 }
 
-/// The fields of an event, by the door that brought it.
+/// The fields of an event, by the protocol that brought it.
 #[inline]
 pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
     match Tag::of_form(event.form) {
-        // What comes in as JSON or from DDS is put into the CORBA door's form.
+        // What comes in as JSON or from DDS is put into the CORBA protocol's form.
         Tag::Giop | Tag::Json | Tag::Dds => FormFields::Giop(corba.fields(event)),
         Tag::Tempo => tempo.fields(event, corba.utc),
     }
@@ -106,7 +106,7 @@ impl Core {
         let Some(first) = channel.output_forms().iter().position(|output_form| lacking(&output_form)) else { return };
         tempo_forms.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
         let Event { bytes, alternates, priority, .. } = event;
-        // What others than its own door take of it is made of the structured event that it becomes, which is made once.
+        // What others than its own protocol take of it is made of the structured event that it becomes, which is made once.
         let structured =
             (form == FORM_TEMPO).then(|| tempo_forms.make_structured(source.channel, (*priority, tag, bytes)));
         let output_forms = channel.output_forms().iter().skip(first);

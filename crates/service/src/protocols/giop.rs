@@ -58,7 +58,7 @@ use access::OutgoingPolicy;
 use engine::Time;
 use std::sync::Arc;
 
-/// What this door is made with, the same for all lanes.
+/// What this protocol is made with, the same for all lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) framing: framing::Limits,
@@ -75,7 +75,7 @@ pub(crate) struct Settings {
     pub(crate) policy: Arc<OutgoingPolicy>,
 }
 
-/// What this door has of a lane, apart from the connections that clients made ([`callers::Clients`]).
+/// What this protocol has of a lane, apart from the connections that clients made ([`callers::Clients`]).
 pub(crate) struct Protocol {
     /// What was found out about the latest requests.
     pub(crate) header_cache: HeaderCache,
@@ -140,7 +140,7 @@ impl Protocol {
         self.forms = CorbaForms::at(&self.utc, clock.now);
     }
 
-    /// Whether it has something to do without a socket or a letter having to speak of it.
+    /// Whether it has something to do without a socket or a message having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
         self.outgoing.is_due()
             || self.outgoing.have_resting()
@@ -169,7 +169,7 @@ impl Protocol {
         is_waiting || !self.foreign.are_quiet() || !self.due.is_empty()
     }
 
-    /// Whether no sequence of events, loss of a connection, push of another lane or question to filters is left to be dealt with.
+    /// Whether no sequence of events, loss of a connection, push of another lane or call of filters is left to be dealt with.
     /// For a lane that is to end.
     pub(crate) fn is_done(&self) -> bool {
         let are_reported = self.chunked_batches.is_empty() && self.outgoing.losses.is_empty();

@@ -4,12 +4,12 @@
 //! carries out what it asks for; [`delivery`] writes events and answers. For each subscription, and for each channel into which
 //! it publishes, it has a proxy like any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)).
 //!
-//! What it publishes becomes a structured event, so that all doors' consumers can have it. What it is sent is a line that is made of
+//! What it publishes becomes a structured event, so that all protocols' consumers can have it. What it is sent is a line that is made of
 //! each event once for all consumers: [`OUTPUT_FORM`] says that to the engine. All of its connections are the main lane's, and so are their
 //! proxies: what comes in on lanes of thread pools is handed over there, and is put into a line only then; what is published for
 //! consumers on these lanes is handed over to them.
 //!
-//! Unlike the CORBA door this one allocates for each event that comes in, and for values that are not scalars of each that goes
+//! Unlike the CORBA protocol this one allocates for each event that comes in, and for values that are not scalars of each that goes
 //! out: it is made for scripts, and only the main lane does that, for channels that have such clients.
 
 pub(crate) mod connection;
@@ -30,13 +30,13 @@ use super::Tag;
 use crate::lane::io::slots::{Slots, Token};
 use access::Tokens;
 
-/// What consumers of this door need: a line.
+/// What consumers of this protocol need: a line.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Json as u32) << 16);
 
-/// The lane that has all connections of this door, and serves all its clients' proxies.
+/// The lane that has all connections of this protocol, and serves all its clients' proxies.
 pub(crate) const LANE: LaneId = LaneId::MAIN;
 
-/// What the door is made with.
+/// What the protocol is made with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// What clients may send.
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) tokens: Arc<ArcSwap<Tokens>>,
 }
 
-/// What this door has of a lane.
+/// What this protocol has of a lane.
 pub(crate) struct Protocol {
     pub(crate) connections: Slots<Connection>,
     /// How many of them there are.
@@ -100,7 +100,7 @@ impl Protocol {
         }
     }
 
-    /// Whether there is something to do without a socket or a letter having to speak of it.
+    /// Whether there is something to do without a socket or a message having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
         !self.due.is_empty()
     }

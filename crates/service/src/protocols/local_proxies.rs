@@ -1,5 +1,5 @@
-//! Messages between administration and the doors with clients that are no CORBA objects: proxies are asked for, made, let go, and
-//! ended by others. The [`Peer`] of a proxy names its client: each door gives its own.
+//! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
+//! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
 use corba::{LocalProxy, RegisterError};
 use engine::{ChannelId, Peer, ProxyId, ProxyKey};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// What a client needs of administration.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// The client that asks, in its door's terms. Requests of one client are served in their order.
+    /// The client that asks, in its protocol's terms. Requests of one client are served in their order.
     pub(crate) client: u64,
     pub(crate) action: Action,
     /// What its client is charged until it is answered.
@@ -31,7 +31,7 @@ pub(crate) enum Action {
     Dismissal(ProxyKey),
 }
 
-/// From administration to a door.
+/// From administration to a protocol.
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// The proxy that was asked for, or why there is none; and what its client was charged meanwhile.
@@ -73,7 +73,7 @@ impl Request {
     }
 }
 
-/// The answer as administration passes it on: octets, as every door's. A proxy's key, or why there is none.
+/// The answer as administration passes it on: octets, as every protocol's. A proxy's key, or why there is none.
 fn encode(proxy: &Result<ProxyKey, RegisterError>) -> Vec<u8> {
     match proxy {
         Ok(ProxyKey { channel, proxy }) => [&b"+"[..], &channel.0.to_le_bytes(), &proxy.0.to_le_bytes()].concat(),

@@ -3,11 +3,11 @@
 //! To each of them the service is a *broker*: a subscriber to what it publishes and a publisher of what it subscribes to. [`sockets`] reads
 //! datagrams, [`streams`] connections; [`hearing`] sorts frames. What is announced is kept as long as it is announced again ([`sessions`],
 //! [`topics`]), and answered and announced on ([`announcing`]). A message waits in its topic's input for the topic's turn ([`input`],
-//! [`intake`]) and is handed in as every door's events are; what outboxes give for subscribers goes out as frames ([`delivery`],
+//! [`intake`]) and is handed in as every protocol's events are; what outboxes give for subscribers goes out as frames ([`delivery`],
 //! [`packets`]). Probes take the messages' way, echoes and reports none ([`probing`]).
 //!
-//! What messages are to consumers of other doors, and those doors' events to subscribers here, is [`form`]; the types of which messages
-//! are, where they are declared, [`types`].
+//! What messages are to consumers of other protocols, and those protocols' events to subscribers here, is [`form`]; the types of which
+//! messages are, where they are declared, [`types`].
 //!
 //! A session has a proxy for each channel into which it publishes, and one for each topic to which it subscribes, like any other client
 //! ([`requests`]). All of that is the main lane's.
@@ -51,7 +51,7 @@ use crate::lane::io::net::Datagrams;
 use crate::lane::io::slots::Token;
 use crate::random::unforeseeable;
 
-/// What the door is made with.
+/// What the protocol is made with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     /// Milliseconds between two announcements.
@@ -64,7 +64,7 @@ pub(crate) struct Settings {
     pub(crate) request_bytes_min: u64,
 }
 
-/// What this door has of a lane.
+/// What this protocol has of a lane.
 pub(crate) struct Protocol {
     /// Of the broker: its session, and how it makes cookies.
     session: u32,
@@ -137,7 +137,7 @@ impl Protocol {
         }
     }
 
-    /// Whether there is something to do without a socket or a letter having to speak of it.
+    /// Whether there is something to do without a socket or a message having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
         let Out { due, due_streams, is_full, .. } = &self.out;
         !self.scheduler.are_idle() || !due_streams.is_empty() || !(due.is_empty() || *is_full)

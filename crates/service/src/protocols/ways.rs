@@ -17,7 +17,7 @@ use crate::protocols::{Request, giop as corbas, local_proxies};
 
 pub(crate) const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
 
-/// A letter by each way that leads to administration, as it comes from a client with this account on its connection of that number.
+/// A message by each way that leads to administration, as it comes from a client with this account on its connection of that number.
 pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static str, ToAdministration)> {
     let charge = || account.charge_anyway(Resource::RequestBytes, 0);
     let of_giop = corbas::admin_messages::Request {

@@ -32,7 +32,7 @@ pub(crate) fn set(net: Option<Net>) {
     NET.with(|place| *place.borrow_mut() = net);
 }
 
-/// What tells one thing of the network from all others: an end of a connection, a listener, a bell, a poll.
+/// What tells one thing of the network from all others: an end of a connection, a listener, a waker, a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id(u64);
 
@@ -422,12 +422,12 @@ impl Net {
         }
     }
 
-    /// Silences a bell. Says how often it was rung.
+    /// Resets a waker. Says how often it was called.
     pub(crate) fn clear(&mut self, waker: Id) -> u64 {
         self.wakers.get_mut(&waker).map_or(0, |notifying| core::mem::take(&mut notifying.notifications))
     }
 
-    /// A wait for a bell and nothing else. Where it has not rung, the end of the wait is noted.
+    /// A wait for a waker and nothing else. Where it was not called, the end of the wait is noted.
     pub(crate) fn wait_for(&mut self, waker: Id, timeout: Option<Duration>) {
         let until = self.now + timeout.unwrap_or(Duration::from_secs(1 << 40));
         if let Some(notifying) = self.wakers.get_mut(&waker) {
@@ -436,14 +436,14 @@ impl Net {
         }
     }
 
-    /// Ends the wait for this bell.
+    /// Ends the wait for this waker.
     pub(crate) fn wake(&mut self, waker: Id) {
         if let Some(notifying) = self.wakers.get_mut(&waker) {
             notifying.until = None;
         }
     }
 
-    /// When the wait for this bell ends: nothing if it is awake.
+    /// When the wait for this waker ends: nothing if it is awake.
     pub(crate) fn waits_until(&self, waker: Id) -> Option<Duration> {
         self.wakers.get(&waker).and_then(|notifying| if notifying.notifications > 0 { None } else { notifying.until })
     }

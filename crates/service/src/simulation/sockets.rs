@@ -186,7 +186,7 @@ impl Waker {
         }
     }
 
-    /// In a simulation it does not block: the scheduler gives no turn to the waiting worker before the bell rings or the time is over.
+    /// In a simulation it does not block: the scheduler gives no turn to the waiting worker before the waker is called or the time is over.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         match self {
             Self::System(waker) => waker.wait(timeout),

@@ -70,7 +70,7 @@ pub enum StartError {
         /// What the operating system says.
         error: io::Error,
     },
-    /// A thread, a poll or a bell cannot be made.
+    /// A thread, a poll or a waker cannot be made.
     Resources(io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! The group that the door for Tempo listens to.
+//! The group that the protocol for Tempo listens to.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,8 +17,8 @@ pub(super) fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Takes datagrams that are sent to a group, on the network of the service's own address, or on the one that the system chooses where that is
-/// any.
+/// Takes datagrams that are sent to a group, on the network of the service's own address, or on the one that the system chooses where that
+/// is any.
 pub(super) fn join(group: SocketAddr, own: SocketAddr) -> Result<Datagrams, StartError> {
     let joined = || {
         let socket = bind_shared(group)?;

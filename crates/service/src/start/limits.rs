@@ -38,7 +38,7 @@ const REGISTRATIONS_MIN: u64 = 64;
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Connections to HTTP beside its limit (`console::places`).
 const HTTP_RESERVED: u64 = 4;
-/// Descriptors that are neither clients' nor consumers': the poll, the bell, the standard streams, and files of the store and of backlogs.
+/// Descriptors that are neither clients' nor consumers': the poll, the waker, the standard streams, and files of the store and of backlogs.
 const OWN_DESCRIPTORS: u64 = 32;
 
 /// How many connections there may be.
@@ -70,7 +70,7 @@ pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: Connect
         .with(Resource::Announced, config.tempo.topics_max.into(), ANNOUNCED_MIN)
         .with(Resource::InputBytes, connections / 8, INPUT_BYTES_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
-        // The door refuses the first that is too many; one that gives way goes when the other is granted.
+        // The protocol refuses the first that is too many; one that gives way goes when the other is granted.
         .with(Resource::Registrations, corba::CALLBACKS_MAX as u64 + 1, REGISTRATIONS_MIN)
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Keepers {
     pub(super) store: Option<Reception>,
     /// Where they are introduced to the thread of the backlogs on disk.
     pub(super) overflow: Option<overflow::Reception>,
-    /// Where that is asked what is kept of channels' past.
+    /// Where that is asked what is kept of channels' history.
     pub(super) inquirer: Option<overflow::Inquirer>,
 }
 

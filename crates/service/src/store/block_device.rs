@@ -1,7 +1,7 @@
-//! The medium of the database as it really is: its synchronisation may fail, and its file may be gone.
+//! The block device of the database as it really is: its synchronisation may fail, and its file may be gone.
 //!
 //! Where a system cannot write what it is to synchronise it says so once, and takes what it has in memory for written from then on: a
-//! process that opens the file anew reads what is not on the medium, and the next synchronisation, which goes well, does not write it
+//! process that opens the file anew reads what is not on the disk, and the next synchronisation, which goes well, does not write it
 //! either. A tree that is built upon that is lost with the power. So what was written since the last synchronisation that went well is
 //! noted. Once one has failed, the next to open the file in this process reads and writes that again before anything else.
 //!
@@ -79,7 +79,7 @@ impl Places {
     }
 }
 
-/// What is not known to be on the medium.
+/// What is not known to be on the disk.
 #[derive(Debug, Default)]
 struct Written {
     /// Since the last synchronisation.
@@ -101,7 +101,7 @@ impl Unsynchronised {
 /// What is found out after a synchronisation: why it was in vain nevertheless.
 type Look = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// A medium.
+/// A block device.
 pub(super) struct BlockDevice<B> {
     on: B,
     unsynchronised: Unsynchronised,

@@ -1,13 +1,13 @@
-//! Events that are kept aside: each was undeliverable for a consumer, and its channel names none to which such events go.
+//! Dead letters: each was undeliverable for a consumer, and its channel names none to which such events go.
 //!
-//! Such an event stays where it is on the medium; that it is kept aside is written beside the list of its consumers. Of each channel so
-//! many are kept as may be, by number and by octets: at either bound the one goes that was kept aside first.
+//! Such an event stays where it is on the disk; that it is a dead letter is written beside the list of its consumers. Of each channel so
+//! many are kept as may be, by number and by octets: at either bound the oldest goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{ChannelId, ProxyId, ProxyKey};
 
-/// What a channel may have kept aside.
+/// What a channel may have of dead letters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeadLetterLimits {
     /// Events, each counted for each consumer; 0 keeps none aside.
@@ -16,7 +16,7 @@ pub(crate) struct DeadLetterLimits {
     pub(crate) bytes_max: u64,
 }
 
-/// By which an event that is kept aside is known: its number, and for which consumer it is.
+/// Key of a dead letter: its number, and for which consumer it is.
 pub(crate) type DeadLetterId = (u64, ProxyKey);
 
 /// For one consumer.
@@ -28,7 +28,7 @@ struct Entry {
     bytes: u64,
 }
 
-/// All events that are kept aside.
+/// All dead letters.
 #[derive(Debug)]
 pub(crate) struct DeadLetters {
     limits: DeadLetterLimits,
@@ -39,7 +39,7 @@ pub(crate) struct DeadLetters {
 
 #[derive(Debug, Default)]
 struct OfChannel {
-    /// By the time since when they are kept aside.
+    /// By the time since when they are dead letters.
     entries: BTreeSet<(u64, u64, ProxyId)>,
     bytes: u64,
 }
@@ -63,7 +63,7 @@ impl DeadLetters {
         self.count += 1;
     }
 
-    /// An event is not kept aside for a consumer any more. Says whether it was.
+    /// An event is no dead letter for a consumer any more. Says whether it was.
     pub(crate) fn remove(&mut self, (number, consumer): DeadLetterId) -> bool {
         let Some(entries) = self.by_event.get_mut(&number) else { return false };
         let Some(at) = entries.iter().position(|entry| entry.consumer == consumer) else { return false };
@@ -82,7 +82,7 @@ impl DeadLetters {
         true
     }
 
-    /// Whether an event of so many octets may be kept aside, if all others go.
+    /// Whether an event of so many octets may be a dead letter, if all others go.
     pub(crate) const fn may_have(&self, bytes: u64) -> bool {
         self.limits.events_max > 0 && bytes <= self.limits.bytes_max
     }
@@ -95,17 +95,17 @@ impl DeadLetters {
         of_channel.first(channel).filter(|_| is_beyond)
     }
 
-    /// The first of a channel, by the time since when it is kept aside.
+    /// The first of a channel, by the time since when it is a dead letter.
     pub(crate) fn first_of(&self, channel: ChannelId) -> Option<DeadLetterId> {
         self.by_channel.get(&channel)?.first(channel)
     }
 
-    /// Channels of which some are kept aside.
+    /// Channels with dead letters.
     pub(crate) fn channels(&self) -> impl Iterator<Item = ChannelId> {
         self.by_channel.keys().copied()
     }
 
-    /// Whether an event is kept aside for some consumer.
+    /// Whether an event is a dead letter for some consumer.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.by_event.contains_key(&number)
     }
@@ -115,13 +115,13 @@ impl DeadLetters {
         self.of_event(number).any(|(stored, _)| stored == consumer)
     }
 
-    /// The consumers for which an event is kept aside, and since when.
+    /// The consumers for which an event is a dead letter, and since when.
     pub(crate) fn of_event(&self, number: u64) -> impl Iterator<Item = (ProxyKey, u64)> {
         let entries = self.by_event.get(&number).into_iter().flatten();
         entries.map(|entry| (entry.consumer, entry.since))
     }
 
-    /// Those behind one, by number and consumer, and since when each is kept aside.
+    /// Those behind one, by number and consumer, and since when each is a dead letter.
     pub(crate) fn behind(&self, (number, proxy): (u64, ProxyId)) -> impl Iterator<Item = (DeadLetterId, u64)> {
         self.by_event.range(number..).flat_map(move |(at, entries)| {
             let mut sorted: Vec<_> = entries.iter().map(|entry| ((*at, entry.consumer), entry.since)).collect();
@@ -131,7 +131,7 @@ impl DeadLetters {
         })
     }
 
-    /// How many are kept aside, of all channels.
+    /// How many are dead letters, of all channels.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn at_either_bound_of_a_channel_the_first_dead_letter_is_beyond_it() {
         let mut entries = DeadLetters::new(DeadLetterLimits { events_max: 2, bytes_max: 100 });
-        // The second event is kept aside first, and the same one twice.
+        // The second event becomes a dead letter first, and the same one twice.
         entries.add((2, of(1)), 10, 40);
         entries.add((1, of(1)), 20, 40);
         entries.add((1, of(1)), 30, 40);

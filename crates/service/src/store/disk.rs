@@ -115,7 +115,7 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
 /// How a database is opened: a file, or what stands for one in a test.
 type Open = Box<dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send>;
 
-/// How many octets of the medium it takes.
+/// How many octets of the disk it takes.
 type Octets = Box<dyn Fn() -> io::Result<u64> + Send>;
 
 /// The store's file.
@@ -190,7 +190,7 @@ impl Disk {
         self.version
     }
 
-    /// How many octets of the medium it takes.
+    /// How many octets of the disk it takes.
     pub(crate) fn octets(&self) -> u64 {
         (self.octets)().unwrap_or(0)
     }
@@ -256,12 +256,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Keeps a batch of changes, whole or not at all; it is on the medium when this returns. Says how many octets it had.
+    /// Keeps a batch of changes, whole or not at all; it is on the disk when this returns. Says how many octets it had.
     pub(crate) fn write(&mut self, changes: &Changes) -> Result<u64, StoreError> {
         self.write_batch(Phases::of(changes), |batch| batch.change_parts(changes))
     }
 
-    /// Keeps what is put into a batch, whole or not at all; it is on the medium when this returns. Says how many octets it had.
+    /// Keeps what is put into a batch, whole or not at all; it is on the disk when this returns. Says how many octets it had.
     pub(crate) fn write_batch(
         &mut self,
         phases: Phases,

@@ -1,8 +1,8 @@
 //! Events that outlive the process, as the store's thread knows them: which are to be written, and which consumers are yet to confirm each.
 //!
-//! A lane posts an event, and has it back when it is on the medium; only then does any consumer get it, and only then is its supplier
+//! A lane posts an event, and has it back when it is on the disk; only then does any consumer get it, and only then is its supplier
 //! answered. What the lane learns of it from then on (its consumers, each confirmation, that all have confirmed) it posts, too. An event
-//! goes from the medium when all have it and it is kept aside for none ([`dead_letters`](super::dead_letters)). The list of consumers yet
+//! goes from the disk when all have it and it is a dead letter for none ([`dead_letters`](super::dead_letters)). The list of consumers yet
 //! to confirm one that stays is written some time later: a process that ends before has it go to all consumers that want it then.
 
 mod aside;
@@ -61,17 +61,17 @@ pub(crate) struct Posting {
 /// From the store to a lane: events in the order in which they were posted, with what their lane knows them by.
 #[derive(Debug)]
 pub(crate) enum FromStore {
-    /// It is on the medium, and has the number by which it is known.
+    /// It is on the disk, and has the number by which it is known.
     Stored(PendingEvent, u64),
     /// It is not.
     NotStored(PendingEvent, u64, StoreRefusal),
     /// All consumers have an event that is kept, and its posting asked for this notice.
     Completion(NonZeroU64),
-    /// One that was kept aside is to be delivered once more.
+    /// One that was a dead letter is to be delivered once more.
     Again(Box<Again>),
 }
 
-/// An event that was kept aside for a consumer, and is to be delivered once more.
+/// An event that was a dead letter for a consumer, and is to be delivered once more.
 #[derive(Debug)]
 pub(crate) struct Again {
     /// The number that it has from now on, and that which it had.
@@ -86,7 +86,7 @@ pub(crate) struct Again {
 pub(crate) enum StoreRefusal {
     /// As much is kept as may be.
     Full,
-    /// The medium fails.
+    /// The disk fails.
     Failed,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Slot {
     thread: LaneThread,
     messages: Inbox<ToStore>,
     answers: BufferedMailbox<FromStore>,
-    /// Letters that were there before the last answers were, and were not taken yet.
+    /// Messages that were there before the last answers were, and were not taken yet.
     earlier: usize,
 }
 
@@ -190,14 +190,14 @@ struct Open {
     taken_over: u16,
     done: u16,
     is_done_at_home: bool,
-    /// Whether a list of the consumers yet to confirm it is on the medium, and whether they have changed since.
+    /// Whether a list of the consumers yet to confirm it is on the disk, and whether they have changed since.
     is_listed: bool,
     is_changed: bool,
     /// Whether its lane is to be notified when all consumers have it.
     is_awaited: bool,
     /// How many the list had that was there when the process began; 0 if there was none.
     listed_before: usize,
-    /// Whether all have it, and it is only kept aside.
+    /// Whether all have it, and it is only a dead letter.
     is_at_rest: bool,
 }
 
@@ -256,7 +256,7 @@ struct Pending {
 #[derive(Debug)]
 struct Gone {
     number: u64,
-    /// Whether a list of the consumers yet to confirm it is on the medium.
+    /// Whether a list of the consumers yet to confirm it is on the disk.
     is_listed: bool,
     bytes: u64,
 }
@@ -293,9 +293,9 @@ pub(crate) struct Journal {
     bytes_max: u64,
     pending: Pending,
     dead: DeadLetters,
-    /// Events that all consumers have, and that are only kept aside.
+    /// Events that all consumers have, and that are only dead letters.
     at_rest: usize,
-    /// Those that were kept aside and had to go, which was not counted yet.
+    /// Dead letters that had to go, not counted yet.
     dead_dropped: u64,
     /// Events among those to be written that were posted before the last answers were.
     posted_before_answers: usize,
@@ -324,8 +324,8 @@ impl Journal {
     }
 
     /// Adds an event that was kept when the process began, of so many octets. `list`: the consumers that were yet to confirm it, and those
-    /// for which it was kept aside, if that was written. Returns whether a lane is to have it: not if all have it, but those for which it
-    /// is kept aside. If there are none of those either, it goes.
+    /// for which it was a dead letter, if that was written. Returns whether a lane is to have it: not if all have it, but those for which
+    /// it is a dead letter. If there are none of those either, it goes.
     pub(crate) fn restore(
         &mut self,
         number: u64,
@@ -355,13 +355,13 @@ impl Journal {
         self.bytes_max = bytes_max;
     }
 
-    /// Notes that the store looks: what lanes post from now on rings again. To be called before letters are taken.
+    /// Notes that the store looks: what lanes post from now on wakes it again. To be called before messages are taken.
     pub(crate) fn look(&self) {
         self.introductions.look();
         self.slots.iter().for_each(|slot| slot.messages.look());
     }
 
-    /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a
+    /// Has lanes wake it for about so many events more, and not for each. To be called when the store has looked, before it waits for a
     /// limited time.
     pub(crate) fn wait_for(&self, events: usize) {
         self.slots.iter().for_each(|slot| slot.messages.wait_for(events));
@@ -438,7 +438,8 @@ impl Journal {
                 }
             }
             Completion::ForConsumer { consumer, how, .. } => {
-                // It may have come back to a consumer for which it was kept aside, if the process ended before its consumers were written.
+                // It may have come back to a consumer for which it was a dead letter, if the process ended before its consumers were
+                // written.
                 let is_had = how == Disposition::Delivered && self.dead.remove((number, consumer));
                 if open.remove(consumer) || is_had {
                     self.pending.note_changed(number, open);
@@ -455,7 +456,7 @@ impl Journal {
         }
     }
 
-    /// If all consumers have an event, its lane is notified, if that is awaited, and it goes, unless it is kept aside.
+    /// If all consumers have an event, its lane is notified, if that is awaited, and it goes, unless it is a dead letter.
     fn complete(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number).filter(|open| open.is_delivered()) else { return };
         let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
@@ -519,9 +520,9 @@ impl Journal {
         !(gone.is_empty() && changed.is_empty() && unsure.is_empty() && again.is_empty())
     }
 
-    /// Time until the store should look again without a ring: nothing if there is no need.
+    /// Time until the store should look again without being woken: nothing if there is no need.
     pub(crate) fn look_again_in(&self) -> Option<Duration> {
-        // What became of events is posted without a ring.
+        // What became of events is posted without a call of the waker.
         (self.open.len() > self.at_rest || self.has_some()).then_some(LATER)
     }
 
@@ -531,8 +532,8 @@ impl Journal {
         self.pending.events.iter().filter(is_to_be_stored).map(|event| (event.number, &*event.pending_event))
     }
 
-    /// Those that are to be delivered once more. They are written with or before what says that they are not kept aside under their earlier
-    /// numbers any more.
+    /// Those that are to be delivered once more. They are written with or before what says that they are no dead letters under their
+    /// earlier numbers any more.
     pub(crate) fn again(&self) -> &[Again] {
         &self.pending.again
     }
@@ -550,7 +551,7 @@ impl Journal {
         gone.chain(unsure.map(|number| (number, true)))
     }
 
-    /// What no event waits for is on the medium: so many events that are to go, and lists. Says whether that was all.
+    /// What no event waits for is on the disk: so many events that are to go, and lists. Says whether that was all.
     pub(crate) fn note_tidied(&mut self, at_once: usize) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &mut self.pending;
         let (lists, events) = (changed.len().min(at_once), gone.len().min(at_once));
@@ -581,7 +582,7 @@ impl Journal {
         self.events().map(|(_, event)| size_of_event(event)).chain(again).sum()
     }
 
-    /// The events are on the medium. Says how many are not, because it would be too much.
+    /// The events are on the disk. Says how many are not, because it would be too much.
     pub(crate) fn note_written(&mut self) -> u64 {
         let mut refused = 0;
         self.posted_before_answers = 0;
@@ -602,7 +603,7 @@ impl Journal {
         refused
     }
 
-    /// Notes that the medium fails: waiting lanes get their events back. Bookkeeping is tried again. Returns how many events are not kept.
+    /// Notes that the disk fails: waiting lanes get their events back. Bookkeeping is tried again. Returns how many events are not kept.
     pub(crate) fn note_failed(&mut self) -> u64 {
         let first = self.events().next().map(|(number, _)| number);
         let last = self.events().last().map(|(number, _)| number);
@@ -640,7 +641,7 @@ impl Journal {
     }
 
     fn answer(&mut self, thread: u32, answer: FromStore) {
-        // A lane that has ended lets go of its end.
+        // A lane that has ended releases its end.
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.thread.0 == thread) {
             slot.answers.send(answer);
         }
@@ -651,7 +652,7 @@ impl Journal {
         self.slots.iter_mut().map(|slot| slot.answers.send_waiting()).filter(|is_behind| *is_behind).count() > 0
     }
 
-    /// Octets of events that the medium has: those that are kept, and those that are to go.
+    /// Octets of events that the disk has: those that are kept, and those that are to go.
     pub(crate) const fn bytes_on_device(&self) -> u64 {
         self.bytes + self.pending.gone_bytes
     }

@@ -213,14 +213,14 @@ pub(crate) fn write_consumers(consumers: impl Iterator<Item = ProxyId>, out: &mu
     consumers.for_each(|proxy| out.extend(proxy.0.to_le_bytes()));
 }
 
-/// Behind the consumers that are yet to confirm an event: from here on are those for which it is kept aside. No proxy has this number.
+/// Behind the consumers that are yet to confirm an event: from here on are those for which it is a dead letter. No proxy has this number.
 const ASIDE: u32 = u32::MAX;
-/// Why it is kept aside: it was undeliverable. There is no other reason yet.
+/// Why it is a dead letter: it was undeliverable. There is no other reason yet.
 const UNDELIVERABLE: u32 = 0;
-/// Octets of a consumer for which it is kept aside: the proxy's number, since when, and why.
+/// Octets of a consumer for which it is a dead letter: the proxy's number, since when, and why.
 const ASIDE_BYTES: usize = 16;
 
-/// Consumers for which an event is kept aside, and since when, in 100 ns since 15 October 1582: behind those that are yet to confirm it.
+/// Consumers for which an event is a dead letter, and since when, in 100 ns since 15 October 1582: behind those that are yet to confirm it.
 pub(crate) fn write_aside(aside: impl Iterator<Item = (ProxyId, u64)>, out: &mut Vec<u8>) {
     for (at, (proxy, since)) in aside.enumerate() {
         if at == 0 {
@@ -232,7 +232,7 @@ pub(crate) fn write_aside(aside: impl Iterator<Item = (ProxyId, u64)>, out: &mut
     }
 }
 
-/// The consumers for which it is kept aside, and since when.
+/// The consumers for which it is a dead letter, and since when.
 pub(crate) fn read_aside(octets: &[u8]) -> impl Iterator<Item = (ProxyId, u64)> {
     let aside = octets.get((count_consumers(octets) + 1) * size_of::<u32>()..).unwrap_or(&[]);
     aside.as_chunks::<ASIDE_BYTES>().0.iter().filter_map(|octets| {
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!((count_consumers(&octets), read_aside(&octets).count()), (3, 0));
     }
 
-    /// A moment may have the octets of what stands before the consumers for which an event is kept aside.
+    /// A moment may have the octets of what stands before the consumers for which an event is a dead letter.
     #[test]
     fn the_consumers_of_a_dead_letter_are_read_as_they_were_written() {
         for consumers in [&[][..], &[ProxyId(3), ProxyId(1)]] {

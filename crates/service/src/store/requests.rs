@@ -1,7 +1,7 @@
-//! What administration asks the store's thread, and has done there: about events that are [kept aside](super::dead_letters).
+//! What administration asks the store's thread, and has done there: about [dead letters](super::dead_letters).
 //!
-//! What is only asked is answered at once, from the medium. What changes something is answered when that is on the medium, or has failed to
-//! get there: what was to go goes nevertheless, when the medium takes it; what was to be delivered once more stays as it was.
+//! What is only asked is answered at once, from the disk. What changes something is answered when that is on the disk, or has failed to
+//! get there: what was to go goes nevertheless, when the disk takes it; what was to be delivered once more stays as it was.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,7 +22,7 @@ const READ_MAX: usize = 4 << 20;
 /// What is asked, or to be done.
 #[derive(Debug)]
 pub(crate) enum StoreRequest {
-    /// Which events are kept aside, behind one, by number and consumer.
+    /// Dead letters, behind one, by number and consumer.
     List((u64, ProxyId)),
     /// These are to go.
     Remove(Vec<DeadLetterId>),
@@ -30,7 +30,7 @@ pub(crate) enum StoreRequest {
     Replay(Vec<DeadLetterId>),
 }
 
-/// An event that is kept aside for a consumer.
+/// Dead letter of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
     /// The number by which the store knows the event.
@@ -45,7 +45,7 @@ pub struct DeadLetter {
     pub bytes: u64,
     /// When the event came to its channel, in 100 ns since 15 October 1582, UTC.
     pub arrived: u64,
-    /// Since when it is kept aside: likewise.
+    /// Since when it is a dead letter: likewise.
     pub since: u64,
     /// Why: `undeliverable`.
     pub reason: &'static str,
@@ -60,9 +60,9 @@ pub(crate) enum StoreReply {
         done: u32,
         missing: u32,
     },
-    /// The medium fails. What was to be done is done, and not written yet.
+    /// The disk fails. What was to be done is done, and not written yet.
     NotWritten,
-    /// The medium fails, or is full. Nothing was found or done.
+    /// The disk fails, or is full. Nothing was found or done.
     Failed,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Counterpart {
     waiting: Vec<(u64, StoreReply, StoreReply)>,
 }
 
-/// Both ends. The bell is the store's.
+/// Both ends. The waker is the store's.
 pub(super) fn desk(waker: &Arc<Waker>) -> (StoreDesk, Counterpart) {
     let ((requests, requested), (replies, replied)) = (channel(), channel());
     let desk = StoreDesk { requests, replies: replied, waker: Arc::clone(waker) };
@@ -96,7 +96,7 @@ impl StoreDesk {
         self.waker.notify();
     }
 
-    /// The next reply, for which administration's bell was rung.
+    /// The next reply, for which administration's waker was called.
     pub(crate) fn poll(&self) -> Option<(u64, StoreReply)> {
         self.replies.try_recv().ok()
     }
@@ -133,7 +133,7 @@ impl Writer {
     }
 
     /// Has events delivered once more: so many of the first as may be read at a time. They may be more than may be kept: those that are
-    /// kept aside have bounds of their own, and each goes as it is kept anew.
+    /// dead letters have bounds of their own, and each goes as it is kept anew.
     fn replay(&mut self, request: u64, dead_letters: Vec<DeadLetterId>) {
         let (mut octets, mut done, mut missing) = (0, 0, 0);
         for dead_letter in dead_letters {

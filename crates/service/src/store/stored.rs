@@ -47,7 +47,7 @@ pub struct StoredEvent {
     pub arrived: SystemTime,
     /// How many consumers are yet to confirm it. `None`: not on disk when the service ended, and all consumers that want it get it.
     pub consumers: Option<u64>,
-    /// For how many consumers it is kept aside, since each never took it.
+    /// For how many consumers it is a dead letter, since each never took it.
     pub aside: u64,
 }
 
@@ -175,7 +175,7 @@ impl OfflineStore {
         told.map_err(|error| explain(&self.directory, &error))
     }
 
-    /// What is kept of channels' past, by their numbers.
+    /// Stored history of channels, by their numbers.
     ///
     /// # Errors
     /// It cannot be read.

@@ -86,7 +86,8 @@ impl Target {
         Ok(())
     }
 
-    /// Writes what is left, and takes over the files of channels' past from the store's former folder. Says how many octets its file has.
+    /// Writes what is left, and takes over the files of channels' history from the store's former folder. Says how many octets its file
+    /// has.
     pub(super) fn finish(mut self, from: &Path) -> Result<u64, OfflineStoreError> {
         self.write()?;
         let Self { directory, mut disk, unfinished, .. } = self;

@@ -1,4 +1,4 @@
-//! The store on a medium that forgets what was not synchronised, tears writes, and fails.
+//! The store on a block device that forgets what was not synchronised, tears writes, and fails.
 
 mod dead_letters;
 mod events;
@@ -21,14 +21,14 @@ use super::*;
 use crate::counters::Counters;
 use crate::lane::links::messages::LaneThread;
 
-/// What was asked of a medium since it was synchronised last.
+/// What was asked of a block device since it was synchronised last.
 #[derive(Clone, Debug)]
 enum Unsynchronised {
     Written(usize, Vec<u8>),
     Resized(usize),
 }
 
-/// A medium: what a reader sees, what is left when the power goes, and what may be, in any part.
+/// A block device: what a reader sees, what is left when the power goes, and what may be, in any part.
 #[derive(Debug, Default)]
 struct State {
     seen: Vec<u8>,
@@ -137,7 +137,7 @@ impl SimulatedDevice {
         })
     }
 
-    /// A page that a write begins to use takes a block of the disk that the medium is on, if it is on one.
+    /// A page that a write begins to use takes a block of the disk that the block device is on, if it is on one.
     fn take_blocks(state: &mut State, from: usize, to: usize) -> io::Result<()> {
         let Some(disk) = &mut state.disk else { return Ok(()) };
         let missing: Vec<usize> =

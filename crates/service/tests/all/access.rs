@@ -1,4 +1,4 @@
-//! Rules of access: which client may do what, by whichever door it comes.
+//! Rules of access: which client may do what, by whichever protocol it comes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -352,7 +352,7 @@ fn what_concerns_the_whole_service_is_for_administrators_of_all_of_it() {
     };
     assert!(permitted(statistics(OPERATOR)));
     assert!(!permitted(statistics(WRITER)) && !permitted(statistics(STRANGER)));
-    // What is kept aside has what suppliers said.
+    // Dead letters have what suppliers said.
     let dead_letters = |who: &str| {
         let object = orb(who).resolve(&service.corbaloc("Statistics")).unwrap();
         let behind = |w: &mut giop::cdr::Writer<'_>| {

@@ -1,7 +1,7 @@
-//! Every client, right and channel, and every event type, at each door of the service's own: what the rules say is what comes of it.
+//! Every client, right and channel, and every event type, at each protocol of the service's own: what the rules say is what comes of it.
 //!
 //! What they say is read by a judge that knows nothing of the service ([`testing::rulebook`]), from the text that the configuration file
-//! has. The doors of HTTP (`console/tests/http`), of DDS (`interop`) and the command that explains rules (`cli/tests/command`) are held
+//! has. The protocols of HTTP (`console/tests/http`), of DDS (`interop`) and the command that explains rules (`cli/tests/command`) are held
 //! against the same rules.
 //!
 //! - CORBA has no tokens: there the token's holder is an address. Datagrams of Tempo have neither tokens nor certificates; its
@@ -39,7 +39,7 @@ struct Rig {
     suppliers: Vec<SimpleSupplier>,
 }
 
-/// One client at one door, with what it can show there.
+/// One client at one protocol, with what it can show there.
 struct Client {
     title: String,
     who: Principal,
@@ -207,7 +207,7 @@ impl Rig {
         assert_eq!(came, BTreeSet::new(), "{}: {}", self.title, client.title);
     }
 
-    /// The clients at a door at which some of what they have can be shown.
+    /// The clients at a protocol at which some of what they have can be shown.
     fn clients(&self, has_tokens: bool, has_certificates: bool) -> Vec<Client> {
         let shown = |(title, who): (&str, Principal)| Client {
             title: title.to_owned(),

@@ -21,7 +21,7 @@ use crate::persistent::{Folder, factory, number, supplier};
 
 const HOUR: u64 = 3_600 * 10_000_000;
 
-/// A channel that keeps its past.
+/// A channel that stores its history.
 fn channel(service: &Service, qos: &[Property]) -> i32 {
     factory(service).create_channel(qos, &[]).unwrap().1
 }
@@ -202,7 +202,8 @@ fn a_client_that_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it
     assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
 
-/// The same as [`a_client_that_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it`] for times, beside a restart while it waits.
+/// The same as [`a_client_that_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it`] for times, beside a restart while it
+/// waits.
 #[test]
 fn a_client_that_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     let folder = Folder::new("history-ahead-restart");
@@ -248,7 +249,7 @@ fn a_client_that_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     assert!(never.listener.accept().is_err(), "nothing is sent to one that is yet to begin");
 }
 
-/// The last piece of the past and the first event that comes meet while events come.
+/// The last piece of the history and the first event that comes meet while events come.
 #[test]
 fn nothing_is_missing_and_nothing_comes_twice_while_events_come() {
     let folder = Folder::new("history-live");
@@ -434,7 +435,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(refused(&[Property::new("StartFrom", true)]), [QosErrorCode::BadType]);
     assert_eq!(refused(&[Property::new("HistoryBytes", 1_u64 << 60)]), [QosErrorCode::BadValue]);
     assert_eq!(refused(&[start_from("first"), Property::new("HistoryAge", HOUR)]), []);
-    // Where nothing is kept there is no past either.
+    // Where nothing is kept there is no history either.
     let service = crate::peers::start();
     let refused = factory(&service).create_channel(&[events(1)], &[]);
     assert!(refused.is_err());
@@ -458,7 +459,7 @@ fn a_consumer_that_is_too_slow_for_the_history_sees_by_the_numbers_what_is_missi
     let mut link = bare.accept();
     let (request, event) = link.push();
     assert_eq!((number(&event), event_number(&event)), (0, Some(1)));
-    // That one has the past behind it. Another one stands still while it is in it: there is more than what comes at a time.
+    // That one has the history behind it. Another one stands still while it is in it: there is more than what comes at a time.
     (1..1_500).for_each(push);
     let held = Bare::new();
     subscribe_to(&service, Some(id), held.reference(), &[start_from("first")]);
@@ -482,7 +483,7 @@ fn a_consumer_that_is_too_slow_for_the_history_sees_by_the_numbers_what_is_missi
     assert_eq!(take(&mut link, 4_999), expected(1..5_000), "a consumer that keeps up has everything");
 }
 
-/// What suppliers push to a pool's thread is kept, too, and a consumer with a pool that begins in the past gets it with the rest.
+/// What suppliers push to a pool's thread is kept, too, and a consumer with a pool that begins in the history gets it with the rest.
 #[test]
 fn events_of_all_lanes_are_kept_in_one_order() {
     let folder = Folder::new("history-lanes");

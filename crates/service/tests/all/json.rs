@@ -1,4 +1,4 @@
-//! Lines of JSON: a door beside CORBA's, through which the same channels are reached.
+//! Lines of JSON: a protocol beside CORBA's, through which the same channels are reached.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -467,8 +467,8 @@ fn a_reader_that_does_not_read_delays_no_other_and_gets_all_when_it_does() {
 
 #[test]
 fn what_json_subscribers_have_does_not_count_towards_a_channels_memory_any_more() {
-    // Events that were too large to be copied were let go of only when something was written to a CORBA consumer, too: in a channel
-    // without any, their suppliers were held for good when its memory was spent.
+    // Events that were too large to be copied were released only when something was written to a CORBA consumer, too: in a channel
+    // without any, their suppliers were blocked for good when its memory was spent.
     let service = start();
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let budget = Property::new("MemoryBudget", 1_000_000_u64);
@@ -627,7 +627,7 @@ fn a_service_that_stops_delivers_to_json_consumers_what_it_has() {
     assert_eq!(rest, b"");
 }
 
-// ---- the past ----
+// ---- the history ----
 
 #[test]
 fn a_subscription_can_begin_in_the_history_and_its_events_say_their_numbers() {
@@ -675,7 +675,7 @@ fn a_place_that_there_is_not_is_refused() {
     assert!(refused.starts_with(r#"{"error":1,"#) && refused.contains("stores no history"), "{refused}");
 }
 
-/// The engine's mark made of a door's number another one: no line could be made, and each event was dropped.
+/// The engine's mark made of a protocol's number another one: no line could be made, and each event was dropped.
 #[test]
 fn lines_come_also_where_repeats_are_marked() {
     let folder = Folder::new("json-marks");

@@ -475,7 +475,7 @@ fn reconnection_callbacks_beyond_a_quota_are_refused_and_counted_and_one_that_ca
 
 // ---- what is written and not read ----
 
-/// A service of which one client floods a channel with events of 60 KB until its suppliers are held, or 64 MB have come.
+/// A service of which one client floods a channel with events of 60 KB until its suppliers are blocked, or 64 MB have come.
 fn flood_until_blocked(service: &Service, channel_id: i32, events_max: u64) -> u64 {
     let mut supplier = BareSupplier::new(service, Some(channel_id));
     let mut event = numbered(1);

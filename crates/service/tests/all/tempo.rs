@@ -360,7 +360,7 @@ fn a_broker_that_ends_says_bye() {
     assert_eq!(publisher.answer().1, Got::Bye(Role::Subscriber));
 }
 
-// ---- other doors ----
+// ---- other protocols ----
 
 #[test]
 fn consumers_of_corba_and_of_json_get_what_is_published_here_and_the_other_way() {

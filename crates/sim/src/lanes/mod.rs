@@ -3,7 +3,7 @@
 //! What one lane does with the events that it has is compared operation by operation in [`run`](crate::run). Here it is what happens
 //! between lanes: that each consumer gets every event that it wants exactly once, on the lane of the priority that the event has for it and
 //! in order; that each event goes to another lane at most once and for a consumer there; that lanes hold each other up where there is no
-//! room, and let go of each other again.
+//! room, and release each other again.
 
 mod model;
 mod transport;
@@ -341,7 +341,7 @@ impl Run {
                         self.summary.disconnected += 1;
                         self.hierarchy.disconnect(key)?;
                         self.publish_routing();
-                        // A consumer is disconnected once every lane has the routing that says so: each lets go of it first.
+                        // A consumer is disconnected once every lane has the routing that says so: each releases it first.
                         (0..self.nodes.len()).for_each(|at| self.pick_up(at));
                         format!("disconnect {key}")
                     }

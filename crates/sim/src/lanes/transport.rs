@@ -1,4 +1,4 @@
-//! What lies between lanes: bounded queues, outcomes on their way back, and a door that answers as chance has it.
+//! What lies between lanes: bounded queues, outcomes on their way back, and a protocol that answers as chance has it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Run {
         true
     }
 
-    /// Lets go on whatever waited for room in a queue, and on whatever waited for a connection.
+    /// Resumes whatever waited for room in a queue or for a connection.
     pub(super) fn resume(&mut self, at: usize) -> bool {
         let node = &mut self.nodes[at];
         let resumed: Vec<OutboxId> = node.stopped.drain(..).chain(node.stalled.drain(..)).collect();
@@ -147,7 +147,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Passes on what a lane lets go of: suppliers, and hand-overs that it held.
+    /// Passes on what a lane releases: suppliers, and hand-overs that it held.
     pub(super) fn release(&mut self, at: usize) -> Result<bool, String> {
         let Some(ticket) = self.nodes[at].lane.poll_release() else { return Ok(false) };
         let id = self.nodes[at].lane.id();

@@ -1,4 +1,4 @@
-//! Where an event is, and whether it was delivered: what "settled" is to agree with.
+//! Where an event is, and whether it was delivered: what "complete" is to agree with.
 
 use std::collections::BTreeSet;
 
@@ -37,12 +37,12 @@ impl Model {
         self.outboxes.iter().any(|outbox| outbox.key == key && outbox.labels().any(|other| other == label))
     }
 
-    /// Whether a disconnected consumer has left an event behind that is not let go of.
+    /// Whether a disconnected consumer has left an event behind that is not release.
     pub(crate) fn is_left_over(&self, label: usize) -> bool {
         self.orphaned_events.contains(&label)
     }
 
-    /// All events that the lane or the door has.
+    /// All events that the lane or the protocol has.
     pub(crate) fn everywhere(&self) -> BTreeSet<usize> {
         let outboxes = self.outboxes.iter().flat_map(Outbox::labels);
         self.orphaned_events.iter().chain(&self.handed_out).copied().chain(outboxes).collect()

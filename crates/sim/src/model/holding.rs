@@ -174,7 +174,7 @@ impl Model {
         self.look_for_room();
     }
 
-    /// Says whether the channel's suppliers were held.
+    /// Says whether the channel's suppliers were blocked.
     fn drop_excess(&mut self, at: usize, reason: Option<DiscardReason>) -> bool {
         if self.outboxes[at].holding && !self.outboxes[at].late {
             let max = self.settings(at).max_events_per_consumer;

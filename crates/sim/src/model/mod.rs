@@ -26,7 +26,7 @@ use waiting::Waiting;
 
 /// What an event costs beside its bytes.
 const EVENT_BYTES: u64 = 320;
-/// How many events of consumers that are gone are let go of in a turn.
+/// How many events of consumers that are gone are released in a turn.
 const ORPHANED_PER_ROUND: usize = 256;
 
 pub(crate) struct Model {
@@ -48,17 +48,17 @@ pub(crate) struct Model {
     pressed: Vec<(ChannelId, Time)>,
     tickets: Vec<Withheld>,
     tickets_issued: u64,
-    /// Events of consumers that are gone, not yet let go of.
+    /// Events of consumers that are gone, not yet release.
     orphaned_events: Vec<usize>,
     /// How deliveries were concluded, by consumer and event.
     concluded: Vec<((ProxyKey, usize), Outcome)>,
-    /// Events that the door has; one it has twice is there twice.
+    /// Events that the protocol has; one it has twice is there twice.
     handed_out: Vec<usize>,
     pub(crate) released: Vec<Ticket>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) timed_out: Vec<(usize, u32)>,
     pub(crate) counts: Counts,
-    /// How often suppliers were held because an event was late, and how often they had waited for long enough for a full consumer.
+    /// How often suppliers were blocked because an event was late, and how often they had waited for long enough for a full consumer.
     pub(crate) late: u64,
     pub(crate) blocked: u64,
     /// How often they waited no more for one that stays.
@@ -147,7 +147,7 @@ struct Flight {
     credit: Option<u32>,
 }
 
-/// A channel's suppliers are held for the sake of its limits.
+/// A channel's suppliers are blocked for the sake of its limits.
 struct Hold {
     channel: ChannelId,
     by: Option<usize>,
@@ -208,7 +208,7 @@ pub(crate) struct Expected {
     pub(crate) repeated: bool,
 }
 
-/// What became of an event: what the engine says, but for the draft.
+/// What became of an event: what the engine says, but for the pending event.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Said {
     Decided(Admission),
@@ -330,7 +330,7 @@ impl Model {
         self.hand_in(source, false, first)
     }
 
-    /// The event that was undecided is handed in again, and may come in.
+    /// The event that awaited a filter is handed in again, and may come in.
     pub(crate) fn approve(&mut self, source: ProxyKey, first: &[ProxyKey]) -> Said {
         self.hand_in(source, true, first)
     }
@@ -532,7 +532,7 @@ impl Model {
         }
     }
 
-    /// The door lets go of an event.
+    /// The protocol releases an event.
     pub(crate) fn release(&mut self, label: usize) {
         if let Some(place) = self.handed_out.iter().position(|event| *event == label) {
             self.handed_out.remove(place);
@@ -671,7 +671,7 @@ impl Model {
         (self.delayed(at).len() as u64, credits)
     }
 
-    /// How many events of consumers that are gone are not yet let go of.
+    /// How many events of consumers that are gone are not yet release.
     pub(crate) fn orphaned_events(&self) -> usize {
         self.orphaned_events.len()
     }

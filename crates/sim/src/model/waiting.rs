@@ -14,7 +14,7 @@ use super::{Event, Flight, Model};
 /// Later than everything.
 const NEVER: Time = Time(u64::MAX);
 
-/// What a door says of an event beside its bytes.
+/// What a protocol says of an event beside its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     pub(crate) priority: Option<i16>,

@@ -1,7 +1,7 @@
 //! One lane that keeps part of its backlogs elsewhere, on something that is slow and loses a little, under whatever consumers do.
 //!
 //! Which events are kept elsewhere, and when, is no promise, so there is no model of it. Promised is: every lost event is counted, no
-//! consumer gets an event twice, those with order of arrival get theirs in it, each settlement is reported truly and completely, and in the
+//! consumer gets an event twice, those with order of arrival get theirs in it, each completion is reported truly and completely, and in the
 //! end no supplier or consumer waits and nothing is left.
 
 mod shelf;
@@ -47,7 +47,7 @@ pub struct OverflowSummary {
     pub waited_out: u64,
     /// Consumers that went, or were disconnected, with something elsewhere.
     pub gone: u64,
-    /// Events that were settled for all.
+    /// Events that were complete for all.
     pub completed: u64,
 }
 
@@ -106,7 +106,7 @@ struct Run {
     summary: OverflowSummary,
 }
 
-/// Reports of settled events. All events are watched.
+/// Reports of complete events. All events are watched.
 #[derive(Default)]
 struct Reports {
     begun: BTreeSet<(usize, ProxyKey)>,
@@ -400,7 +400,7 @@ impl Run {
     fn compare(&mut self) -> Result<(), String> {
         self.hear()?;
         let used = self.lane.channels().next().map_or(0, |stats| stats.memory_bytes);
-        // Twice the budget while suppliers are held, and what is being brought back.
+        // Twice the budget while suppliers are blocked, and what is being brought back.
         let most = 3 * self.budget_bytes + 8_192 * self.proxies.len() as u64;
         if used > most {
             return Err(format!("{used} bytes in memory, which are more than {most}"));
@@ -545,7 +545,7 @@ impl Run {
     }
 
     fn check_end(&mut self) -> Result<(), String> {
-        // Backlogs of disconnected consumers are let go of a little at a time.
+        // Backlogs of disconnected consumers are released a little at a time.
         for _ in 0..100 {
             self.lane.handle_timeout(self.now);
         }

@@ -50,7 +50,7 @@ impl Shelf {
     pub(super) fn work(&mut self, random: &mut Rng) {
         match self.errands.pop_front() {
             None => return,
-            // No channel keeps its past here.
+            // No channel stores its history here.
             Some(Overflow::Remember { .. } | Overflow::FetchHistory { .. } | Overflow::Drop { .. }) => return,
             Some(Overflow::Keep { event, .. }) => self.keep(event),
             Some(Overflow::Fetch { outbox, consumer, bytes }) => {

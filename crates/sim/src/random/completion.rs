@@ -1,4 +1,4 @@
-//! That the lane tells of each watched event when it is settled: never before, not later, and not twice.
+//! That the lane tells of each watched event when it is complete: never before, not later, and not twice.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -16,13 +16,13 @@ pub(super) struct Reports {
     /// Events that were reported to be for no further consumer.
     complete: BTreeSet<usize>,
     for_consumers: BTreeSet<(usize, ProxyKey)>,
-    /// Events that are watched and not yet reported as settled for all.
+    /// Events that are watched and not yet reported as complete for all.
     open: BTreeSet<usize>,
     for_all: u64,
 }
 
 impl Reports {
-    /// How many events were settled for all.
+    /// How many events were complete for all.
     pub(super) const fn completed(&self) -> u64 {
         self.for_all
     }
@@ -96,7 +96,7 @@ impl Run {
                     if is_watched_for_each(label) != reports.complete.contains(&label) {
                         return Err(format!("{label} is complete, and its consumers were not reported"));
                     }
-                    // One that was refused is settled, too.
+                    // One that was refused is complete, too.
                     if !self.model.is_taken(label) {
                         continue;
                     }
@@ -116,7 +116,7 @@ impl Run {
         Ok(())
     }
 
-    /// Each consumer that the event is settled for must have been reported.
+    /// Each consumer that the event is complete for must have been reported.
     fn check_each(&self, label: usize) -> Result<(), String> {
         if !is_watched_for_each(label) || self.model.is_left_over(label) {
             return Ok(());

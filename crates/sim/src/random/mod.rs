@@ -77,9 +77,9 @@ pub struct Summary {
     pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
     pub discards: [u64; 12],
-    /// Watched events that were settled for all.
+    /// Watched events that were complete for all.
     pub completed: u64,
-    /// Suppliers held because a consumer's next event was late.
+    /// Suppliers blocked because a consumer's next event was late.
     pub late: u64,
     /// Full consumers for which suppliers had waited for as long as they are to.
     pub blocked: u64,
@@ -119,7 +119,7 @@ pub(crate) const PATTERNS: [(&str, &str); 10] = [
     ("*b", "x*y"),
 ];
 
-/// A delivery that is unanswered, as far as the door knows.
+/// A delivery that is unanswered, as far as the protocol knows.
 #[derive(Clone, Copy)]
 struct Unanswered {
     outbox: OutboxId,
@@ -142,13 +142,13 @@ struct Run {
     unanswered: Vec<Unanswered>,
     /// Deliveries that were answered or abandoned: their outcomes are handed in again now and then.
     stale: Vec<Unanswered>,
-    /// Events that the door has not yet let go of.
+    /// Events that the protocol has not yet release.
     unreleased: Vec<(Arc<Event>, usize)>,
     /// What each of the model's outboxes is called by the lane.
     names: BTreeMap<usize, OutboxId>,
     /// The lane's notices since they were last compared.
     heard: Vec<Notice>,
-    /// The lane's reports of settled events.
+    /// The lane's reports of complete events.
     reports: Reports,
     next_peer: u64,
     pulled: u64,
@@ -301,7 +301,7 @@ impl Run {
         Ok(format!("{shown}: {said:?}"))
     }
 
-    /// Compares what became of an event. One that is undecided is handed in again, or abandoned.
+    /// Compares what became of an event. One that awaits a filter is handed in again, or abandoned.
     fn decide(&mut self, source: ProxyKey, engine: Admission, model: Said) -> Result<Said, String> {
         let Admission::AwaitingFilter(mut pending_event, filter_groups) = engine else {
             let engine = Said::Decided(engine);
@@ -461,7 +461,7 @@ impl Run {
 
     fn route(&mut self) {
         let snapshot = self.hierarchy.snapshot();
-        // Of several consumers that are gone at once, the order in which their backlogs are let go of is not promised.
+        // Of several consumers that are gone at once, the order in which their backlogs are released is not promised.
         let gone = snapshot.consumers_gone_since(&self.snapshot);
         self.snapshot = Arc::clone(&snapshot);
         self.lane.handle_snapshot(snapshot, self.now);
@@ -522,7 +522,7 @@ impl Run {
         let first = expected.labels.first().copied().unwrap_or_default();
         self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at, first });
         for (event, label) in events.into_iter().zip(expected.labels) {
-            // The door keeps some events for longer than it takes to write them.
+            // The protocol keeps some events for longer than it takes to write them.
             if self.random.u32(..4) == 0 {
                 self.unreleased.push((event, label));
             } else {
@@ -534,7 +534,7 @@ impl Run {
     }
 
     /// The consumers that the lane has disconnected in this operation, in that order. Of several that have to be at one moment, which is
-    /// the first is not promised. It shows in the order in which backlogs are let go of.
+    /// the first is not promised. It shows in the order in which backlogs are released.
     fn disconnected(&mut self) -> Vec<ProxyKey> {
         self.hear_notices();
         let disconnected = self.heard.iter().filter_map(|notice| match notice {
@@ -620,7 +620,7 @@ impl Run {
             same(&format!("waits of {}", stats.key), &(stats.delayed, stats.pulls_waiting), &self.model.waits(at))?;
             same(&format!("state of {}", stats.key), &stats.state, &self.model.state(at))?;
         }
-        // What is left behind is counted by type as it is let go of.
+        // What is left behind is counted by type as it is released.
         let by_type: u64 = self.lane.type_drops().map(|drops| drops.events).sum();
         let said = by_type + self.lane.type_drops_beyond() + self.model.orphaned_events() as u64;
         same("discards by type", &said, &self.lane.counters().discards.total())?;

@@ -269,7 +269,7 @@ pub struct Counters {
     pub peers_replaced: u64,
     /// Topics for which a session gave the number to another topic.
     pub peers_rebound: u64,
-    /// Subscribers let go of, or refused, because their connection had no room for too long.
+    /// Subscribers release, or refused, because their connection had no room for too long.
     pub peers_stalled: u64,
     /// Data and probes under a number that is not bound.
     pub unbound: u64,
@@ -283,7 +283,7 @@ pub struct Counters {
     pub fragments_late: u64,
     /// Fragments refused because too many messages are unfinished.
     pub fragments_refused: u64,
-    /// Messages that were let go of unfinished.
+    /// Messages that were released unfinished.
     pub unfinished: u64,
     /// Echoes of probes that are not ours, are too old, or came before.
     pub echoes_unknown: u64,

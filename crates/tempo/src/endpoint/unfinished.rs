@@ -48,7 +48,7 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         Self { peers: [None; N], slots: [const { Slot::new() }; N] }
     }
 
-    /// A fragment has come. Counts one up for each message that is let go of for it.
+    /// A fragment has come. Counts one up for each message that is released for it.
     pub(super) fn take(
         &mut self,
         now: Nanos,
@@ -97,7 +97,7 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         self.slots.get(at).map_or(&[], |slot| slot.message.message())
     }
 
-    /// A message of a peer is handed on: one that is not later is let go of. Says whether it was unfinished.
+    /// A message of a peer is handed on: one that is not later is released. Says whether it was unfinished.
     pub(super) fn release_until(&mut self, peer: usize, number: u32) -> bool {
         let Some(at) = self.slot_of(peer) else { return false };
         let is_later = |begun: u32| (1..1 << 31).contains(&begun.wrapping_sub(number));

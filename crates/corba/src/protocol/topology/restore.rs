@@ -1,4 +1,4 @@
-//! A door as it was: every object with the number that it had, so that the references that clients have lead to it.
+//! A protocol as it was: every object with the number that it had, so that the references that clients have lead to it.
 
 use super::convert::{
     event_types_from, events_from, limits_from, operator_from, profile_from, reference_from, settings_from, side_from,
@@ -24,7 +24,7 @@ use topology::Topology;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotRestored {
-    /// The door has been used: there is more than an empty default channel.
+    /// The protocol has been used: there is more than an empty default channel.
     InUse,
     /// Something in it cannot be made.
     Refused {
@@ -75,7 +75,7 @@ fn unlimited() -> ChannelLimits {
 }
 
 impl Protocol {
-    /// Makes everything that there was, in a door that has not been used. What is put into effect is to be published, and its
+    /// Makes everything that there was, in a protocol that has not been used. What is put into effect is to be published, and its
     /// effects are to be carried out, as after a request.
     ///
     /// # Errors

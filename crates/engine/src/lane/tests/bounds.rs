@@ -356,7 +356,7 @@ fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
     assert_eq!(shared.taken_bytes(), 0);
 }
 
-/// It may be another channel, or another lane, that lets go of something.
+/// It may be another channel, or another lane, that releases something.
 #[test]
 fn a_channel_that_is_blocked_because_of_others_goes_on_when_those_release_memory() {
     const MIB: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! When an event is reported as settled to the caller that handed it in.
+//! When an event is reported as complete to the caller that handed it in.
 
 use super::*;
 use core::num::NonZeroU64;
@@ -11,7 +11,7 @@ fn completed_for(consumer: ProxyKey, how: Disposition) -> Completion {
 }
 
 impl Rig {
-    /// Publishes an event that is reported when it is settled, for each consumer too.
+    /// Publishes an event that is reported when it is complete, for each consumer too.
     fn publish_watched(&mut self, with: impl FnOnce(&mut Event)) -> Admission {
         let mut pending_event = self.lane.begin_event();
         pending_event.bytes.push(1);

@@ -10,7 +10,7 @@ struct Under {
     withheld: Option<Ticket>,
 }
 
-/// Several lanes by id, and a door between them with queues that take so many events.
+/// Several lanes by id, and a protocol between them with queues that take so many events.
 struct Lanes {
     hierarchy: Hierarchy,
     lanes: Vec<Lane>,

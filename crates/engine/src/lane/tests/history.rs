@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
-/// What keeps a channel's past: in memory, in order, and as slow as the test has it.
+/// What keeps a channel's history: in memory, in order, and as slow as the test has it.
 #[derive(Default)]
 struct Chronicle {
     /// What it was given and has not looked at.
@@ -434,7 +434,7 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
         for (key, (last, _)) in consumers {
             assert!(last == Some(says.into()) || last.is_none(), "seed {seed}: {key} has {last:?} of {says}");
         }
-        // What those had that are gone is let go of now and then.
+        // What those had that are gone is released now and then.
         (0..20).for_each(|_| rig.advance(Duration::from_secs(1)));
         assert_eq!(rig.memory(), 0, "seed {seed}");
         rig.publish_say(says);

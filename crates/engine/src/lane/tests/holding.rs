@@ -17,7 +17,7 @@ fn blocked_for(time: Duration) -> DisconnectReason {
 }
 
 impl Rig {
-    /// Publishes until suppliers are held.
+    /// Publishes until suppliers are blocked.
     fn fill(&mut self) -> Ticket {
         (0..100)
             .find_map(|number| match self.publish(number) {
@@ -344,7 +344,7 @@ fn backlogs_of_consumers_that_are_gone_go_before_events_that_a_consumer_waits_fo
         rig.lane.classify(&mut pending_event, b"domain", name.as_bytes());
         rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now)
     };
-    // The large one is why suppliers are held. What they had under way comes in, twice as much as there is room for.
+    // The large one is why suppliers are blocked. What they had under way comes in, twice as much as there is room for.
     publish("large", 1_000_000);
     let admissions: Vec<Admission> = (0..598).map(|_| publish("small", 1)).collect();
     let withheld = |admission: &&Admission| matches!(admission, Admission::Withheld(_));

@@ -191,7 +191,7 @@ fn publish_watched(rig: &mut Rig, number: u64) -> Admission {
     rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now)
 }
 
-/// That there had been no room elsewhere stuck to a consumer, until others let go of what they had there.
+/// That there had been no room elsewhere stuck to a consumer, until others released what they had there.
 #[test]
 fn a_consumer_that_has_caught_up_is_not_full_though_others_take_all_room_elsewhere() {
     let mut rig = Rig::overflowing(20_000, 20_000);
@@ -423,7 +423,7 @@ fn what_is_slow_to_keep_events_takes_memory_and_is_bounded_by_that() {
     let mut rig = Rig::overflowing(20_000, 1 << 20);
     let sleeper = rig.consumer(SettingsPatch::default());
     rig.suspended(sleeper, true);
-    // Nothing lets go of what is to be kept.
+    // Nothing releases what is to be kept.
     let mut shelf = Shelf::default();
     let accepted = (0..1_000).take_while(|number| {
         let admission = rig.publish_number(*number);

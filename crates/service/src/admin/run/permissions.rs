@@ -18,7 +18,7 @@ impl Administration {
             Query::DeadLetters { .. } => (Some(Right::Administer), None, "a look at dead letters"),
             Query::Topology => (Some(Right::Administer), None, "a look at all that is configured"),
             Query::Channel { channel, .. } => (None, Some(*channel), "a look at what is configured"),
-            // Open to every principal that may ask at all: doors find that out.
+            // Open to every principal that may ask at all: protocols find that out.
             Query::Counters
             | Query::Lanes
             | Query::Consumers

@@ -1,8 +1,8 @@
 //! Answers that wait until all consumers have the event (`AcknowledgeAfter` `Delivered`), and no longer than their suppliers said.
 //!
-//! Such an event has a number, by which the engine tells [when it is settled](engine::Completion). Of one that is to outlive the process it is
-//! the store's, and the store tells when all have it; of any other it names the lane where the answer waits, and other lanes that take the
-//! event over notify that lane.
+//! Such an event has a number, by which the engine tells [when it is complete](engine::Completion). Of one that is to outlive the process
+//! it is the store's, and the store tells when all have it; of any other it names the lane where the answer waits, and other lanes that
+//! take the event over notify that lane.
 
 use core::num::NonZeroU64;
 use std::collections::BTreeSet;
@@ -64,14 +64,14 @@ impl Acknowledgements {
         NonZeroU64::new(OF_LANES | lane << LANE_SHIFT | self.last).unwrap_or(NonZeroU64::MAX)
     }
 
-    /// What is owed waits until the event with that number is settled, or that time has come.
+    /// The pending acknowledgement waits until the event with that number is complete, or that time has come.
     pub(crate) fn wait(&mut self, watch: NonZeroU64, pending_ack: Token, until: Time) {
         let awaited = Awaited { pending_ack, until, taken_over: 0, done: 0, is_done_here: false };
         self.waiting.insert(watch.get(), awaited);
         self.due.insert((until, watch.get()));
     }
 
-    /// Takes in what the engine of this lane reports of an event. Returns what is owed, if nothing more is waited for.
+    /// Takes in what the engine of this lane reports of an event. Returns the pending acknowledgement, if nothing more is waited for.
     pub(crate) fn note(&mut self, completed: Completion, here: LaneThread) -> Option<Token> {
         let (Completion::TakenOver { watch, .. } | Completion::ForAll { watch }) = completed else { return None };
         let is_elsewhere = is_of_lanes(watch) && home_of(watch) != here;
@@ -104,14 +104,14 @@ impl Acknowledgements {
         if awaited.is_done_here && awaited.done > awaited.taken_over { self.end(watch) } else { None }
     }
 
-    /// An event is settled for all.
+    /// An event is complete for all.
     pub(crate) fn end(&mut self, watch: NonZeroU64) -> Option<Token> {
         let Awaited { pending_ack, until, .. } = self.waiting.remove(&watch.get())?;
         self.due.remove(&(until, watch.get()));
         Some(pending_ack)
     }
 
-    /// What is owed for an event that has been waited for for long enough.
+    /// The acknowledgement pending for an event that has been waited for for long enough.
     pub(crate) fn pop_overdue(&mut self, now: Time) -> Option<Token> {
         loop {
             let (until, watch) = *self.due.first().filter(|(until, _)| *until <= now)?;

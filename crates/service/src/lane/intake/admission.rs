@@ -1,4 +1,4 @@
-//! Events on their way in: from a door to the engine, at once, or when filters have been asked about them.
+//! Events on their way in: from a protocol to the engine, at once, or when filters have been asked about them.
 
 use core::time::Duration;
 
@@ -55,7 +55,7 @@ impl Core {
         self.counters.add(Counter::EventBytesIn, octets);
     }
 
-    /// What is owed for an event waits until all consumers have it, for so long at most.
+    /// The acknowledgement pending for an event waits until all consumers have it, for so long at most.
     pub(crate) fn await_delivery(&mut self, pending_event: &mut PendingEvent, pending_ack: Token, within: Duration) {
         let Self { intake, identity, clock, .. } = self;
         let event: &mut engine::Event = pending_event;

@@ -57,7 +57,7 @@ enum Received {
     Answer,
     /// All have an event that it kept.
     Completed(NonZeroU64),
-    /// One that it kept aside is to be delivered once more.
+    /// One that it kept as a dead letter is to be delivered once more.
     Again(Box<Again>),
 }
 
@@ -66,7 +66,7 @@ enum State {
     ToSend(PendingEvent),
     /// The store has it.
     Sent { posting: u64, bytes: usize },
-    /// It is on the medium, or is not to be kept.
+    /// It is on the disk, or is not to be kept.
     Done(PendingEvent),
     /// It is not kept.
     Failed(PendingEvent, StoreRefusal),
@@ -176,7 +176,7 @@ impl Journal {
             FromStore::Completion(watch) => return Some(Received::Completed(watch)),
             FromStore::Again(again) => return Some(Received::Again(again)),
         };
-        // Answers come in the order of the questions, and an event that has one goes on: so it is the first, as a rule.
+        // Answers come in the order of the requests, and an event that has one goes on: so it is the first, as a rule.
         let of_it = |waiting: &&mut Waiting| matches!(waiting.state, State::Sent { posting: of, .. } if of == posting);
         if let Some(waiting) = self.waiting.iter_mut().find(of_it)
             && let State::Sent { bytes, .. } = core::mem::replace(&mut waiting.state, state)
@@ -206,11 +206,11 @@ impl Journal {
 
 /// Answers of the store that are taken in at a time.
 const ANSWERS_AT_ONCE: usize = 256;
-/// How long it is waited for events that were kept when the process began, until letters are looked at.
+/// How long it is waited for events that were kept when the process began, until messages are looked at.
 const RESTORED_WITHIN: Duration = Duration::from_millis(10);
 /// The events of a piece take about so much memory.
 const CHUNK_MEMORY: usize = 1 << 20;
-/// They are taken in for so long, until letters are looked at.
+/// They are taken in for so long, until messages are looked at.
 const RESTORING_FOR: Duration = Duration::from_millis(5);
 
 impl Worker {
@@ -337,7 +337,7 @@ impl Core {
         pending_event
     }
 
-    /// Takes an event in that was kept aside for a consumer: for that alone or, if it is not connected any more, for all of its channel.
+    /// Takes an event in that was a dead letter for a consumer: for that alone or, if it is not connected any more, for all of its channel.
     #[cold]
     fn deliver_again(&mut self, again: Again) {
         let Again { number, consumer: ProxyKey { channel, proxy }, record, .. } = again;

@@ -1,6 +1,6 @@
 //! Turns: where a lane has several topics, events that were read wait until the engine gives them theirs.
 //!
-//! Their suppliers' replies are owed meanwhile, one-way ones too, so that a connection is not read any further when it has
+//! Their suppliers' replies are pending meanwhile, one-way ones too, so that a connection is not read any further when it has
 //! as many requests waiting as it may have unanswered: a supplier that floods fills its own socket and no other. Between
 //! turns the lane looks at its sockets again, so that an event with an earlier deadline is served before the flood that
 //! came before it.

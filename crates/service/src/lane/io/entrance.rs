@@ -1,4 +1,4 @@
-//! Where clients connect, whichever door they come to: so many are let in a round, each with a place that its address is charged for.
+//! Where clients connect, whichever protocol they come to: so many are let in a round, each with a place that its address is charged for.
 
 use core::fmt;
 use core::time::Duration;
@@ -100,7 +100,7 @@ impl Core {
 }
 
 impl Worker {
-    /// Accepts connections to a door.
+    /// Accepts connections to a protocol.
     #[cold]
     pub(crate) fn accept(&mut self, protocol: Tag, layer: Layer) {
         let mut began = self.core.clock.time();
@@ -156,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// Has a door keep a connection.
+    /// Has a protocol keep a connection.
     fn greet(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
         let open = self.let_in(protocol, arrival)?;

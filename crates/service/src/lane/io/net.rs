@@ -1,4 +1,4 @@
-//! A lane's sockets, its poll and its bell.
+//! A lane's sockets, its poll and its waker.
 //!
 //! These are the [system's](super::system). In the crate's own tests they may be those of [a simulation](crate::simulation)
 //! instead, where one runs on the thread: the product has none of that, and pays nothing for it.

@@ -1,7 +1,7 @@
 //! Which connection gives way where there is no place for another.
 //!
 //! Every address may have a few connections whatever its share, so that a few hundred addresses together can have all. At the limit the
-//! connection that has been idle for longest and carries no proxy gives way, of the address that has most. Its door says whether a
+//! connection that has been idle for longest and carries no proxy gives way, of the address that has most. Its protocol says whether a
 //! connection is idle.
 
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::slots::Token;
 use crate::protocols::Tag;
 
-/// Places beside the limit, for doors with a reserve (`Tag::has_reserve`) where none gives way: proxies are not made from there, so that
-/// such a connection is idle when what it was for is done.
+/// Places beside the limit, for protocols with a reserve (`Tag::has_reserve`) where none gives way: proxies are not made from there, so
+/// that such a connection is idle when what it was for is done.
 pub(crate) const RESERVED: u64 = 8;
 /// Addresses that are looked through for a connection that is to give way: those that have most.
 const ADDRESSES_TRIED_MAX: usize = 8;
 /// Time in which it is logged once that connections give way.
 const LOGGED_EVERY_NS: u64 = 60_000_000_000;
 
-/// The connections of all doors of a lane, by address.
+/// The connections of all protocols of a lane, by address.
 #[derive(Default)]
 pub(crate) struct Occupied {
     by_protocol: [LongestIdle; Tag::ALL.len()],

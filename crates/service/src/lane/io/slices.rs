@@ -2,10 +2,10 @@
 //! keep the others waiting.
 //!
 //! What is done for a connection (its socket is read, it is closed, its answers are written) is charged to its address by the
-//! time that it takes. An address that has had its slice of a round is put off to the next, which begins at once. What is put off
+//! time that it takes. An address that has had its budget of a round is deferred to the next, which begins at once. What is deferred
 //! waits in a queue of its address, and the addresses take turns: so everything is served, and connections that become ready in
 //! between are served between two slices. Where all connections are from one address there is no other to give way to, and
-//! nothing is measured or put off.
+//! nothing is measured or deferred.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub(crate) struct Slices {
     round_budget: RoundBudget,
     addresses: Slots<Address>,
     by_ip: HashMap<IpAddr, Token>,
-    /// Those for which something is put off.
+    /// Those for which something is deferred.
     queued_addresses: VecDeque<Token>,
     round: u64,
     binds: bool,
@@ -151,7 +151,7 @@ impl Slices {
         RoundBudget { time: self.left, ..self.round_budget }
     }
 
-    /// Has something wait behind what is put off for the same address.
+    /// Has something wait behind what is deferred for the same address.
     pub(crate) fn defer(&mut self, token: Token, work: Work) {
         let Some(address) = self.addresses.get_mut(token) else { return };
         address.deferred.push_back(work);
@@ -160,17 +160,17 @@ impl Slices {
         }
     }
 
-    /// Whether nothing is put off.
+    /// Whether nothing is deferred.
     pub(crate) fn is_idle(&self) -> bool {
         self.queued_addresses.is_empty()
     }
 
-    /// For how many addresses something is put off.
+    /// For how many addresses something is deferred.
     pub(crate) fn queued_addresses(&self) -> usize {
         self.queued_addresses.len()
     }
 
-    /// The address that has its turn, and how many things are put off for it.
+    /// The address that has its turn, and how many things are deferred for it.
     pub(crate) fn next_address(&mut self) -> Option<(Token, usize)> {
         loop {
             let token = self.queued_addresses.pop_front()?;
@@ -184,7 +184,7 @@ impl Slices {
         }
     }
 
-    /// The first thing that is put off for an address.
+    /// The first thing that is deferred for an address.
     pub(crate) fn take(&mut self, token: Token) -> Option<Work> {
         self.addresses.get_mut(token)?.deferred.pop_front()
     }
@@ -210,7 +210,7 @@ impl Slices {
         self.left = self.round_budget.time.saturating_sub(self.spent(token));
     }
 
-    /// Ends the turn of an address. True if something is still put off for it.
+    /// Ends the turn of an address. True if something is still deferred for it.
     pub(crate) fn end_service(&mut self, token: Token) -> bool {
         self.left = self.round_budget.time;
         let Some(address) = self.addresses.get_mut(token).filter(|address| !address.deferred.is_empty()) else {

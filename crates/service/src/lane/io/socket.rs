@@ -6,13 +6,13 @@ use crate::protocols::Tag;
 /// Owner and purpose of a socket. The poll keeps it as a number, the datum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Socket {
-    /// Not a socket: the bell with which other threads wake the lane.
+    /// Not a socket: the waker with which other threads wake the lane.
     Waker,
-    /// Where the clients of a door connect, in the clear or with TLS.
+    /// Where the clients of a protocol connect, in the clear or with TLS.
     Listener(Tag, Layer),
-    /// Where datagrams of the clients of a door arrive.
+    /// Where datagrams of the clients of a protocol arrive.
     Datagrams(Tag),
-    /// Where those arrive that are sent to a group which a door has joined.
+    /// Where those arrive that are sent to a group which a protocol has joined.
     Group(Tag),
     /// A connection that a client made.
     Incoming(Tag, Token),
@@ -20,7 +20,7 @@ pub(crate) enum Socket {
     Outgoing(Tag, Token),
 }
 
-/// What lies between a connection and what a door hears on it.
+/// What lies between a connection and what a protocol hears on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     Plain,
@@ -32,11 +32,11 @@ impl Layer {
     pub(crate) const ALL: [Self; 2] = [Self::Plain, Self::Tls];
 }
 
-/// The datum has the kind in its two highest bits, then two for the door, then the token.
+/// The datum has the kind in its two highest bits, then two for the protocol, then the token.
 const KIND: u32 = 62;
 const PROTOCOL: u32 = 60;
 const WAKER: u64 = 0;
-/// Beside the bell, which has neither door nor token.
+/// Beside the waker, which has neither protocol nor token.
 const DATAGRAMS: u64 = 1;
 const GROUP: u64 = 2;
 const LISTENER: u64 = 1;

@@ -1,6 +1,6 @@
 //! A connection's bytes, in the clear or through TLS.
 //!
-//! Doors read and write the same way in both cases. What TLS adds: plaintext may have arrived of which a socket says nothing any more
+//! Protocols read and write the same way in both cases. What TLS adds: plaintext may have arrived of which a socket says nothing any more
 //! ([`Stream::has_more`]), and what was sealed may be with the socket in part. Such plaintext counts as written when all of its ciphertext
 //! is with the socket: until then it stays in the connection's output, is charged there, and has the poll tell of room as ever.
 //!

@@ -175,7 +175,7 @@ impl Poll {
     }
 }
 
-/// Wakes a thread that waits in [`Poll::wait`]. Any thread may ring it.
+/// Wakes a thread that waits in [`Poll::wait`]. Any thread may call it.
 #[derive(Debug)]
 pub(crate) struct Waker {
     fd: OwnedFd,
@@ -186,10 +186,10 @@ impl Waker {
         Ok(Self { fd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
-    /// Wakes the waiting thread. Rings before it looked count as one.
+    /// Wakes the waiting thread. Calls before it looked count as one.
     pub(crate) fn notify(&self) {
         count();
-        // The only way to fail is a full counter, and then the bell is ringing already.
+        // The only way to fail is a full counter, and then the waker is ringing already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
@@ -199,7 +199,7 @@ impl Waker {
         let _ = rustix::io::read(&self.fd, &mut counter);
     }
 
-    /// Waits until it is rung or the time is over, and silences it. For threads that wait for nothing else. `None` waits
+    /// Waits until it is called or the time is over, and resets it. For threads that wait for nothing else. `None` waits
     /// without end.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
@@ -208,7 +208,7 @@ impl Waker {
         self.clear();
     }
 
-    /// How often it was rung since it was last silenced.
+    /// How often it was called since it was last reset.
     #[cfg(test)]
     pub(crate) fn take_notifications(&self) -> u64 {
         let mut counter = [0u8; 8];

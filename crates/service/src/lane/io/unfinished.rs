@@ -223,7 +223,7 @@ const fn charged_of(octets: u64) -> u64 {
 }
 
 /// The time in which a connection is read. The time limit of its messages runs by it: while it is not read, since it is
-/// owed something, what it owes cannot come.
+/// waiting for something, the rest of it cannot come.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ReadingTime {
     stopped_for: Duration,

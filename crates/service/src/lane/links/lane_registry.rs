@@ -31,11 +31,11 @@ use crate::store::journal;
 /// How long administration waits before it looks again for room in a lane's queue.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// What a roster is made with.
+/// Parameters of a registry of lanes.
 pub(crate) struct LaneRegistryOptions {
     pub(crate) common: Common,
     pub(crate) lanes: config::Lanes,
-    /// Letters of one lane that may wait for administration.
+    /// Messages of one lane that may wait for administration.
     pub(crate) administration_queue: usize,
     pub(crate) registry: Counters,
     /// Administration's own.
@@ -57,7 +57,7 @@ pub(crate) struct LaneRegistry {
     entries: Vec<Entry>,
     /// Lanes that were started so far.
     begun: u32,
-    /// The desk from which the next letter is taken.
+    /// The desk from which the next message is taken.
     next_entry: usize,
     counters: Arc<Block>,
     /// What the main lane waits for before it serves clients.
@@ -74,7 +74,7 @@ struct Entry {
     lane: LaneId,
     thread: LaneThread,
     priority: Option<i16>,
-    /// Letters of each other lane that may wait for it.
+    /// Messages of each other lane that may wait for it.
     queue_events_max: u32,
     waker: Arc<Waker>,
     to: Mailbox<ToLane>,
@@ -92,10 +92,10 @@ struct Entry {
 const MAIN_QUEUE: u32 = 4096;
 
 impl LaneRegistry {
-    /// A roster with the main lane, which begins when it [is to](Self::open).
+    /// A registry with the main lane, which begins when it [is to](Self::open).
     ///
     /// # Errors
-    /// When the system refuses a thread, a poll or a bell.
+    /// When the system refuses a thread, a poll or a waker.
     pub(crate) fn new(options: LaneRegistryOptions, listeners: Listeners) -> io::Result<Self> {
         let counters = options.registry.of_administration();
         let starter = Starter::new(options.lanes.cpus.clone())?;
@@ -141,7 +141,7 @@ impl LaneRegistry {
     /// Starts a lane of a pool.
     ///
     /// # Errors
-    /// When the system refuses its thread, its poll or its bell.
+    /// When the system refuses its thread, its poll or its waker.
     pub(crate) fn start(&mut self, info: &LaneInfo) -> io::Result<()> {
         let slot = self.options.registry.slot(info.id.0, info.priority);
         let Some((slot, block)) = slot else { return Err(io::Error::other("too many lanes have yet to end")) };
@@ -325,12 +325,12 @@ impl LaneRegistry {
         self.entries.iter().map(|entry| entry.thread)
     }
 
-    /// Notes that administration looks: what lanes post from now on rings again.
+    /// Notes that administration looks: what lanes post from now on wakes it again.
     pub(crate) fn look(&self) {
         self.entries.iter().for_each(|entry| entry.from.look());
     }
 
-    /// The next letter from a lane; each lane has its turn.
+    /// The next message from a lane; each lane has its turn.
     pub(crate) fn take(&mut self) -> Option<(LaneThread, ToAdministration)> {
         let count = self.entries.len();
         for ahead in 0..count {
@@ -345,7 +345,7 @@ impl LaneRegistry {
         None
     }
 
-    /// Letters that wait, of all lanes.
+    /// Messages that wait, of all lanes.
     pub(crate) fn waiting(&self) -> usize {
         self.entries.iter().map(|entry| entry.from.waiting()).sum()
     }
@@ -469,7 +469,7 @@ fn start_lane(
         };
         // The thread that ordered the start waits for this.
         let _ = ready.send(Ok(rustix::thread::gettid()));
-        // Nothing is ever sent: it is let go of.
+        // Nothing is ever sent: it is released.
         gate.map(|gate| gate.recv());
         worker.run();
     })?;

@@ -5,7 +5,7 @@
 //! its reply. So there is a bound on what may be without an answer, and always room for the answers.
 //!
 //! A lane that ends is parted from in two steps: the others say that nothing new comes from them; when all is answered both
-//! ways and the lane has given its connections away, it says so in its last letter, and the link is gone.
+//! ways and the lane has given its connections away, it says so in its last message, and the link is gone.
 
 use core::num::NonZeroU64;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub(crate) enum ToPeer {
     Connection(Moving),
     /// Nothing new comes any more, only answers.
     Parting,
-    /// The last letter.
+    /// The last message.
     Parted,
 }
 
-/// An event on its way to another lane, or on its way home. It is let go of where it came from.
+/// An event on its way to another lane, or on its way home. It is released where it came from.
 #[derive(Debug)]
 pub(crate) struct Passed {
     outbox: OutboxId,
@@ -62,7 +62,7 @@ pub(crate) struct Link {
     pub(crate) priority: Option<i16>,
     to: Mailbox<ToPeer>,
     from: Inbox<ToPeer>,
-    /// Letters that may be without an answer, and those that are.
+    /// Messages that may be without an answer, and those that are.
     window: usize,
     unanswered: usize,
     /// Bridges that wait until there is room for more.
@@ -70,7 +70,7 @@ pub(crate) struct Link {
     /// Nothing new is posted to it, and nothing new comes from it.
     is_parting: bool,
     was_parted_from: bool,
-    /// Its last letter was read.
+    /// Its last message was read.
     has_ended: bool,
 }
 
@@ -80,18 +80,18 @@ pub(crate) struct LaneLinks {
     all: Vec<Link>,
 }
 
-/// Letters of one lane that are served in one round.
+/// Messages of one lane that are served in one round.
 const MESSAGES_PER_ROUND: usize = 64;
 
 /// The longest queue from one lane to another. What a channel may have in it is bounded by its bridges far below that.
 const QUEUE_MAX: u32 = 1024;
-/// Places for letters that need no answer: connections that move, and the two with which lanes part.
+/// Places for messages that need no answer: connections that move, and the two with which lanes part.
 const MOVES_MAX: usize = 32;
 const PARTING: usize = 2;
 
 /// How long the rings between two lanes are.
 pub(crate) struct Capacity {
-    /// Letters to each that may be without an answer.
+    /// Messages to each that may be without an answer.
     pub(crate) to_first: usize,
     pub(crate) to_second: usize,
     /// Places in either ring: for those, for the answers to the other's, and for what needs none.
@@ -126,7 +126,7 @@ impl Link {
         }
     }
 
-    /// Posts a letter that is answered.
+    /// Posts a message that is answered.
     ///
     /// # Errors
     /// Gives it back if too many are without an answer.
@@ -139,7 +139,7 @@ impl Link {
         Ok(())
     }
 
-    /// Posts a letter for which there is always room.
+    /// Posts a message for which there is always room.
     fn tell(&mut self, message: ToPeer) {
         let sent = self.to.send(message).is_ok();
         debug_assert!(sent, "there is room for as many answers as there are questions");
@@ -238,7 +238,7 @@ impl LaneLinks {
         self.all.iter().any(|link| link.unanswered > 0)
     }
 
-    /// Posts the last letter to all.
+    /// Posts the last message to all.
     pub(crate) fn end(&mut self) {
         for mut link in self.all.drain(..) {
             link.tell(ToPeer::Parted);
@@ -250,7 +250,7 @@ impl LaneLinks {
         self.all.retain(|link| !link.has_ended);
     }
 
-    /// Notes that what the others post from now on is rung for again.
+    /// Notes that what the others post from now on wakes the lane again.
     pub(crate) fn look(&self) {
         self.all.iter().for_each(|link| link.from.look());
     }
@@ -432,7 +432,7 @@ mod tests {
     fn there_is_room_for_every_answer_whatever_else_was_posted() {
         for (to_first, to_second) in [(1, 1), (3, 7), (100_000, 2)] {
             let [mut first, mut second] = link(to_first, to_second);
-            // As many connections as may move, and as many questions as may be asked, both ways, before either side reads.
+            // As many connections as may move, and as many requests as may be made, both ways, before either side reads.
             let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
             assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
             while first.ask(request()).is_ok() {}

@@ -1,4 +1,4 @@
-//! Letters between two threads that never wait for each other.
+//! Messages between two threads that never wait for each other.
 //!
 //! There is one ring for each pair of threads and direction. With one queue for all writers to a thread, a lane at a real-time
 //! priority could stand behind administration, at a lower one, that was displaced in the middle of posting, and on a single
@@ -13,11 +13,11 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::lane::io::net::Waker;
 
-/// The end at which letters are posted.
+/// The end at which messages are posted.
 pub(crate) struct Mailbox<T> {
     queue: Producer<T>,
     notify_at: Arc<AtomicUsize>,
-    /// Letters that were posted since the reader last looked, but for quiet ones.
+    /// Messages that were posted since the reader last looked, but for quiet ones.
     unnotified: usize,
     waker: Arc<Waker>,
 }
@@ -25,16 +25,16 @@ pub(crate) struct Mailbox<T> {
 /// The end at which they are read.
 pub(crate) struct Inbox<T> {
     queue: Consumer<T>,
-    /// For how many letters the reader is to be woken; [`NOTIFIED`] if it has been rung for since it last looked.
+    /// For how many messages the reader is to be woken; [`NOTIFIED`] if it has been woken since it last looked.
     notify_at: Arc<AtomicUsize>,
 }
 
-/// It has been rung for the reader.
+/// The reader has been woken.
 const NOTIFIED: usize = 0;
-/// The reader wants to be woken for each letter.
+/// The reader wants to be woken for each message.
 const EACH: usize = 1;
 
-/// Both ends of a ring with room for so many letters. The bell is that of the thread that reads them.
+/// Both ends of a ring with room for so many messages. The waker is that of the thread that reads them.
 pub(crate) fn mailbox<T>(waker: &Arc<Waker>, capacity: usize) -> (Mailbox<T>, Inbox<T>) {
     let (producer, consumer) = RingBuffer::new(capacity);
     let notify_at = Arc::new(AtomicUsize::new(EACH));
@@ -44,13 +44,13 @@ pub(crate) fn mailbox<T>(waker: &Arc<Waker>, capacity: usize) -> (Mailbox<T>, In
 }
 
 impl<T> Mailbox<T> {
-    /// Posts a letter, and wakes the reader unless it has been rung for since it last looked, or [waits for more](Inbox::wait_for).
+    /// Posts a message, and wakes the reader unless it has been woken since it last looked, or [waits for more](Inbox::wait_for).
     ///
     /// # Errors
-    /// Gives the letter back if there is no room for it.
+    /// Gives the message back if there is no room for it.
     pub(crate) fn send(&mut self, message: T) -> Result<(), T> {
         self.queue.push(message).map_err(|PushError::Full(message)| message)?;
-        // Writes what it reads, for the same reason as in `notify`: a reader that looks after this sees the letter.
+        // Writes what it reads, for the same reason as in `notify`: a reader that looks after this sees the message.
         let notify_at = self.notify_at.fetch_add(0, Ordering::AcqRel);
         self.unnotified = if notify_at == NOTIFIED { 0 } else { self.unnotified + 1 };
         if notify_at != NOTIFIED && self.unnotified >= notify_at {
@@ -59,20 +59,20 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
-    /// Posts a letter that the reader need not be woken for.
+    /// Posts a message that the reader need not be woken for.
     ///
     /// # Errors
-    /// Gives the letter back if there is no room for it.
+    /// Gives the message back if there is no room for it.
     pub(crate) fn send_quietly(&mut self, message: T) -> Result<(), T> {
         self.queue.push(message).map_err(|PushError::Full(message)| message)
     }
 
-    /// Wakes the reader unless it has been rung for since it last looked.
+    /// Wakes the reader unless it has been woken since it last looked.
     pub(crate) fn notify(&mut self) {
         self.unnotified = 0;
         // Acquire and release, paired with `Inbox::look`: either the reader sees what was posted, or this sees that the
-        // reader has looked, and rings. The mark is this pair's own: were it shared, the bell could be one that another
-        // thread has yet to ring, and was displaced before it did.
+        // reader has looked, and wakes it. The mark is this pair's own: were it shared, the waker could be one that another
+        // thread has yet to call, and was displaced before it did.
         if self.notify_at.swap(NOTIFIED, Ordering::AcqRel) != NOTIFIED {
             #[cfg(test)]
             if crate::simulation::goes_wrong(crate::simulation::Break::MissedWakeUp) {
@@ -87,7 +87,7 @@ impl<T> Mailbox<T> {
         self.queue.is_abandoned()
     }
 
-    /// Posts a letter, and waits for room if there is none: for threads that may wait, which lanes may not; `rest` is
+    /// Posts a message, and waits for room if there is none: for threads that may wait, which lanes may not; `rest` is
     /// how. False if the reader is gone.
     pub(crate) fn send_blocking(&mut self, mut message: T, mut rest: impl FnMut()) -> bool {
         while let Err(back) = self.send(message) {
@@ -100,18 +100,18 @@ impl<T> Mailbox<T> {
         !self.queue.is_abandoned()
     }
 
-    /// Letters that it can hold.
+    /// Messages that it can hold.
     pub(crate) fn capacity(&self) -> usize {
         self.queue.buffer().capacity()
     }
 
-    /// Letters for which there is room.
+    /// Messages for which there is room.
     pub(crate) fn room(&self) -> usize {
         self.queue.slots()
     }
 }
 
-/// A post that is not waited for: what there is no room for stays here, in its order, until there is.
+/// A mailbox that is not waited for: what there is no room for stays here, in its order, until there is.
 pub(crate) struct BufferedMailbox<T> {
     mailbox: Mailbox<T>,
     waiting: VecDeque<T>,
@@ -151,24 +151,24 @@ impl<T> Drop for Mailbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Notes that the reader looks: what is posted from now on rings again. To be called before letters are taken.
+    /// Notes that the reader looks: what is posted from now on wakes it again. To be called before messages are taken.
     pub(crate) fn look(&self) {
         self.notify_at.swap(EACH, Ordering::AcqRel);
     }
 
-    /// To be called before it waits, for a limited time, by a reader that has looked: it is woken when there are about so many letters
-    /// more, and not for each. Quiet ones do not count. Nothing changes if it has been rung for meanwhile.
+    /// To be called before it waits, for a limited time, by a reader that has looked: it is woken when there are about so many messages
+    /// more, and not for each. Quiet ones do not count. Nothing changes if it has been woken meanwhile.
     pub(crate) fn wait_for(&self, messages: usize) {
-        // Whether it fails says nothing that the bell does not.
+        // Whether it fails says nothing that the waker does not.
         let _ = self.notify_at.compare_exchange(EACH, messages.max(EACH), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// The next letter.
+    /// The next message.
     pub(crate) fn take(&mut self) -> Option<T> {
         self.queue.pop().ok()
     }
 
-    /// Letters that wait.
+    /// Messages that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.slots()
     }

@@ -1,7 +1,7 @@
 //! What lanes, administration and the resolver tell each other.
 //!
 //! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to
-//! administration says so to its client itself. How letters travel is in [`super::mailbox`].
+//! administration says so to its client itself. How messages travel is in [`super::mailbox`].
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ pub(crate) enum ToAdministration {
     },
     /// A connection to clients at this host and port has ended as that of a process which dies.
     Died(String, u16),
-    /// The lanes' answer to a client's question, which administration passes on in the client's turn.
+    /// The lanes' answer to a client's query, which administration passes on in the client's turn.
     Surveyed(Box<Surveyed>),
     /// Whether the lane of that name ever waits.
     Saturation(Arc<str>, Finding),
@@ -76,7 +76,7 @@ pub(crate) enum ToAdministration {
         chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
-    /// The lane was to end and has: no thread posts to it any more, and it has nothing left. Its last letter.
+    /// The lane was to end and has: no thread posts to it any more, and it has nothing left. Its last message.
     Ended,
     /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
     Stop(Option<Duration>),
@@ -201,7 +201,7 @@ pub(crate) enum SurveyLevel {
 /// From administration to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
-    /// What is answered to a client of a door.
+    /// What is answered to a client of a protocol.
     Protocol(ToProtocol),
     /// Call a client, and tell how that ended.
     Call { call: u64, what: Call },
@@ -238,5 +238,5 @@ pub(crate) struct Resolved {
     pub(crate) addresses: Result<Vec<SocketAddr>, String>,
 }
 
-/// Letters that may wait for a lane; administration waits when there are more.
+/// Messages that may wait for a lane; administration waits when there are more.
 pub(crate) const LANE_QUEUE: usize = 1024;

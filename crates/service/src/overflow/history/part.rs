@@ -1,4 +1,4 @@
-//! A file of a channel's past: what it begins and ends with, and where in it an event is.
+//! A file of a channel's history: what it begins and ends with, and where in it an event is.
 
 use std::fs::{File, OpenOptions};
 use std::io;

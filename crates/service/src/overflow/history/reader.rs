@@ -1,4 +1,4 @@
-//! Consumers in a channel's past: where each is, and what it gets next.
+//! Consumers in a channel's history: where each is, and what it gets next.
 
 use core::num::NonZeroU64;
 use std::collections::{HashMap, VecDeque};
@@ -31,7 +31,7 @@ pub(crate) struct Chunk {
     pub(crate) fetched: engine::FetchedHistory,
 }
 
-/// A consumer that is in the past.
+/// A consumer that is in the history.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The number of the event that it looks at next.

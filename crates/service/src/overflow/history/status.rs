@@ -1,4 +1,4 @@
-//! What there is to tell of a channel's past: where it begins and ends, and what it takes.
+//! What there is to tell of a channel's history: where it begins and ends, and what it takes.
 
 use engine::ChannelId;
 
@@ -21,8 +21,8 @@ impl History {
         HistoryStatus { channel, first, last, events, bytes: self.bytes() }
     }
 
-    /// The first event that can be had, and when it came. Each is looked at once, however often it is asked: it is gone on from where the last
-    /// search ended.
+    /// The first event that can be had, and when it came. Each is looked at once, however often it is asked: it is gone on from where the
+    /// last search ended.
     fn begins(&mut self, now: u64, desk: &mut Desk) -> Option<(u64, u64)> {
         let (first, oldest) = (self.first(), self.oldest(now));
         if let Some(found) = self.begins.filter(|(number, came)| *number >= first && *came >= oldest) {

@@ -9,7 +9,7 @@ use super::{channel_of, files_in};
 use crate::overflow::HISTORY_FOLDER;
 use crate::overflow::uncached::Desk;
 
-/// What is kept of a channel's past.
+/// Stored history of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredHistory {

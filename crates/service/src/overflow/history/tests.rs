@@ -1,4 +1,4 @@
-//! What is kept of a channel's past: what is read again after each kind of end, and what is not.
+//! Stored history of a channel: what is read again after each kind of end, and what is not.
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -18,7 +18,7 @@ use crate::store::record::Record;
 
 const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
 
-/// An engine with a channel that keeps its past.
+/// An engine with a channel that stores its history.
 struct Engine {
     lane: Lane,
     source: ProxyKey,

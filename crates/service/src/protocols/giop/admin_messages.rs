@@ -1,4 +1,4 @@
-//! What this door and administration tell each other: requests and their answers, and calls of clients' objects.
+//! What this protocol and administration tell each other: requests and their answers, and calls of clients' objects.
 
 use core::time::Duration;
 use std::sync::Arc;

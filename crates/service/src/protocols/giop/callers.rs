@@ -89,7 +89,7 @@ pub(crate) struct Unanswered {
 /// What a client sends, apart from the bytes.
 #[derive(Default)]
 pub(crate) struct Input {
-    /// The time by which it owes the rest of a message.
+    /// The time by which it has to send the rest of a message.
     pub(crate) reading: ReadingTime,
     /// What it has of the memory for messages that are not complete.
     pub(crate) claim: Claim,
@@ -195,7 +195,7 @@ impl Incoming {
 }
 
 impl Caller {
-    /// Whether its requests are left unread for now, so that what it is owed stays bounded.
+    /// Whether its requests are left unread for now, so that what is pending for it stays bounded.
     pub(crate) fn is_paused(&self) -> bool {
         self.closing.is_some()
             || self.parked.is_some()
@@ -277,7 +277,7 @@ impl Caller {
         }
     }
 
-    /// Since when nothing is asked or owed; nothing if something is, or if events pass on it, unless that does not count.
+    /// Since when nothing is asked or pending; nothing if something is, or if events pass on it, unless that does not count.
     pub(crate) fn idle_since(&self, whatever_it_uses: bool) -> Option<Time> {
         let Pulling { waits, set_aside, written } = &self.pulls;
         let waits_for_events = !waits.is_empty() || !set_aside.is_empty() || !written.is_empty();

@@ -2,7 +2,7 @@
 //!
 //! Taking in a long sequence lasts longer than serving many events, and other clients would have to wait until it is over.
 //! So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
-//! meanwhile, and the lane looks at its sockets between one instalment and the next.
+//! meanwhile, and the lane looks at its sockets between one chunk and the next.
 
 use std::collections::VecDeque;
 

@@ -22,7 +22,7 @@ use crate::protocols::giop::callers::{Caller, Incoming, Input};
 
 /// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
-/// Connections tried in one round that wait for room for their messages, and let go at once to make some.
+/// Connections tried in one round that wait for room for their messages, and disconnected at once to make some.
 const TRIED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
 const READ_BYTES_PER_ROUND: usize = 1 << 20;
@@ -452,7 +452,7 @@ impl Worker {
         }
     }
 
-    /// Ends those that have owed the rest of a message, or have been being closed, for too long. True when others may
+    /// Ends those that have not sent the rest of a message, or have been being closed, for too long. True when others may
     /// still become late.
     pub(crate) fn end_overdue(&mut self) -> bool {
         let mut late = Vec::new();

@@ -3,7 +3,7 @@
 //! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time, and a lane a
 //! few, but each address one whatever others have. Further ones are held back, and their connections are not read, until an answer has
 //! come. Where the answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, they are
-//! held back until a client has read. A client that reads nothing for long while others wait for that is let go.
+//! held back until a client has read. A client that reads nothing for long while others wait for that is disconnected.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Connections that settle on a lane.
+//! Connections that move to a lane for good.
 //!
 //! A client that pushes for one lane only is best served there: nothing has to be handed over then. So its connection
 //! moves: up at the first push for a more important lane, down when as many in a row were for a less important one. It

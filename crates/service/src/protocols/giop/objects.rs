@@ -1,8 +1,8 @@
 //! The objects that CORBA clients name, as administration reaches them.
 //!
-//! Administration hands requests in, and gets answers and [`Effect`]s, as the door's own state machine ([`corba::Protocol`]) gives
+//! Administration hands requests in, and gets answers and [`Effect`]s, as the protocol's own state machine ([`corba::Protocol`]) gives
 //! them; here lie the messages around those, the calls of clients that are under way, and the outside naming service. Channels, admins
-//! and proxies of whichever door are kept by that state machine, too, so that what is published comes from here.
+//! and proxies of whichever protocol are kept by that state machine, too, so that what is published comes from here.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ enum Purpose {
     Telling { operation: &'static str, whom: String, delayed_reply: Option<DelayedReply> },
     /// Telling a client that it has disconnected; how it went is of interest to nothing.
     Parting,
-    /// Asking a client something that the door wants to know.
+    /// Asking a client something that the protocol wants to know.
     Asking(ClientCall),
     /// Binding the factory, or a declared channel, in the outside naming service.
     Naming,
@@ -306,7 +306,7 @@ impl Objects {
         self.protocol.note_death(host, port);
     }
 
-    /// Deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    /// Deliveries to a proxy's client, or calls to it, have begun to fail, or go on.
     pub(crate) fn note_failing(&mut self, key: ProxyKey, fails: bool) {
         self.protocol.note_failing(key, fails);
     }
@@ -360,7 +360,7 @@ impl Objects {
         is_gone
     }
 
-    /// Lets a client of another door take part, which `principal` asks for.
+    /// Lets a client of another protocol take part, which `principal` asks for.
     pub(crate) fn register_local_proxy(
         &mut self,
         local_proxy: LocalProxy,
@@ -553,7 +553,7 @@ impl Objects {
     }
 }
 
-/// What the door needs to know of how a call of a client ended.
+/// What the protocol needs to know of how a call of a client ended.
 fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
     match result {
         Ok(reply) => ClientAnswer::Returned(reply.reader().bool().ok()),

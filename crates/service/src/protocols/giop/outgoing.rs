@@ -96,7 +96,7 @@ pub(crate) struct Outgoing {
     others: Vec<SocketAddr>,
     /// Until when all addresses of its host together may be tried.
     connects_until: Time,
-    /// Since when it has owed replies without sending a byte.
+    /// Since when its replies have been pending without a byte from it.
     pub(crate) silent_since: Time,
     /// Outboxes that wait for room in the socket; and some that do not any more, which their routes know.
     blocked: Vec<OutboxId>,
@@ -262,7 +262,7 @@ pub(crate) struct Limits {
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
     pub(crate) tls: Calls,
-    /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
+    /// A connection with pending replies that sends nothing for this long is replaced when a push is given up on it.
     pub(crate) silence: Duration,
 }
 

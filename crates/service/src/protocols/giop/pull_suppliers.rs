@@ -1,7 +1,7 @@
 //! Proxies that pull: suppliers that are asked whether they have an event.
 //!
 //! Each is asked with `try_pull…`, which does not make it wait. While it has events it is asked again as soon as an answer has
-//! been taken in, one question at a time, so that the fastest supplier takes no more than its turn; when it has none, or no more
+//! been taken in, one request at a time, so that the fastest supplier takes no more than its turn; when it has none, or no more
 //! of them are taken in, it rests for its `PullInterval`. One that is suspended is not asked, and neither is one with events that
 //! the channel has no room for. One that fails is asked again after a back-off that doubles, and given up after its
 //! `GiveUpAfter`, like a consumer.

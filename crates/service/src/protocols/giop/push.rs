@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Closes a connection for what was heard on it, once it has taken what it is owed.
+    /// Closes a connection for what was heard on it, once it has taken what is pending for it.
     pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
         self.counters.add(Counter::ProtocolErrors, 1);
         self.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));

@@ -131,7 +131,7 @@ impl FilterCall {
         self.groups.get(group).is_some_and(Option::is_some)
     }
 
-    /// Takes in the answer of the filter that was asked. Gives the ruling if that decides.
+    /// Takes in the answer of the filter that was asked. Gives the verdict if that decides.
     fn hear(&mut self, yes: bool) -> Option<FilterVerdict> {
         let no = if self.failed { FilterVerdict::Failed } else { FilterVerdict::No };
         if !yes {
@@ -186,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Has remote filters asked about the first of the events of a proxy that wait. Gives the ruling if it is there
+    /// Has remote filters asked about the first of the events of a proxy that wait. Gives the verdict if it is there
     /// already.
     pub(crate) fn call_filters_for_admission(
         &mut self,

@@ -94,7 +94,7 @@ impl Core {
         if seen.is_none() {
             self.classify(&mut pending_event, body, header);
         }
-        // A draft makes sure that it is not shared each time that it is written to.
+        // A pending event makes sure that it is not shared each time that it is written to.
         let event: &mut Event = &mut pending_event;
         if let Some(seen) = seen {
             event.event_type = seen.event_type;

@@ -56,7 +56,7 @@ pub(crate) struct Input {
     pub(super) session: Session,
     /// What is charged for the beginning of a line.
     incomplete: Option<Charge>,
-    /// Since when the rest of a line is owed.
+    /// Since when the rest of a line is pending.
     pub(super) began: Option<Time>,
     /// Requests that are answered later, and octets of them.
     unanswered: u32,
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Since when nothing is asked or owed; nothing if something is. A client that publishes or subscribes has a proxy.
+    /// Since when nothing is asked or pending; nothing if something is. A client that publishes or subscribes has a proxy.
     pub(crate) fn idle_since(&self) -> Option<Time> {
         let Proxies { subscriptions, suppliers, waiting, .. } = &self.proxies;
         let has_proxies = !subscriptions.is_empty() || !suppliers.is_empty() || waiting.is_some();
@@ -137,7 +137,7 @@ impl Connection {
         (self.slice, &mut self.is_deferred)
     }
 
-    /// Whether its lines are left unread for now, so that what it is owed stays bounded.
+    /// Whether its lines are left unread for now, so that what is pending for it stays bounded.
     pub(super) fn is_paused(&self) -> bool {
         self.closing.is_some()
             || self.proxies.waiting.is_some()
@@ -185,7 +185,7 @@ impl Connection {
         self.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
     }
 
-    /// Charges what was read of a line that is not complete, and notes since when the rest is owed.
+    /// Charges what was read of a line that is not complete, and notes since when the rest is pending.
     ///
     /// # Errors
     /// When that is too much.

@@ -84,7 +84,7 @@ impl Core {
         Outcome::Sent
     }
 
-    /// Writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
+    /// Writes what is due, as far as addresses have not had their slices of the round, and releases what was written.
     pub(crate) fn flush_json(&mut self) {
         self.flush_json_due();
         self.release_written();

@@ -56,7 +56,7 @@ impl Worker {
         Some(open)
     }
 
-    /// Ends connections that have owed the rest of a line, or have been being closed, for too long.
+    /// Ends connections that have not sent the rest of a line, or have been being closed, for too long.
     pub(crate) fn sweep_json(&mut self) {
         if !self.core.protocols.json.has_deadlines {
             return;

@@ -1,4 +1,4 @@
-//! What clients ask for: events taken in, proxies asked for and let go, answers.
+//! What clients ask for: events taken in, proxies asked for and released, answers.
 
 use std::sync::Arc;
 
@@ -278,7 +278,7 @@ impl Core {
         Ok(peer)
     }
 
-    /// A proxy of a client's is not needed any more. One that is not there yet is let go when it is.
+    /// A proxy of a client's is not needed any more. One that is not there yet is released when it is.
     fn dismiss(&mut self, token: Token, peer: Peer, account: &Arc<Account>) {
         if let Some(key) = self.protocols.json.remove_proxy(peer).and_then(|proxy| proxy.key) {
             self.remove_local_proxy(token.to_bits(), key, account);

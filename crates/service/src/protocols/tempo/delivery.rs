@@ -193,7 +193,7 @@ impl Core {
         Outcome::Sent
     }
 
-    /// Sends and writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
+    /// Sends and writes what is due, as far as addresses have not had their slices of the round, and releases what was written.
     pub(crate) fn flush_tempo(&mut self) {
         if !self.protocols.tempo.is_due() {
             return;

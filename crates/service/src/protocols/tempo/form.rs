@@ -1,5 +1,5 @@
-//! What messages of Tempo are to consumers of other doors, and those doors' events to subscribers of Tempo (`docs/tempo.md`, "Tempo's
-//! messages are CORBA's events").
+//! What messages of Tempo are to consumers of other protocols, and those protocols' events to subscribers of Tempo (`docs/tempo.md`,
+//! "Tempo's messages are CORBA's events").
 //!
 //! A message stays as it came; a [`Note`] beside it says what it is. For consumers that take something else it is put into a structured
 //! event, once; filters read the fields of a declared type where they lie ([`fields`]). The other way, an event for a subscriber that
@@ -31,7 +31,7 @@ use crate::protocols::forms::FormFields;
 /// The form of a message as it came.
 pub(crate) const FORM_TEMPO: Form = Form((Tag::Tempo as u16) << 8);
 
-/// What consumers of this door need: a message.
+/// What consumers of this protocol need: a message.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Tempo as u32) << 16);
 
 /// Octets in front of a structured event in a message.
@@ -307,8 +307,8 @@ impl Forms {
         write_structured(&Origin { channel, names, priority, tag, bytes }, types, structured)
     }
 
-    /// Puts a channel's event of another door into a message, appended to `out`. The event's names were noted. Nothing if that cannot be
-    /// done; `out` is as it was then.
+    /// Puts a channel's event of another protocol into a message, appended to `out`. The event's names were noted. Nothing if that cannot
+    /// be done; `out` is as it was then.
     pub(crate) fn put_into_message(
         &self,
         channel: ChannelId,

@@ -168,7 +168,7 @@ impl Input {
         self.ready.len() + self.early.len()
     }
 
-    /// Whether something is there, or is owed.
+    /// Whether something is there, or is pending.
     pub(crate) fn has_some(&self) -> bool {
         self.len() > 0 || self.is_pending
     }

@@ -1,4 +1,4 @@
-//! Proxies of this door's clients: asked for, made, let go, ended by others.
+//! Proxies of this protocol's clients: requested, made, released, ended by others.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Protocol {
     }
 }
 
-/// Marks a request's client as one of Tempo's, among those of all doors.
+/// Marks a request's client as one of Tempo's, among those of all protocols.
 const OF_TEMPO: u64 = 1 << 63;
 
 const fn client(session: Token) -> u64 {

@@ -49,7 +49,7 @@ pub(crate) struct Connection {
     /// What has arrived and was not done with, and what is charged for it.
     unparsed: Vec<u8>,
     charge: Option<Charge>,
-    /// Since when the rest of a frame is owed.
+    /// Since when the rest of a frame is pending.
     began: Option<Time>,
     pub(crate) output: Output,
     unread: Unread,
@@ -110,7 +110,7 @@ impl Connection {
         self.place.account()
     }
 
-    /// Since when nothing is said or owed; nothing if something is, or if a session goes by it.
+    /// Since when nothing is said or pending; nothing if something is, or if a session goes by it.
     pub(crate) fn idle_since(&self) -> Option<Time> {
         let is_busy = !self.output.is_empty() || self.waits_for.is_some();
         (self.sessions.is_empty() && !is_busy).then_some(self.heard)
@@ -146,7 +146,7 @@ impl Connection {
         self.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
     }
 
-    /// Charges what has arrived and was not done with, and notes since when the rest of a frame is owed.
+    /// Charges what has arrived and was not done with, and notes since when the rest of a frame is pending.
     fn charge_unparsed(&mut self, now: Time) -> Result<(), Spent> {
         let unparsed = self.unparsed.len();
         self.began = if unparsed > 0 && !self.is_stalled() { self.began.or(Some(now)) } else { None };
@@ -191,7 +191,7 @@ impl Worker {
         Some(open)
     }
 
-    /// Ends connections that have owed the rest of a frame for too long.
+    /// Ends connections that have not sent the rest of a frame for too long.
     pub(crate) fn sweep_tempo(&mut self) {
         self.core.feed_starved();
         if !self.core.protocols.tempo.has_deadlines {

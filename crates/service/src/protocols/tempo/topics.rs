@@ -63,7 +63,7 @@ pub(crate) struct Topics {
     rates: HashMap<IpAddr, (u64, u32)>,
 }
 
-/// Most end points of a role on a topic for which nothing is put off when what they announce changes.
+/// Most end points of a role on a topic for which nothing is deferred when what they announce changes.
 const FEW: usize = 64;
 /// What more announce is put together anew so often at most.
 const PUT_TOGETHER_EVERY: Nanos = 100_000_000;

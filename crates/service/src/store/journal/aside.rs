@@ -1,4 +1,4 @@
-//! Events that are kept aside, in the journal: when they come to be, go, and are delivered once more.
+//! Dead letters, in the journal: when they come to be, go, and are delivered once more.
 
 use engine::{ChannelId, ProxyId, ProxyKey};
 
@@ -8,7 +8,7 @@ use crate::store::dead_letters::{DeadLetterId, DeadLetters};
 use crate::time;
 
 impl Journal {
-    /// Has what is kept aside as the limits have it now, when all that there was is restored: of a channel that is gone nothing.
+    /// Has dead letters within the limits as they are now, when all that there was is restored: of a channel that is gone nothing.
     pub(crate) fn trim_dead_letters(&mut self, is_there: impl Fn(ChannelId) -> bool) {
         let channels: Vec<ChannelId> = self.dead.channels().collect();
         for channel in channels {
@@ -16,7 +16,7 @@ impl Journal {
         }
     }
 
-    /// An event was undeliverable for a consumer: it is kept aside, if that may be.
+    /// An event was undeliverable for a consumer: it is a dead letter, if that may be.
     pub(super) fn keep_aside(&mut self, number: u64, consumer: ProxyKey) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.remove(consumer);
@@ -37,14 +37,14 @@ impl Journal {
         }
     }
 
-    /// A channel is gone: with it goes what was kept aside.
+    /// A channel is gone: its dead letters go with it.
     pub(crate) fn drop_dead_letters(&mut self, channel: ChannelId) {
         while let Some(dead_letter) = self.dead.first_of(channel) {
             self.dead_dropped += u64::from(self.remove_dead_letter(dead_letter));
         }
     }
 
-    /// An event is not kept aside for a consumer any more. Says whether it was.
+    /// An event is no dead letter for a consumer any more. Says whether it was.
     pub(crate) fn remove_dead_letter(&mut self, dead_letter: DeadLetterId) -> bool {
         let is_removed = self.dead.remove(dead_letter);
         if is_removed {
@@ -54,8 +54,8 @@ impl Journal {
         is_removed
     }
 
-    /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium. There it
-    /// is kept aside until its lane has named its consumer: a process that ends before has it neither lost nor delivered to all.
+    /// Has a dead letter of a consumer delivered once more, under a number of its own, when that is on the disk. There it
+    /// is a dead letter until its lane has named its consumer: a process that ends before has it neither lost nor delivered to all.
     pub(crate) fn replay(&mut self, dead_letter: DeadLetterId, record: Vec<u8>) {
         let number = self.next;
         self.next += 1;
@@ -80,24 +80,24 @@ impl Journal {
         }
     }
 
-    /// Whether an event is kept aside for a consumer, and not about to be delivered once more.
+    /// Whether an event is a dead letter for a consumer, and not about to be delivered once more.
     pub(crate) fn is_aside(&self, dead_letter: DeadLetterId) -> bool {
         let is_replayed = |again: &Again| (again.from, again.consumer) == dead_letter;
         self.dead.is_there(dead_letter) && !self.pending.again.iter().any(is_replayed)
     }
 
-    /// The consumers for which an event is kept aside, and since when, as it is written.
+    /// The consumers for which an event is a dead letter, and since when, as it is written.
     pub(crate) fn aside_of(&self, number: u64) -> impl Iterator<Item = (ProxyId, u64)> {
         let aside = self.dead.of_event(number).filter(move |(consumer, _)| self.is_aside((number, *consumer)));
         aside.map(|(consumer, since)| (consumer.proxy, since))
     }
 
-    /// All that is kept aside.
+    /// All dead letters.
     pub(crate) const fn dead_letters(&self) -> &DeadLetters {
         &self.dead
     }
 
-    /// How many that were kept aside had to go since this was last asked.
+    /// How many dead letters had to go since this was last asked.
     pub(crate) fn take_dead_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dead_dropped)
     }

@@ -1,4 +1,4 @@
-//! Events that are kept aside, since each was undeliverable for a consumer. They were dropped, and a counter was all that was left of them.
+//! Dead letters, each undeliverable for a consumer. Such events were dropped, and a counter was all that was left of them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -42,7 +42,7 @@ impl Lane {
         std::array::from_fn(|number| replies[&(number as u64)].clone())
     }
 
-    /// Those that are kept aside: number, consumer's proxy and octets of each.
+    /// Dead letters: number, consumer's proxy and octets of each.
     pub(super) fn dead_letters(&self) -> Vec<(u64, u32, u64)> {
         let StoreReply::Listed(listed) = self.ask(StoreRequest::List((0, ProxyId(0)))) else { panic!() };
         listed.iter().map(|DeadLetter { number, consumer, bytes, .. }| (*number, consumer.proxy.0, *bytes)).collect()

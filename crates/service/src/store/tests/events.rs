@@ -1,4 +1,4 @@
-//! Events that are kept: the consumers yet to confirm them, what there is room for, and when the medium is synchronised.
+//! Events that are kept: the consumers yet to confirm them, what there is room for, and when the block device is synchronised.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is configured, and events, when the power goes or the medium fails.
+//! What is configured, and events, when the power goes or the block device fails.
 
 use super::*;
 

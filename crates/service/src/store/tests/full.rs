@@ -1,4 +1,4 @@
-//! A medium that is on a disk with few blocks.
+//! A block device that is on a disk with few blocks.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::store::room;
 
 pub(super) const PAGE: usize = 4_096;
 
-/// The blocks of a disk, in pages: those that there are, those that the medium has, and those of the reserve and of other files.
+/// The blocks of a disk, in pages: those that there are, those that the block device has, and those of the reserve and of other files.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     pub(super) pages: usize,
@@ -66,7 +66,7 @@ impl SimulatedDevice {
         device
     }
 
-    /// Its disk, and what the medium has of it.
+    /// Its disk, and what the block device has of it.
     pub(super) fn blocks(&self) -> Option<(Box<dyn room::Blocks>, u64)> {
         let taken = self.with(|state| state.disk.as_ref().map(|disk| (disk.taken.len() * PAGE) as u64));
         taken.map(|taken| (Box::new(Disks(self.clone())) as Box<dyn room::Blocks>, taken))

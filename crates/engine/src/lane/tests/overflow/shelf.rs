@@ -13,7 +13,7 @@ pub(super) struct Shelf {
     pub(super) requests: VecDeque<(OutboxId, ProxyKey, u32)>,
     /// It tells nothing of room that came back.
     pub(super) frees_nothing: bool,
-    /// Events that it has yet to let go of.
+    /// Events that it has yet to release.
     pub(super) writing: VecDeque<Arc<Event>>,
 }
 
@@ -51,7 +51,7 @@ impl Shelf {
         }
     }
 
-    /// Lets go of an event, brings what was asked for first, and frees what no consumer has yet to read.
+    /// Releases an event, brings what was asked for first, and frees what no consumer has yet to read.
     pub(super) fn work(&mut self, lane: &mut Lane, now: Time) {
         if let Some(event) = self.writing.pop_front() {
             lane.release(event);

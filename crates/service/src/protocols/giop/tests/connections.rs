@@ -35,7 +35,7 @@ fn a_connection_that_was_passed_over_in_a_round_is_written_to_before_those_that_
     let of_large = bench.request();
     small.write_all(&asking(2, "_is_a")).unwrap();
     let of_small = bench.request();
-    // Both answers come with one look at the mail.
+    // Both answers come with one look at the mailbox.
     bench.from_administration.send(of_large.answered(vec![0; MUCH]).1).unwrap();
     bench.from_administration.send(of_small.answered(vec![0; 100]).1).unwrap();
     let mut written = 0;
@@ -108,7 +108,7 @@ fn a_connection_that_is_closed_and_does_not_take_its_last_octets_is_gone_in_time
     bench.lane.core.clock.set_forward(Duration::from_secs(61));
     (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 0);
-    // It was sent what was wrong with it, once, and owed no message.
+    // It was sent what was wrong with it, once, and expected no message.
     assert_eq!(
         (bench.counters.read(Counter::ProtocolErrors), bench.counters.read(Counter::IncompleteMessages)),
         (1, 0)
