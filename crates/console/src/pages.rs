@@ -8,8 +8,17 @@ const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
+macro_rules! names {
+    ($({
+        $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored $stored:tt property [$($name:literal $($rest:tt)*)?]
+        $(drawn $drawn:expr)?
+    })*) => {
+        concat!("export const PROPERTIES = [", $($("\"", $name, "\", ",)?)* "\"MaxQueueLength\", \"MaxConsumers\", \"MaxSuppliers\", \"RejectNewEvents\"];\n")
+    };
+}
+
 /// Path, kind and text of each file.
-const FILES: [(&str, &str, &str); 16] = [
+const FILES: [(&str, &str, &str); 17] = [
     ("/", HTML, include_str!("pages/index.html")),
     ("/icon.svg", "image/svg+xml", include_str!("pages/icon.svg")),
     ("/console.css", STYLE, include_str!("pages/console.css")),
@@ -17,6 +26,7 @@ const FILES: [(&str, &str, &str); 16] = [
     ("/service.js", SCRIPT, include_str!("pages/service.js")),
     ("/dom.js", SCRIPT, include_str!("pages/dom.js")),
     ("/dialogs.js", SCRIPT, include_str!("pages/dialogs.js")),
+    ("/properties.js", SCRIPT, engine::properties!(names)),
     ("/plots.js", SCRIPT, include_str!("pages/plots.js")),
     ("/overview.js", SCRIPT, include_str!("pages/overview.js")),
     ("/consumers.js", SCRIPT, include_str!("pages/consumers.js")),

@@ -223,7 +223,7 @@ fn is_heeded(property: &Property, effective: &Effective) -> bool {
 
 fn get_qos(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of get_qos")?;
-    write_values(protocol, (QOS, Table::Qos), on.level()?, reply)?;
+    write_values(protocol, (&QOS, Table::Qos), on.level()?, reply)?;
     Ok(())
 }
 

@@ -143,6 +143,7 @@ pub struct PoolId(
 
 /// Which half of a channel: where consumers connect or where suppliers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Side {
     /// Consumers connect here (the OMG's consumer admins and proxy suppliers).
     Consumers,
@@ -153,6 +154,7 @@ pub enum Side {
 /// How an admin's subscription and filters combine with each of its proxies' own (OMG Notification Service 1.1,
 /// `InterFilterGroupOperator`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Operator {
     /// An event must match both. The default.
     #[default]

@@ -9,6 +9,7 @@ use crate::{LaneId, PoolId};
 
 /// How an event's priority chooses the lane (the Real-time CORBA policy of the same name).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PriorityModel {
     /// The event's own: the priority of its supplier's thread if that is known, else the priority that the event has for the consumer.
     ClientPropagated,
@@ -19,6 +20,7 @@ pub enum PriorityModel {
 
 /// Which of the topics that wait in a lane is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Discipline {
     /// Each by its share.
     #[default]
@@ -53,6 +55,7 @@ impl PoolSpec {
 
 /// The threads that a pool has for one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LaneSpec {
     /// Their priority, 0..=32,767; more is more important.
     pub priority: i16,

@@ -53,6 +53,7 @@ mod lane;
 mod lanes;
 mod members;
 mod owner;
+mod properties;
 mod refusal;
 mod routing;
 mod settings;

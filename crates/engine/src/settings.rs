@@ -11,6 +11,7 @@ use crate::{ChannelId, HistoryLimits, PoolId, Refusal, StartFrom};
 /// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the largest when the channel's memory
 /// budget is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FullOutbox {
     /// Suppliers wait: the event is taken but the supplier's reply is withheld until there is room again.
     Hold,
@@ -24,6 +25,7 @@ pub enum FullOutbox {
 
 /// The order in which a consumer gets the events that wait for it (OMG Notification Service 1.1, `OrderPolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum OrderPolicy {
     /// Any order would do; in effect the same as `Fifo`.
     Any,
@@ -38,6 +40,7 @@ pub enum OrderPolicy {
 
 /// Which event goes when one must (OMG Notification Service 1.1, `DiscardPolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DiscardPolicy {
     /// Any may go; in effect the same as `Fifo`. The default.
     #[default]
@@ -55,6 +58,7 @@ pub enum DiscardPolicy {
 
 /// What outlives the process (OMG Notification Service 1.1, 2.5.5.1: `EventReliability` and `ConnectionReliability`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Reliability {
     /// Nothing. The default.
     #[default]
@@ -66,6 +70,7 @@ pub enum Reliability {
 
 /// `AcknowledgeAfter`: what a supplier's answer means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum AcknowledgeAfter {
     /// Its event was taken, and is on disk if it is to outlive the process. The default.
     #[default]
@@ -77,100 +82,104 @@ pub enum AcknowledgeAfter {
     Delivered,
 }
 
-/// A consumer's outbox: the effective settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OutboxSettings {
-    /// `MaxEventsPerConsumer`: how many events may wait. Events handed out and not yet answered do not count, so that
-    /// after a failure the queue may be longer by at most `push_window`. `None`, the default: as many as the channel's
-    /// memory budget bears.
-    pub max_events_per_consumer: Option<NonZeroU32>,
-    /// What happens when the outbox is full. `None`, the default: [`FullOutbox::Discard`] at
-    /// `max_events_per_consumer` (the OMG's rule) and [`FullOutbox::Hold`] at the memory budget.
-    pub full_outbox: Option<FullOutbox>,
-    /// Which event goes under [`FullOutbox::Discard`]. Default [`DiscardPolicy::Any`].
-    pub discard_policy: DiscardPolicy,
-    /// How many deliveries may be unanswered at once, 1..=1024. Default 1, which keeps the order whatever the
-    /// consumer's threading. With more, a failure puts all unanswered ones back, so that a consumer may get some of
-    /// them twice. Where no level sets it, a consumer that is known to keep order gets
-    /// [`PUSH_WINDOW_IN_ORDER`](Self::PUSH_WINDOW_IN_ORDER), but at most a sixteenth of `max_events_per_consumer`, and 1
-    /// where events are sorted.
-    pub push_window: u16,
-    /// Deliver without waiting for an answer. Default false.
-    pub one_way: bool,
-    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that
-    /// failed, come marked ([`OutputForm::marks_repeats`](crate::OutputForm::marks_repeats)). Default false.
-    pub mark_repeats: bool,
-    /// `StartFrom`: where the consumer begins if it connects while its channel [stores its history](HistoryLimits). `None`, the default:
-    /// with what comes, without event numbers. It counts for its next connection.
-    pub start_from: Option<StartFrom>,
-    /// How long a delivery may stay unanswered, from when it began or the last answer came, or a connection may take
-    /// nothing. Zero: for ever. Default 30 s.
-    pub reply_timeout: Duration,
-    /// How long the protocol may take to connect; the engine only passes it on. Default 5 s.
-    pub connect_timeout: Duration,
-    /// A consumer is disconnected at the first failure that comes this long or longer after its failing began. Zero:
-    /// never. Default 60 s. It does not end persistent connections.
-    pub give_up_after: Duration,
-    /// `DeliveryAttempts`: how many failed deliveries of one event, over 5 s at least, it takes until it is set aside and the next is
-    /// tried. If that is taken, the first is dropped. 0: without end. Default 5.
-    pub delivery_attempts: u32,
-    /// `ConnectionReliability`: whether the connection outlives the process; such a one is not given up because it fails. Default
-    /// [`Reliability::BestEffort`].
-    pub connection_reliability: Reliability,
-    /// `ConnectionExpiry`: what `give_up_after` is for connections that are not persistent, this is for those that are. Zero, the default:
-    /// never.
-    pub connection_expiry: Duration,
-    /// `LatencyBound`: suppliers are blocked once the event that this consumer gets next has waited for longer, as long as the consumer
-    /// keeps up: it fails not, is not suspended, has nothing [elsewhere](crate::Overflow), and has taken something within the last second.
-    /// Zero, the default: they are not.
-    pub latency_bound: Duration,
-    /// `HoldTimeout`: a consumer that has taken nothing for this long while suppliers wait for it is disconnected. A persistent connection
-    /// stays, and what there is no room for is dropped until the consumer takes something. Zero: never. `None`, the default:
-    /// `reply_timeout`.
-    pub hold_timeout: Option<Duration>,
-    /// `HoldGranted`: whether this consumer may have suppliers wait, or their events refused, for as long as it likes. Channels and admins
-    /// say it; what a proxy says of it does not count. Default false: see [`hold_budget`](Self::hold_budget).
-    pub hold_granted: bool,
-    /// Whether `full_outbox` or `max_events_per_consumer` is the proxy's own, and not granted. Then [`FullOutbox::Hold`] and
-    /// [`FullOutbox::Reject`] count as not set at `max_events_per_consumer`, and `Reject` at the channel's limits. Default false.
-    pub own_bound: bool,
-    /// Whether `latency_bound` is the proxy's own. Default false.
-    pub own_latency_bound: bool,
-    /// The time in any ten minutes for which suppliers wait because of this consumer while others could go on: `hold_timeout` as the levels
-    /// above the proxy have it, or less where the proxy says less. When it is spent, events of this consumer go. Zero: without end, as
-    /// where `hold_granted` is set. Default 30 s.
-    pub hold_budget: Duration,
-    /// Whether the consumer is disconnected when its `hold_budget` is spent: where its channel or admin has [`FullOutbox::Disconnect`] and
-    /// the proxy something else. Default false.
-    pub spent_disconnects: bool,
-    /// `BlockingPolicy`, as TAO has it: where events of this consumer would be dropped because there is no room ([`FullOutbox::Discard`],
-    /// or `full_outbox` unset), suppliers wait for so long first. Zero, the default: they do not.
-    pub blocking: Duration,
-    /// How long to wait after a first failure; each further one doubles it. More than 0. Default 50 ms.
-    pub backoff_min: Duration,
-    /// The longest wait after a failure. Default 5 s; taken as `backoff_min` if it is less.
-    pub backoff_max: Duration,
-    /// `OrderPolicy`: which of the waiting events is delivered next. Default [`OrderPolicy::Fifo`].
-    pub order_policy: OrderPolicy,
-    /// `Timeout`: how long after its arrival an event expires for this consumer, where neither the event nor its
-    /// supplier says. `None`, the default: never.
-    pub timeout: Option<Duration>,
-    /// `StartTimeSupported`: whether an event's `StartTime` is heeded. Default true.
-    pub start_time_supported: bool,
-    /// `StopTimeSupported`: whether an event's `StopTime` is heeded. Default true.
-    pub stop_time_supported: bool,
-    /// `MaximumBatchSize`: how many events one delivery has at most, where the consumer takes sequences. Default 1. A
-    /// consumer that pulls says itself how many it takes, and 1 does not bound that; more does.
-    pub batch_size_max: NonZeroU32,
-    /// `PacingInterval`: how long the oldest waiting event may wait for a batch to fill, where the consumer takes
-    /// sequences. Zero, the default: batches are not waited for.
-    pub pacing_interval: Duration,
-    /// How long a remote filter may take to answer; the engine only passes it on. More than 0. Default 1 s.
-    pub filter_timeout: Duration,
-    /// How often the protocol asks whether the consumer still exists; the engine only passes it on. Zero: never. Default
-    /// 60 s.
-    pub probe_interval: Duration,
+/// Defines the settings of both sides and the patch that a level puts over them, of the [table](crate::properties).
+macro_rules! settings {
+    // Takes the rows of both sides apart: those with a field for consumers, for suppliers, and all.
+    ($({ $(#[$doc:meta])* $side:ident $($row:tt)* })*) => {
+        settings! { @split [] [] [] $({ $side $(#[$doc])* $($row)* })* }
+    };
+    (@split [$($c:tt)*] [$($s:tt)*] [$($all:tt)*] { consumers $($row:tt)* } $($rest:tt)*) => {
+        settings! { @split [$($c)* { $($row)* }] [$($s)*] [$($all)* { $($row)* }] $($rest)* }
+    };
+    (@split [$($c:tt)*] [$($s:tt)*] [$($all:tt)*] { suppliers $($row:tt)* } $($rest:tt)*) => {
+        settings! { @split [$($c)*] [$($s)* { $($row)* }] [$($all)* { $($row)* }] $($rest)* }
+    };
+    (@split [$($c:tt)*] [$($s:tt)*] [$($all:tt)*] { both $($row:tt)* } $($rest:tt)*) => {
+        settings! { @split [$($c)* { $($row)* }] [$($s)* { $($row)* }] [$($all)* { $($row)* }] $($rest)* }
+    };
+    (@split [$($consumers:tt)*] [$($suppliers:tt)*] [$($all:tt)*]) => {
+        settings! { @consumers $($consumers)* }
+        settings! { @suppliers $($suppliers)* }
+        settings! { @patch $($all)* }
+    };
+    (@effective $type:ty) => { $type };
+    (@effective $type:ty, $effective:ty) => { $effective };
+    (@consumers $({
+        $(#[$doc:meta])* $field:ident: [$type:ty $(=> $effective:ty)? = $default:expr] $($rest:tt)*
+    })*) => {
+        /// A consumer's outbox: the effective settings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct OutboxSettings {
+            $($(#[$doc])* pub $field: settings!(@effective $type $(, $effective)?),)*
+            /// Whether `full_outbox` or `max_events_per_consumer` is the proxy's own, and not granted. Then [`FullOutbox::Hold`] and
+            /// [`FullOutbox::Reject`] count as not set at `max_events_per_consumer`, and `Reject` at the channel's limits. Default false.
+            pub own_bound: bool,
+            /// Whether `latency_bound` is the proxy's own. Default false.
+            pub own_latency_bound: bool,
+            /// The time in any ten minutes for which suppliers wait because of this consumer while others could go on: `hold_timeout` as the
+            /// levels above the proxy have it, or less where the proxy says less. When it is spent, events of this consumer go. Zero: without
+            /// end, as where `hold_granted` is set. Default 30 s.
+            pub hold_budget: Duration,
+            /// Whether the consumer is disconnected when its `hold_budget` is spent: where its channel or admin has
+            /// [`FullOutbox::Disconnect`] and the proxy something else. Default false.
+            pub spent_disconnects: bool,
+        }
+
+        impl Default for OutboxSettings {
+            fn default() -> Self {
+                Self {
+                    $($field: $default,)*
+                    own_bound: false,
+                    own_latency_bound: false,
+                    hold_budget: Duration::from_secs(30),
+                    spent_disconnects: false,
+                }
+            }
+        }
+
+        impl SettingsPatch {
+            /// `settings` with what this level sets put over it.
+            #[must_use]
+            pub fn over(&self, settings: OutboxSettings) -> OutboxSettings {
+                OutboxSettings { $($field: self.$field.map_or(settings.$field, Into::into),)* ..settings }
+            }
+        }
+    };
+    (@suppliers $({ $(#[$doc:meta])* $field:ident: [$type:ty = $default:expr] $($rest:tt)* })*) => {
+        /// A supplier's proxy: the effective settings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct SupplierSettings {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Default for SupplierSettings {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl SettingsPatch {
+            /// `settings` with what this level sets put over it.
+            #[must_use]
+            pub fn over_supplier(&self, settings: SupplierSettings) -> SupplierSettings {
+                SupplierSettings { $($field: self.$field.unwrap_or(settings.$field),)* }
+            }
+        }
+    };
+    (@patch $({ $(#[$doc:meta])* $field:ident: [$type:ty $(=> $effective:ty)? = $default:expr] $($rest:tt)* })*) => {
+        /// What one level says of the settings of outboxes and suppliers: each is set there (`Some`) or inherited (`None`, the default).
+        /// Settings that both have are one here.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct SettingsPatch {
+            $($(#[$doc])* pub $field: Option<$type>,)*
+            /// The pool with the lanes that carry the events of the proxies beneath, from
+            /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). Where no level names one: the main lane.
+            pub pool: Option<PoolId>,
+        }
+    };
 }
+
+crate::properties!(settings);
 
 impl OutboxSettings {
     /// The largest `push_window`.
@@ -252,85 +261,6 @@ impl OutboxSettings {
     }
 }
 
-impl Default for OutboxSettings {
-    fn default() -> Self {
-        Self {
-            max_events_per_consumer: None,
-            full_outbox: None,
-            discard_policy: DiscardPolicy::Any,
-            push_window: 1,
-            one_way: false,
-            mark_repeats: false,
-            start_from: None,
-            reply_timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(5),
-            give_up_after: Duration::from_secs(60),
-            delivery_attempts: 5,
-            connection_reliability: Reliability::BestEffort,
-            connection_expiry: Duration::ZERO,
-            latency_bound: Duration::ZERO,
-            hold_timeout: None,
-            hold_granted: false,
-            own_bound: false,
-            own_latency_bound: false,
-            hold_budget: Duration::from_secs(30),
-            spent_disconnects: false,
-            blocking: Duration::ZERO,
-            backoff_min: Duration::from_millis(50),
-            backoff_max: Duration::from_secs(5),
-            order_policy: OrderPolicy::Fifo,
-            timeout: None,
-            start_time_supported: true,
-            stop_time_supported: true,
-            batch_size_max: NonZeroU32::MIN,
-            pacing_interval: Duration::ZERO,
-            filter_timeout: Duration::from_secs(1),
-            probe_interval: Duration::from_secs(60),
-        }
-    }
-}
-
-/// A supplier's proxy: the effective settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SupplierSettings {
-    /// `Priority` of its events that do not say theirs, -32,767..=32,767; more is more important. Default 0.
-    pub priority: i16,
-    /// `Timeout` of its events that do not say theirs: how long after its arrival an event expires. `None`, the
-    /// default: as each consumer's settings say.
-    pub timeout: Option<Duration>,
-    /// `PullInterval`: how long after an answer a supplier that is pulled from is asked again, 1 ms to 1 h. Default
-    /// 100 ms.
-    pub pull_interval: Duration,
-    /// How long a remote filter may take to answer. More than 0. Default 1 s.
-    pub filter_timeout: Duration,
-    /// How long a supplier that is asked for events may take to answer. Zero: for ever. Default 30 s.
-    pub reply_timeout: Duration,
-    /// How long the protocol may take to connect. Default 5 s.
-    pub connect_timeout: Duration,
-    /// A supplier that is asked for events is disconnected when it has failed for this long. Zero: never. Default 60 s. It does not
-    /// end persistent connections.
-    pub give_up_after: Duration,
-    /// `ConnectionReliability`: see [`OutboxSettings::connection_reliability`].
-    pub connection_reliability: Reliability,
-    /// `ConnectionExpiry`: see [`OutboxSettings::connection_expiry`].
-    pub connection_expiry: Duration,
-    /// `EventReliability` of its events that do not say theirs. Default [`Reliability::BestEffort`].
-    pub event_reliability: Reliability,
-    /// `AcknowledgeAfter`: what the answer to a push means. Default [`AcknowledgeAfter::Accepted`].
-    pub acknowledge_after: AcknowledgeAfter,
-    /// `AcknowledgeWithin`: how long an answer waits for consumers at most. Default 10 s.
-    pub acknowledge_within: Duration,
-    /// How often the protocol asks whether the supplier still exists. Zero: never. Default 60 s.
-    pub probe_interval: Duration,
-    /// How long the protocol waits for a supplier that cannot be asked and is not heard of, until it disconnects it. Zero, the
-    /// default: for ever.
-    pub supplier_linger: Duration,
-    /// `OrderPolicy`: which of its events goes first where they wait for their topic's turn:
-    /// [`OrderPolicy::Priority`], the one with the highest priority; any other, the first that came. Default
-    /// [`OrderPolicy::Fifo`].
-    pub order_policy: OrderPolicy,
-}
-
 impl SupplierSettings {
     /// The shortest `pull_interval`.
     pub const PULL_INTERVAL_MIN: Duration = Duration::from_millis(1);
@@ -351,199 +281,7 @@ const fn gives_up_after(limit: Duration, connection: Reliability, expiry: Durati
     }
 }
 
-impl Default for SupplierSettings {
-    fn default() -> Self {
-        Self {
-            priority: 0,
-            timeout: None,
-            pull_interval: Duration::from_millis(100),
-            filter_timeout: Duration::from_secs(1),
-            reply_timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(5),
-            give_up_after: Duration::from_secs(60),
-            connection_reliability: Reliability::BestEffort,
-            connection_expiry: Duration::ZERO,
-            event_reliability: Reliability::BestEffort,
-            acknowledge_after: AcknowledgeAfter::Accepted,
-            acknowledge_within: Duration::from_secs(10),
-            probe_interval: Duration::from_secs(60),
-            supplier_linger: Duration::ZERO,
-            order_policy: OrderPolicy::Fifo,
-        }
-    }
-}
-
-/// What one level says of the settings of outboxes and suppliers: each is set there (`Some`) or inherited (`None`, the
-/// default). Settings that both have are one here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SettingsPatch {
-    /// See [`OutboxSettings::max_events_per_consumer`]; `Some(None)` says "no limit" whatever the level above says.
-    pub max_events_per_consumer: Option<Option<NonZeroU32>>,
-    /// See [`OutboxSettings::full_outbox`].
-    pub full_outbox: Option<FullOutbox>,
-    /// See [`OutboxSettings::discard_policy`].
-    pub discard_policy: Option<DiscardPolicy>,
-    /// See [`OutboxSettings::push_window`].
-    pub push_window: Option<u16>,
-    /// See [`OutboxSettings::one_way`].
-    pub one_way: Option<bool>,
-    /// See [`OutboxSettings::mark_repeats`].
-    pub mark_repeats: Option<bool>,
-    /// See [`OutboxSettings::start_from`].
-    pub start_from: Option<StartFrom>,
-    /// See [`OutboxSettings::reply_timeout`].
-    pub reply_timeout: Option<Duration>,
-    /// See [`OutboxSettings::connect_timeout`].
-    pub connect_timeout: Option<Duration>,
-    /// See [`OutboxSettings::give_up_after`].
-    pub give_up_after: Option<Duration>,
-    /// See [`OutboxSettings::delivery_attempts`].
-    pub delivery_attempts: Option<u32>,
-    /// See [`OutboxSettings::connection_reliability`].
-    pub connection_reliability: Option<Reliability>,
-    /// See [`OutboxSettings::connection_expiry`].
-    pub connection_expiry: Option<Duration>,
-    /// See [`SupplierSettings::event_reliability`].
-    pub event_reliability: Option<Reliability>,
-    /// See [`OutboxSettings::latency_bound`].
-    pub latency_bound: Option<Duration>,
-    /// See [`SupplierSettings::acknowledge_after`].
-    pub acknowledge_after: Option<AcknowledgeAfter>,
-    /// See [`SupplierSettings::acknowledge_within`].
-    pub acknowledge_within: Option<Duration>,
-    /// See [`OutboxSettings::hold_timeout`].
-    pub hold_timeout: Option<Duration>,
-    /// See [`OutboxSettings::hold_granted`].
-    pub hold_granted: Option<bool>,
-    /// See [`OutboxSettings::blocking`].
-    pub blocking: Option<Duration>,
-    /// See [`OutboxSettings::backoff_min`].
-    pub backoff_min: Option<Duration>,
-    /// See [`OutboxSettings::backoff_max`].
-    pub backoff_max: Option<Duration>,
-    /// See [`OutboxSettings::order_policy`] and [`SupplierSettings::order_policy`].
-    pub order_policy: Option<OrderPolicy>,
-    /// See [`SupplierSettings::priority`].
-    pub priority: Option<i16>,
-    /// See [`OutboxSettings::timeout`] and [`SupplierSettings::timeout`]; `Some(None)` says "never" whatever the level
-    /// above says.
-    pub timeout: Option<Option<Duration>>,
-    /// See [`OutboxSettings::start_time_supported`].
-    pub start_time_supported: Option<bool>,
-    /// See [`OutboxSettings::stop_time_supported`].
-    pub stop_time_supported: Option<bool>,
-    /// See [`OutboxSettings::batch_size_max`].
-    pub batch_size_max: Option<NonZeroU32>,
-    /// See [`OutboxSettings::pacing_interval`].
-    pub pacing_interval: Option<Duration>,
-    /// See [`SupplierSettings::pull_interval`].
-    pub pull_interval: Option<Duration>,
-    /// See [`OutboxSettings::filter_timeout`] and [`SupplierSettings::filter_timeout`].
-    pub filter_timeout: Option<Duration>,
-    /// See [`OutboxSettings::probe_interval`] and [`SupplierSettings::probe_interval`].
-    pub probe_interval: Option<Duration>,
-    /// See [`SupplierSettings::supplier_linger`].
-    pub supplier_linger: Option<Duration>,
-    /// The pool with the lanes that carry the events of the proxies beneath, from
-    /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). Where no level names one: the main lane.
-    pub pool: Option<PoolId>,
-}
-
 impl SettingsPatch {
-    /// `settings` with what this level sets put over it.
-    #[must_use]
-    pub fn over(&self, settings: OutboxSettings) -> OutboxSettings {
-        // Destructured, so that a setting added to one of the types breaks the build here.
-        let Self {
-            max_events_per_consumer,
-            full_outbox,
-            discard_policy,
-            push_window,
-            one_way,
-            mark_repeats,
-            start_from,
-            reply_timeout,
-            connect_timeout,
-            give_up_after,
-            delivery_attempts,
-            connection_reliability,
-            connection_expiry,
-            event_reliability: _,
-            latency_bound,
-            acknowledge_after: _,
-            acknowledge_within: _,
-            hold_timeout,
-            hold_granted,
-            blocking,
-            backoff_min,
-            backoff_max,
-            order_policy,
-            priority: _,
-            timeout,
-            start_time_supported,
-            stop_time_supported,
-            batch_size_max,
-            pacing_interval,
-            pull_interval: _,
-            filter_timeout,
-            probe_interval,
-            supplier_linger: _,
-            pool: _,
-        } = *self;
-        OutboxSettings {
-            max_events_per_consumer: max_events_per_consumer.unwrap_or(settings.max_events_per_consumer),
-            full_outbox: full_outbox.or(settings.full_outbox),
-            discard_policy: discard_policy.unwrap_or(settings.discard_policy),
-            push_window: push_window.unwrap_or(settings.push_window),
-            one_way: one_way.unwrap_or(settings.one_way),
-            mark_repeats: mark_repeats.unwrap_or(settings.mark_repeats),
-            start_from: start_from.or(settings.start_from),
-            reply_timeout: reply_timeout.unwrap_or(settings.reply_timeout),
-            connect_timeout: connect_timeout.unwrap_or(settings.connect_timeout),
-            give_up_after: give_up_after.unwrap_or(settings.give_up_after),
-            delivery_attempts: delivery_attempts.unwrap_or(settings.delivery_attempts),
-            connection_reliability: connection_reliability.unwrap_or(settings.connection_reliability),
-            connection_expiry: connection_expiry.unwrap_or(settings.connection_expiry),
-            latency_bound: latency_bound.unwrap_or(settings.latency_bound),
-            hold_timeout: hold_timeout.or(settings.hold_timeout),
-            hold_granted: hold_granted.unwrap_or(settings.hold_granted),
-            blocking: blocking.unwrap_or(settings.blocking),
-            backoff_min: backoff_min.unwrap_or(settings.backoff_min),
-            backoff_max: backoff_max.unwrap_or(settings.backoff_max),
-            order_policy: order_policy.unwrap_or(settings.order_policy),
-            timeout: timeout.unwrap_or(settings.timeout),
-            start_time_supported: start_time_supported.unwrap_or(settings.start_time_supported),
-            stop_time_supported: stop_time_supported.unwrap_or(settings.stop_time_supported),
-            batch_size_max: batch_size_max.unwrap_or(settings.batch_size_max),
-            pacing_interval: pacing_interval.unwrap_or(settings.pacing_interval),
-            filter_timeout: filter_timeout.unwrap_or(settings.filter_timeout),
-            probe_interval: probe_interval.unwrap_or(settings.probe_interval),
-            ..settings
-        }
-    }
-
-    /// `settings` with what this level sets put over it.
-    #[must_use]
-    pub fn over_supplier(&self, settings: SupplierSettings) -> SupplierSettings {
-        SupplierSettings {
-            priority: self.priority.unwrap_or(settings.priority),
-            timeout: self.timeout.unwrap_or(settings.timeout),
-            pull_interval: self.pull_interval.unwrap_or(settings.pull_interval),
-            filter_timeout: self.filter_timeout.unwrap_or(settings.filter_timeout),
-            reply_timeout: self.reply_timeout.unwrap_or(settings.reply_timeout),
-            connect_timeout: self.connect_timeout.unwrap_or(settings.connect_timeout),
-            give_up_after: self.give_up_after.unwrap_or(settings.give_up_after),
-            connection_reliability: self.connection_reliability.unwrap_or(settings.connection_reliability),
-            connection_expiry: self.connection_expiry.unwrap_or(settings.connection_expiry),
-            event_reliability: self.event_reliability.unwrap_or(settings.event_reliability),
-            acknowledge_after: self.acknowledge_after.unwrap_or(settings.acknowledge_after),
-            acknowledge_within: self.acknowledge_within.unwrap_or(settings.acknowledge_within),
-            probe_interval: self.probe_interval.unwrap_or(settings.probe_interval),
-            supplier_linger: self.supplier_linger.unwrap_or(settings.supplier_linger),
-            order_policy: self.order_policy.unwrap_or(settings.order_policy),
-        }
-    }
-
     /// Checks every range stated on [`OutboxSettings`] and [`SupplierSettings`].
     ///
     /// # Errors
@@ -583,7 +321,7 @@ pub struct ChannelLimits {
     /// `OverflowBudget`: how many bytes of events may be kept [elsewhere](crate::Overflow), where the driver of the lanes can do that. They
     /// go there when the channel's events take half of its memory budget, of consumers that have a backlog. 0, the default: none.
     pub overflow_budget_bytes: u64,
-    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much history it keeps, where the driver of the lanes can do that.
+    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much of its past it keeps, where the driver of the lanes can do that.
     pub history: HistoryLimits,
     /// `MaxConsumers`: how many consumers may be connected at once. `None`, the default: no limit.
     pub max_consumers: Option<NonZeroU32>,

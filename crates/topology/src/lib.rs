@@ -16,12 +16,12 @@ pub use self::differences::differences;
 pub use self::naming::{Binding, Bound, Context, Naming};
 pub use self::parts::{Found, Image, ImageError, Numbers, OwnFilter, Part, written};
 pub use self::settings::{
-    AcknowledgeAfter, DiscardPolicy, Discipline, FullOutbox, LaneSpec, Limits, OrderPolicy, Pool, PoolProperty,
-    PriorityModel, Profile, Reliability, Settings, TopicSettings, Topics, TypeTopic, UnknownProperty,
+    Limits, Pool, PoolProperty, Profile, Settings, TopicSettings, Topics, TypeTopic, UnknownProperty,
 };
 
 use self::settings::is_false;
 use core::fmt;
+use engine::{Operator, Side};
 use serde::{Deserialize, Serialize};
 
 /// The form of [`Topology`] that this is.
@@ -106,24 +106,6 @@ pub struct Former {
     pub proxies: u32,
     /// Filters with smaller numbers have it.
     pub filters: u32,
-}
-
-/// Whether something supplies or consumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Side {
-    /// Those that get events.
-    Consumers,
-    /// Those that give them.
-    Suppliers,
-}
-
-/// How an admin's filters and event types combine with those of its proxies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Operator {
-    /// Both have to let an event pass.
-    And,
-    /// One of them is enough.
-    Or,
 }
 
 /// An admin.

@@ -1,7 +1,8 @@
 //! A topology in parts, each of which is kept in a place of its own: so that what is written when something changes is no more than
 //! what changed.
 
-use super::{Admin, Binding, Callback, Channel, Context, Filter, Naming, Proxy, Side, Topology, VERSION};
+use super::{Admin, Binding, Callback, Channel, Context, Filter, Naming, Proxy, Topology, VERSION};
+use engine::Side;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

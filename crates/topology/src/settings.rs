@@ -1,118 +1,36 @@
 //! Settings, limits, pools and topics: each as the engine has them, in plain numbers. Times are in nanoseconds.
 
 use super::EventType;
+use engine::{
+    AcknowledgeAfter, DiscardPolicy, Discipline, FullOutbox, LaneSpec, OrderPolicy, PriorityModel, Reliability,
+};
 use serde::{Deserialize, Serialize};
 
-/// What a level says of its own settings; what is left out is inherited.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Settings {
-    /// `MaxEventsPerConsumer`; 0 for no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_events_per_consumer: Option<u32>,
-    /// `FullOutbox`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub full_outbox: Option<FullOutbox>,
-    /// `DiscardPolicy`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub discard_policy: Option<DiscardPolicy>,
-    /// `PushWindow`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub push_window: Option<u16>,
-    /// Whether events are pushed one-way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub one_way: Option<bool>,
-    /// `MarkRepeats`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mark_repeats: Option<bool>,
-    /// `StartFrom`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_from: Option<String>,
-    /// `ReplyTimeout`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reply_timeout_ns: Option<u64>,
-    /// `ConnectTimeout`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect_timeout_ns: Option<u64>,
-    /// `GiveUpAfter`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub give_up_after_ns: Option<u64>,
-    /// `DeliveryAttempts`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery_attempts: Option<u32>,
-    /// `ConnectionReliability`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connection_reliability: Option<Reliability>,
-    /// `EventReliability`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub event_reliability: Option<Reliability>,
-    /// `ConnectionExpiry`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connection_expiry_ns: Option<u64>,
-    /// `LatencyBound`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_bound_ns: Option<u64>,
-    /// `AcknowledgeAfter`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acknowledge_after: Option<AcknowledgeAfter>,
-    /// `AcknowledgeWithin`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acknowledge_within_ns: Option<u64>,
-    /// `HoldTimeout`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_timeout_ns: Option<u64>,
-    /// `HoldGranted`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_granted: Option<bool>,
-    /// `BlockingPolicy`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blocking_ns: Option<u64>,
-    /// The first wait after a failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backoff_min_ns: Option<u64>,
-    /// The longest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backoff_max_ns: Option<u64>,
-    /// `OrderPolicy`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order_policy: Option<OrderPolicy>,
-    /// `Priority`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i16>,
-    /// `Timeout`; 0 for never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ns: Option<u64>,
-    /// `StartTimeSupported`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_time_supported: Option<bool>,
-    /// `StopTimeSupported`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_time_supported: Option<bool>,
-    /// `MaximumBatchSize`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch_size_max: Option<u32>,
-    /// `PacingInterval`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pacing_interval_ns: Option<u64>,
-    /// `PullInterval`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pull_interval_ns: Option<u64>,
-    /// `FilterTimeout`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filter_timeout_ns: Option<u64>,
-    /// `ProbeInterval`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probe_interval_ns: Option<u64>,
-    /// `SupplierLinger`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub supplier_linger_ns: Option<u64>,
-    /// Its own threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool: Option<Pool>,
-    /// Properties that the service does not know, where it takes such.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<UnknownProperty>,
+macro_rules! settings {
+    ($({
+        $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored [$key:ident: $stored:ty] property [$($name:literal $($rest:tt)*)?]
+        $(drawn $drawn:expr)?
+    })*) => {
+        /// What a level says of its own settings; what is left out is inherited.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Settings {
+            $(
+                #[doc = concat!("`", stringify!($field), "`", $(", the property `", $name, "`",)? ".")]
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$stored>,
+            )*
+            /// Its own threads.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub pool: Option<Pool>,
+            /// Properties that the service does not know, where it takes such.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            pub unknown: Vec<UnknownProperty>,
+        }
+    };
 }
+
+engine::properties!(settings);
 
 /// A property that the service does not know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,54 +48,6 @@ pub struct UnknownProperty {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it so")]
 pub(crate) const fn is_false(is: &bool) -> bool {
     !*is
-}
-
-/// `ConnectionReliability` and `EventReliability`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/qos.md says what each means")]
-pub enum Reliability {
-    BestEffort,
-    Persistent,
-}
-
-/// `AcknowledgeAfter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/qos.md says what each means")]
-pub enum AcknowledgeAfter {
-    Accepted,
-    Stored,
-    Delivered,
-}
-
-/// `FullOutbox`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/qos.md says what each does")]
-pub enum FullOutbox {
-    Hold,
-    Discard,
-    Reject,
-    Disconnect,
-}
-
-/// `OrderPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/qos.md says what each does")]
-pub enum OrderPolicy {
-    Any,
-    Fifo,
-    Priority,
-    Deadline,
-}
-
-/// `DiscardPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/qos.md says what each does")]
-pub enum DiscardPolicy {
-    Any,
-    Fifo,
-    Lifo,
-    Priority,
-    Deadline,
 }
 
 /// `Profile`.
@@ -212,34 +82,6 @@ pub struct Pool {
 pub enum PoolProperty {
     ThreadPool,
     ThreadPoolLanes,
-}
-
-/// How an event's priority chooses the lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names of Real-time CORBA")]
-pub enum PriorityModel {
-    ClientPropagated,
-    ServerDeclared,
-}
-
-/// The threads of one priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LaneSpec {
-    /// Their priority.
-    pub priority: i16,
-    /// How many there are.
-    pub threads: u16,
-}
-
-/// `Discipline`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/qos.md says what each does")]
-pub enum Discipline {
-    Shares,
-    EarliestDeadline,
-    LeastLaxity,
-    MaximumUrgency,
 }
 
 /// A channel's limits.

@@ -146,7 +146,7 @@ fn differences_are_reported_by_name() {
     let mut now = before.clone();
     now.channels.push(Channel { id: 1, ..before.channels[0].clone() });
     let first = &mut now.channels[0];
-    first.settings.full_outbox = Some(FullOutbox::Discard);
+    first.settings.full_outbox = Some(engine::FullOutbox::Discard);
     first.limits.max_suppliers = None;
     first.admins[1].selection.types = Some(vec![EventType { domain: "a".into(), name: "b".into() }]);
     first.proxies.push(proxy(4));

@@ -1,6 +1,7 @@
 // Questions before what hurts, the token, and what can be done to a consumer.
 
 import { age, bytes, count, el, badge, reason, toast, took } from "/dom.js";
+import { PROPERTIES } from "/properties.js";
 import { get, onTokenNeeded, post, setToken, token } from "/service.js";
 
 /** Shows a dialog, and promises what it ends with. The way out that changes nothing has the focus. */
@@ -73,10 +74,6 @@ export async function suspend(consumer) {
   if (!await confirm("Suspend?", text, "Suspend")) return false;
   return attempt(() => post("suspend", which(consumer)), `Suspended: ${called(consumer)}`);
 }
-
-const PROPERTIES = ["FullOutbox", "MaxEventsPerConsumer", "DiscardPolicy", "OrderPolicy", "HoldTimeout", "HoldGranted", "GiveUpAfter",
-  "DeliveryAttempts", "Timeout", "Priority",
-  "PushWindow", "PacingInterval", "MaximumBatchSize", "MaxQueueLength", "MaxConsumers", "MaxSuppliers", "RejectNewEvents", "ConnectionReliability"];
 
 function value(text) {
   if (text === "true" || text === "false") return text === "true";

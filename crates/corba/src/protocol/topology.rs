@@ -15,8 +15,7 @@ pub use self::restore::NotRestored;
 pub use self::stored::ChangedPart;
 
 use self::convert::{
-    event_types_to, events_to, limits_to, operator_to, profile_to, reference_to, settings_to, side_to, topics_to,
-    without_defaults,
+    event_types_to, events_to, limits_to, profile_to, reference_to, settings_to, topics_to, without_defaults,
 };
 use super::{LocalProxy, Protocol, Thing};
 use crate::table::Level;
@@ -128,10 +127,10 @@ impl Protocol {
         let (side, key) = (admin.side, crate::table::AdminKey { channel, side: admin.side, admin: admin.id });
         let target = FilterTarget::Admin { channel, side, admin: admin.id };
         t::Admin {
-            side: side_to(side),
+            side,
             id: admin.id.0,
             name: self.admin_name(channel, side, admin.id).map(str::to_owned),
-            operator: operator_to(admin.operator),
+            operator: admin.operator,
             settings: self.exported_settings(Level::Admin(key), &admin.patch),
             owner: self.stored_owner(Thing::Admin(key)),
             selection: self.exported_selection(target, &admin.subscription, &admin.attached),
@@ -158,7 +157,7 @@ impl Protocol {
         Some(t::Proxy {
             id: proxy.id.0,
             name: self.proxy_name(key, proxy.side).map(str::to_owned),
-            side: side_to(proxy.side),
+            side: proxy.side,
             admin: proxy.admin.0,
             events: events_to(kind.events),
             pull: kind.pull,

@@ -474,7 +474,7 @@ fn count(topology: &Topology, seen: &mut BTreeMap<&str, usize>) {
             add(what, pooled(&channel.settings, property) + of_admins + of_proxies);
         }
         let of_channel = channel.settings.pool.as_ref();
-        add("disciplines", usize::from(of_channel.is_some_and(|pool| pool.discipline != topology::Discipline::Shares)));
+        add("disciplines", usize::from(of_channel.is_some_and(|pool| pool.discipline != engine::Discipline::Shares)));
         add("pools of channels", usize::from(of_channel.is_some()));
     }
     add("contexts", topology.naming.contexts.len());
@@ -672,7 +672,7 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
         topology.channels.into_iter().find(|channel| channel.id == made.0).unwrap()
     };
     let channel = of(&d);
-    assert_eq!(channel.settings.full_outbox, Some(topology::FullOutbox::Discard));
+    assert_eq!(channel.settings.full_outbox, Some(engine::FullOutbox::Discard));
     assert_eq!((channel.settings.timeout_ns, channel.limits.max_consumers), (Some(2_000_000_000), Some(3)));
     assert!(channel.limits.reject_new_events);
     let naming = d.bootstrap("NameService");

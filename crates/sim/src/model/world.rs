@@ -264,52 +264,22 @@ impl World {
         let proxy = self.proxy(key)?;
         let admin = self.admin_of(key)?;
         let levels = [proxy.patch, admin.patch, channel.patch];
-        let default = OutboxSettings::default();
-        let order = nearest(&levels, |patch| patch.order_policy, OrderPolicy::Fifo);
-        let is_sorted = matches!(order, OrderPolicy::Priority | OrderPolicy::Deadline);
-        let max = nearest(&levels, |patch| patch.max_events_per_consumer, None);
-        let most = max.map_or(64, |max| max.get() / 16).clamp(1, 64);
-        let above = [patch_of_nothing(), admin.patch, channel.patch];
-        let hold_granted = nearest(&above, |patch| patch.hold_granted, false);
+        let said = nearest(&levels);
+        let is_sorted = matches!(said.order_policy, Some(OrderPolicy::Priority | OrderPolicy::Deadline));
+        let most = said.max_events_per_consumer.flatten().map_or(64, |max| max.get() / 16).clamp(1, 64);
         let window = if proxy.in_order && !is_sorted { u16::try_from(most).unwrap_or(64) } else { 1 };
+        let above = nearest(&[patch_of_nothing(), admin.patch, channel.patch]);
+        let hold_granted = above.hold_granted.unwrap_or(false);
         Ok(OutboxSettings {
-            max_events_per_consumer: max,
-            full_outbox: levels.iter().find_map(|patch| patch.full_outbox),
-            discard_policy: nearest(&levels, |patch| patch.discard_policy, default.discard_policy),
-            push_window: nearest(&levels, |patch| patch.push_window, window),
-            one_way: nearest(&levels, |patch| patch.one_way, false),
-            mark_repeats: nearest(&levels, |patch| patch.mark_repeats, false),
-            start_from: levels.iter().find_map(|patch| patch.start_from),
-            reply_timeout: nearest(&levels, |patch| patch.reply_timeout, default.reply_timeout),
-            connect_timeout: nearest(&levels, |patch| patch.connect_timeout, default.connect_timeout),
-            give_up_after: nearest(&levels, |patch| patch.give_up_after, default.give_up_after),
-            delivery_attempts: nearest(&levels, |patch| patch.delivery_attempts, default.delivery_attempts),
-            connection_reliability: nearest(
-                &levels,
-                |patch| patch.connection_reliability,
-                default.connection_reliability,
-            ),
-            connection_expiry: nearest(&levels, |patch| patch.connection_expiry, default.connection_expiry),
-            latency_bound: nearest(&levels, |patch| patch.latency_bound, default.latency_bound),
-            hold_timeout: levels.iter().find_map(|patch| patch.hold_timeout),
+            push_window: said.push_window.unwrap_or(window),
             hold_granted,
             own_bound: !hold_granted
                 && (proxy.patch.full_outbox.is_some() || proxy.patch.max_events_per_consumer.is_some()),
             // Random scenarios set no budget: either holding is granted, or it may last for ever.
             hold_budget: Duration::ZERO,
             own_latency_bound: proxy.patch.latency_bound.is_some(),
-            spent_disconnects: above.iter().find_map(|patch| patch.full_outbox) == Some(FullOutbox::Disconnect),
-            blocking: nearest(&levels, |patch| patch.blocking, default.blocking),
-            backoff_min: nearest(&levels, |patch| patch.backoff_min, default.backoff_min),
-            backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),
-            order_policy: order,
-            timeout: nearest(&levels, |patch| patch.timeout, None),
-            start_time_supported: nearest(&levels, |patch| patch.start_time_supported, true),
-            stop_time_supported: nearest(&levels, |patch| patch.stop_time_supported, true),
-            batch_size_max: nearest(&levels, |patch| patch.batch_size_max, default.batch_size_max),
-            pacing_interval: nearest(&levels, |patch| patch.pacing_interval, default.pacing_interval),
-            filter_timeout: nearest(&levels, |patch| patch.filter_timeout, default.filter_timeout),
-            probe_interval: nearest(&levels, |patch| patch.probe_interval, default.probe_interval),
+            spent_disconnects: above.full_outbox == Some(FullOutbox::Disconnect),
+            ..said.over(OutboxSettings::default())
         })
     }
 
@@ -319,8 +289,8 @@ impl World {
         else {
             return (None, None);
         };
-        let levels = [proxy.patch, admin.patch, channel.patch];
-        (levels.iter().find_map(|patch| patch.priority), nearest(&levels, |patch| patch.timeout, None))
+        let said = nearest(&[proxy.patch, admin.patch, channel.patch]);
+        (said.priority, said.timeout.flatten())
     }
 
     pub(super) fn admin_of(&self, key: ProxyKey) -> Result<&Admin, Refusal> {
@@ -369,9 +339,19 @@ fn patch_of_nothing() -> SettingsPatch {
     SettingsPatch::default()
 }
 
-fn nearest<T>(levels: &[SettingsPatch; 3], field: impl Fn(&SettingsPatch) -> Option<T>, default: T) -> T {
-    levels.iter().find_map(field).unwrap_or(default)
+macro_rules! nearest {
+    ($({ $(#[$doc:meta])* $side:ident $field:ident: $($row:tt)* })*) => {
+        /// What the nearest of the levels says of each setting.
+        fn nearest(levels: &[SettingsPatch; 3]) -> SettingsPatch {
+            SettingsPatch {
+                $($field: levels.iter().find_map(|patch| patch.$field),)*
+                pool: None,
+            }
+        }
+    };
 }
+
+engine::properties!(nearest);
 
 /// The spelling of an event type does not count: a domain is `None` or a text, and so is a name.
 fn normal(event_type: &EventType) -> (Option<&str>, Option<&str>) {

@@ -15,6 +15,39 @@ pub(crate) const ORDER_POLICIES: [OrderPolicy; 4] =
     [OrderPolicy::Any, OrderPolicy::Fifo, OrderPolicy::Priority, OrderPolicy::Deadline];
 pub(crate) const DISCARD_POLICIES: [DiscardPolicy; 5] =
     [DiscardPolicy::Any, DiscardPolicy::Fifo, DiscardPolicy::Lifo, DiscardPolicy::Priority, DiscardPolicy::Deadline];
+const FULL_OUTBOX: [FullOutbox; 4] =
+    [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
+const RELIABILITIES: [Reliability; 2] = [Reliability::BestEffort, Reliability::Persistent];
+
+const fn millis(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+const fn count(number: u32) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(number - 1)
+}
+
+macro_rules! draw {
+    ($({
+        $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored $stored:tt property $property:tt $(drawn $drawn:expr)?
+    })*) => {
+        impl Run {
+            /// A patch of which most says nothing, but for the bounds of outboxes.
+            fn drawn(&mut self) -> SettingsPatch {
+                let mut patch = SettingsPatch::default();
+                $($(
+                    let odds = if ["max_events_per_consumer", "full_outbox"].contains(&stringify!($field)) { 2 } else { 4 };
+                    if self.random.u32(..odds) == 0 {
+                        patch.$field = Some(self.pick(&$drawn));
+                    }
+                )?)*
+                patch
+            }
+        }
+    };
+}
+
+engine::properties!(draw);
 
 impl Run {
     #[expect(clippy::indexing_slicing, reason = "the index is drawn below the length; nothing is drawn from nothing")]
@@ -88,7 +121,6 @@ impl Run {
 
     /// What an event's header says.
     pub(super) fn header(&mut self) -> Header {
-        let millis = Duration::from_millis;
         let mut moments: Vec<Option<Time>> = vec![None; 12];
         moments.extend([0, 10, 10, 50, 400].map(|wait| Some(self.now + millis(wait))));
         moments.push(Some(Time(self.now.0.saturating_sub(1))));
@@ -116,45 +148,7 @@ impl Run {
     }
 
     pub(super) fn patch(&mut self) -> SettingsPatch {
-        let millis = Duration::from_millis;
-        let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
-        let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
-        let mut patch = SettingsPatch::default();
-        for setting in 0..26 {
-            if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
-                continue;
-            }
-            match setting {
-                0 => patch.max_events_per_consumer = Some(self.pick(&max_events)),
-                1 => patch.full_outbox = Some(self.pick(&policies)),
-                2 => patch.discard_policy = Some(self.pick(&DISCARD_POLICIES)),
-                3 => patch.push_window = Some(self.pick(&[1, 2, 3, 1024])),
-                4 => patch.one_way = Some(self.random.bool()),
-                5 => patch.reply_timeout = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
-                6 => patch.give_up_after = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
-                7 => patch.backoff_min = Some(self.pick(&[millis(10), millis(50)])),
-                8 => patch.backoff_max = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
-                9 => patch.order_policy = Some(self.pick(&ORDER_POLICIES)),
-                10 => patch.timeout = Some(self.pick(&[None, None, None, Some(millis(200)), Some(millis(1_000))])),
-                11 => patch.start_time_supported = Some(self.random.bool()),
-                12 => patch.stop_time_supported = Some(self.random.bool()),
-                13 => patch.batch_size_max = NonZeroU32::new(self.random.u32(1..6)),
-                14 => patch.pacing_interval = Some(self.pick(&[Duration::ZERO, millis(20), millis(300)])),
-                15 => patch.hold_timeout = Some(self.pick(&[Duration::ZERO, millis(200), millis(1_500)])),
-                16 => patch.priority = Some(self.random.i16(-2..3)),
-                17 => patch.mark_repeats = Some(self.random.bool()),
-                18 => {
-                    patch.connection_reliability = Some(self.pick(&[Reliability::BestEffort, Reliability::Persistent]))
-                }
-                19 => patch.connection_expiry = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
-                20 => patch.latency_bound = Some(self.pick(&[Duration::ZERO, millis(5), millis(100)])),
-                21 => patch.blocking = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
-                22 => patch.filter_timeout = Some(self.pick(&[millis(10), millis(200)])),
-                23 => patch.delivery_attempts = Some(self.pick(&[0, 1, 2, 7])),
-                24 => patch.connect_timeout = Some(self.pick(&[millis(10), millis(200)])),
-                _ => patch.probe_interval = Some(self.pick(&[Duration::ZERO, millis(200)])),
-            }
-        }
+        let mut patch = self.drawn();
         // One seed of four is about consumers that suppliers wait for, and that stay when that is over.
         if matches!(self.seed / 20 % 8, 3 | 5) {
             patch.connection_reliability = Some(Reliability::Persistent);

@@ -1,5 +1,5 @@
-//! Settings, limits and the like as the engine has them and as a topology has them. What is taken apart here is taken apart as a whole, so
-//! that a field that is added to either breaks the build.
+//! Settings, limits and the like as the engine has them and as a topology has them. What is taken apart by hand is taken apart as a
+//! whole, so that a field that is added to either breaks the build.
 
 use crate::exceptions::Raised;
 use crate::keys::ObjectKey;
@@ -9,8 +9,7 @@ use crate::references::References;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use engine::{
-    AcknowledgeAfter, ChannelId, ChannelLimits, DiscardPolicy, Discipline, EventType, FullOutbox, HistoryLimits,
-    LaneSpec, Operator, OrderPolicy, PoolSpec, PriorityModel, Reliability, SettingsPatch, Side, TopicSettings, Topics,
+    ChannelId, ChannelLimits, EventType, HistoryLimits, PoolSpec, SettingsPatch, StartFrom, TopicSettings, Topics,
 };
 use giop::ior::Ior;
 use topology as t;
@@ -32,15 +31,6 @@ macro_rules! same {
     };
 }
 
-same!(reliability_to, reliability_from: Reliability, BestEffort, Persistent);
-same!(acknowledge_after_to, acknowledge_after_from: AcknowledgeAfter, Accepted, Stored, Delivered);
-same!(full_outbox_to, full_outbox_from: FullOutbox, Hold, Discard, Reject, Disconnect);
-same!(order_policy_to, order_policy_from: OrderPolicy, Any, Fifo, Priority, Deadline);
-same!(discard_policy_to, discard_policy_from: DiscardPolicy, Any, Fifo, Lifo, Priority, Deadline);
-same!(discipline_to, discipline_from: Discipline, Shares, EarliestDeadline, LeastLaxity, MaximumUrgency);
-same!(model_to, model_from: PriorityModel, ClientPropagated, ServerDeclared);
-same!(side_to, side_from: Side, Consumers, Suppliers);
-same!(operator_to, operator_from: Operator, And, Or);
 same!(events_to, events_from: Events, Any, Structured, Sequence, Plain);
 same!(profile_to, profile_from: Profile, Standard, RealTime);
 
@@ -48,173 +38,95 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-const fn count(number: Option<NonZeroU32>) -> u32 {
-    match number {
-        Some(number) => number.get(),
-        None => 0,
+/// A setting beside what a topology has for it.
+trait Stored<S>: Sized {
+    fn stored(self) -> S;
+    fn restored(stored: &S) -> Option<Self>;
+}
+
+impl<T: Copy> Stored<T> for T {
+    fn stored(self) -> T {
+        self
+    }
+
+    fn restored(stored: &T) -> Option<T> {
+        Some(*stored)
     }
 }
 
-fn never(nanoseconds: u64) -> Option<Duration> {
-    (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds))
-}
+impl Stored<u64> for Duration {
+    fn stored(self) -> u64 {
+        nanos(self)
+    }
 
-/// A level's settings, with its own pool, and without properties that are unknown.
-#[expect(clippy::too_many_lines, reason = "a line for each property")]
-pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Settings {
-    let SettingsPatch {
-        max_events_per_consumer,
-        full_outbox,
-        discard_policy,
-        push_window,
-        one_way,
-        mark_repeats,
-        start_from,
-        reply_timeout,
-        connect_timeout,
-        give_up_after,
-        delivery_attempts,
-        connection_reliability,
-        event_reliability,
-        connection_expiry,
-        latency_bound,
-        acknowledge_after,
-        acknowledge_within,
-        hold_timeout,
-        hold_granted,
-        blocking,
-        backoff_min,
-        backoff_max,
-        order_policy,
-        priority,
-        timeout,
-        start_time_supported,
-        stop_time_supported,
-        batch_size_max,
-        pacing_interval,
-        pull_interval,
-        filter_timeout,
-        probe_interval,
-        supplier_linger,
-        pool: _,
-    } = *patch;
-    t::Settings {
-        max_events_per_consumer: max_events_per_consumer.map(count),
-        full_outbox: full_outbox.map(full_outbox_to),
-        discard_policy: discard_policy.map(discard_policy_to),
-        push_window,
-        one_way,
-        mark_repeats,
-        start_from: start_from.map(reported_start),
-        reply_timeout_ns: reply_timeout.map(nanos),
-        connect_timeout_ns: connect_timeout.map(nanos),
-        give_up_after_ns: give_up_after.map(nanos),
-        delivery_attempts,
-        connection_reliability: connection_reliability.map(reliability_to),
-        event_reliability: event_reliability.map(reliability_to),
-        connection_expiry_ns: connection_expiry.map(nanos),
-        latency_bound_ns: latency_bound.map(nanos),
-        acknowledge_after: acknowledge_after.map(acknowledge_after_to),
-        acknowledge_within_ns: acknowledge_within.map(nanos),
-        hold_timeout_ns: hold_timeout.map(nanos),
-        hold_granted,
-        blocking_ns: blocking.map(nanos),
-        backoff_min_ns: backoff_min.map(nanos),
-        backoff_max_ns: backoff_max.map(nanos),
-        order_policy: order_policy.map(order_policy_to),
-        priority,
-        timeout_ns: timeout.map(|timeout| timeout.map_or(0, nanos)),
-        start_time_supported,
-        stop_time_supported,
-        batch_size_max: batch_size_max.map(NonZeroU32::get),
-        pacing_interval_ns: pacing_interval.map(nanos),
-        pull_interval_ns: pull_interval.map(nanos),
-        filter_timeout_ns: filter_timeout.map(nanos),
-        probe_interval_ns: probe_interval.map(nanos),
-        supplier_linger_ns: supplier_linger.map(nanos),
-        pool: pool.map(pool_to),
-        unknown: Vec::new(),
+    fn restored(nanoseconds: &u64) -> Option<Self> {
+        Some(Self::from_nanos(*nanoseconds))
     }
 }
 
-/// The same the other way. The pool is to be made.
-#[expect(clippy::too_many_lines, reason = "a line for each property")]
-pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Pool>) {
-    let t::Settings {
-        max_events_per_consumer,
-        full_outbox,
-        discard_policy,
-        push_window,
-        one_way,
-        mark_repeats,
-        start_from,
-        reply_timeout_ns,
-        connect_timeout_ns,
-        give_up_after_ns,
-        delivery_attempts,
-        connection_reliability,
-        event_reliability,
-        connection_expiry_ns,
-        latency_bound_ns,
-        acknowledge_after,
-        acknowledge_within_ns,
-        hold_timeout_ns,
-        hold_granted,
-        blocking_ns,
-        backoff_min_ns,
-        backoff_max_ns,
-        order_policy,
-        priority,
-        timeout_ns,
-        start_time_supported,
-        stop_time_supported,
-        batch_size_max,
-        pacing_interval_ns,
-        pull_interval_ns,
-        filter_timeout_ns,
-        probe_interval_ns,
-        supplier_linger_ns,
-        pool,
-        unknown: _,
-    } = settings.clone();
-    let patch = SettingsPatch {
-        max_events_per_consumer: max_events_per_consumer.map(NonZeroU32::new),
-        full_outbox: full_outbox.map(full_outbox_from),
-        discard_policy: discard_policy.map(discard_policy_from),
-        push_window,
-        one_way,
-        mark_repeats,
-        start_from: start_from.as_deref().and_then(parse_start),
-        reply_timeout: reply_timeout_ns.map(Duration::from_nanos),
-        connect_timeout: connect_timeout_ns.map(Duration::from_nanos),
-        give_up_after: give_up_after_ns.map(Duration::from_nanos),
-        delivery_attempts,
-        connection_reliability: connection_reliability.map(reliability_from),
-        event_reliability: event_reliability.map(reliability_from),
-        connection_expiry: connection_expiry_ns.map(Duration::from_nanos),
-        latency_bound: latency_bound_ns.map(Duration::from_nanos),
-        acknowledge_after: acknowledge_after.map(acknowledge_after_from),
-        acknowledge_within: acknowledge_within_ns.map(Duration::from_nanos),
-        hold_timeout: hold_timeout_ns.map(Duration::from_nanos),
-        hold_granted,
-        blocking: blocking_ns.map(Duration::from_nanos),
-        backoff_min: backoff_min_ns.map(Duration::from_nanos),
-        backoff_max: backoff_max_ns.map(Duration::from_nanos),
-        order_policy: order_policy.map(order_policy_from),
-        priority,
-        timeout: timeout_ns.map(never),
-        start_time_supported,
-        stop_time_supported,
-        batch_size_max: batch_size_max.and_then(NonZeroU32::new),
-        pacing_interval: pacing_interval_ns.map(Duration::from_nanos),
-        pull_interval: pull_interval_ns.map(Duration::from_nanos),
-        filter_timeout: filter_timeout_ns.map(Duration::from_nanos),
-        probe_interval: probe_interval_ns.map(Duration::from_nanos),
-        supplier_linger: supplier_linger_ns.map(Duration::from_nanos),
-        pool: None,
+impl Stored<u64> for Option<Duration> {
+    fn stored(self) -> u64 {
+        self.map_or(0, nanos)
+    }
+
+    fn restored(nanoseconds: &u64) -> Option<Self> {
+        Some((*nanoseconds > 0).then(|| Duration::from_nanos(*nanoseconds)))
+    }
+}
+
+impl Stored<u32> for NonZeroU32 {
+    fn stored(self) -> u32 {
+        self.get()
+    }
+
+    fn restored(number: &u32) -> Option<Self> {
+        Self::new(*number)
+    }
+}
+
+impl Stored<u32> for Option<NonZeroU32> {
+    fn stored(self) -> u32 {
+        self.map_or(0, NonZeroU32::get)
+    }
+
+    fn restored(number: &u32) -> Option<Self> {
+        Some(NonZeroU32::new(*number))
+    }
+}
+
+impl Stored<String> for StartFrom {
+    fn stored(self) -> String {
+        reported_start(self)
+    }
+
+    fn restored(text: &String) -> Option<Self> {
+        parse_start(text)
+    }
+}
+
+macro_rules! settings {
+    ($({ $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored [$key:ident: $stored:ty] $($rest:tt)* })*) => {
+        /// A level's settings, with its own pool, and without properties that are unknown.
+        pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Settings {
+            t::Settings {
+                $($key: patch.$field.map(Stored::stored),)*
+                pool: pool.map(pool_to),
+                unknown: Vec::new(),
+            }
+        }
+
+        /// The same the other way. The pool is to be made.
+        pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Pool>) {
+            let patch = SettingsPatch {
+                $($field: settings.$key.as_ref().and_then(Stored::restored),)*
+                pool: None,
+            };
+            (patch, settings.pool.as_ref().map(pool_from))
+        }
     };
-    (patch, pool.as_ref().map(pool_from))
 }
+
+engine::properties!(settings);
 
 fn pool_to(pool: &Pool) -> t::Pool {
     let Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } } = pool;
@@ -223,10 +135,10 @@ fn pool_to(pool: &Pool) -> t::Pool {
             PoolKind::Pool => t::PoolProperty::ThreadPool,
             PoolKind::Lanes => t::PoolProperty::ThreadPoolLanes,
         },
-        model: model_to(*model),
+        model: *model,
         server_priority: *server_priority,
-        lanes: lanes.iter().map(|&LaneSpec { priority, threads }| t::LaneSpec { priority, threads }).collect(),
-        discipline: discipline_to(*discipline),
+        lanes: lanes.clone(),
+        discipline: *discipline,
         queue_events_max: *queue_events_max,
     }
 }
@@ -237,9 +149,8 @@ fn pool_from(pool: &t::Pool) -> Pool {
         t::PoolProperty::ThreadPool => PoolKind::Pool,
         t::PoolProperty::ThreadPoolLanes => PoolKind::Lanes,
     };
-    let lanes = lanes.iter().map(|&t::LaneSpec { priority, threads }| LaneSpec { priority, threads }).collect();
-    let (model, discipline) = (model_from(*model), discipline_from(*discipline));
-    let (server_priority, queue_events_max) = (*server_priority, *queue_events_max);
+    let (model, server_priority, lanes) = (*model, *server_priority, lanes.clone());
+    let (discipline, queue_events_max) = (*discipline, *queue_events_max);
     Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } }
 }
 
@@ -424,6 +335,9 @@ const HERE: &str = "here:";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::{
+        AcknowledgeAfter, DiscardPolicy, Discipline, FullOutbox, LaneSpec, OrderPolicy, PriorityModel, Reliability,
+    };
 
     #[test]
     fn what_is_converted_and_converted_back_is_the_same() {
@@ -434,7 +348,7 @@ mod tests {
             push_window: Some(3),
             one_way: Some(true),
             mark_repeats: Some(true),
-            start_from: Some(engine::StartFrom::Last(7)),
+            start_from: Some(StartFrom::Last(7)),
             reply_timeout: Some(Duration::from_nanos(100)),
             connect_timeout: Some(Duration::from_millis(1)),
             give_up_after: Some(Duration::ZERO),
@@ -461,7 +375,7 @@ mod tests {
             filter_timeout: Some(Duration::from_secs(6)),
             probe_interval: Some(Duration::from_secs(7)),
             supplier_linger: Some(Duration::from_secs(8)),
-            pool: None,
+            ..SettingsPatch::default()
         };
         let pool = Pool {
             kind: PoolKind::Lanes,

@@ -1,8 +1,7 @@
 //! A protocol as it was: every object with the number that it had, so that the references that clients have lead to it.
 
 use super::convert::{
-    event_types_from, events_from, limits_from, operator_from, profile_from, reference_from, settings_from, side_from,
-    topics_from, with_defaults,
+    event_types_from, events_from, limits_from, profile_from, reference_from, settings_from, topics_from, with_defaults,
 };
 use crate::exceptions::Raised;
 use crate::protocol::clients::side_name;
@@ -176,12 +175,12 @@ impl Protocol {
         let mut admins: Vec<&t::Admin> = channel.admins.iter().collect();
         admins.sort_by_key(|admin| admin.id);
         for admin in admins {
-            let key = AdminKey { channel: id, side: side_from(admin.side), admin: AdminId(admin.id) };
+            let key = AdminKey { channel: id, side: admin.side, admin: AdminId(admin.id) };
             if key.admin == AdminId::DEFAULT {
-                self.hierarchy.set_default_operator(id, key.side, operator_from(admin.operator))?;
+                self.hierarchy.set_default_operator(id, key.side, admin.operator)?;
             } else {
                 self.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
-                let made = self.create_admin(id, key.side, operator_from(admin.operator), admin.name.as_deref())?;
+                let made = self.create_admin(id, key.side, admin.operator, admin.name.as_deref())?;
                 same(made.admin.0, admin.id)?;
                 self.own_again(Thing::Admin(made), admin.owner.as_ref());
             }
@@ -189,7 +188,7 @@ impl Protocol {
         }
         for proxy in &channel.proxies {
             self.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
-            let admin = AdminKey { channel: id, side: side_from(proxy.side), admin: AdminId(proxy.admin) };
+            let admin = AdminKey { channel: id, side: proxy.side, admin: AdminId(proxy.admin) };
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
@@ -241,7 +240,7 @@ impl Protocol {
     fn restore_selections(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         for admin in &channel.admins {
-            let (side, number) = (side_from(admin.side), AdminId(admin.id));
+            let (side, number) = (admin.side, AdminId(admin.id));
             let subscription = SubscriptionTarget::Admin { channel: id, side, admin: number };
             let target = FilterTarget::Admin { channel: id, side, admin: number };
             self.restore_selection(subscription, target, &admin.selection)?;
