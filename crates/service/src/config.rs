@@ -23,6 +23,7 @@ use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
 pub use self::access::{AccessRule, HTTP_TOKEN_NAME, OutgoingConfig};
+pub(crate) use self::addresses::parse_listen;
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
@@ -35,7 +36,6 @@ pub(crate) use self::tls::Ends;
 pub use self::tls::{ClientCertificates, Tls};
 use crate::lane::io::round_budget::RoundBudget;
 use crate::memory::{BUDGET_MIN, Memory};
-use crate::protocols::tempo::input::Bounds;
 use crate::protocols::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::store::StoreLimits;
 use crate::store::dead_letters::DeadLetterLimits;
@@ -383,20 +383,6 @@ impl Config {
             declared.map_err(|why| ConfigError::BadType { topic: topic.clone(), channel: *channel, why })?;
         }
         Ok(types)
-    }
-
-    /// What a client may send in a line of JSON.
-    pub(crate) fn json_limits(&self) -> json::Limits {
-        let line_bytes_max = usize::try_from(self.json.line_bytes_max).unwrap_or(usize::MAX);
-        json::Limits { line_bytes_max, ..json::Limits::default() }
-    }
-
-    /// What the protocol for Tempo is made with.
-    pub(crate) fn tempo_settings(&self, request_bytes_min: u64) -> crate::protocols::tempo::Settings {
-        let Tempo { period_ms, input_messages, input_bytes, .. } = self.tempo;
-        let bounds = Bounds { messages: input_messages as usize, octets: input_bytes as usize };
-        let message_bytes_max = self.limits.message_bytes_max.min(tempo::wire::MESSAGE_MAX);
-        crate::protocols::tempo::Settings { period_ms, bounds, message_bytes_max, request_bytes_min }
     }
 
     /// The budget of the process: what is configured, or half of what there is at this moment.

@@ -1,24 +1,12 @@
-//! The ways in: a folder for each protocol, and the face that all of them have for a lane.
+//! The wire protocols: a folder for each, and the face that all of them have for a lane.
 //!
-//! A lane knows events, outboxes, turns, timers, and sockets as streams of bytes; a protocol knows what the bytes mean. A [`Tag`] or the
-//! variant of an enum names the protocol of a connection, a form, a claim or a message, and each function here is a `match` on that:
-//! nothing is called through a pointer on an event's path. A lane calls protocols by this face and by nothing else; a protocol uses what of
-//! the lane it needs: it hands events in with `Core::admit`, is notified by [`Worker::answer`] when the acknowledgement of them is due, and
-//! gets what is to be delivered by [`Core::send`].
+//! A lane knows events, outboxes, timers, and sockets as streams of bytes; a protocol knows what the bytes mean. [`protocols!`] has the
+//! list, and makes of it [`Tag`], the numbers in handles, forms, output forms and sockets, the structs with one field for each protocol,
+//! and two dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`], one statement for each. Nothing is called through a pointer
+//! on an event's path, and what a protocol leaves out of [`WireProtocol`] is no call.
 //!
-//! # Adding a protocol
-//!
-//! 1. A crate without sockets or clocks: bytes to requests and events, and back. A form of event of its own has its lines in [`forms`]:
-//!    through CORBA's form the events of each protocol reach the consumers of each other.
-//! 2. A folder here. Its state for a lane is a struct in [`Doors`] and one in [`Clients`]; what it is made with is in [`Settings`], its
-//!    sockets are in [`Listeners`]. Functions of this file that name all of them one by one have no `match`: by hand.
-//! 3. A variant of [`Tag`] (two bits in `lane/io/socket.rs`, which are taken: a fifth needs a third bit), [`Claim`], [`Request`] and
-//!    [`ToDoor`]; the compiler then asks for each `match`.
-//! 4. Proxies for its clients ([`guests`]): on the main lane, no part of the topology, each under a handle from [`Tag::first_peer`].
-//! 5. An event: `Lane::begin_event_for`, `Lane::classify`, `Core::admit` with a `Submission`, `Core::finish_submission`. Sockets are read
-//!    and written through `lane/io`, so that limits hold for all protocols alike.
-//! 6. By hand: its section in `config/`, `start.rs`, `config/tls.rs`, a systemd unit, the console, `tests/all/access_matrix`, a fuzz target,
-//!    foreign clients in `interop`, and clients with a `Break` for each promise in the simulation.
+//! A protocol uses what of the lane it needs: it hands events in with `Core::admit`, is notified by [`WireProtocol::answer`] when the
+//! acknowledgement of them is due, and gets what is to be delivered by [`WireProtocol::send`]. ARCHITECTURE.md describes how to add one.
 
 mod admin_messages;
 pub(crate) mod dds;
@@ -36,21 +24,25 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use engine::{Delivery, Event, Form, OutboxId, OutputForm, Peer, ProxyKey, RemoteFilterGroups, Snapshot, Time};
+use arc_swap::ArcSwap;
+use engine::{ChannelId, Delivery, Event, Form, LaneId, OutboxId, OutputForm, Peer, ProxyKey, Snapshot, Time};
 
-use crate::lane::clock::Clock;
-use crate::lane::intake::{FilterVerdict, Refused};
+use crate::config::{Config, ConfigError};
+use crate::lane::intake::Refused;
 use crate::lane::io::entrance::{Arrival, Entrance, Named};
-use crate::lane::io::net::{self, Datagrams, Listener, Poll, Waker};
+use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::links::mailbox::Mailbox;
-use crate::lane::links::messages::{LaneThread, Lookup};
-use crate::lane::run::{Common, Core, Worker};
+use crate::lane::links::messages::LaneThread;
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
+use access::{OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
 use corba::LocalProxy;
+use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
+
+use self::tempo::types::DeclaredTypes;
 
 /// Maximum size of an answer; what an answer waits for: that clients were notified of what was done, or that it is published; how many
 /// log lines a request caused; the state of a supplier; a property that is set, and its object; a channel in a list.
@@ -62,7 +54,7 @@ pub(crate) use corba::{
 /// What is published of rules of access.
 #[cfg(test)]
 pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::Accounts>) -> Option<Access> {
-    let (config, memory) = (crate::Config::default(), crate::memory::Memory::new(1 << 30));
+    let (config, memory) = (Config::default(), crate::memory::Memory::new(1 << 30));
     let place = crate::start::Place { host: "127.0.0.1", port: 2809, secure: None };
     let mut protocol = corba::Protocol::new(crate::start::protocol_settings(&config, memory, place, false));
     protocol.set_access(rules, accounts);
@@ -73,143 +65,409 @@ pub(crate) use admin_messages::{Answered, Call, Fault, Request, Returned, ToProt
 /// The objects that clients of whichever protocol name. Today they are all with one protocol.
 pub(crate) use giop::objects::Objects;
 
-/// Which protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tag {
-    Giop,
-    Json,
-    Tempo,
-    Dds,
+/// What lanes, administration and the start of a service ask of a protocol: of the type that has its state on a lane.
+///
+/// A method with a body is left out by protocols that have nothing to do there.
+pub(crate) trait WireProtocol: Sized {
+    /// What it is called in logs.
+    const NAME: &'static str;
+    /// Whether a few connections beyond the limit are reserved, for the clients of administration.
+    const HAS_RESERVE: bool = false;
+    /// The lane that serves all its consumers, where what they need is made there and nowhere else: no other lane takes the time for
+    /// that. Nothing if it is made where the event comes in, once for all lanes.
+    const MADE_ON: Option<LaneId> = Some(LaneId::MAIN);
+
+    /// What it is made with, the same for all lanes.
+    type Settings: Clone + fmt::Debug;
+    /// What else than listeners for connections it has of the main lane's sockets and threads.
+    type Sockets: Default + fmt::Debug;
+    /// Recipient of the answer when events were taken in or refused.
+    type Claim: Copy + fmt::Debug;
+
+    fn settings(given: &Given<'_>) -> Self::Settings;
+
+    /// # Errors
+    /// When the poll does not take a socket, or the system refuses a waker.
+    fn new(common: &Common, ends: &mut LaneEnds, sockets: Self::Sockets, poll: &Poll) -> io::Result<Self>;
+
+    /// The configured address for its connections, if any.
+    ///
+    /// # Errors
+    /// When it is not an address, or its host has none.
+    fn listen_address(_config: &Config, _layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
+        Ok(None)
+    }
+
+    /// The answer to a client for which there is no place, where the protocol has words for that.
+    fn no_place(_reason: &str) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Keeps a connection that a client made. Gives how many of its are open then; nothing if the poll does not take it.
+    fn let_in(_worker: &mut Worker, _arrival: Arrival) -> Option<usize> {
+        None
+    }
+
+    /// The client of a connection. Those in the reserve are idle although they carry a proxy.
+    fn client(_worker: &Worker, _token: Token, _in_reserve: bool) -> Option<Client<'_>> {
+        None
+    }
+
+    /// Closes a connection that gives way to another.
+    fn close(_worker: &mut Worker, _token: Token) {}
+
+    /// Serves a socket that is ready.
+    fn serve(_worker: &mut Worker, _ready: Ready) {}
+
+    /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
+    fn resume(_worker: &mut Worker, _socket: Socket) {}
+
+    /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
+    fn place_of(_worker: &mut Worker, _socket: Socket) -> Option<(Token, &mut bool)> {
+        None
+    }
+
+    /// Whether something waits to be written on the connections of clients in so many places from one on. Nothing if there are no
+    /// places from there on.
+    fn has_output_at(_worker: &Worker, _from: u32, _places: u32) -> Option<bool> {
+        None
+    }
+
+    /// Closes all connections that clients made, since the lane ends.
+    fn close_all(_worker: &mut Worker) {}
+
+    /// Reads what time it is now.
+    fn note_time(_core: &mut Core) {}
+
+    /// Adapts to routing that the lane has taken over.
+    fn handle_new_routing(_core: &mut Core, _before: &Snapshot) {}
+
+    /// Forgets numbers of event types, which are used anew.
+    fn forget_types(_core: &mut Core) {}
+
+    /// Begins a round with what the last one left.
+    fn begin_round(_worker: &mut Worker) {}
+
+    /// Has what is posted from now on wake the lane again.
+    fn look(_core: &Core) {}
+
+    /// Does what its threads have posted. True if there is more.
+    fn serve_rings(_worker: &mut Worker) -> bool {
+        false
+    }
+
+    /// Does what is due by the clock at a time of its own.
+    fn serve_due(_core: &mut Core) {}
+
+    /// Goes on with what waited for room, or was too much for one round.
+    fn go_on(_worker: &mut Worker) {}
+
+    /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
+    fn take_in_more(_worker: &mut Worker) {}
+
+    /// Ends what has waited too long.
+    fn sweep(_worker: &mut Worker) {}
+
+    /// Whether replies wait to be written in this round.
+    fn has_unflushed(_worker: &Worker) -> bool {
+        false
+    }
+
+    /// Whether something is to be written when the round ends.
+    fn is_due(_worker: &Worker) -> bool {
+        false
+    }
+
+    /// Writes what is due to consumers, or on connections that are both.
+    fn write_events(_core: &mut Core) {}
+
+    /// Writes what is due to suppliers, after that.
+    fn write_replies(_worker: &mut Worker) {}
+
+    /// Whether there is something to do without a socket or a message having to speak of it.
+    fn goes_on(_worker: &Worker) -> bool {
+        false
+    }
+
+    /// Whether a client can be answered that waited for something other than the intake.
+    fn has_to_answer(_core: &Core) -> bool {
+        false
+    }
+
+    /// Whether anything has to be looked after by the clock.
+    fn has_deadlines(_worker: &Worker) -> bool {
+        false
+    }
+
+    /// When something is to be done next of which the lane does not know otherwise.
+    fn next_due(_core: &Core) -> Option<Time> {
+        None
+    }
+
+    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    fn has_under_way(_core: &Core) -> bool {
+        false
+    }
+
+    /// Whether no connection is open and nothing is left to do for others. For a lane that is to end.
+    fn is_done(_worker: &Worker) -> bool {
+        true
+    }
+
+    /// Sends events to the consumer that they are for. Their list is empty then.
+    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>);
+
+    /// Hands events of the engine to the client that asked for them and waits.
+    fn hand_over(core: &mut Core, _delivery: Delivery, events: Vec<Arc<Event>>) {
+        core.recycle(events);
+    }
+
+    /// Answers that events were taken in, or why not.
+    fn answer(worker: &mut Worker, claim: Self::Claim, refused: Option<Refused>);
+
+    /// Takes notice that administration has made a proxy, or refused it.
+    fn proxy_registered(_worker: &mut Worker, _peer: Peer, _proxy: Result<ProxyKey, String>, _account: &Arc<Account>) {}
+
+    /// Takes notice that a proxy was ended elsewhere.
+    fn proxy_gone(_core: &mut Core, _peer: Peer) {}
+
+    /// The note about the bytes of an event in its form that may have been delivered before the process began.
+    fn as_repeated(tag: u64) -> u64 {
+        event::as_repeated(tag)
+    }
+
+    /// Whether an event needs no translation for a consumer. By default consumers take structured events.
+    fn fits(form: Form, _tag: u64, _output_form: OutputForm) -> bool {
+        form == FORM_STRUCTURED
+    }
+
+    /// Puts an event in one of CORBA's forms into what consumers need. Nothing if that cannot be done; `out` is as it was then.
+    fn put_into(
+        _protocols: &Protocols,
+        _channel: ChannelId,
+        (form, tag, bytes): (Form, u64, &[u8]),
+        (_, came): (OutputForm, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<Translated, Option<Untranslatable>> {
+        event::translate(form, tag, bytes, (event::protocol_output_form(FORM_STRUCTURED), came), out).map_err(Some)
+    }
 }
+
+/// The client of a connection.
+pub(crate) struct Client<'a> {
+    pub(crate) address: SocketAddr,
+    pub(crate) account: &'a Account,
+    /// Since when the connection is idle; nothing if it is not.
+    pub(crate) idle_since: Option<Time>,
+}
+
+/// What protocols' settings are made of.
+pub(crate) struct Given<'a> {
+    pub(crate) config: &'a Config,
+    /// The types that topics of Tempo are declared to have.
+    pub(crate) types: Arc<DeclaredTypes>,
+    /// What a request counts for at least while administration has it, in octets: many small ones are not free.
+    pub(crate) request_bytes_min: u64,
+    /// See [`Listeners::outlive`].
+    pub(crate) address_outlives: bool,
+    /// Addresses at which no client is called.
+    pub(crate) policy: Arc<OutgoingPolicy>,
+    /// The tokens that clients may show.
+    pub(crate) tokens: Arc<ArcSwap<Tokens>>,
+}
+
+macro_rules! protocols {
+    ($d:tt $($(#[$on:meta])* $Tag:ident $module:ident,)+) => {
+        /// Which protocol. Its number is kept on disk with events, in the upper octet of their form.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Tag {
+            $($(#[$on])* $Tag,)+
+        }
+
+        impl Tag {
+            /// All protocols, by their numbers.
+            pub(crate) const ALL: [Self; [$($(#[$on])* Self::$Tag),+].len()] = [$($(#[$on])* Self::$Tag),+];
+        }
+
+        /// Something for each protocol.
+        #[derive(Debug, Default)]
+        pub(crate) struct ByTag<T> {
+            $($(#[$on])* $module: T,)+
+        }
+
+        impl<T> ByTag<T> {
+            pub(crate) const fn of(&mut self, tag: Tag) -> &mut T {
+                match tag {
+                    $($(#[$on])* Tag::$Tag => &mut self.$module,)+
+                }
+            }
+
+            fn map<U>(self, to: impl Fn(T) -> U) -> ByTag<U> {
+                ByTag { $($(#[$on])* $module: to(self.$module),)+ }
+            }
+        }
+
+        /// What each protocol has of a lane, apart from the connections that CORBA clients made.
+        pub(crate) struct Protocols {
+            $($(#[$on])* pub(crate) $module: $module::Protocol,)+
+        }
+
+        impl Protocols {
+            /// # Errors
+            /// When the poll does not take a socket, or the system refuses a waker.
+            pub(crate) fn new(common: &Common, ends: &mut LaneEnds, sockets: Sockets, poll: &Poll) -> io::Result<Self> {
+                Ok(Self { $($(#[$on])* $module: WireProtocol::new(common, ends, sockets.$module, poll)?,)+ })
+            }
+        }
+
+        /// What each protocol is made with, the same for all lanes.
+        #[derive(Debug, Clone)]
+        pub(crate) struct Settings {
+            $($(#[$on])* pub(crate) $module: <$module::Protocol as WireProtocol>::Settings,)+
+        }
+
+        impl Settings {
+            pub(crate) fn new(given: &Given<'_>) -> Self {
+                Self { $($(#[$on])* $module: $module::Protocol::settings(given),)+ }
+            }
+        }
+
+        /// What else than listeners for connections each protocol has of the main lane's sockets and threads.
+        #[derive(Debug, Default)]
+        pub(crate) struct Sockets {
+            $($(#[$on])* pub(crate) $module: <$module::Protocol as WireProtocol>::Sockets,)+
+        }
+
+        /// Recipient of the answer when events were taken in or refused: a protocol's client, in that protocol's terms.
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) enum Claim {
+            $($(#[$on])* $Tag(<$module::Protocol as WireProtocol>::Claim),)+
+        }
+
+        impl Worker {
+            /// Answers that events were taken in, or why not.
+            pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
+                match claim {
+                    $($(#[$on])* Claim::$Tag(claim) => $module::Protocol::answer(self, claim, refused),)+
+                }
+            }
+        }
+
+        /// Evaluates an expression with the type of the protocol that a tag names.
+        macro_rules! by_tag {
+            ($d tag:expr, $d P:ident => $d body:expr) => {
+                match $d tag {
+                    $($(#[$on])* $crate::protocols::Tag::$Tag => {
+                        type $d P = $crate::protocols::$module::Protocol;
+                        $d body
+                    })+
+                }
+            };
+        }
+
+        /// Evaluates an expression with the type of each protocol in turn.
+        macro_rules! of_each {
+            ($d P:ident => $d body:expr) => {
+                $($(#[$on])* {
+                    type $d P = $module::Protocol;
+                    $d body;
+                })+
+            };
+        }
+    };
+}
+
+protocols! {$
+    Giop giop,
+    Json json,
+    Tempo tempo,
+    Dds dds,
+}
+pub(crate) use by_tag;
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Giop => "GIOP",
-            Self::Json => "lines of JSON",
-            Self::Tempo => "Tempo",
-            Self::Dds => "DDS",
-        })
+        f.write_str(by_tag!(*self, P => P::NAME))
     }
 }
 
 impl Tag {
-    /// All protocols, by their numbers; four at most.
-    pub(crate) const ALL: [Self; 4] = [Self::Giop, Self::Json, Self::Tempo, Self::Dds];
-
-    /// Whether a few connections beyond the limit are reserved, for the clients of administration, which come by this protocol.
     pub(crate) const fn has_reserve(self) -> bool {
-        matches!(self, Self::Giop)
+        by_tag!(self, P => P::HAS_RESERVE)
     }
 
     pub(crate) const fn number(self) -> u64 {
         self as u64
     }
 
-    /// The protocol with a number that was got from one.
+    /// The protocol of which the lowest octet is the number; it was got from one.
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
-        let protocol = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
-        protocol.copied().unwrap_or(Self::Giop)
+        Self::ALL.get(number as usize & 0xff).copied().unwrap_or(Self::Giop)
+    }
+
+    /// The configured address for its connections, if any.
+    ///
+    /// # Errors
+    /// When it is not an address, or its host has none.
+    pub(crate) fn listen_address(self, config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
+        by_tag!(self, P => P::listen_address(config, layer))
     }
 
     /// The answer to a client for which there is no place, where the protocol has words for that.
     #[cold]
     pub(crate) fn no_place(self, reason: &str) -> Option<Vec<u8>> {
-        match self {
-            Self::Json => {
-                let mut line = Vec::new();
-                ::json::answer::error(&mut line, None, reason);
-                Some(line)
-            }
-            Self::Giop | Self::Tempo | Self::Dds => None,
-        }
+        by_tag!(self, P => P::no_place(reason))
     }
 
-    /// The first of the handles that the protocol gives its clients' proxies in the objects of CORBA: each protocol has 2^56 of them.
+    /// The number's place in handles of local proxies: below the bit that they have in common, each protocol has 2^55 of them.
+    const PEERS: u32 = 55;
+
+    /// The first of the handles that the protocol gives its clients' proxies in the objects of CORBA.
     pub(crate) const fn first_peer(self) -> Peer {
-        Peer(LocalProxy::FIRST_PEER.0 | self.number() << 56)
+        Peer(LocalProxy::FIRST_PEER.0 | self.number() << Self::PEERS)
     }
 
     /// The protocol of the client with this handle.
-    fn of_peer(peer: Peer) -> Self {
-        Self::numbered((peer.0 ^ LocalProxy::FIRST_PEER.0) >> 56)
+    pub(crate) fn of_peer(peer: Peer) -> Self {
+        Self::numbered(peer.0 >> Self::PEERS)
     }
 
-    /// The protocol of a form. Each protocol has 256: the upper octet is its number.
+    /// The protocol of a form. Each has 256: the upper octet is its number.
     #[inline]
     pub(crate) fn of_form(form: Form) -> Self {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// The protocol of the consumer with this want. In a want, the form stands above eight bits of the protocol's own, and below what the
+    /// The protocol of the consumer with this output form, which has the form above eight bits of the protocol's own, and below what the
     /// engine says of marks.
     #[inline]
     pub(crate) fn of_output_form(output_form: OutputForm) -> Self {
-        Self::numbered(u64::from(output_form.0 >> 16 & 0xff))
+        Self::numbered(u64::from(output_form.0 >> 16))
     }
 }
 
-/// What each protocol has of a lane, apart from the connections that clients made to it.
-pub(crate) struct Protocols {
-    pub(crate) giop: giop::Protocol,
-    pub(crate) json: json::Protocol,
-    pub(crate) tempo: tempo::Protocol,
-    pub(crate) dds: dds::Protocol,
-    /// What messages of Tempo are to others, and others' events to its subscribers.
-    pub(crate) tempo_forms: tempo::form::Forms,
-}
-
-/// The connections that clients made to a lane, by protocol.
+/// The connections that clients made to a lane.
 pub(crate) struct Clients {
-    /// The addresses that connections are taken from, whichever protocol they come to; the main lane's alone.
+    /// The addresses that connections are taken from, whatever their protocol; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
-    /// Where they are taken from, by protocol; the main lane's alone.
-    entrances: [[Entrance; Layer::ALL.len()]; Tag::ALL.len()],
+    /// Where they are taken from; the main lane's alone.
+    entrances: ByTag<[Entrance; Layer::ALL.len()]>,
+    /// Those of CORBA's, which lanes pass to each other.
     pub(crate) giop: giop::callers::Clients,
-    pub(crate) json: json::incoming::Clients,
-    pub(crate) tempo: tempo::streams::Clients,
 }
 
-/// What each protocol is made with, the same for all lanes.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) giop: giop::Settings,
-    pub(crate) json: json::Settings,
-    pub(crate) tempo: tempo::Settings,
-    /// The types that topics of Tempo are declared to have.
-    pub(crate) tempo_types: Arc<tempo::types::DeclaredTypes>,
-}
-
-/// Where each protocol's clients connect; the main lane's.
-#[derive(Debug)]
+/// Where clients connect; the main lane's.
+#[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    /// Not where nothing is in the clear.
-    pub(crate) giop: Option<Listener>,
-    /// Only where it was asked for.
-    pub(crate) json: Option<Listener>,
-    /// The same; datagrams arrive at the same port.
-    pub(crate) tempo: Option<Listener>,
-    pub(crate) tempo_datagrams: Option<Datagrams>,
-    /// Channels that are joined to DDS.
-    pub(crate) dds: Vec<dds::JoinSetup>,
-    /// The same with TLS, by protocol.
-    pub(crate) tls: [Option<Listener>; Tag::ALL.len()],
-    /// Where datagrams arrive that are sent to a group.
-    pub(crate) tempo_group: Option<Datagrams>,
-    /// Whether the first one stays open in another process when the service ends: clients that connect then wait for the next service.
+    /// For connections, in the clear and with TLS.
+    pub(crate) streams: ByTag<[Option<Listener>; Layer::ALL.len()]>,
+    pub(crate) sockets: Sockets,
+    /// Whether CORBA's stays open in another process when the service ends: clients that connect then wait for the next service.
     pub(crate) outlive: bool,
     /// The service's own addresses beside the first one's, at which no client is called.
     pub(crate) own: Vec<SocketAddr>,
-}
-
-/// Recipient of the answer when events were taken in or refused: a protocol's client, in that protocol's terms.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Claim {
-    Giop(giop::claims::Claim),
-    Json(json::requests::Claim),
-    Tempo(tempo::intake::Claim),
-    Dds(dds::Claim),
 }
 
 /// A message for another lane than the one that has its connection, on its way there or home.
@@ -231,13 +489,12 @@ pub(crate) enum Made {
 
 impl Made {
     /// The next ones to look at, after these.
-    pub(crate) const fn next(self) -> Option<Self> {
-        match self {
-            Self::ByUs => Some(Self::ByClients(Tag::Giop)),
-            Self::ByClients(Tag::Giop) => Some(Self::ByClients(Tag::Json)),
-            Self::ByClients(Tag::Json) => Some(Self::ByClients(Tag::Tempo)),
-            Self::ByClients(Tag::Tempo | Tag::Dds) => None,
-        }
+    pub(crate) fn next(self) -> Option<Self> {
+        let next = match self {
+            Self::ByUs => 0,
+            Self::ByClients(tag) => tag as usize + 1,
+        };
+        Tag::ALL.get(next).copied().map(Self::ByClients)
     }
 }
 
@@ -245,57 +502,9 @@ impl Made {
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Protocols {
-    pub(crate) fn new(common: &Common, resolver: Mailbox<Lookup>) -> Self {
-        let resolver = giop::outgoing::Resolver { mailbox: resolver, own: common.accounts.account_of(NOBODY) };
-        let Settings { giop, json, tempo, tempo_types } = &common.protocols;
-        Self {
-            giop: giop::Protocol::new(resolver, giop),
-            json: json::Protocol::new(json.clone()),
-            tempo: tempo::Protocol::new(*tempo),
-            dds: dds::Protocol::new(common),
-            tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
-        }
-    }
-
-    /// Has the protocols read datagrams.
-    ///
-    /// # Errors
-    /// When the poll does not take a socket.
-    pub(crate) fn take_datagrams(&mut self, listeners: Option<&mut Listeners>, poll: &Poll) -> io::Result<()> {
-        let Some(listeners) = listeners else { return Ok(()) };
-        if let Some(datagrams) = listeners.tempo_datagrams.take() {
-            poll.add(&datagrams, Socket::Datagrams(Tag::Tempo), Interest::READ)?;
-            self.tempo.out.socket = Some(datagrams);
-        }
-        if let Some(group) = listeners.tempo_group.take() {
-            poll.add(&group, Socket::Group(Tag::Tempo), Interest::READ)?;
-            self.tempo.group = Some(group);
-        }
-        Ok(())
-    }
-
-    /// Has the protocol for DDS begin, with this lane's waker.
-    ///
-    /// # Errors
-    /// When the system refuses a waker.
-    pub(crate) fn begin_dds(&mut self, listeners: Option<&mut Listeners>, waker: &Arc<Waker>) -> io::Result<()> {
-        listeners.map_or(Ok(()), |listeners| self.dds.begin(core::mem::take(&mut listeners.dds), waker))
-    }
-
-    /// What time it is now.
-    #[inline]
-    pub(crate) fn note_time(&mut self, clock: &Clock) {
-        self.giop.note_time(clock);
-    }
-
     /// What administration has published goes with the routing that the lane takes over next.
     pub(crate) fn handle_published(&mut self, published: &Published) {
         self.giop.outgoing.handle_published(published);
-    }
-
-    /// Numbers of event types are used anew.
-    pub(crate) fn forget_types(&mut self) {
-        self.giop.header_cache.forget();
     }
 
     /// There may be room on another lane for what waits for that.
@@ -308,36 +517,6 @@ impl Protocols {
     pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
         self.giop.filter_calls.wait_for(outbox)
     }
-
-    /// Whether there is something to do without a socket or a message having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.giop.goes_on() || self.json.goes_on() || self.tempo.goes_on() || self.dds.goes_on()
-    }
-
-    /// Whether a client can be answered that waited for something other than the intake.
-    pub(crate) fn has_to_answer(&self) -> bool {
-        self.giop.has_to_answer()
-    }
-
-    /// Whether anything has to be looked after by the clock.
-    pub(crate) fn has_deadlines(&self) -> bool {
-        self.giop.has_deadlines() || self.json.has_deadlines() || self.tempo.has_deadlines() || self.dds.has_deadlines()
-    }
-
-    /// When something is to be done next of which the lane does not know otherwise.
-    pub(crate) fn next_due(&self) -> Option<Time> {
-        [self.giop.pullers.next_due(), self.tempo.next_due()].into_iter().flatten().min()
-    }
-
-    /// Whether something is under way that is in no outbox, apart from what waits to be written.
-    pub(crate) fn have_under_way(&self) -> bool {
-        self.giop.has_under_way() || self.dds.has_under_way()
-    }
-
-    /// Whether nothing is left to do for others. For a lane that is to end.
-    pub(crate) fn are_done(&self) -> bool {
-        self.giop.is_done()
-    }
 }
 
 impl Clients {
@@ -347,34 +526,22 @@ impl Clients {
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
-        let listeners = listeners.map_or_else(Default::default, Listeners::by_protocol);
-        for (of_protocol, protocol) in listeners.iter().zip(Tag::ALL) {
-            for (listener, layer) in of_protocol.iter().zip(Layer::ALL) {
+        let mut streams = listeners.map(|listeners| listeners.streams).unwrap_or_default();
+        for protocol in Tag::ALL {
+            for (listener, layer) in streams.of(protocol).iter().zip(Layer::ALL) {
                 if let Some(listener) = listener {
                     net::prepare_listener(listener)?;
                     poll.add(listener, Socket::Listener(protocol, layer), Interest::READ)?;
                 }
             }
         }
-        Ok(Self {
-            addresses,
-            entrances: listeners.map(|of_protocol| of_protocol.map(Entrance::new)),
-            giop: giop::callers::Clients::new(common),
-            json: json::incoming::Clients::new(common),
-            tempo: tempo::streams::Clients::new(common),
-        })
+        let entrances = streams.map(|of_protocol| of_protocol.map(Entrance::new));
+        Ok(Self { addresses, entrances, giop: giop::callers::Clients::new(common) })
     }
 
     /// Where clients of a protocol connect.
     pub(crate) const fn entrance(&mut self, protocol: Tag, layer: Layer) -> &mut Entrance {
-        let [giop, json, tempo, dds] = &mut self.entrances;
-        let [plain, tls] = match protocol {
-            Tag::Giop => giop,
-            Tag::Json => json,
-            Tag::Tempo => tempo,
-            // No client connects there: its thread knocks.
-            Tag::Dds => dds,
-        };
+        let [plain, tls] = self.entrances.of(protocol);
         match layer {
             Layer::Plain => plain,
             Layer::Tls => tls,
@@ -383,32 +550,7 @@ impl Clients {
 
     /// Stops accepting connections.
     pub(crate) fn stop_listening(&mut self) {
-        self.entrances.as_flattened_mut().iter_mut().for_each(Entrance::close);
-    }
-
-    /// Begins a round with what the last one left.
-    pub(crate) fn begin_round(&mut self) {
-        self.giop.begin_round();
-    }
-
-    /// Whether something is to be written without a socket having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.giop.goes_on()
-    }
-
-    /// Whether something is to be written in this round.
-    pub(crate) fn have_unflushed(&self) -> bool {
-        !self.giop.unflushed.is_empty()
-    }
-
-    /// Whether anything has to be looked after by the clock.
-    pub(crate) fn have_deadlines(&self) -> bool {
-        self.giop.unfinished.is_waiting()
-    }
-
-    /// How many connections are open.
-    pub(crate) const fn open(&self) -> usize {
-        self.giop.open
+        Tag::ALL.into_iter().for_each(|protocol| self.entrances.of(protocol).iter_mut().for_each(Entrance::close));
     }
 }
 
@@ -420,72 +562,52 @@ impl Core {
         }
     }
 
-    /// The lane has taken over new routing.
+    pub(crate) fn note_time(&mut self) {
+        of_each!(P => P::note_time(self));
+    }
+
+    pub(crate) fn forget_types(&mut self) {
+        of_each!(P => P::forget_types(self));
+    }
+
+    pub(crate) fn look_at_rings(&self) {
+        of_each!(P => P::look(self));
+    }
+
     pub(crate) fn handle_new_routing(&mut self, before: &Snapshot) {
-        self.protocols.giop.header_cache.forget();
-        self.place_pullers();
-        self.end_waits(before);
+        of_each!(P => P::handle_new_routing(self, before));
+    }
+
+    pub(crate) fn serve_due(&mut self) {
+        of_each!(P => P::serve_due(self));
+    }
+
+    pub(crate) fn protocols_have_to_answer(&self) -> bool {
+        of_each!(P => if P::has_to_answer(self) { return true });
+        false
+    }
+
+    pub(crate) fn protocols_have_under_way(&self) -> bool {
+        of_each!(P => if P::has_under_way(self) { return true });
+        false
+    }
+
+    /// When a protocol has something to do next of which the lane does not know otherwise.
+    pub(crate) fn protocols_next_due(&self) -> Option<Time> {
+        let mut first = None;
+        of_each!(P => first = [first, P::next_due(self)].into_iter().flatten().min());
+        first
     }
 
     /// Sends events to the consumer that they are for. Their list is empty then.
     #[inline]
     pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        match Tag::of_output_form(delivery.output_form) {
-            Tag::Giop => self.send_push(delivery, events),
-            Tag::Json => self.send_line(delivery, events),
-            Tag::Tempo => self.send_tempo(delivery, events),
-            Tag::Dds => self.send_dds(delivery, events),
-        }
+        by_tag!(Tag::of_output_form(delivery.output_form), P => P::send(self, delivery, events));
     }
 
     /// Hands events of the engine to the client that asked for them and waits.
     pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
-        match Tag::of_output_form(delivery.output_form) {
-            Tag::Giop => self.hand_to_waiter(delivery, events),
-            // No client pulls there.
-            Tag::Json | Tag::Tempo | Tag::Dds => self.recycle(events),
-        }
-    }
-
-    /// Has filters that are clients' objects asked about an event on its way to a consumer, whichever protocol that uses.
-    pub(crate) fn call_remote_filters(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
-        self.call_filters_for_delivery(delivery, events, None);
-    }
-
-    /// Has such filters asked about the first of the events of a proxy that wait. Gives the verdict if it is there already.
-    pub(crate) fn call_filters_for_first(
-        &mut self,
-        source: ProxyKey,
-        filter_calls: RemoteFilterGroups,
-    ) -> Option<FilterVerdict> {
-        self.call_filters_for_admission(source, filter_calls)
-    }
-
-    /// No outcome came in time of what an outbox had on its way.
-    pub(crate) fn give_up(&mut self, outbox: OutboxId) {
-        self.abandon(outbox);
-    }
-
-    /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
-    /// round.
-    #[inline]
-    pub(crate) fn write_if_much(&mut self) {
-        self.flush_if_much();
-    }
-
-    /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
-    pub(crate) fn write_if_long(&mut self, began: Time) {
-        self.flush_if_long(began);
-    }
-
-    /// Begins a round with what the last one left.
-    pub(crate) fn begin_round(&mut self) {
-        self.go_on_after_rest();
-    }
-
-    /// The resolver has an answer.
-    pub(crate) fn handle_resolved(&mut self, connection: Token, addresses: Result<Vec<SocketAddr>, String>) {
-        self.resolved(connection, addresses);
+        by_tag!(Tag::of_output_form(delivery.output_form), P => P::hand_over(self, delivery, events));
     }
 
     /// A message of another lane's has come.
@@ -502,183 +624,123 @@ impl Worker {
         match ready.socket {
             Socket::Waker => self.serve_inboxes(),
             Socket::Listener(protocol, layer) => self.accept(protocol, layer),
-            Socket::Incoming(Tag::Giop, token) => self.serve_incoming(token, ready),
-            Socket::Outgoing(Tag::Giop, token) => self.core.serve_outgoing(token, ready),
-            Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
-            Socket::Outgoing(Tag::Json, _) => {}
-            Socket::Incoming(Tag::Tempo, token) => self.serve_tempo(token, ready),
-            Socket::Datagrams(Tag::Tempo) => self.serve_tempo_datagrams(ready),
-            Socket::Group(Tag::Tempo) => self.serve_tempo_group(),
-            Socket::Outgoing(Tag::Tempo | Tag::Dds, _)
-            | Socket::Datagrams(_)
-            | Socket::Group(_)
-            | Socket::Incoming(Tag::Dds, _) => {}
-        }
-    }
-
-    /// Has a protocol keep a connection that a client made. Says how many of its are open then; nothing if the poll does not take it.
-    pub(crate) fn let_in(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
-        match protocol {
-            Tag::Giop => self.let_in_giop(arrival),
-            Tag::Json => self.let_in_json(arrival),
-            Tag::Tempo => self.let_in_tempo(arrival),
-            Tag::Dds => None,
-        }
-    }
-
-    /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
-    /// than those below the limit.
-    pub(crate) fn idle_since(&self, protocol: Tag, token: Token, in_reserve: bool) -> Option<Time> {
-        let protocols = &self.core.protocols;
-        let (account, since) = match protocol {
-            Tag::Giop => {
-                let caller = &self.clients.giop.incoming.get(token)?.caller;
-                (caller.account(), caller.idle_since(in_reserve)?)
-            }
-            Tag::Json => {
-                let connection = protocols.json.connections.get(token)?;
-                (connection.account(), connection.idle_since()?)
-            }
-            Tag::Tempo => {
-                let connection = protocols.tempo.out.connections.get(token)?;
-                (connection.account(), connection.idle_since()?)
-            }
-            Tag::Dds => return None,
-        };
-        let carries = !in_reserve && account.used(Resource::Proxies) > 0;
-        (account.is_reserved() == in_reserve && !carries).then_some(since)
-    }
-
-    /// Closes a connection that gives way to another. Gives the name of its client.
-    pub(crate) fn have_give_way(&mut self, protocol: Tag, token: Token) -> Option<String> {
-        let name = |address, account: &Account| Named(address, account).to_string();
-        match protocol {
-            Tag::Giop => {
-                let caller = &self.clients.giop.incoming.get(token)?.caller;
-                let named = name(caller.address, caller.account());
-                self.say_and_close(token);
-                Some(named)
-            }
-            Tag::Json => {
-                let connection = self.core.protocols.json.connections.get(token)?;
-                let named = name(connection.address, connection.account());
-                self.core.close_json(token);
-                Some(named)
-            }
-            Tag::Tempo => {
-                let connection = self.core.protocols.tempo.out.connections.get(token)?;
-                let named = name(connection.address, connection.account());
-                self.core.close_stream(token);
-                Some(named)
-            }
-            Tag::Dds => None,
+            Socket::Incoming(protocol, _)
+            | Socket::Outgoing(protocol, _)
+            | Socket::Datagrams(protocol)
+            | Socket::Group(protocol) => by_tag!(protocol, P => P::serve(self, ready)),
         }
     }
 
     /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
     pub(crate) fn go_on_with(&mut self, socket: Socket) {
-        match socket {
-            Socket::Incoming(Tag::Giop, token) => self.serve_backlog(token),
-            Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
-            Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
-            Socket::Incoming(Tag::Tempo, token) => self.go_on_with_tempo(token),
-            Socket::Waker
-            | Socket::Listener(..)
-            | Socket::Datagrams(_)
-            | Socket::Group(_)
-            | Socket::Incoming(Tag::Dds, _)
-            | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => {}
+        if let Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _) = socket {
+            by_tag!(protocol, P => P::resume(self, socket));
         }
     }
 
     /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
     pub(crate) fn place_of(&mut self, socket: Socket) -> Option<(Token, &mut bool)> {
-        let Self { clients, core, .. } = self;
-        match socket {
-            Socket::Incoming(Tag::Giop, token) => {
-                clients.giop.incoming.get_mut(token).map(|entry| entry.caller.rounds.defer())
-            }
-            Socket::Outgoing(Tag::Giop, token) => {
-                core.protocols.giop.outgoing.connections.get_mut(token).map(|connection| connection.rounds.defer())
-            }
-            Socket::Incoming(Tag::Json, token) => {
-                core.protocols.json.connections.get_mut(token).map(json::connection::Connection::defer)
-            }
-            Socket::Incoming(Tag::Tempo, token) => {
-                core.protocols.tempo.out.connections.get_mut(token).map(tempo::streams::Connection::defer)
-            }
-            Socket::Waker
-            | Socket::Listener(..)
-            | Socket::Datagrams(_)
-            | Socket::Group(_)
-            | Socket::Incoming(Tag::Dds, _)
-            | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => None,
+        let (Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _)) = socket else { return None };
+        by_tag!(protocol, P => P::place_of(self, socket))
+    }
+
+    /// Has a protocol keep a connection that a client made. Gives how many of its are open then; nothing if the poll does not take it.
+    pub(crate) fn let_in(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
+        by_tag!(protocol, P => P::let_in(self, arrival))
+    }
+
+    /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
+    /// than those below the limit.
+    pub(crate) fn idle_since(&self, protocol: Tag, token: Token, in_reserve: bool) -> Option<Time> {
+        let Client { account, idle_since, .. } = by_tag!(protocol, P => P::client(self, token, in_reserve))?;
+        let carries = !in_reserve && account.used(Resource::Proxies) > 0;
+        idle_since.filter(|_| account.is_reserved() == in_reserve && !carries)
+    }
+
+    /// Closes a connection that gives way to another. Gives the name of its client.
+    pub(crate) fn have_give_way(&mut self, protocol: Tag, token: Token) -> Option<String> {
+        let Client { address, account, .. } = by_tag!(protocol, P => P::client(self, token, false))?;
+        let named = Named(address, account).to_string();
+        by_tag!(protocol, P => P::close(self, token));
+        Some(named)
+    }
+
+    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
+    /// from there on.
+    pub(crate) fn has_output_at(&self, made: Made, from: u32, places: u32) -> Option<bool> {
+        match made {
+            Made::ByUs => self.core.protocols.giop.outgoing.has_output_at(from, places),
+            Made::ByClients(protocol) => by_tag!(protocol, P => P::has_output_at(self, from, places)),
         }
+    }
+
+    /// The lane ends: closes all connections that clients made.
+    pub(crate) fn close_connections(&mut self) {
+        of_each!(P => P::close_all(self));
+    }
+
+    pub(crate) fn begin_protocols_round(&mut self) {
+        of_each!(P => P::begin_round(self));
+    }
+
+    /// Does what protocols' threads have posted. True if there is more.
+    pub(crate) fn serve_rings(&mut self) -> bool {
+        let mut has_more = false;
+        of_each!(P => has_more |= P::serve_rings(self));
+        has_more
+    }
+
+    pub(crate) fn have_unflushed(&self) -> bool {
+        of_each!(P => if P::has_unflushed(self) { return true });
+        false
+    }
+
+    fn is_write_due(&self) -> bool {
+        of_each!(P => if P::is_due(self) { return true });
+        false
     }
 
     /// Writes what is due: to consumers first, then replies to clients.
     pub(crate) fn write_due(&mut self) {
-        let Protocols { giop, json, tempo, .. } = &self.core.protocols;
-        if !self.clients.have_unflushed() && !giop.outgoing.is_due() && !json.goes_on() && !tempo.is_due() {
+        if !self.is_write_due() {
             return;
         }
         // A client that has its reply is to find its event counted.
         self.core.update_counters();
-        self.core.flush_due();
-        self.core.flush_tempo();
-        self.core.flush_json();
-        self.flush_replies();
-    }
-
-    /// Answers that events were taken in, or why not.
-    pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
-        match claim {
-            Claim::Giop(claim) => self.answer_claim(claim, refused),
-            Claim::Json(claim) => self.answer_json(claim, refused),
-            Claim::Tempo(claim) => self.answer_tempo(claim, refused),
-            Claim::Dds(claim) => self.answer_dds(claim, refused),
-        }
-    }
-
-    /// Answers at most this many requests for events.
-    pub(crate) fn answer_pull_requests(&mut self, most: usize) {
-        self.answer_pulls(most);
-    }
-
-    /// Does what is due by the clock at a time of its own.
-    pub(crate) fn serve_due(&mut self) {
-        self.core.serve_pullers();
-        self.core.serve_tempo_due();
+        of_each!(P => P::write_events(&mut self.core));
+        of_each!(P => P::write_replies(self));
     }
 
     /// Ends what has waited too long.
     #[inline(never)]
     pub(crate) fn sweep(&mut self) {
         self.listen_again();
-        self.core.sweep_outgoing();
-        self.send_movers_away();
-        if self.end_overdue() {
-            self.core.clock.plan_sweep();
-        }
-        self.sweep_json();
-        self.sweep_tempo();
-        self.sweep_dds();
+        of_each!(P => P::sweep(self));
     }
 
     /// Goes on with what waited for room, or was too much for one round.
     pub(crate) fn go_on_with_what_waits(&mut self) {
-        self.serve_parked();
-        self.serve_deferred_requests();
-        self.serve_unfinished();
-        self.core.end_some_waits();
-        self.core.tell_of_losses();
-        self.go_on_with_dds();
+        of_each!(P => P::go_on(self));
     }
 
     /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
     pub(crate) fn take_in_more(&mut self) {
-        self.serve_chunked_batches();
-        self.serve_tempo_topics();
+        of_each!(P => P::take_in_more(self));
+    }
+
+    pub(crate) fn protocols_go_on(&self) -> bool {
+        of_each!(P => if P::goes_on(self) { return true });
+        false
+    }
+
+    pub(crate) fn protocols_have_deadlines(&self) -> bool {
+        of_each!(P => if P::has_deadlines(self) { return true });
+        false
+    }
+
+    pub(crate) fn protocols_are_done(&self) -> bool {
+        of_each!(P => if !P::is_done(self) { return false });
+        true
     }
 
     /// Administration has written to a protocol.
@@ -702,55 +764,23 @@ impl Worker {
             Moving::Giop(connection) => self.adopt(connection),
         }
     }
-
-    /// Sends all connections to the main lane, as soon as that can be.
-    pub(crate) fn send_clients_away(&mut self) {
-        self.send_all_away();
-    }
-
-    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
-    /// from there on.
-    pub(crate) fn has_output_at(&self, made: Made, from: u32, places: u32) -> Option<bool> {
-        match made {
-            Made::ByUs => self.core.protocols.giop.outgoing.has_output_at(from, places),
-            Made::ByClients(Tag::Giop) => self.clients.giop.has_output_at(from, places),
-            Made::ByClients(Tag::Json) => self.core.protocols.json.has_output_at(from, places),
-            Made::ByClients(Tag::Tempo) => self.core.protocols.tempo.has_output_at(from, places),
-            Made::ByClients(Tag::Dds) => None,
-        }
-    }
-
-    /// The lane ends: closes all connections that clients made.
-    pub(crate) fn close_connections(&mut self) {
-        self.close_all();
-        self.core.close_all_json();
-        self.core.close_all_tempo();
-    }
 }
 
 impl Listeners {
-    /// By protocol, and whether with TLS.
-    fn by_protocol(self) -> [[Option<Listener>; Layer::ALL.len()]; Tag::ALL.len()] {
-        let Self { giop, json, tempo, tls: [giop_tls, json_tls, tempo_tls, _], tempo_datagrams: _, .. } = self;
-        [[giop, giop_tls], [json, json_tls], [tempo, tempo_tls], [None, None]]
+    /// The same with one for the clients of a protocol.
+    pub(crate) fn with(mut self, protocol: Tag, layer: Layer, listener: Option<Listener>) -> Self {
+        let [plain, tls] = self.streams.of(protocol);
+        *match layer {
+            Layer::Plain => plain,
+            Layer::Tls => tls,
+        } = listener;
+        self
     }
 
     /// CORBA's alone.
     #[cfg(test)]
     pub(crate) fn of_giop(giop: Listener) -> Self {
-        let (giop, json, tempo, tempo_datagrams) = (Some(giop), None, None, None);
-        let tls = [const { None }; Tag::ALL.len()];
-        Self {
-            giop,
-            json,
-            tempo,
-            tempo_datagrams,
-            tempo_group: None,
-            dds: Vec::new(),
-            tls,
-            outlive: false,
-            own: Vec::new(),
-        }
+        Self::default().with(Tag::Giop, Layer::Plain, Some(giop))
     }
 }
 

@@ -21,7 +21,6 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use engine::{ChannelLimits, HierarchyLimits, LaneChange, MemoryPool, Reliability, SettingsPatch};
 use giop::cdr::CharSet;
-use giop::framing;
 use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
@@ -48,6 +47,7 @@ use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliabili
 use crate::counters::{Block, Counter, Counters};
 use crate::handshakes::{self, Handshakes};
 use crate::lane::io::net::{self, Datagrams, Waker};
+use crate::lane::io::socket::Layer;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::lane_registry::{LaneRegistry, LaneRegistryOptions};
 use crate::lane::links::mailbox::{Mailbox, mailbox};
@@ -55,10 +55,9 @@ use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
-use crate::protocols::giop::outgoing::Calls;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::tempo::types::DeclaredTypes;
-use crate::protocols::{self, Listeners, Objects};
+use crate::protocols::{self, ByTag, Given, Listeners, Objects, Tag, tempo};
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
@@ -155,15 +154,17 @@ impl Service {
         config.check()?;
         check_processors(&config.lanes.cpus)?;
         let address = giop.map_or_else(|| config.listen_address(), Ok)?;
-        config.json_listen_address()?;
-        config.tempo_listen_address()?;
+        for (protocol, layer) in Tag::ALL.into_iter().flat_map(|protocol| Layer::ALL.map(|layer| (protocol, layer))) {
+            if (protocol, layer) != (Tag::Giop, Layer::Plain) {
+                protocol.listen_address(config, layer)?;
+            }
+        }
         config.http_listen_address()?;
         config.https_listen_address()?;
         let (host, port) = config.advertised(address)?;
         config.naming.outside.as_deref().map(naming_context).transpose()?;
         let memory = config.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);
         let connections_max = connections_that_fit(config, u64::MAX);
-        config.tls_listen_addresses()?;
         if config.tls.is_used() {
             config.tls.read()?;
         }
@@ -184,40 +185,25 @@ impl Service {
     pub fn start_on(config: Config, sockets: Sockets) -> Result<Self, StartError> {
         config.check()?;
         check_processors(&config.lanes.cpus)?;
-        let outlive = sockets.giop.is_some();
         let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
         let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
         let mut ports = Ports::default();
-        let (giop, tls) = bind_corba_ports(&config, sockets.giop, &mut ports)?;
-        let tls_addresses = [0, 1, 2].map(|protocol: usize| tls.get(protocol)?.as_ref().map(|(_, address)| *address));
-        let first = giop.as_ref().or(tls.first().and_then(Option::as_ref));
-        let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
+        let connections_max = connections_that_fit(&config, raise_descriptor_limit());
+        let (mut listeners, mut addresses) = bind_ports(&config, sockets, connections_max, &mut ports)?;
+        let [[plain, secure], [json_address, json_tls], [tempo_address, tempo_tls]] =
+            [Tag::Giop, Tag::Json, Tag::Tempo].map(|protocol| *addresses.of(protocol));
+        let Some(address) = plain.or(secure) else {
             return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
-        let group = config.tempo_group()?;
-        let (json, tempo) = bind_other_ports(&config, (sockets.json, sockets.tempo), group, &mut ports)?;
         let (host, port) = config.advertised(address)?;
-        let secure =
-            tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
         let port = if config.tls.required { 0 } else { port };
-        let connections_max = connections_that_fit(&config, raise_descriptor_limit());
-        make_room_for_descriptors(any, connections_max);
-        let json_address = json.as_ref().map(|(_, address)| *address);
-        let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
+        let tls_addresses = [secure, json_tls, tempo_tls];
+        let secure = secure.map(|address| secure_transport(&config.tls, address.port()));
 
-        let of_tls = tls_addresses.into_iter().skip(1).flatten();
         let http = config.http_listen_address()?.into_iter().chain(config.https_listen_address()?);
-        let http = http.filter(|address| address.port() != 0);
-        let own = json_address.into_iter().chain(tempo_address).chain(of_tls).chain(http).collect();
-        let json = json.map(|(listener, _)| net::listener(listener));
-        let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
-        let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
-        let tempo_group = tempo_address.zip(group).map(|(own, group)| join(group, own)).transpose()?;
-        let giop = giop.map(|(listener, _)| net::listener(listener));
-        let [giop_tls, json_tls, tempo_tls] = tls.map(|tls| tls.map(|(listener, _)| net::listener(listener)));
-        let tls = [giop_tls, json_tls, tempo_tls, None];
-        let listeners =
-            Listeners { giop, json, tempo, tempo_datagrams, tempo_group, dds: Vec::new(), tls, outlive, own };
+        let of_others = Tag::ALL.into_iter().filter(|protocol| *protocol != Tag::Giop);
+        let of_others = of_others.flat_map(|protocol| *addresses.of(protocol)).flatten();
+        listeners.own = of_others.chain(http.filter(|address| address.port() != 0)).collect();
         let place = Place { host: &host, port, secure };
         let assembled = assemble(&config, (listeners, ports), place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut warnings, announcement, .. } =
@@ -328,7 +314,7 @@ fn assemble(
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let opened = furnish(&mut protocol, config, &accounts, found)?;
     let (dds, slots) = dds::join(config, &protocol)?;
-    listeners.dds = slots;
+    listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (protocol.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
@@ -500,52 +486,55 @@ fn start_handshakes(
 
 /// A socket that listens, and on which address.
 type Bound = (TcpListener, SocketAddr);
-/// One, and the socket for datagrams at the same port.
-type BoundTwice = (Bound, UdpSocket);
 
-/// Takes the ports for CORBA clients in the clear, unless nothing is, and with TLS by protocol. `given` is a socket that is open already.
-fn bind_corba_ports(
+/// Takes the ports of all protocols, and gives their addresses. `given` are sockets that are open already.
+fn bind_ports(
     config: &Config,
-    given: Option<TcpListener>,
+    given: Sockets,
+    connections_max: ConnectionsMax,
     ports: &mut Ports,
-) -> Result<(Option<Bound>, [Option<Bound>; 3]), StartError> {
-    let mut bind = |address| ports.bind(address);
-    let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
-    // Where nothing is in the clear, a socket that was handed over is meant for TLS.
-    let (given, given_for_tls) = if config.tls.required { (None, given) } else { (given, None) };
-    let giop = match given {
-        Some(socket) => Some(taken_over(socket)?),
-        None if config.tls.required => None,
-        None => Some(bind(config.listen_address()?)?),
-    };
-    let giop_tls = match given_for_tls {
-        Some(socket) => Some(taken_over(socket)?),
-        None => giop_tls.map(&mut bind).transpose()?,
-    };
-    Ok((giop, [giop_tls, json_tls.map(&mut bind).transpose()?, tempo_tls.map(&mut bind).transpose()?]))
-}
-
-/// Takes the ports for lines of JSON and for Tempo, where there are to be such. `json` and `tempo` are sockets that are open already.
-fn bind_other_ports(
-    config: &Config,
-    (json, tempo): (Option<TcpListener>, Option<(TcpListener, UdpSocket)>),
-    group: Option<SocketAddr>,
-    ports: &mut Ports,
-) -> Result<(Option<Bound>, Option<BoundTwice>), StartError> {
+) -> Result<(Listeners, ByTag<[Option<SocketAddr>; Layer::ALL.len()]>), StartError> {
+    let Sockets { giop, json, tempo } = given;
     if config.tls.required && (json.is_some() || tempo.is_some()) {
         let why = "tls.required: a socket that was passed for lines of JSON or for Tempo is in the clear; use tls.json_listen and \
                    tls.tempo_listen";
         return Err(ConfigError::Tls { why }.into());
     }
-    let json = match json {
-        Some(socket) => Some(taken_over(socket)?),
-        None => config.json_listen_address()?.map(|address| ports.bind(address)).transpose()?,
+    let mut listeners = Listeners { outlive: giop.is_some(), ..Listeners::default() };
+    let mut addresses = ByTag::<[Option<SocketAddr>; Layer::ALL.len()]>::default();
+    let (tempo, mut datagrams) = tempo.unzip();
+    let group = config.tempo_group()?;
+    // Where nothing is in the clear, a socket that was handed over is meant for TLS.
+    let of_giop = if config.tls.required { Layer::Tls } else { Layer::Plain };
+    let mut given = [(Tag::Giop, of_giop, giop), (Tag::Json, Layer::Plain, json), (Tag::Tempo, Layer::Plain, tempo)];
+    for protocol in Tag::ALL {
+        for (place, layer) in addresses.of(protocol).iter_mut().zip(Layer::ALL) {
+            let given = given.iter_mut().find(|(of, on, _)| (*of, *on) == (protocol, layer));
+            let (socket, address) = if let Some(socket) = given.and_then(|(_, _, socket)| socket.take()) {
+                taken_over(socket)?
+            } else {
+                let Some(address) = protocol.listen_address(config, layer)? else { continue };
+                if (protocol, layer) == (Tag::Tempo, Layer::Plain) {
+                    let (bound, of_datagrams) = ports.bind_both(address, group)?;
+                    datagrams = Some(of_datagrams);
+                    bound
+                } else {
+                    ports.bind(address)?
+                }
+            };
+            if protocol == Tag::Giop {
+                make_room_for_descriptors(&socket, connections_max);
+            }
+            *place = Some(address);
+            listeners = listeners.with(protocol, layer, Some(net::listener(socket)));
+        }
+    }
+    let [tempo, _] = addresses.of(Tag::Tempo);
+    listeners.sockets.tempo = tempo::Sockets {
+        datagrams: datagrams.map(Datagrams::new).transpose()?,
+        group: tempo.zip(group).map(|(own, group)| join(group, own)).transpose()?,
     };
-    let tempo = match tempo {
-        Some((listener, datagrams)) => Some((taken_over(listener)?, datagrams)),
-        None => config.tempo_listen_address()?.map(|address| ports.bind_both(address, group)).transpose()?,
-    };
-    Ok((json, tempo))
+    Ok((listeners, addresses))
 }
 
 /// A socket that listens already, and on which address.
@@ -586,7 +575,7 @@ fn guard(
 
 /// What is the same for all lanes.
 fn common(
-    (config, tempo_types): (&Config, Arc<DeclaredTypes>),
+    (config, types): (&Config, Arc<DeclaredTypes>),
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
@@ -598,24 +587,14 @@ fn common(
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
     Common {
         published: Arc::clone(published),
-        protocols: protocols::Settings {
-            giop: protocols::giop::Settings {
-                framing: framing_limits(config),
-                request_bytes_min,
-                connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
-                tls: match &config.tls {
-                    tls if tls.required => Calls::TlsOnly,
-                    tls if tls.ca.is_some() => Calls::TlsWherePossible,
-                    _ => Calls::Plain,
-                },
-                silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
-                address_outlives,
-                policy,
-            },
-            json: protocols::json::Settings { limits: config.json_limits(), request_bytes_min, tokens },
-            tempo: config.tempo_settings(request_bytes_min),
-            tempo_types,
-        },
+        protocols: protocols::Settings::new(&Given {
+            config,
+            types,
+            request_bytes_min,
+            address_outlives,
+            policy,
+            tokens,
+        }),
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),
         memory: Arc::new(MemoryPool::new(memory.of_channels(), config.limits.client_quota_percent)),
@@ -724,20 +703,6 @@ fn key_numbers() -> corba::KeyNumbers {
 
 /// How long a persistent connection may fail where nothing else is said: `ConnectionExpiry` of new channels. A long weekend.
 const CONNECTION_EXPIRY: Duration = Duration::from_secs(3 * 24 * 3600);
-
-/// Bytes of memory that a connection keeps for its own use when nothing is under way on it.
-const OWN_BYTES: usize = 4 << 10;
-
-fn framing_limits(config: &Config) -> framing::Limits {
-    framing::Limits {
-        message_bytes_max: config.limits.message_bytes_max as usize,
-        fragment_sets_max: config.limits.fragment_sets_max as usize,
-        // What a connection has of its own is small: buffers are lent to it.
-        read_bytes: OWN_BYTES,
-        retained_bytes_max: OWN_BYTES,
-        ..framing::Limits::default()
-    }
-}
 
 fn outside_naming(config: &Config, announcement: &Arc<Announcement>) -> Result<Option<OutsideNaming>, StartError> {
     let Some(url) = &config.naming.outside else { return Ok(None) };

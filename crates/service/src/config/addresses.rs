@@ -22,22 +22,13 @@ impl Config {
         }
     }
 
-    /// The socket address to take lines of JSON at, if any.
-    ///
-    /// # Errors
-    /// When `json.listen` is neither a port nor `HOST:PORT`, or its host has no address.
-    pub fn json_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        self.json.listen.as_deref().map(|listen| parse_listen("json.listen", listen)).transpose()
-    }
-
     /// The socket address for HTTP, if any.
     ///
     /// # Errors
     /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address. When it is no loopback address, and there is
     /// neither a token nor an access rule, or `tls.required` is set.
     pub fn http_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        let Some(listen) = self.http.listen.as_deref() else { return Ok(None) };
-        let address = self.of_http("http.listen", listen)?;
+        let Some(address) = self.of_http("http.listen", self.http.listen.as_deref())? else { return Ok(None) };
         if !address.ip().is_loopback() && self.tls.required {
             let why =
                 "tls.required: http.listen is in the clear, token included; use tls.http_listen, or a loopback address";
@@ -47,21 +38,13 @@ impl Config {
     }
 
     /// An address for HTTP. Any but a loopback address needs a token or access rules.
-    pub(super) fn of_http(&self, key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
-        let address = parse_listen(key, listen)?;
+    pub(super) fn of_http(&self, key: &'static str, listen: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(address) = parse_listen(key, listen)? else { return Ok(None) };
         let nobody_may = self.http.token_file.is_none() && self.access.is_empty();
         if !address.ip().is_loopback() && nobody_may {
             return Err(ConfigError::HttpWithoutToken { key, listen: address });
         }
-        Ok(address)
-    }
-
-    /// The socket address for clients of Tempo, if any.
-    ///
-    /// # Errors
-    /// When `tempo.listen` is neither a port nor `HOST:PORT`, or its host has no address.
-    pub fn tempo_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        self.tempo.listen.as_deref().map(|listen| parse_listen("tempo.listen", listen)).transpose()
+        Ok(Some(address))
     }
 
     /// The group that the protocol for Tempo listens to, if any.
@@ -102,13 +85,14 @@ impl Config {
     }
 }
 
-/// A port on the loopback address, or `HOST:PORT`.
-pub(super) fn parse_listen(key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
+/// The address to listen on, if any, by the value of a key: a port on the loopback address, or `HOST:PORT`.
+pub(crate) fn parse_listen(key: &'static str, listen: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
+    let Some(listen) = listen else { return Ok(None) };
     if let Ok(port) = listen.parse::<u16>() {
-        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+        return Ok(Some(SocketAddr::from(([127, 0, 0, 1], port))));
     }
     let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.ok_or_else(|| ConfigError::BadAddress { key, value: listen.to_owned() })
+    found.map(Some).ok_or_else(|| ConfigError::BadAddress { key, value: listen.to_owned() })
 }
 
 /// Splits `HOST`, `HOST:PORT`, `[IPV6]`, `[IPV6]:PORT` or a bare IPv6 address.

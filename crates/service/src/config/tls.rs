@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Trust};
 
-use super::addresses::parse_listen;
 use super::{Config, ConfigError};
 
 /// TLS: SSLIOP for CORBA clients and consumers, and the same records beneath lines of JSON, Tempo's connections, and HTTP.
@@ -157,22 +156,14 @@ impl Config {
     /// When `tls.http_listen` is neither a port nor `HOST:PORT`, or its host has no address. When it is no loopback address, and there is
     /// neither a token nor an access rule.
     pub fn https_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        let Some(listen) = self.tls.http_listen.as_deref() else { return Ok(None) };
-        self.of_http("tls.http_listen", listen).map(Some)
+        self.of_http("tls.http_listen", self.tls.http_listen.as_deref())
     }
 
-    /// Where the service listens for TLS: for CORBA clients, lines of JSON, and Tempo's connections.
-    pub(crate) fn tls_listen_addresses(&self) -> Result<[Option<SocketAddr>; 3], ConfigError> {
-        let Tls { listen, json_listen, tempo_listen, .. } = &self.tls;
-        let of_corba = |listen: &String| {
-            let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
-            found.ok_or_else(|| ConfigError::BadAddress { key: "tls.listen", value: listen.clone() })
-        };
-        Ok([
-            listen.as_ref().map(of_corba).transpose()?,
-            json_listen.as_deref().map(|listen| parse_listen("tls.json_listen", listen)).transpose()?,
-            tempo_listen.as_deref().map(|listen| parse_listen("tls.tempo_listen", listen)).transpose()?,
-        ])
+    /// Where the service listens for CORBA clients over TLS.
+    pub(crate) fn tls_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(listen) = &self.tls.listen else { return Ok(None) };
+        let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
+        found.map(Some).ok_or_else(|| ConfigError::BadAddress { key: "tls.listen", value: listen.clone() })
     }
 }
 

@@ -53,7 +53,7 @@ impl Core {
             } else {
                 self.send(next, &mut events);
             }
-            self.write_if_much();
+            self.flush_if_much();
         }
         self.recycle(events);
         self.deliveries.undelivered = true;
@@ -68,7 +68,7 @@ impl Core {
             self.leave_waiting(&delivery, &mut events);
             self.recycle(events);
         } else {
-            self.call_remote_filters(delivery, events);
+            self.call_filters_for_delivery(delivery, events, None);
         }
     }
 

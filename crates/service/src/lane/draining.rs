@@ -62,7 +62,7 @@ impl Core {
         let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
         let is_waiting = lane.queued_events() > 0 || intake.awaiting_filter.has_to_go_on() || intake.has_released();
         let is_waiting = is_waiting || intake.journal.is_waiting();
-        is_waiting || is_passing || self.protocols.have_under_way()
+        is_waiting || is_passing || self.protocols_have_under_way()
     }
 }
 

@@ -66,7 +66,8 @@ pub(crate) struct LaneEnds {
     pub(crate) waker: Arc<Waker>,
     pub(crate) administration: Mailbox<ToAdministration>,
     pub(crate) from_administration: Inbox<ToLane>,
-    pub(crate) resolver: Mailbox<Lookup>,
+    /// Taken by the protocol that has names looked up.
+    pub(crate) resolver: Option<Mailbox<Lookup>>,
     pub(crate) resolved: Inbox<Resolved>,
     /// To the thread that makes TLS handshakes, if there is one.
     pub(crate) handshakes: Option<handshakes::Link>,
@@ -169,6 +170,7 @@ const MESSAGES_PER_ROUND: usize = 256;
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
         let WorkerOptions { id, thread, name, priority, mut listeners, timing, mut ends, counters, common } = options;
+        let sockets = listeners.as_mut().map(|listeners| core::mem::take(&mut listeners.sockets)).unwrap_or_default();
         let mut lane = ready_lane(id, &common, ends.overflow.is_some());
         if let Some(overflow) = &mut ends.overflow {
             lane.continue_histories(core::mem::take(&mut overflow.histories));
@@ -182,11 +184,9 @@ impl Worker {
             slices.always_bind();
             PollingServer::new(timing, net::system_time_of(&clock))
         });
+        let protocols = Protocols::new(&common, &mut ends, sockets, &poll)?;
         let handshakes = ends.handshakes.map(|link| (link.unsecured, link.secured));
         let (unsecured, secured) = handshakes.unzip();
-        let mut protocols = Protocols::new(&common, ends.resolver);
-        protocols.take_datagrams(listeners.as_mut(), &poll)?;
-        protocols.begin_dds(listeners.as_mut(), &ends.waker)?;
         Ok(Self {
             clients: Clients::new(listeners, &common, &poll)?,
             inboxes: Inboxes {
@@ -311,10 +311,9 @@ impl Worker {
     /// Whether there is something to do that the poll does not report: for connections that have had their share of the
     /// last round, among others.
     fn goes_on(&self) -> bool {
-        let Self { clients, core, .. } = self;
+        let core = &self.core;
         core.intake.journal.is_restoring()
-            || clients.goes_on()
-            || core.protocols.goes_on()
+            || self.protocols_go_on()
             || !core.io.slices.is_idle()
             || core.deliveries.undelivered
             || core.intake.awaiting_filter.has_to_go_on()
@@ -370,8 +369,7 @@ impl Worker {
             self.serve_inboxes();
             return self.core.account(began);
         }
-        self.clients.begin_round();
-        self.core.begin_round();
+        self.begin_protocols_round();
         self.serve_sockets();
         self.write_due();
         self.serve_timers();
@@ -385,9 +383,8 @@ impl Worker {
         self.serve_queued_events();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
-        let Self { clients, core, .. } = self;
-        if clients.have_deadlines() || core.protocols.has_deadlines() || core.reporting.reports.is_waiting() {
-            core.clock.plan_sweep();
+        if self.protocols_have_deadlines() || self.core.reporting.reports.is_waiting() {
+            self.core.clock.plan_sweep();
         }
         self.core.account(began);
         self.end_retired();
@@ -400,7 +397,7 @@ impl Worker {
         while self.core.has_to_answer() {
             let most = if self.core.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
             self.answer_released(most);
-            self.answer_pull_requests(most);
+            self.answer_pulls(most);
             self.core.flush_engine();
             if self.core.has_to_answer() {
                 let now = self.core.clock.time();
@@ -421,7 +418,7 @@ impl Worker {
 
     fn timeout(&self) -> Option<Duration> {
         let is_polling = !self.core.reporting.draining.has_begun();
-        let polling = self.core.protocols.next_due().filter(|_| is_polling);
+        let polling = self.core.protocols_next_due().filter(|_| is_polling);
         let due = [self.core.lane.next_timeout(), self.core.clock.next_sweep(), polling];
         let due = due.into_iter().flatten().min()?;
         Some(self.core.clock.until(due))
@@ -430,7 +427,7 @@ impl Worker {
     /// Serves what was deferred, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.io.poll.len();
-        let is_single = found <= 1 && !self.clients.have_unflushed();
+        let is_single = found <= 1 && !self.have_unflushed();
         if !self.core.io.slices.begin_round(is_single) {
             self.serve_deferred();
             for index in 0..found {
@@ -488,7 +485,7 @@ impl Worker {
                 self.core.counters.add(Counter::AddressBudgetsSpent, 1);
             }
             if binds {
-                self.core.write_if_long(until_now);
+                self.core.flush_if_long(until_now);
                 if until_now.since(began) >= SERVED_FOR {
                     return;
                 }
@@ -520,14 +517,14 @@ impl Worker {
             secured.look();
         }
         self.core.links.lanes.look();
-        self.core.protocols.dds.look();
+        self.core.look_at_rings();
         let more = self.serve_links()
             | self.serve_resolver()
             | self.serve_handshakes()
             | self.serve_administration()
             | self.serve_store()
             | self.serve_overflow()
-            | self.serve_dds();
+            | self.serve_rings();
         if more {
             // Come back to it after the sockets.
             self.inboxes.waker.notify();
@@ -539,10 +536,11 @@ impl Worker {
         if !self.retiring {
             return;
         }
-        let Core { lane, links, intake, reporting, protocols, .. } = &mut self.core;
+        let are_done = self.protocols_are_done();
+        let Core { lane, links, intake, reporting, .. } = &mut self.core;
         let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.queued_events() == 0;
         let is_waiting = intake.awaiting_filter.has_to_go_on() || intake.journal.is_waiting();
-        let is_done = is_quiet && self.clients.open() == 0 && protocols.are_done() && !is_waiting;
+        let is_done = is_quiet && are_done && !is_waiting;
         if is_done && !reporting.reports.is_waiting() {
             links.lanes.end();
             self.stopping = reporting.administration.send(ToAdministration::Ended).is_ok();
@@ -566,7 +564,7 @@ impl Worker {
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
-                    self.send_clients_away();
+                    self.send_all_away();
                 }
                 ToLane::Drain => self.drain(),
                 ToLane::Stop => self.stopping = true,
@@ -579,7 +577,7 @@ impl Worker {
     fn serve_resolver(&mut self) -> bool {
         for _ in 0..MESSAGES_PER_ROUND {
             let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
-            self.core.handle_resolved(connection, addresses);
+            self.core.resolved(connection, addresses);
         }
         self.inboxes.resolved.waiting() > 0
     }
@@ -599,11 +597,11 @@ impl Worker {
             let released = self.core.lane.types_released();
             self.core.lane.handle_timeout(now);
             if self.core.lane.types_released() != released {
-                self.core.protocols.forget_types();
+                self.core.forget_types();
                 self.core.access.forget_types();
             }
         }
-        self.serve_due();
+        self.core.serve_due();
         if self.core.clock.begin_sweep() {
             self.sweep();
             self.core.sweep_acknowledgements();
@@ -650,7 +648,7 @@ impl Core {
     /// Reads the clock.
     pub(crate) fn read_clock(&mut self) -> Time {
         self.clock.read();
-        self.protocols.note_time(&self.clock);
+        self.note_time();
         self.clock.now
     }
 
@@ -675,7 +673,7 @@ impl Core {
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn flush_engine(&mut self) {
         while let Some((outbox, _)) = self.lane.poll_timed_out() {
-            self.give_up(outbox);
+            self.abandon(outbox);
         }
         self.deliver();
         if self.send_dead_letters() {
@@ -709,6 +707,6 @@ impl Core {
 
     /// Whether an answer that had to wait can be sent.
     fn has_to_answer(&self) -> bool {
-        self.intake.has_released() || self.protocols.has_to_answer()
+        self.intake.has_released() || self.protocols_have_to_answer()
     }
 }

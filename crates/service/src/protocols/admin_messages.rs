@@ -21,11 +21,8 @@ pub(crate) enum ToProtocol {
 impl ToProtocol {
     /// The message that a proxy was ended, for a client of another protocol than CORBA's.
     pub(crate) fn gone(peer: Peer) -> Option<Self> {
-        match Tag::of_peer(peer) {
-            // Its clients are notified by calls.
-            Tag::Giop => None,
-            Tag::Json | Tag::Tempo | Tag::Dds => Some(Self::LocalProxy(local_proxies::Notice::Gone(peer))),
-        }
+        // CORBA's are notified by calls.
+        (Tag::of_peer(peer) != Tag::Giop).then_some(Self::LocalProxy(local_proxies::Notice::Gone(peer)))
     }
 
     /// Has it say something else, which was made for it. (Local proxies change nothing that is kept, and have no such answer.)

@@ -13,29 +13,27 @@
 //! What came from DDS is marked so, by which writing threads know it and leave it out.
 #![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
-use engine::{ChannelId, Delivery, Event, LaneId, OutboxId, Outcome, OutputForm, Peer, PendingEvent, ProxyKey};
+use engine::{ChannelId, Delivery, Event, OutboxId, Outcome, OutputForm, Peer, PendingEvent, ProxyKey};
 
-use super::Tag;
+use super::{Given, Tag, WireProtocol};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
 use crate::lane::intake::{Refused, Submission};
-use crate::lane::io::net::Waker;
+use crate::lane::io::net::{Poll, Waker};
 use crate::lane::links::mailbox::{Inbox, Mailbox, mailbox};
-use crate::lane::run::{Common, Core, Worker};
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::protocols;
 use access::{Right, Scope};
 use accounts::Account;
 
 /// What consumers of this protocol need: a structured event.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Dds as u32) << 16);
-
-/// The lane that has all joins.
-pub(crate) const LANE: LaneId = LaneId::MAIN;
 
 /// Joins that there may be.
 pub(crate) const JOINS_MAX: usize = 32;
@@ -166,82 +164,107 @@ pub(crate) struct Claim {
     join: usize,
 }
 
-impl Protocol {
-    pub(crate) fn new(common: &Common) -> Self {
-        let own = common.accounts.account_of(super::NOBODY);
-        // Its name in rules of access. It may have been noted by another lane.
-        let _ = own.identity().note_protocol("dds");
-        Self {
-            joins: Vec::new(),
-            next_peer: Tag::Dds.first_peer(),
-            own,
-            request_bytes_min: common.protocols.json.request_bytes_min,
-            goes_on: false,
-        }
+impl WireProtocol for Protocol {
+    const NAME: &'static str = "DDS";
+    /// What a request counts for at least while administration has it, in octets.
+    type Settings = u64;
+    type Sockets = Vec<JoinSetup>;
+    type Claim = Claim;
+
+    fn settings(given: &Given<'_>) -> u64 {
+        given.request_bytes_min
     }
 
     /// Makes the rings of the joins, and gives their threads their ends.
-    ///
-    /// # Errors
-    /// When the system refuses a waker.
-    pub(crate) fn begin(&mut self, setups: Vec<JoinSetup>, waker: &Arc<Waker>) -> std::io::Result<()> {
-        for setup in setups {
-            let (reader_waker, writer_waker) = (Arc::new(Waker::new()?), Arc::new(Waker::new()?));
-            let (to_lane, samples) = mailbox(waker, RING);
-            let (spares, spares_at_reader) = mailbox(&reader_waker, RING);
-            let (events, events_at_writer) = mailbox(&writer_waker, RING);
-            // Half of it is for events: there is always room for these.
-            let (back, done) = mailbox(waker, 2 * RING);
-            let ends = ThreadEnds {
-                reading: Some(ReadingEnds { samples: to_lane, spares: spares_at_reader, waker: reader_waker }),
-                writing: Some(WritingEnds { events: events_at_writer, done: back, waker: writer_waker }),
-            };
-            // Threads that are gone already have said why.
-            let _gone = setup.introduce.send(ends);
-            let needed = |is_needed| if is_needed { Proxy::Needed } else { Proxy::Never };
-            let (supplier, consumer) = (needed(setup.from_dds), needed(setup.to_dds.is_some()));
-            self.joins.push(Join {
-                setup,
-                supplier,
-                consumer,
-                samples,
-                spares,
-                unanswered: 0,
-                events,
-                done,
-                out: 0,
-                out_bytes: 0,
-                blocked: None,
-                is_logged: [false; 2],
-            });
-            self.goes_on = true;
-        }
-        Ok(())
+    fn new(common: &Common, ends: &mut LaneEnds, setups: Vec<JoinSetup>, _poll: &Poll) -> io::Result<Self> {
+        let own = common.accounts.account_of(super::NOBODY);
+        // Its name in rules of access. It may have been noted by another lane.
+        let _ = own.identity().note_protocol("dds");
+        Ok(Self {
+            goes_on: !setups.is_empty(),
+            joins: setups.into_iter().map(|setup| Join::new(setup, &ends.waker)).collect::<io::Result<_>>()?,
+            next_peer: Tag::Dds.first_peer(),
+            own,
+            request_bytes_min: common.protocols.dds,
+        })
     }
 
-    /// What is posted from now on rings again.
-    pub(crate) fn look(&self) {
-        for join in &self.joins {
+    fn look(core: &Core) {
+        for join in &core.protocols.dds.joins {
             join.samples.look();
             join.done.look();
         }
     }
 
-    /// Whether there is something to do without a socket or a message having to speak of it.
-    pub(crate) const fn goes_on(&self) -> bool {
-        self.goes_on
+    fn serve_rings(worker: &mut Worker) -> bool {
+        worker.core.serve_dds_joins()
+    }
+
+    fn goes_on(worker: &Worker) -> bool {
+        worker.core.protocols.dds.goes_on
+    }
+
+    fn go_on(worker: &mut Worker) {
+        if worker.core.protocols.dds.goes_on {
+            worker.core.protocols.dds.goes_on = worker.core.serve_dds_joins();
+        }
     }
 
     /// Whether a proxy is to be asked for when a while is over.
-    pub(crate) fn has_deadlines(&self) -> bool {
-        self.joins.iter().any(|join| join.supplier == Proxy::Later || join.consumer == Proxy::Later)
+    fn has_deadlines(worker: &Worker) -> bool {
+        let mut joins = worker.core.protocols.dds.joins.iter();
+        joins.any(|join| join.supplier == Proxy::Later || join.consumer == Proxy::Later)
+    }
+
+    /// Asks again for proxies that were refused.
+    fn sweep(worker: &mut Worker) {
+        let Self { joins, goes_on, .. } = &mut worker.core.protocols.dds;
+        for proxy in joins.iter_mut().flat_map(|join| [&mut join.supplier, &mut join.consumer]) {
+            if *proxy == Proxy::Later {
+                *proxy = Proxy::Needed;
+                *goes_on = true;
+            }
+        }
     }
 
     /// Whether events are on their way to writing threads or with them.
-    pub(crate) fn has_under_way(&self) -> bool {
-        self.joins.iter().any(|join| join.out > 0)
+    fn has_under_way(core: &Core) -> bool {
+        core.protocols.dds.joins.iter().any(|join| join.out > 0)
     }
 
+    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        core.send_dds(delivery, events);
+    }
+
+    /// A sample that waited was taken in, or not.
+    fn answer(worker: &mut Worker, claim: Claim, refused: Option<Refused>) {
+        let Core { counters, protocols, .. } = &mut worker.core;
+        counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
+        if let Some(join) = protocols.dds.joins.get_mut(claim.join) {
+            join.unanswered = join.unanswered.saturating_sub(1);
+        }
+        protocols.dds.goes_on = true;
+    }
+
+    fn proxy_registered(worker: &mut Worker, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        worker.core.dds_proxy_registered(peer, proxy, account);
+    }
+
+    /// It is asked for again later.
+    fn proxy_gone(core: &mut Core, peer: Peer) {
+        for join in &mut core.protocols.dds.joins {
+            for proxy in [&mut join.supplier, &mut join.consumer] {
+                if proxy.is_of(peer) {
+                    *proxy = Proxy::Later;
+                    log::warn!("{}: its proxy is gone; it is asked for again in a while", join.setup.name);
+                }
+            }
+        }
+        core.clock.plan_sweep();
+    }
+}
+
+impl Protocol {
     fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);
@@ -250,6 +273,37 @@ impl Protocol {
 }
 
 impl Join {
+    fn new(setup: JoinSetup, waker: &Arc<Waker>) -> io::Result<Self> {
+        let (reader_waker, writer_waker) = (Arc::new(Waker::new()?), Arc::new(Waker::new()?));
+        let (to_lane, samples) = mailbox(waker, RING);
+        let (spares, spares_at_reader) = mailbox(&reader_waker, RING);
+        let (events, events_at_writer) = mailbox(&writer_waker, RING);
+        // Half of it is for events: there is always room for these.
+        let (back, done) = mailbox(waker, 2 * RING);
+        let ends = ThreadEnds {
+            reading: Some(ReadingEnds { samples: to_lane, spares: spares_at_reader, waker: reader_waker }),
+            writing: Some(WritingEnds { events: events_at_writer, done: back, waker: writer_waker }),
+        };
+        // Threads that are gone already have said why.
+        let _gone = setup.introduce.send(ends);
+        let needed = |is_needed| if is_needed { Proxy::Needed } else { Proxy::Never };
+        let (supplier, consumer) = (needed(setup.from_dds), needed(setup.to_dds.is_some()));
+        Ok(Self {
+            setup,
+            supplier,
+            consumer,
+            samples,
+            spares,
+            unanswered: 0,
+            events,
+            done,
+            out: 0,
+            out_bytes: 0,
+            blocked: None,
+            is_logged: [false; 2],
+        })
+    }
+
     /// The proxy for which it needs a right, and whether it has been said that this was refused.
     const fn proxy(&mut self, right: Right) -> (&mut Proxy, &mut bool) {
         let [supplier_logged, consumer_logged] = &mut self.is_logged;
@@ -468,49 +522,9 @@ impl Core {
         finished
     }
 
-    /// Notes that a proxy was ended elsewhere. It is asked for again later.
-    pub(crate) fn dds_proxy_gone(&mut self, peer: Peer) {
-        for join in &mut self.protocols.dds.joins {
-            for proxy in [&mut join.supplier, &mut join.consumer] {
-                if proxy.is_of(peer) {
-                    *proxy = Proxy::Later;
-                    log::warn!("{}: its proxy is gone; it is asked for again in a while", join.setup.name);
-                }
-            }
-        }
-        self.clock.plan_sweep();
-    }
-}
-
-impl Worker {
-    /// Does what the rings speak of. True if there is more.
-    pub(crate) fn serve_dds(&mut self) -> bool {
-        self.core.serve_dds_joins()
-    }
-
-    /// Goes on with what no ring speaks of.
-    pub(crate) fn go_on_with_dds(&mut self) {
-        if self.core.protocols.dds.goes_on {
-            self.core.protocols.dds.goes_on = self.core.serve_dds_joins();
-        }
-    }
-
-    /// Asks again for proxies that were refused.
-    pub(crate) fn sweep_dds(&mut self) {
-        for join in &mut self.core.protocols.dds.joins {
-            for proxy in [&mut join.supplier, &mut join.consumer] {
-                if *proxy == Proxy::Later {
-                    *proxy = Proxy::Needed;
-                    self.core.protocols.dds.goes_on = true;
-                }
-            }
-        }
-    }
-
     /// Administration has made a proxy, or refused it.
     pub(crate) fn dds_proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
-        let core = &mut self.core;
-        for join in &mut core.protocols.dds.joins {
+        for join in &mut self.protocols.dds.joins {
             let name = join.setup.name.clone();
             for (right, what) in
                 [(Right::Publish, "samples are not taken in"), (Right::Subscribe, "events do not go there")]
@@ -532,24 +546,15 @@ impl Worker {
                     }
                 }
                 if known.is_open() {
-                    core.protocols.dds.goes_on = true;
+                    self.protocols.dds.goes_on = true;
                 } else {
-                    core.clock.plan_sweep();
+                    self.clock.plan_sweep();
                 }
                 return;
             }
         }
         if let Ok(key) = proxy {
-            core.remove_local_proxy(0, key, account);
+            self.remove_local_proxy(0, key, account);
         }
-    }
-
-    /// A sample that waited was taken in, or not.
-    pub(crate) fn answer_dds(&mut self, claim: Claim, refused: Option<Refused>) {
-        self.core.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
-        if let Some(join) = self.core.protocols.dds.joins.get_mut(claim.join) {
-            join.unanswered = join.unanswered.saturating_sub(1);
-        }
-        self.core.protocols.dds.goes_on = true;
     }
 }

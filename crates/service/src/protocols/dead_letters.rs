@@ -5,8 +5,8 @@ use engine::{Admission, DeadLetter, Event, ProxyId, ProxyKey};
 
 use crate::counters::Counter;
 use crate::lane::run::Core;
-use crate::protocols::Protocols;
 use crate::protocols::tempo::form::FORM_TEMPO;
+use crate::protocols::{Protocols, tempo};
 
 /// Why an event is a dead letter.
 const REASON: &str = "undeliverable";
@@ -28,15 +28,15 @@ impl Core {
     fn send_dead_letter(&mut self, dead: &DeadLetter) -> bool {
         let (old, consumer, to) = (&dead.event, dead.consumer, dead.to);
         let mut pending_event = self.lane.begin_event_for(old.bytes.len());
-        let Self { lane, protocols: Protocols { tempo_forms, .. }, .. } = self;
+        let Self { lane, protocols: Protocols { tempo: tempo::Protocol { forms, .. }, .. }, .. } = self;
         let names = lane.type_names(old.event_type).unwrap_or_else(|| old.names());
         let (domain, name) = (names.0.to_vec(), names.1.to_vec());
         let (who, of) = (consumer.to_string(), consumer.channel.0.to_string());
         let values = [REASON, who.as_str(), of.as_str()];
         let written = if old.form == FORM_TEMPO {
-            tempo_forms.note_names((&domain, &name));
-            let tag = tempo_forms.make_structured(consumer.channel, (old.priority, old.tag, &old.bytes));
-            event::as_dead_letter((FORM_STRUCTURED, tag, &tempo_forms.structured), values, &mut pending_event.bytes)
+            forms.note_names((&domain, &name));
+            let tag = forms.make_structured(consumer.channel, (old.priority, old.tag, &old.bytes));
+            event::as_dead_letter((FORM_STRUCTURED, tag, &forms.structured), values, &mut pending_event.bytes)
         } else {
             event::as_dead_letter((old.form, old.tag, &old.bytes), values, &mut pending_event.bytes)
         };

@@ -1,15 +1,14 @@
 //! How events' bytes are read for filters, by the protocol that brought the event, which its form says; and how they are put into
 //! what consumers take, by these consumers' protocol.
 
-use engine::{ChannelId, Event, Form, Forms as _, LaneId, OutputForm, ProxyKey};
+use engine::{Event, Form, Forms as _, OutputForm, ProxyKey};
 use filter::{Fields, Path, Steps, Value};
 
 use super::tempo::form::{self, FORM_TEMPO, MessageFields};
-use super::{Protocols, Tag};
-use super::{dds, json};
+use super::{Protocols, Tag, WireProtocol, by_tag};
 use crate::counters::Counter;
 use crate::lane::run::Core;
-use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
+use corba::event::{CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
 
 /// The fields of an event of some protocol.
 pub(crate) enum FormFields<'e> {
@@ -22,18 +21,15 @@ impl engine::Forms for Protocols {
 
     #[inline]
     fn fields<'e>(&'e self, event: &'e Event) -> FormFields<'e> {
-        fields_of(event, &self.giop.forms, &self.tempo_forms)
+        fields_of(event, &self.giop.forms, &self.tempo.forms)
     }
 }
 
 /// The fields of an event, by the protocol that brought it.
 #[inline]
 pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
-    match Tag::of_form(event.form) {
-        // What comes in as JSON or from DDS is put into the CORBA protocol's form.
-        Tag::Giop | Tag::Json | Tag::Dds => FormFields::Giop(corba.fields(event)),
-        Tag::Tempo => tempo.fields(event, corba.utc),
-    }
+    // What comes in by other protocols is put into one of CORBA's forms.
+    if event.form == FORM_TEMPO { tempo.fields(event, corba.utc) } else { FormFields::Giop(corba.fields(event)) }
 }
 
 impl Fields for FormFields<'_> {
@@ -80,16 +76,14 @@ impl Core {
     /// The same with one that came at a time, in 100 ns since 15 October 1582.
     pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64) {
         let here = self.identity.id;
-        self.translate_for((source, came), event, |output_form| {
-            made_where_served(output_form).is_none_or(|lane| lane == here)
-        });
+        self.translate_for((source, came), event, |output_form| made_on(output_form).is_none_or(|lane| lane == here));
     }
 
     /// Puts an event that another lane hands over into the forms that are made on this one.
     pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event) {
         let here = self.identity.id;
         let now = self.protocols.giop.forms.utc;
-        self.translate_for((source, now), event, |output_form| made_where_served(output_form) == Some(here));
+        self.translate_for((source, now), event, |output_form| made_on(output_form) == Some(here));
     }
 
     fn translate_for(
@@ -99,25 +93,27 @@ impl Core {
         is_made: impl Fn(OutputForm) -> bool,
     ) {
         let mut lacking_why = None;
-        let Self { lane, protocols: Protocols { tempo_forms, .. }, counters, .. } = self;
+        let Self { lane, protocols, counters, .. } = self;
         let Some(channel) = lane.snapshot().channel(source.channel) else { return };
         let lacking = |output_form: &&OutputForm| !fits(event.form, event.tag, **output_form) && is_made(**output_form);
         let (form, tag) = (event.form, event.tag);
         let Some(first) = channel.output_forms().iter().position(|output_form| lacking(&output_form)) else { return };
-        tempo_forms.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
+        let tempo = &mut protocols.tempo.forms;
+        tempo.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
         let Event { bytes, alternates, priority, .. } = event;
-        // What others than its own protocol take of it is made of the structured event that it becomes, which is made once.
-        let structured =
-            (form == FORM_TEMPO).then(|| tempo_forms.make_structured(source.channel, (*priority, tag, bytes)));
+        // What others than its own door take of it is made of the structured event that it becomes, which is made once.
+        let structured = (form == FORM_TEMPO).then(|| tempo.make_structured(source.channel, (*priority, tag, bytes)));
         let output_forms = channel.output_forms().iter().skip(first);
         for output_form in output_forms.filter(|output_form| !fits(form, tag, **output_form) && is_made(**output_form))
         {
             let alternate = alternates.push(*output_form);
             let of = match structured {
-                Some(tag) => (FORM_STRUCTURED, tag, tempo_forms.structured.as_slice()),
+                Some(tag) => (FORM_STRUCTURED, tag, protocols.tempo.forms.structured.as_slice()),
                 None => (form, tag, bytes.as_slice()),
             };
-            let written = put_into(source.channel, of, (*output_form, came), (&mut alternate.bytes, tempo_forms));
+            let (to, out) = ((*output_form, came), &mut alternate.bytes);
+            let written =
+                by_tag!(Tag::of_output_form(*output_form), P => P::put_into(protocols, source.channel, of, to, out));
             match written {
                 // It is the other bytes that fit.
                 Ok(Translated::AlreadyFits) if structured.is_some() => {
@@ -164,56 +160,21 @@ impl Core {
 
 /// The note about the bytes of an event that may have been delivered before the process began.
 pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
-    match Tag::of_form(form) {
-        Tag::Giop | Tag::Json | Tag::Dds => event::as_repeated(tag),
-        Tag::Tempo => form::as_repeated(tag),
-    }
+    by_tag!(Tag::of_form(form), P => P::as_repeated(tag))
 }
 
-/// Whether an event needs no translation for a consumer with this want.
+/// Whether an event needs no translation for a consumer with this output form.
 #[inline]
 pub(crate) fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
-    match Tag::of_output_form(output_form) {
-        Tag::Giop => event::fits(form, tag, output_form),
-        Tag::Json => false,
-        Tag::Tempo => form == FORM_TEMPO,
-        Tag::Dds => form == FORM_STRUCTURED,
-    }
+    by_tag!(Tag::of_output_form(output_form), P => P::fits(form, tag, output_form))
 }
 
-/// The lane that serves all consumers with a want, where what they need is made there and nowhere else: no other lane takes the
-/// time for that. Nothing if it is made where the event comes in, once for all lanes.
-fn made_where_served(output_form: OutputForm) -> Option<LaneId> {
-    match Tag::of_output_form(output_form) {
-        Tag::Giop => None,
-        Tag::Json => Some(json::LANE),
-        Tag::Tempo => Some(LaneId::MAIN),
-        Tag::Dds => Some(dds::LANE),
-    }
+/// See [`WireProtocol::MADE_ON`].
+fn made_on(output_form: OutputForm) -> Option<engine::LaneId> {
+    by_tag!(Tag::of_output_form(output_form), P => P::MADE_ON)
 }
 
 /// Whether the names of an event's type stay with it: its fields are not read without them.
 pub(crate) fn keeps_names(form: Form) -> bool {
     form == FORM_TEMPO
-}
-
-/// Puts an event in one of CORBA's forms into what consumers with a want need. Nothing if that cannot be done; `out` is as it was then.
-fn put_into(
-    channel: ChannelId,
-    (form, tag, bytes): (Form, u64, &[u8]),
-    (output_form, came): (OutputForm, u64),
-    (out, tempo_forms): (&mut Vec<u8>, &form::Forms),
-) -> Result<Translated, Option<Untranslatable>> {
-    match Tag::of_output_form(output_form) {
-        Tag::Giop => event::translate(form, tag, bytes, (output_form, came), out).map_err(Some),
-        Tag::Json => {
-            let came = output_form.marks_numbers().then_some(came);
-            let number_at = json::translate(channel, (form, tag, bytes), came, out).ok_or(None)?;
-            Ok(Translated::Written { tag: 0, number_at })
-        }
-        Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out).ok_or(None),
-        Tag::Dds => {
-            event::translate(form, tag, bytes, (event::protocol_output_form(FORM_STRUCTURED), came), out).map_err(Some)
-        }
-    }
 }

@@ -39,10 +39,13 @@ pub(crate) mod waiting_pulls;
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use giop::framing;
 
-use corba::event::{Batch, CorbaForms, UtcClock};
+use corba::event::{self, Batch, CorbaForms, Translated, Untranslatable, UtcClock};
 
 use self::chunked_batches::ChunkedBatches;
 use self::foreign_pushes::ForeignPushes;
@@ -53,10 +56,20 @@ use self::pull_consumers::Due;
 use self::pull_suppliers::Pullers;
 use self::remote_filters::OpenFilterCalls;
 use self::waiting_pulls::WaitingPulls;
-use crate::lane::clock::Clock;
+use super::{Client, Given, NOBODY, Protocols, WireProtocol};
+use crate::config::{Config, ConfigError};
+use crate::lane::intake::Refused;
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::Poll;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::system::Ready;
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use access::OutgoingPolicy;
-use engine::Time;
-use std::sync::Arc;
+use engine::{ChannelId, Delivery, Event, Form, LaneId, OutputForm, Snapshot, Time};
+
+/// Bytes of memory that a connection keeps for its own use when nothing is under way on it.
+const OWN_BYTES: usize = 4 << 10;
 
 /// What this protocol is made with, the same for all lanes.
 #[derive(Debug, Clone)]
@@ -109,11 +122,45 @@ pub(crate) struct Protocol {
     names: [String; 2],
 }
 
-impl Protocol {
-    pub(crate) fn new(resolver: Resolver, settings: &Settings) -> Self {
+impl WireProtocol for Protocol {
+    const NAME: &'static str = "GIOP";
+    const HAS_RESERVE: bool = true;
+    const MADE_ON: Option<LaneId> = None;
+    type Settings = Settings;
+    type Sockets = ();
+    type Claim = claims::Claim;
+
+    fn settings(given: &Given<'_>) -> Settings {
+        let config = given.config;
+        Settings {
+            framing: framing::Limits {
+                message_bytes_max: config.limits.message_bytes_max as usize,
+                fragment_sets_max: config.limits.fragment_sets_max as usize,
+                // What a connection has of its own is small: buffers are lent to it.
+                read_bytes: OWN_BYTES,
+                retained_bytes_max: OWN_BYTES,
+                ..framing::Limits::default()
+            },
+            request_bytes_min: given.request_bytes_min,
+            connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+            tls: match &config.tls {
+                tls if tls.required => outgoing::Calls::TlsOnly,
+                tls if tls.ca.is_some() => outgoing::Calls::TlsWherePossible,
+                _ => outgoing::Calls::Plain,
+            },
+            silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
+            address_outlives: given.address_outlives,
+            policy: Arc::clone(&given.policy),
+        }
+    }
+
+    fn new(common: &Common, ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
+        let Some(mailbox) = ends.resolver.take() else { return Err(io::ErrorKind::NotConnected.into()) };
+        let resolver = Resolver { mailbox, own: common.accounts.account_of(NOBODY) };
+        let settings = &common.protocols.giop;
         let Settings { framing, request_bytes_min, connect_timeout, tls, silence, address_outlives, .. } = *settings;
         let policy = Arc::clone(&settings.policy);
-        Self {
+        Ok(Self {
             header_cache: HeaderCache::default(),
             foreign: ForeignPushes::default(),
             request_bytes_min,
@@ -130,50 +177,192 @@ impl Protocol {
             utc: UtcClock::default(),
             untranslatable_announced: None,
             names: [String::new(), String::new()],
+        })
+    }
+
+    fn listen_address(config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
+        match layer {
+            Layer::Plain if config.tls.required => Ok(None),
+            Layer::Plain => config.listen_address().map(Some),
+            Layer::Tls => config.tls_listen_address(),
         }
     }
 
-    /// What time it is now.
+    fn let_in(worker: &mut Worker, arrival: Arrival) -> Option<usize> {
+        worker.let_in_giop(arrival)
+    }
+
+    fn client(worker: &Worker, token: Token, in_reserve: bool) -> Option<Client<'_>> {
+        let caller = &worker.clients.giop.incoming.get(token)?.caller;
+        let idle_since = caller.idle_since(in_reserve);
+        Some(Client { address: caller.address, account: caller.account(), idle_since })
+    }
+
+    fn close(worker: &mut Worker, token: Token) {
+        worker.say_and_close(token);
+    }
+
+    fn serve(worker: &mut Worker, ready: Ready) {
+        match ready.socket {
+            Socket::Incoming(_, token) => worker.serve_incoming(token, ready),
+            Socket::Outgoing(_, token) => worker.core.serve_outgoing(token, ready),
+            _ => {}
+        }
+    }
+
+    fn resume(worker: &mut Worker, socket: Socket) {
+        match socket {
+            Socket::Incoming(_, token) => worker.serve_backlog(token),
+            Socket::Outgoing(_, token) => worker.core.begin_connecting(token),
+            _ => {}
+        }
+    }
+
+    fn place_of(worker: &mut Worker, socket: Socket) -> Option<(Token, &mut bool)> {
+        let Worker { clients, core, .. } = worker;
+        let rounds = match socket {
+            Socket::Incoming(_, token) => &mut clients.giop.incoming.get_mut(token)?.caller.rounds,
+            Socket::Outgoing(_, token) => &mut core.protocols.giop.outgoing.connections.get_mut(token)?.rounds,
+            _ => return None,
+        };
+        Some(rounds.defer())
+    }
+
+    fn has_output_at(worker: &Worker, from: u32, places: u32) -> Option<bool> {
+        worker.clients.giop.has_output_at(from, places)
+    }
+
+    fn close_all(worker: &mut Worker) {
+        worker.close_all();
+    }
+
     #[inline]
-    pub(crate) fn note_time(&mut self, clock: &Clock) {
-        self.utc = UtcClock::new(clock.now, clock.since_1970);
-        self.forms = CorbaForms::at(&self.utc, clock.now);
+    fn note_time(core: &mut Core) {
+        let Core { clock, protocols: Protocols { giop, .. }, .. } = core;
+        giop.utc = UtcClock::new(clock.now, clock.since_1970);
+        giop.forms = CorbaForms::at(&giop.utc, clock.now);
     }
 
-    /// Whether it has something to do without a socket or a message having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.outgoing.is_due()
-            || self.outgoing.have_resting()
-            || !self.outgoing.losses.is_empty()
-            || !self.chunked_batches.is_empty()
-            || self.waiting.is_moving()
-            || self.has_to_answer()
+    fn handle_new_routing(core: &mut Core, before: &Snapshot) {
+        core.protocols.giop.header_cache.forget();
+        core.place_pullers();
+        core.end_waits(before);
     }
 
-    /// Whether an answer is due to a client that had to wait.
-    pub(crate) fn has_to_answer(&self) -> bool {
-        !self.due.is_empty()
+    fn forget_types(core: &mut Core) {
+        core.protocols.giop.header_cache.forget();
     }
 
-    /// Whether anything has to be looked after by the clock.
-    pub(crate) fn has_deadlines(&self) -> bool {
-        self.outgoing.has_deadlines()
-            || !self.filter_calls.is_empty()
-            || !self.pullers.is_empty()
-            || self.large_answers.is_waiting()
+    fn begin_round(worker: &mut Worker) {
+        worker.clients.giop.begin_round();
+        worker.core.go_on_after_rest();
     }
 
-    /// Whether something is under way that is in no outbox, apart from what waits to be written.
-    pub(crate) fn has_under_way(&self) -> bool {
-        let is_waiting = !self.chunked_batches.is_empty() || !self.filter_calls.is_empty();
-        is_waiting || !self.foreign.are_quiet() || !self.due.is_empty()
+    fn serve_due(core: &mut Core) {
+        core.serve_pullers();
     }
 
-    /// Whether no sequence of events, loss of a connection, push of another lane or call of filters is left to be dealt with.
-    /// For a lane that is to end.
-    pub(crate) fn is_done(&self) -> bool {
-        let are_reported = self.chunked_batches.is_empty() && self.outgoing.losses.is_empty();
-        are_reported && self.foreign.serves_none() && self.filter_calls.is_empty()
+    fn go_on(worker: &mut Worker) {
+        worker.serve_parked();
+        worker.serve_deferred_requests();
+        worker.serve_unfinished();
+        worker.core.end_some_waits();
+        worker.core.tell_of_losses();
+    }
+
+    fn take_in_more(worker: &mut Worker) {
+        worker.serve_chunked_batches();
+    }
+
+    fn sweep(worker: &mut Worker) {
+        worker.core.sweep_outgoing();
+        worker.send_movers_away();
+        if worker.end_overdue() {
+            worker.core.clock.plan_sweep();
+        }
+    }
+
+    fn has_unflushed(worker: &Worker) -> bool {
+        !worker.clients.giop.unflushed.is_empty()
+    }
+
+    fn is_due(worker: &Worker) -> bool {
+        Self::has_unflushed(worker) || worker.core.protocols.giop.outgoing.is_due()
+    }
+
+    fn write_events(core: &mut Core) {
+        core.flush_due();
+    }
+
+    fn write_replies(worker: &mut Worker) {
+        worker.flush_replies();
+    }
+
+    fn goes_on(worker: &Worker) -> bool {
+        let Self { outgoing, chunked_batches, waiting, due, .. } = &worker.core.protocols.giop;
+        worker.clients.giop.goes_on()
+            || outgoing.is_due()
+            || outgoing.have_resting()
+            || !outgoing.losses.is_empty()
+            || !chunked_batches.is_empty()
+            || waiting.is_moving()
+            || !due.is_empty()
+    }
+
+    fn has_to_answer(core: &Core) -> bool {
+        !core.protocols.giop.due.is_empty()
+    }
+
+    fn has_deadlines(worker: &Worker) -> bool {
+        let Self { outgoing, filter_calls, pullers, large_answers, .. } = &worker.core.protocols.giop;
+        worker.clients.giop.unfinished.is_waiting()
+            || outgoing.has_deadlines()
+            || !filter_calls.is_empty()
+            || !pullers.is_empty()
+            || large_answers.is_waiting()
+    }
+
+    fn next_due(core: &Core) -> Option<Time> {
+        core.protocols.giop.pullers.next_due()
+    }
+
+    fn has_under_way(core: &Core) -> bool {
+        let Self { chunked_batches, filter_calls, foreign, due, .. } = &core.protocols.giop;
+        !chunked_batches.is_empty() || !filter_calls.is_empty() || !foreign.are_quiet() || !due.is_empty()
+    }
+
+    fn is_done(worker: &Worker) -> bool {
+        let Self { chunked_batches, outgoing, foreign, filter_calls, .. } = &worker.core.protocols.giop;
+        let are_reported = chunked_batches.is_empty() && outgoing.losses.is_empty();
+        worker.clients.giop.open == 0 && are_reported && foreign.serves_none() && filter_calls.is_empty()
+    }
+
+    #[inline]
+    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        core.send_push(delivery, events);
+    }
+
+    fn hand_over(core: &mut Core, delivery: Delivery, events: Vec<Arc<Event>>) {
+        core.hand_to_waiter(delivery, events);
+    }
+
+    fn answer(worker: &mut Worker, claim: claims::Claim, refused: Option<Refused>) {
+        worker.answer_claim(claim, refused);
+    }
+
+    #[inline]
+    fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
+        event::fits(form, tag, output_form)
+    }
+
+    fn put_into(
+        _protocols: &Protocols,
+        _channel: ChannelId,
+        (form, tag, bytes): (Form, u64, &[u8]),
+        want: (OutputForm, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<Translated, Option<Untranslatable>> {
+        event::translate(form, tag, bytes, want, out).map_err(Some)
     }
 }
 

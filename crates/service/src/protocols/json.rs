@@ -18,25 +18,33 @@ pub(crate) mod incoming;
 pub(crate) mod requests;
 
 use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use corba::event::{self, FORM_STRUCTURED, Translated};
-use engine::{ChannelId, Form, LaneId, NumberForm, NumberPlace, OutboxId, OutputForm, Peer, ProxyKey};
+use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
+use core::time::Duration;
+use engine::{ChannelId, Delivery, Event, Form, NumberForm, NumberPlace, OutboxId, OutputForm, Peer, ProxyKey};
 use hashbrown::HashMap;
 
 use self::connection::Connection;
-use super::Tag;
+use super::{Client, Given, Protocols, Tag, WireProtocol};
+use crate::config::{Config, ConfigError, parse_listen};
+use crate::lane::intake::Refused;
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::Poll;
 use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::system::Ready;
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use access::Tokens;
+use accounts::Account;
 
 /// What consumers of this protocol need: a line.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Json as u32) << 16);
 
-/// The lane that has all connections of this protocol, and serves all its clients' proxies.
-pub(crate) const LANE: LaneId = LaneId::MAIN;
-
-/// What the protocol is made with.
+/// What the door is made with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// What clients may send.
@@ -57,6 +65,8 @@ pub(crate) struct Protocol {
     next_peer: Peer,
     /// Connections to which something is to be written, or on which something is to be looked at, when the round ends.
     due: VecDeque<Token>,
+    /// How long clients may take for a line.
+    line_completion: Duration,
     /// Something has a time limit.
     has_deadlines: bool,
     settings: Settings,
@@ -85,37 +95,141 @@ pub(crate) enum Part {
     Supplier(ChannelId),
 }
 
-impl Protocol {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self {
+impl WireProtocol for Protocol {
+    const NAME: &'static str = "lines of JSON";
+    type Settings = Settings;
+    type Sockets = ();
+    type Claim = requests::Claim;
+
+    fn settings(given: &Given<'_>) -> Settings {
+        let line_bytes_max = usize::try_from(given.config.json.line_bytes_max).unwrap_or(usize::MAX);
+        let limits = ::json::Limits { line_bytes_max, ..::json::Limits::default() };
+        Settings { limits, request_bytes_min: given.request_bytes_min, tokens: Arc::clone(&given.tokens) }
+    }
+
+    fn new(common: &Common, _ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
+        Ok(Self {
             connections: Slots::new(),
             open: 0,
             proxies: HashMap::new(),
             next_peer: Tag::Json.first_peer(),
             due: VecDeque::new(),
+            line_completion: common.message_completion,
             has_deadlines: false,
-            settings,
+            settings: common.protocols.json.clone(),
             read: Vec::new(),
             event: Vec::new(),
+        })
+    }
+
+    fn listen_address(config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
+        match layer {
+            Layer::Plain => parse_listen("json.listen", config.json.listen.as_deref()),
+            Layer::Tls => parse_listen("tls.json_listen", config.tls.json_listen.as_deref()),
         }
     }
 
-    /// Whether there is something to do without a socket or a message having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        !self.due.is_empty()
+    fn no_place(reason: &str) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        ::json::answer::error(&mut line, None, reason);
+        Some(line)
     }
 
-    /// Whether anything has to be looked after by the clock.
-    pub(crate) const fn has_deadlines(&self) -> bool {
-        self.has_deadlines
+    fn let_in(worker: &mut Worker, arrival: Arrival) -> Option<usize> {
+        worker.core.let_in_json(arrival)
     }
 
-    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
-    /// from there on.
-    pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
-        Some(self.connections.range(from, places)?.any(|connection| !connection.output.is_empty()))
+    fn client(worker: &Worker, token: Token, _in_reserve: bool) -> Option<Client<'_>> {
+        let connection = worker.core.protocols.json.connections.get(token)?;
+        let (address, account) = (connection.address, connection.account());
+        Some(Client { address, account, idle_since: connection.idle_since() })
     }
 
+    fn close(worker: &mut Worker, token: Token) {
+        worker.core.close_json(token);
+    }
+
+    fn serve(worker: &mut Worker, ready: Ready) {
+        if let Socket::Incoming(_, token) = ready.socket {
+            worker.core.serve_json(token, ready);
+        }
+    }
+
+    fn resume(worker: &mut Worker, socket: Socket) {
+        if let Socket::Incoming(_, token) = socket {
+            worker.core.go_on_with_json(token);
+        }
+    }
+
+    fn place_of(worker: &mut Worker, socket: Socket) -> Option<(Token, &mut bool)> {
+        let Socket::Incoming(_, token) = socket else { return None };
+        let Connection { slice, is_deferred, .. } = worker.core.protocols.json.connections.get_mut(token)?;
+        Some((*slice, is_deferred))
+    }
+
+    fn has_output_at(worker: &Worker, from: u32, places: u32) -> Option<bool> {
+        let mut connections = worker.core.protocols.json.connections.range(from, places)?;
+        Some(connections.any(|connection| !connection.output.is_empty()))
+    }
+
+    fn close_all(worker: &mut Worker) {
+        worker.core.close_all_json();
+    }
+
+    fn sweep(worker: &mut Worker) {
+        worker.core.sweep_json();
+    }
+
+    fn is_due(worker: &Worker) -> bool {
+        !worker.core.protocols.json.due.is_empty()
+    }
+
+    fn write_events(core: &mut Core) {
+        core.flush_json();
+    }
+
+    fn goes_on(worker: &Worker) -> bool {
+        Self::is_due(worker)
+    }
+
+    fn has_deadlines(worker: &Worker) -> bool {
+        worker.core.protocols.json.has_deadlines
+    }
+
+    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        core.send_line(delivery, events);
+    }
+
+    fn answer(worker: &mut Worker, claim: requests::Claim, refused: Option<Refused>) {
+        worker.core.answer_json(claim, refused);
+    }
+
+    fn proxy_registered(worker: &mut Worker, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        worker.core.json_proxy_registered(peer, proxy, account);
+    }
+
+    fn proxy_gone(core: &mut Core, peer: Peer) {
+        core.json_proxy_gone(peer);
+    }
+
+    fn fits(_form: Form, _tag: u64, _output_form: OutputForm) -> bool {
+        false
+    }
+
+    fn put_into(
+        _protocols: &Protocols,
+        channel: ChannelId,
+        event: (Form, u64, &[u8]),
+        (output_form, came): (OutputForm, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<Translated, Option<Untranslatable>> {
+        let came = output_form.marks_numbers().then_some(came);
+        let number_at = translate(channel, event, came, out).ok_or(None)?;
+        Ok(Translated::Written { tag: 0, number_at })
+    }
+}
+
+impl Protocol {
     /// Something is to be written on a connection, or looked at, when the round ends.
     pub(crate) fn note_due(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token)

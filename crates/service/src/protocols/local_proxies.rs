@@ -4,7 +4,7 @@
 use corba::{LocalProxy, RegisterError};
 use engine::{ChannelId, Peer, ProxyId, ProxyKey};
 
-use super::{Answered, Fault, Objects, Tag, ToProtocol};
+use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
 use crate::admin::values::Declined;
 use crate::counters::Counter;
 use crate::lane::links::messages::{LaneThread, ToAdministration, ToLane};
@@ -143,20 +143,11 @@ impl Worker {
     /// Serves what administration has posted.
     pub(crate) fn handle_proxy_notice(&mut self, notice: Notice) {
         match notice {
-            Notice::Registered { peer, proxy, charge } => match Tag::of_peer(peer) {
-                Tag::Giop => {}
-                Tag::Json => self.json_proxy_registered(peer, proxy, charge.account()),
-                Tag::Tempo => self.core.tempo_proxy_registered(peer, proxy, charge.account()),
-                Tag::Dds => self.dds_proxy_registered(peer, proxy, charge.account()),
-            },
+            Notice::Registered { peer, proxy, charge } => {
+                by_tag!(Tag::of_peer(peer), P => P::proxy_registered(self, peer, proxy, charge.account()));
+            }
             Notice::Dismissed => {}
-            Notice::Gone(peer) => match Tag::of_peer(peer) {
-                // Its clients are notified by calls.
-                Tag::Giop => {}
-                Tag::Json => self.core.json_proxy_gone(peer),
-                Tag::Tempo => self.core.tempo_proxy_gone(peer),
-                Tag::Dds => self.core.dds_proxy_gone(peer),
-            },
+            Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::proxy_gone(&mut self.core, peer)),
         }
     }
 }

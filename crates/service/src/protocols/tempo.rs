@@ -32,9 +32,14 @@ pub(crate) mod topics;
 pub(crate) mod types;
 
 use core::cmp::Reverse;
+use core::time::Duration;
 use std::collections::BinaryHeap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-use engine::{Peer, ProxyKey, Time};
+use corba::event::{Translated, Untranslatable};
+use engine::{ChannelId, Delivery, Event, Form, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::{HashMap, HashSet};
 use tempo::Nanos;
 use tempo::cookies::Cookies;
@@ -45,14 +50,22 @@ use self::delivery::Out;
 use self::input::{Bounds, TopicScheduler};
 use self::sessions::{Proxy, Sessions};
 use self::topics::Topics;
-use super::Tag;
+use self::types::DeclaredTypes;
+use super::{Client, Given, Protocols, Tag, WireProtocol};
+use crate::config::{self, Config, ConfigError, parse_listen};
+use crate::lane::intake::Refused;
 use crate::lane::io::datagrams::Received;
-use crate::lane::io::net::Datagrams;
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::{Datagrams, Poll};
 use crate::lane::io::slots::Token;
+use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::random::unforeseeable;
+use accounts::Account;
 
 /// What the protocol is made with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Milliseconds between two announcements.
     pub(crate) period_ms: u16,
@@ -62,6 +75,15 @@ pub(crate) struct Settings {
     pub(crate) message_bytes_max: u32,
     /// What a request counts for at least while administration has it, in octets.
     pub(crate) request_bytes_min: u64,
+    /// The types that topics are declared to have.
+    pub(crate) types: Arc<DeclaredTypes>,
+}
+
+/// Sockets for datagrams: those that clients send to the service, and those that they send to a group.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    pub(crate) datagrams: Option<Datagrams>,
+    pub(crate) group: Option<Datagrams>,
 }
 
 /// What this protocol has of a lane.
@@ -70,6 +92,8 @@ pub(crate) struct Protocol {
     session: u32,
     cookies: Cookies,
     settings: Settings,
+    /// What messages are to others, and others' events to subscribers.
+    pub(crate) forms: form::Forms,
     pub(crate) out: Out,
     /// Where datagrams arrive that are sent to the group that it has joined.
     pub(crate) group: Option<Datagrams>,
@@ -86,6 +110,8 @@ pub(crate) struct Protocol {
     chance: Chance,
     /// Connections that are not read since as much of their clients' waits as may.
     starved: Vec<Token>,
+    /// How long clients may take for a frame.
+    frame_completion: Duration,
     /// Some connection has a time limit.
     has_deadlines: bool,
     /// What sockets are read into.
@@ -112,14 +138,39 @@ fn cookie_key() -> (u64, u64) {
     (half(drawn >> 64), half(drawn))
 }
 
-impl Protocol {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self {
+impl WireProtocol for Protocol {
+    const NAME: &'static str = "Tempo";
+    type Settings = Settings;
+    type Sockets = Sockets;
+    type Claim = intake::Claim;
+
+    fn settings(given: &Given<'_>) -> Settings {
+        let config::Tempo { period_ms, input_messages, input_bytes, .. } = given.config.tempo;
+        Settings {
+            period_ms,
+            bounds: Bounds { messages: input_messages as usize, octets: input_bytes as usize },
+            message_bytes_max: given.config.limits.message_bytes_max.min(tempo::wire::MESSAGE_MAX),
+            request_bytes_min: given.request_bytes_min,
+            types: Arc::clone(&given.types),
+        }
+    }
+
+    fn new(common: &Common, _ends: &mut LaneEnds, sockets: Sockets, poll: &Poll) -> io::Result<Self> {
+        let Sockets { datagrams, group } = sockets;
+        if let Some(datagrams) = &datagrams {
+            poll.add(datagrams, Socket::Datagrams(Tag::Tempo), Interest::READ)?;
+        }
+        if let Some(group) = &group {
+            poll.add(group, Socket::Group(Tag::Tempo), Interest::READ)?;
+        }
+        let settings = common.protocols.tempo.clone();
+        Ok(Self {
             session: fastrand::u32(1..),
             cookies: Cookies::new(cookie_key()),
+            forms: form::Forms::new(Arc::clone(&settings.types)),
             settings,
-            out: Out::default(),
-            group: None,
+            out: Out { socket: datagrams, ..Out::default() },
+            group,
             grouped: HashSet::new(),
             sessions: Sessions::default(),
             topics: Topics::default(),
@@ -129,46 +180,141 @@ impl Protocol {
             timers: BinaryHeap::new(),
             chance: Chance::new(fastrand::u64(..)),
             starved: Vec::new(),
+            frame_completion: common.message_completion,
             has_deadlines: false,
             received: Received::default(),
             read: Vec::new(),
             answers: Vec::new(),
             said: Said::default(),
+        })
+    }
+
+    fn listen_address(config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
+        match layer {
+            Layer::Plain => parse_listen("tempo.listen", config.tempo.listen.as_deref()),
+            Layer::Tls => parse_listen("tls.tempo_listen", config.tls.tempo_listen.as_deref()),
         }
     }
 
-    /// Whether there is something to do without a socket or a message having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        let Out { due, due_streams, is_full, .. } = &self.out;
-        !self.scheduler.are_idle() || !due_streams.is_empty() || !(due.is_empty() || *is_full)
+    fn let_in(worker: &mut Worker, arrival: Arrival) -> Option<usize> {
+        worker.core.let_in_tempo(arrival)
     }
 
-    /// Whether something is to be written when the round ends.
-    pub(crate) fn is_due(&self) -> bool {
-        !self.out.due.is_empty() || !self.out.due_streams.is_empty()
+    fn client(worker: &Worker, token: Token, _in_reserve: bool) -> Option<Client<'_>> {
+        let connection = worker.core.protocols.tempo.out.connections.get(token)?;
+        let (address, account) = (connection.address, connection.account());
+        Some(Client { address, account, idle_since: connection.idle_since() })
     }
 
-    /// Whether anything has to be looked after by the clock.
-    pub(crate) const fn has_deadlines(&self) -> bool {
-        self.has_deadlines
+    fn close(worker: &mut Worker, token: Token) {
+        worker.core.close_stream(token);
     }
 
-    /// When something is to be announced, or forgotten.
-    pub(crate) fn next_due(&self) -> Option<Time> {
-        self.timers.peek().map(|Reverse((due, _))| Time(*due))
+    fn serve(worker: &mut Worker, ready: Ready) {
+        match ready.socket {
+            Socket::Incoming(_, token) => worker.serve_tempo(token, ready),
+            Socket::Datagrams(_) => worker.serve_tempo_datagrams(ready),
+            Socket::Group(_) => worker.serve_tempo_group(),
+            _ => {}
+        }
     }
 
-    /// Whether something waits to be written on the connections in so many places from one on, or to be sent to the sessions in those.
-    /// Nothing if there are no places from there on.
-    pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
-        let connections = self.out.connections.range(from, places).map(|mut all| all.any(|one| !one.output.is_empty()));
-        let sessions = self.sessions.range(from, places).map(|mut all| all.any(|one| !one.packets.is_empty()));
+    fn resume(worker: &mut Worker, socket: Socket) {
+        if let Socket::Incoming(_, token) = socket {
+            worker.go_on_with_tempo(token);
+        }
+    }
+
+    fn place_of(worker: &mut Worker, socket: Socket) -> Option<(Token, &mut bool)> {
+        let Socket::Incoming(_, token) = socket else { return None };
+        Some(worker.core.protocols.tempo.out.connections.get_mut(token)?.defer())
+    }
+
+    /// The sessions in those places count as well, to which something is to be sent.
+    fn has_output_at(worker: &Worker, from: u32, places: u32) -> Option<bool> {
+        let Self { out, sessions, .. } = &worker.core.protocols.tempo;
+        let connections = out.connections.range(from, places).map(|mut all| all.any(|one| !one.output.is_empty()));
+        let sessions = sessions.range(from, places).map(|mut all| all.any(|one| !one.packets.is_empty()));
         match (connections, sessions) {
             (None, None) => None,
             (connections, sessions) => Some(connections.unwrap_or(false) || sessions.unwrap_or(false)),
         }
     }
 
+    fn close_all(worker: &mut Worker) {
+        worker.core.close_all_tempo();
+    }
+
+    fn serve_due(core: &mut Core) {
+        core.serve_tempo_due();
+    }
+
+    fn take_in_more(worker: &mut Worker) {
+        worker.serve_tempo_topics();
+    }
+
+    fn sweep(worker: &mut Worker) {
+        worker.core.sweep_tempo();
+    }
+
+    fn is_due(worker: &Worker) -> bool {
+        let Out { due, due_streams, .. } = &worker.core.protocols.tempo.out;
+        !due.is_empty() || !due_streams.is_empty()
+    }
+
+    fn write_events(core: &mut Core) {
+        core.flush_tempo();
+    }
+
+    fn goes_on(worker: &Worker) -> bool {
+        let Self { scheduler, out: Out { due, due_streams, is_full, .. }, .. } = &worker.core.protocols.tempo;
+        !scheduler.are_idle() || !due_streams.is_empty() || !(due.is_empty() || *is_full)
+    }
+
+    fn has_deadlines(worker: &Worker) -> bool {
+        worker.core.protocols.tempo.has_deadlines
+    }
+
+    fn next_due(core: &Core) -> Option<Time> {
+        core.protocols.tempo.timers.peek().map(|Reverse((due, _))| Time(*due))
+    }
+
+    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        core.send_tempo(delivery, events);
+    }
+
+    fn answer(worker: &mut Worker, claim: intake::Claim, refused: Option<Refused>) {
+        worker.answer_tempo(claim, refused);
+    }
+
+    fn proxy_registered(worker: &mut Worker, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        worker.core.tempo_proxy_registered(peer, proxy, account);
+    }
+
+    fn proxy_gone(core: &mut Core, peer: Peer) {
+        core.tempo_proxy_gone(peer);
+    }
+
+    fn as_repeated(tag: u64) -> u64 {
+        form::as_repeated(tag)
+    }
+
+    fn fits(form: Form, _tag: u64, _output_form: OutputForm) -> bool {
+        form == form::FORM_TEMPO
+    }
+
+    fn put_into(
+        protocols: &Protocols,
+        channel: ChannelId,
+        event: (Form, u64, &[u8]),
+        _want: (OutputForm, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<Translated, Option<Untranslatable>> {
+        protocols.tempo.forms.put_into_message(channel, event, out).ok_or(None)
+    }
+}
+
+impl Protocol {
     /// The header of a frame that the broker sends of its own accord.
     const fn header(&self, topic: u32) -> Header {
         Header { session: self.session, topic, sequence: 0, sent: 0, priority: 0, by_broker: true }

@@ -19,6 +19,7 @@ use crate::admin::run::Administration;
 use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, Tempo, TimeDriven};
 use crate::counters::{Counter, Counters};
 use crate::lane::io::net::{Datagrams, Listener};
+use crate::lane::io::socket::Layer;
 use crate::lane::links::mailbox::{Inbox, Mailbox};
 use crate::lane::links::messages::{Lookup, Resolved, ToAdministration};
 use crate::lane::run::Worker;
@@ -197,17 +198,10 @@ fn config(lanes: Lanes, tempo: Tempo) -> Config {
 impl World {
     fn new(mut rng: Rng, lanes: Lanes, of_tempo: &mut OfTempo) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
-        let listeners = Listeners {
-            giop: Some(listener(sockets::SERVICE)?),
-            json: Some(listener(sockets::JSON)?),
-            tempo: Some(listener(sockets::TEMPO)?),
-            tempo_datagrams: Datagrams::simulated(sockets::TEMPO),
-            tempo_group: None,
-            dds: Vec::new(),
-            tls: [const { None }; Tag::ALL.len()],
-            outlive: false,
-            own: Vec::new(),
-        };
+        let mut listeners = Listeners::of_giop(listener(sockets::SERVICE)?)
+            .with(Tag::Json, Layer::Plain, Some(listener(sockets::JSON)?))
+            .with(Tag::Tempo, Layer::Plain, Some(listener(sockets::TEMPO)?));
+        listeners.sockets.tempo.datagrams = Datagrams::simulated(sockets::TEMPO);
         let assembled = simulated(&config(lanes, of_tempo.config()), listeners, sockets::SERVICE)
             .map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;

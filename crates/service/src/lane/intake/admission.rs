@@ -46,7 +46,7 @@ impl Core {
                 Admission::AwaitingFilter(pending_event, questions) => {
                     let pending_ack = self.intake.await_ack(submission);
                     self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
-                    if let Some(filter_verdict) = self.call_filters_for_first(source, questions) {
+                    if let Some(filter_verdict) = self.call_filters_for_admission(source, questions) {
                         self.apply_filter_verdict(source, filter_verdict);
                     }
                 }
@@ -148,7 +148,7 @@ impl Core {
         while let Some(AwaitingFilter { pending_event, pending_ack }) = self.intake.awaiting_filter.next(source) {
             if let Some((pending_event, questions)) = self.admit_waiting(source, pending_event, pending_ack) {
                 self.intake.awaiting_filter.put_back(source, AwaitingFilter { pending_event, pending_ack });
-                match self.call_filters_for_first(source, questions) {
+                match self.call_filters_for_admission(source, questions) {
                     Some(filter_verdict) => self.carry_out(source, filter_verdict),
                     None => return,
                 }

@@ -66,7 +66,7 @@ impl Core {
         }
         if let Some((pending_event, questions)) = self.admit_waiting(source, pending_event, pending_ack) {
             self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
-            if let Some(filter_verdict) = self.call_filters_for_first(source, questions) {
+            if let Some(filter_verdict) = self.call_filters_for_admission(source, questions) {
                 self.apply_filter_verdict(source, filter_verdict);
             }
         }

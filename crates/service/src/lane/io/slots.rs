@@ -10,8 +10,12 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Generations wrap at 28 bits, which leaves four bits of an epoll datum to say what kind of thing the token names.
-    const GENERATION_MASK: u32 = (1 << 28) - 1;
+    /// As a number it has 54 bits, which leaves ten of an epoll datum for kind and protocol: 26 for the place, since the limits allow far
+    /// fewer entries than that of anything, and 28 for the generation.
+    pub(crate) const BITS: u32 = 54;
+    const INDEX_BITS: u32 = 26;
+    const INDEX_MASK: u32 = (1 << Self::INDEX_BITS) - 1;
+    const GENERATION_MASK: u32 = (1 << (Self::BITS - Self::INDEX_BITS)) - 1;
     /// No other comes before it in order.
     pub(crate) const FIRST: Self = Self { index: 0, generation: 0 };
 
@@ -21,12 +25,13 @@ impl Token {
     }
 
     pub(crate) const fn to_bits(self) -> u64 {
-        ((self.generation as u64) << 32) | self.index as u64
+        ((self.generation as u64) << Self::INDEX_BITS) | self.index as u64
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the two halves are taken apart on purpose")]
     pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self { index: bits as u32, generation: (bits >> 32) as u32 & Self::GENERATION_MASK }
+        let generation = (bits >> Self::INDEX_BITS) as u32 & Self::GENERATION_MASK;
+        Self { index: bits as u32 & Self::INDEX_MASK, generation }
     }
 }
 
@@ -60,8 +65,8 @@ impl<T> Slots<T> {
             place.value = Some(value);
             return Token { index, generation: place.generation };
         }
-        // Connections are bounded far below 2^32 by the limit on descriptors.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        debug_assert!(index <= Token::INDEX_MASK, "limits bound every table far below this");
         self.places.push(Place { generation: 0, value: Some(value) });
         Token { index, generation: 0 }
     }
@@ -154,7 +159,7 @@ mod tests {
 
     #[test]
     fn tokens_survive_being_packed_into_an_epoll_datum() {
-        let token = Token { index: 7, generation: Token::GENERATION_MASK };
-        assert_eq!(Token::from_bits(token.to_bits() | (15 << 60)), token);
+        let token = Token { index: Token::INDEX_MASK, generation: Token::GENERATION_MASK };
+        assert_eq!(Token::from_bits(token.to_bits() | u64::MAX << Token::BITS), token);
     }
 }

@@ -32,9 +32,9 @@ impl Layer {
     pub(crate) const ALL: [Self; 2] = [Self::Plain, Self::Tls];
 }
 
-/// The datum has the kind in its two highest bits, then two for the protocol, then the token.
+/// The datum has the kind in its two highest bits, then eight for the protocol, then the token.
 const KIND: u32 = 62;
-const PROTOCOL: u32 = 60;
+const PROTOCOL: u32 = Token::BITS;
 const WAKER: u64 = 0;
 /// Beside the waker, which has neither protocol nor token.
 const DATAGRAMS: u64 = 1;
@@ -59,7 +59,7 @@ impl Socket {
     /// What the poll has kept.
     #[inline]
     pub(crate) fn of_datum(datum: u64) -> Self {
-        let (protocol, token) = (Tag::numbered(datum >> PROTOCOL & 3), Token::from_bits(datum));
+        let (protocol, token) = (Tag::numbered(datum >> PROTOCOL), Token::from_bits(datum));
         match datum >> KIND {
             WAKER if datum & DATAGRAMS != 0 => Self::Datagrams(protocol),
             WAKER if datum & GROUP != 0 => Self::Group(protocol),

@@ -182,7 +182,7 @@ impl LaneRegistry {
             waker: Arc::clone(&waker),
             administration,
             from_administration,
-            resolver,
+            resolver: Some(resolver),
             resolved,
             handshakes,
             introductions: introduced,

@@ -261,7 +261,7 @@ mod tests {
             assert!(header_cache.request(token, &cut).is_none(), "{length} octets");
         }
         assert!(header_cache.request(Token::from_bits(8), &message(&first)).is_none(), "another connection");
-        let successor = Token::from_bits(7 | 1 << 32);
+        let successor = Token::from_bits(7 | 1 << 26);
         assert!(header_cache.request(successor, &message(&first)).is_none(), "another connection in the same place");
     }
 

@@ -277,7 +277,7 @@ impl Core {
         let mut structured = Vec::new();
         let (form, tag, bytes) = match event.form {
             FORM_TEMPO => {
-                let tag = self.protocols.tempo_forms.write_structured(event, &mut structured);
+                let tag = self.protocols.tempo.forms.write_structured(event, &mut structured);
                 (FORM_STRUCTURED, tag, structured.as_slice())
             }
             form => (form, event.tag, event.bytes.as_slice()),

@@ -31,7 +31,7 @@ use crate::lane::links::messages::{LaneThread, Lookup, Resolved, ToAdministratio
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::protocols::giop::Settings;
 use crate::protocols::giop::admin_messages::{self, CallFailure, Reply};
-use crate::protocols::{Listeners, Request, Returned, Tag};
+use crate::protocols::{Given, Listeners, Request, Returned, Tag};
 use crate::published::Published;
 use accounts::{Account, Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
@@ -75,13 +75,6 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, round_b
     Common {
         published: Arc::clone(published),
         protocols: crate::protocols::Settings {
-            json: crate::protocols::json::Settings {
-                limits: json::Limits::default(),
-                request_bytes_min: 0,
-                tokens: Arc::default(),
-            },
-            tempo: crate::config::Config::default().tempo_settings(0),
-            tempo_types: Arc::default(),
             giop: Settings {
                 policy: Arc::default(),
                 framing: framing::Limits::default(),
@@ -91,6 +84,14 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, round_b
                 silence: Duration::from_secs(30),
                 address_outlives: false,
             },
+            ..crate::protocols::Settings::new(&Given {
+                config: &crate::Config::default(),
+                types: Arc::default(),
+                request_bytes_min: 0,
+                address_outlives: false,
+                policy: Arc::default(),
+                tokens: Arc::default(),
+            })
         },
         accounts: Arc::clone(accounts),
         reserve: Arc::new(Reserve::new(64 << 20)),
@@ -140,7 +141,7 @@ impl Bench {
                 waker,
                 administration: to_administration,
                 from_administration,
-                resolver,
+                resolver: Some(resolver),
                 resolved,
                 handshakes: None,
                 introductions,

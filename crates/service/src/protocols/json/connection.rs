@@ -132,12 +132,7 @@ impl Connection {
         self.place.account()
     }
 
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_deferred)
-    }
-
-    /// Whether its lines are left unread for now, so that what is pending for it stays bounded.
+    /// Whether its lines are left unread for now, so that what it is owed stays bounded.
     pub(super) fn is_paused(&self) -> bool {
         self.closing.is_some()
             || self.proxies.waiting.is_some()

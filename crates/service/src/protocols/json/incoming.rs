@@ -1,6 +1,5 @@
 //! Connections of clients: accepted, read a piece at a time, and closed.
 
-use core::time::Duration;
 use std::io;
 
 use json::Heard;
@@ -12,7 +11,7 @@ use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::run::{Common, Core, Worker};
+use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::json::connection::Connection;
 
@@ -21,26 +20,15 @@ const READ_BYTES: usize = 64 << 10;
 /// Lines of one connection that are looked at before others have their turn.
 const LINES_PER_ROUND: usize = 64;
 
-/// How long clients may take for a line.
-pub(crate) struct Clients {
-    line_completion: Duration,
-}
-
-impl Clients {
-    pub(crate) const fn new(common: &Common) -> Self {
-        Self { line_completion: common.message_completion }
-    }
-}
-
-impl Worker {
+impl Core {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_json(&mut self, arrival: Arrival) -> Option<usize> {
         let (ip, now) = (arrival.place.account().ip(), arrival.at);
-        let protocol = &mut self.core.protocols.json;
+        let protocol = &mut self.protocols.json;
         let token = protocol.connections.insert(Connection::new(arrival, protocol.settings.limits));
         let connection = protocol.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Json, token);
-        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             protocol.connections.remove(token);
             return None;
         }
@@ -50,21 +38,21 @@ impl Worker {
         }
         protocol.open += 1;
         let open = protocol.open;
-        self.core.io.occupied.arrive(Tag::Json, token, ip, now);
-        self.core.counters.add(Counter::JsonConnectionsAccepted, 1);
-        self.core.note_json_open();
+        self.io.occupied.arrive(Tag::Json, token, ip, now);
+        self.counters.add(Counter::JsonConnectionsAccepted, 1);
+        self.note_json_open();
         Some(open)
     }
 
     /// Ends connections that have not sent the rest of a line, or have been being closed, for too long.
     pub(crate) fn sweep_json(&mut self) {
-        if !self.core.protocols.json.has_deadlines {
+        if !self.protocols.json.has_deadlines {
             return;
         }
-        let (now, completion) = (self.core.clock.now, self.clients.json.line_completion);
+        let (now, completion) = (self.clock.now, self.protocols.json.line_completion);
         let mut late = Vec::new();
         let mut has_deadlines = false;
-        for (token, connection) in self.core.protocols.json.connections.iter() {
+        for (token, connection) in self.protocols.json.connections.iter() {
             let Some(since) = connection.closing.or(connection.input.began) else { continue };
             if since + completion <= now {
                 late.push((token, connection.closing.is_some()));
@@ -72,22 +60,20 @@ impl Worker {
                 has_deadlines = true;
             }
         }
-        self.core.protocols.json.has_deadlines = has_deadlines;
+        self.protocols.json.has_deadlines = has_deadlines;
         for (token, is_closing) in late {
             if is_closing {
-                self.core.close_json(token);
+                self.close_json(token);
                 continue;
             }
-            self.core.counters.add(Counter::IncompleteMessages, 1);
-            self.core.distrust_json(token, "a line was begun and not ended within limits.message_completion_ms");
+            self.counters.add(Counter::IncompleteMessages, 1);
+            self.distrust_json(token, "a line was begun and not ended within limits.message_completion_ms");
         }
-        if has_deadlines || self.core.protocols.json.has_deadlines {
-            self.core.clock.plan_sweep();
+        if has_deadlines || self.protocols.json.has_deadlines {
+            self.clock.plan_sweep();
         }
     }
-}
 
-impl Core {
     /// Serves a connection when its socket is ready.
     #[inline(never)]
     pub(crate) fn serve_json(&mut self, token: Token, ready: Ready) {

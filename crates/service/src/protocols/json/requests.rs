@@ -12,7 +12,7 @@ use crate::counters::Counter;
 use crate::lane::access::Permit;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::Token;
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Core;
 use crate::protocols;
 use crate::protocols::json::connection::Connection;
 use crate::protocols::json::{OUTPUT_FORM, Part};
@@ -310,9 +310,7 @@ impl Core {
             }
         }
     }
-}
 
-impl Worker {
     /// Administration has made a proxy, or refused it.
     pub(crate) fn json_proxy_registered(
         &mut self,
@@ -320,31 +318,30 @@ impl Worker {
         proxy: Result<ProxyKey, String>,
         account: &Arc<Account>,
     ) {
-        let core = &mut self.core;
         let key = proxy.as_ref().ok().copied();
-        let Some(requested) = core.protocols.json.note_registered(peer, key) else {
+        let Some(requested) = self.protocols.json.note_registered(peer, key) else {
             // Its client has gone, or has taken it back.
             if let Some(key) = key {
-                core.remove_local_proxy(0, key, account);
+                self.remove_local_proxy(0, key, account);
             }
             return;
         };
         let token = requested.connection;
-        let Some(connection) = core.protocols.json.connections.get_mut(token) else { return };
+        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         match requested.part {
             Part::Subscription(id) => {
                 connection.note_answer(0);
                 match proxy {
                     Ok(_) => {
-                        core.confirm_json(token, Some(id));
+                        self.confirm_json(token, Some(id));
                         if let Some(outbox) = requested.blocked {
-                            core.lane.resume_outbox(outbox, core.clock.now);
-                            core.deliveries.undelivered = true;
+                            self.lane.resume_outbox(outbox, self.clock.now);
+                            self.deliveries.undelivered = true;
                         }
                     }
                     Err(reason) => {
                         connection.proxies.subscriptions.remove(&id);
-                        core.refuse_json(token, Some(id), &reason);
+                        self.refuse_json(token, Some(id), &reason);
                     }
                 }
             }
@@ -354,25 +351,25 @@ impl Worker {
                     connection.proxies.suppliers.remove(&channel);
                 }
                 match (waiting, proxy) {
-                    (Some(publish), Ok(_)) => core.publish_json(token, publish, 0),
-                    (Some(publish), Err(reason)) => core.refuse_json(token, publish.id, &reason),
+                    (Some(publish), Ok(_)) => self.publish_json(token, publish, 0),
+                    (Some(publish), Err(reason)) => self.refuse_json(token, publish.id, &reason),
                     (None, _) => {}
                 }
             }
         }
-        self.core.resume_json(token);
+        self.resume_json(token);
     }
 
     /// Tells a client that its event was taken in, or why not.
     pub(crate) fn answer_json(&mut self, claim: Claim, refused: Option<Refused>) {
         let Claim { connection: token, id, bytes } = claim;
-        let Some(connection) = self.core.protocols.json.connections.get_mut(token) else { return };
+        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         connection.note_answer(bytes);
         match refused {
-            None => self.core.confirm_json(token, id),
-            Some(refused) => self.core.refuse_json(token, id, &reason(&refused)),
+            None => self.confirm_json(token, id),
+            Some(refused) => self.refuse_json(token, id, &reason(&refused)),
         }
-        self.core.resume_json(token);
+        self.resume_json(token);
     }
 }
 

@@ -195,7 +195,8 @@ impl Core {
 
     /// Sends and writes what is due, as far as addresses have not had their slices of the round, and releases what was written.
     pub(crate) fn flush_tempo(&mut self) {
-        if !self.protocols.tempo.is_due() {
+        let Out { due, due_streams, .. } = &self.protocols.tempo.out;
+        if due.is_empty() && due_streams.is_empty() {
             return;
         }
         for _ in 0..self.protocols.tempo.out.due.len() {

@@ -169,7 +169,7 @@ impl Core {
     /// what consumers of its channel take. Counts one that is not what its publisher says.
     pub(crate) fn complete_message(&mut self, source: ProxyKey, pending_event: &mut PendingEvent, said: Said) {
         let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
-        if !describe(pending_event, source, said, &self.protocols.tempo_forms.types, &clock) {
+        if !describe(pending_event, source, said, &self.protocols.tempo.forms.types, &clock) {
             self.counters.add(Counter::TempoUnreadable, 1);
         }
         self.translate(source, pending_event);

@@ -1,6 +1,5 @@
 //! Connections of clients: accepted, read a piece at a time, and closed.
 
-use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
-use crate::lane::run::{Common, Core, Worker};
+use crate::lane::run::{Core, Worker};
 use crate::protocols::Tag;
 use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
@@ -34,11 +33,6 @@ const UNREAD_MAX: usize = 1 << 20;
 const GATHERED_BYTES_MAX: usize = 128 << 10;
 /// Octets of what has arrived and was not done with that are not charged, and the most that an empty buffer keeps.
 const UNCHARGED: usize = 16 << 10;
-
-/// How long clients may take for a frame.
-pub(crate) struct Clients {
-    frame_completion: Duration,
-}
 
 /// A connection.
 pub(crate) struct Connection {
@@ -72,12 +66,6 @@ pub(crate) struct Connection {
     pub(super) interest: Interest,
     /// When something came from it last.
     heard: Time,
-}
-
-impl Clients {
-    pub(crate) const fn new(common: &Common) -> Self {
-        Self { frame_completion: common.message_completion }
-    }
 }
 
 impl Connection {
@@ -167,15 +155,15 @@ impl Connection {
     }
 }
 
-impl Worker {
+impl Core {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_tempo(&mut self, arrival: Arrival) -> Option<usize> {
         let (ip, now) = (arrival.place.account().ip(), arrival.at);
-        let out = &mut self.core.protocols.tempo.out;
+        let out = &mut self.protocols.tempo.out;
         let token = out.connections.insert(Connection::new(arrival));
         let connection = out.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Tempo, token);
-        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             out.connections.remove(token);
             return None;
         }
@@ -185,32 +173,34 @@ impl Worker {
         }
         out.open += 1;
         let open = out.open;
-        self.core.io.occupied.arrive(Tag::Tempo, token, ip, now);
-        self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
-        self.core.note_tempo_open();
+        self.io.occupied.arrive(Tag::Tempo, token, ip, now);
+        self.counters.add(Counter::TempoConnectionsAccepted, 1);
+        self.note_tempo_open();
         Some(open)
     }
 
     /// Ends connections that have not sent the rest of a frame for too long.
     pub(crate) fn sweep_tempo(&mut self) {
-        self.core.feed_starved();
-        if !self.core.protocols.tempo.has_deadlines {
+        self.feed_starved();
+        if !self.protocols.tempo.has_deadlines {
             return;
         }
-        let (now, completion) = (self.core.clock.now, self.clients.tempo.frame_completion);
-        let connections = self.core.protocols.tempo.out.connections.iter();
+        let (now, completion) = (self.clock.now, self.protocols.tempo.frame_completion);
+        let connections = self.protocols.tempo.out.connections.iter();
         let begun = connections.filter_map(|(token, connection)| Some((token, connection.began?)));
         let (late, partial): (Vec<_>, Vec<_>) = begun.partition(|(_, since)| *since + completion <= now);
-        self.core.protocols.tempo.has_deadlines = !partial.is_empty();
+        self.protocols.tempo.has_deadlines = !partial.is_empty();
         for (token, _) in late {
-            self.core.counters.add(Counter::IncompleteMessages, 1);
-            self.core.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
+            self.counters.add(Counter::IncompleteMessages, 1);
+            self.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
         }
-        if self.core.protocols.tempo.has_deadlines {
-            self.core.clock.plan_sweep();
+        if self.protocols.tempo.has_deadlines {
+            self.clock.plan_sweep();
         }
     }
+}
 
+impl Worker {
     /// Serves a connection when its socket is ready.
     #[inline(never)]
     pub(crate) fn serve_tempo(&mut self, token: Token, ready: Ready) {
