@@ -6,9 +6,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-
-use rustix::event::epoll;
 
 use crate::{BenchError, Output};
 
@@ -33,41 +30,6 @@ pub(crate) fn accept_supplier(ready: &str, out: &mut Output<'_>) -> Result<TcpSt
     out.flush()?;
     let (supplier, _) = listener.accept().map_err(BenchError::io("accepting the supplier"))?;
     Ok(supplier)
-}
-
-/// Connections that are read from, each with a key.
-pub(crate) struct Peers {
-    poll: OwnedFd,
-}
-
-impl Peers {
-    pub(crate) fn new() -> Result<Self, BenchError> {
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno("creating an epoll"))?;
-        Ok(Self { poll })
-    }
-
-    pub(crate) fn watch(&self, stream: &TcpStream, key: u64) -> Result<(), BenchError> {
-        epoll::add(&self.poll, stream, epoll::EventData::new_u64(key), epoll::EventFlags::IN)
-            .map_err(errno("polling a connection"))
-    }
-
-    /// Gives `serve` the key of each that can be read, until it says `false`.
-    pub(crate) fn serve(&self, mut serve: impl FnMut(u64) -> Result<bool, BenchError>) -> Result<(), BenchError> {
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
-        loop {
-            let count = match epoll::wait(&self.poll, &mut events, None) {
-                Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(other) => return Err(errno("waiting for the peers")(other)),
-            };
-            for event in events.iter().take(count) {
-                let data = event.data;
-                if !serve(data.u64())? {
-                    return Ok(());
-                }
-            }
-        }
-    }
 }
 
 /// Bytes that a peer has sent and that were not passed on yet.
@@ -151,11 +113,6 @@ pub(crate) fn message_length(bytes: &[u8]) -> Result<Option<usize>, BenchError> 
 
 fn not_giop(what: &str) -> BenchError {
     BenchError::Protocol { contender: "a peer of the relay".to_owned(), reason: format!("sent a message that {what}") }
-}
-
-/// Wraps rustix's errors like those of the standard library.
-pub(crate) fn errno(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> BenchError {
-    move |errno| BenchError::Io { doing, source: errno.into() }
 }
 
 #[cfg(test)]

@@ -316,7 +316,6 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether the clients may have a real-time priority.
 fn clients_real_time() -> bool {
     let may = system::run_fifo(CLIENTS_PRIORITY).is_ok();
     may && run_as_usual().is_ok()

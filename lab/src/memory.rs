@@ -144,7 +144,6 @@ impl Scene<'_> {
     }
 }
 
-/// Has this process be allowed so many descriptors.
 fn allow_descriptors(wanted: u64) -> Result<(), BenchError> {
     let before = getrlimit(Resource::Nofile);
     if before.current.is_none_or(|current| current >= wanted) {

@@ -280,7 +280,6 @@ impl Scenario {
 /// What the command line asks for.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// A scenario.
     Scenario(&'static Scenario, Box<Options>),
     /// A process of a scenario.
     Hidden(Hidden),

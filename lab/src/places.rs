@@ -11,6 +11,8 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::BenchError;
 
+const CHOOSING: &str = "choosing cores for the contenders";
+
 /// The cores that each party may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
@@ -32,7 +34,7 @@ impl std::fmt::Debug for Place {
 impl Places {
     /// All cores that this process may use, for every part.
     pub(crate) fn anywhere() -> Result<Self, BenchError> {
-        let all = Place(sched_getaffinity(None).map_err(affinity)?);
+        let all = Place(sched_getaffinity(None).map_err(BenchError::errno(CHOOSING))?);
         Ok(Self { supplier: all, consumer: all, middle: all })
     }
 
@@ -59,7 +61,7 @@ impl Place {
 
     /// Puts the calling thread there.
     pub(crate) fn take(&self) -> Result<(), BenchError> {
-        sched_setaffinity(None, &self.0).map_err(affinity)
+        sched_setaffinity(None, &self.0).map_err(BenchError::errno(CHOOSING))
     }
 
     /// Puts all threads of a process there.
@@ -72,15 +74,11 @@ impl Place {
             match sched_setaffinity(id, &self.0) {
                 // It has ended meanwhile.
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                Err(errno) => return Err(affinity(errno)),
+                Err(errno) => return Err(BenchError::errno(CHOOSING)(errno)),
             }
         }
         Ok(())
     }
-}
-
-fn affinity(errno: rustix::io::Errno) -> BenchError {
-    BenchError::Io { doing: "choosing cores for the contenders", source: errno.into() }
 }
 
 #[cfg(test)]

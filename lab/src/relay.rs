@@ -9,7 +9,9 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 
-use crate::hop::{Peers, Pending, accept_supplier};
+use load::poll::Poll;
+
+use crate::hop::{Pending, accept_supplier};
 use crate::{BenchError, Output};
 
 /// The name of the hidden sub-command.
@@ -36,9 +38,9 @@ pub(crate) fn run_process(consumer: SocketAddr, out: &mut Output<'_>) -> Result<
 pub(crate) fn relay(supplier: TcpStream, consumer: TcpStream) -> Result<(), BenchError> {
     let mut supplier = End::new(supplier)?;
     let mut consumer = End::new(consumer)?;
-    let peers = Peers::new()?;
-    peers.watch(&supplier.stream, SUPPLIER)?;
-    peers.watch(&consumer.stream, CONSUMER)?;
+    let peers = Poll::new()?;
+    peers.add(&supplier.stream, SUPPLIER)?;
+    peers.add(&consumer.stream, CONSUMER)?;
     peers.serve(|key| {
         let (from, to) = if key == SUPPLIER { (&mut supplier, &mut consumer) } else { (&mut consumer, &mut supplier) };
         from.forward_to(&mut to.stream)

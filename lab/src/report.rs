@@ -103,7 +103,6 @@ pub(crate) fn run(
     judge(&aims)
 }
 
-/// Adds members to an object.
 pub(crate) fn add(to: &mut Value, members: Value) {
     if let (Value::Object(to), Value::Object(members)) = (to, members) {
         to.extend(members);

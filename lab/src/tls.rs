@@ -22,11 +22,12 @@ use client::{
 use giop::cdr::{Reader, Writer};
 use giop::ior::{Profile, SecureTransport};
 use giop::value::AnyValue;
+use load::poll::Poll;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::campanile::Campanile;
-use crate::hop::{Peers, accept_supplier};
+use crate::hop::accept_supplier;
 use crate::latency::ratio;
 use crate::persistent::Folder;
 use crate::places::Places;
@@ -304,9 +305,9 @@ pub(crate) fn run_process(options: &TlsRelayOptions, out: &mut Output<'_>) -> Re
     let consumer = TcpStream::connect(options.consumer).map_err(BenchError::io("connecting to the consumer"))?;
     let session = client.session("127.0.0.1").map_err(|error| unsecured(&error))?;
     let mut consumer = Side::shaken(consumer, session).map_err(|error| unsecured(&*error))?;
-    let peers = Peers::new()?;
-    peers.watch(&supplier.tcp, 0)?;
-    peers.watch(&consumer.tcp, 1)?;
+    let peers = Poll::new()?;
+    peers.add(&supplier.tcp, 0)?;
+    peers.add(&consumer.tcp, 1)?;
     let (mut read, mut plain, mut sealed) = (vec![0; 64 << 10], Vec::new(), vec![0; sealed_bytes_max(64 << 10)]);
     if !supplier.early.is_empty() {
         let octets = consumer.session.seal(&supplier.early, &mut sealed).map_err(|error| unsecured(&error))?;

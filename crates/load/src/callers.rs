@@ -3,13 +3,12 @@
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 
 use giop::connection::{Connection, Side};
 use giop::framing::{Inbound, Limits, Message};
 use giop::message::{Request, Response};
-use rustix::event::epoll::{self, EventData, EventFlags};
 
+use crate::poll::Poll;
 use crate::{BenchError, clock, wire};
 
 /// What the poll answers for the listener; connections have their index.
@@ -22,7 +21,7 @@ pub struct Callers {
     name: &'static str,
     listener: TcpListener,
     connections: Vec<Option<Caller>>,
-    poll: OwnedFd,
+    poll: Poll,
     /// Answers that are yet to be written, and whether those to all that one read brought are written at one go.
     replies: Vec<u8>,
     answers_at_once: bool,
@@ -39,8 +38,8 @@ impl Callers {
     /// Those who call there, `name` in error messages.
     pub fn new(name: &'static str, listener: TcpListener) -> Result<Self, BenchError> {
         listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
-        epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).map_err(polling)?;
+        let poll = Poll::new()?;
+        poll.add(&listener, LISTENER)?;
         Ok(Self { name, listener, connections: Vec::new(), poll, replies: Vec::new(), answers_at_once: false })
     }
 
@@ -66,18 +65,11 @@ impl Callers {
         answers: bool,
         mut take: impl FnMut(&[u8], u64) -> Result<(), BenchError>,
     ) -> Result<(), BenchError> {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
-        let count = match epoll::wait(&self.poll, &mut events, within.map(clock::to_timespec).as_ref()) {
-            Ok(count) => count,
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(errno) => return Err(polling(errno)),
-        };
-        for event in events.iter().take(count) {
-            let data = event.data;
-            if data.u64() == LISTENER {
+        for key in self.poll.wait(within)? {
+            if key == LISTENER {
                 self.accept()?;
             } else {
-                self.read(usize::try_from(data.u64()).unwrap_or(usize::MAX), answers, &mut take)?;
+                self.read(usize::try_from(key).unwrap_or(usize::MAX), answers, &mut take)?;
             }
         }
         Ok(())
@@ -90,8 +82,7 @@ impl Callers {
             Err(source) => return Err(BenchError::Io { doing: "accepting a connection to a consumer", source }),
         };
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
-        let data = EventData::new_u64(u64::try_from(self.connections.len()).unwrap_or(LISTENER));
-        epoll::add(&self.poll, &stream, data, EventFlags::IN).map_err(polling)?;
+        self.poll.add(&stream, u64::try_from(self.connections.len()).unwrap_or(LISTENER))?;
         let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Server));
         self.connections.push(Some(Caller { stream, inbound, requests }));
         Ok(())
@@ -159,8 +150,4 @@ fn take_events<'a>(
         reason: format!("sent a request that cannot be read: {error}"),
     })?;
     taken.map(|()| request)
-}
-
-fn polling(errno: rustix::io::Errno) -> BenchError {
-    BenchError::Io { doing: "polling a consumer's connections", source: errno.into() }
 }

@@ -31,7 +31,7 @@ pub fn sleep_until(deadline: u64) -> Result<(), BenchError> {
         match clock_nanosleep_absolute(ClockId::Monotonic, &request) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(BenchError::Io { doing: "sleeping until an event is due", source: errno.into() }),
+            Err(errno) => return Err(BenchError::errno("sleeping until an event is due")(errno)),
         }
     }
 }

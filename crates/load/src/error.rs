@@ -69,6 +69,11 @@ impl BenchError {
     pub fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
+
+    /// The same for rustix's errors.
+    pub fn errno(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::Io { doing, source: errno.into() }
+    }
 }
 
 impl fmt::Display for BenchError {

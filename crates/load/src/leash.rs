@@ -40,12 +40,11 @@ fn arguments(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> 
 /// a benchmark that is killed leaves no service behind that holds a port and a core. So do the core and the priority.
 pub fn run_process(options: &LeashedOptions) -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(Signal::TERM))
-        .map_err(|errno| BenchError::Io { doing: "asking to end with the parent process", source: errno.into() })?;
+        .map_err(BenchError::errno("asking to end with the parent process"))?;
     if let Some(core) = options.core {
         let mut only = CpuSet::new();
         only.set(core);
-        sched_setaffinity(None, &only)
-            .map_err(|errno| BenchError::Io { doing: "confining a process to a core", source: errno.into() })?;
+        sched_setaffinity(None, &only).map_err(BenchError::errno("confining a process to a core"))?;
     }
     if let Some(priority) = options.fifo {
         system::run_fifo(priority).map_err(BenchError::io("asking for a real-time priority"))?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -78,8 +79,8 @@ pub fn write_json(report: &impl Serialize, options: &ReportOptions, out: &mut Ou
     Ok(())
 }
 
-/// Writes a report into a folder, under the day and the commit of its run and this name, in the place of older ones of this name; the
-/// file's path.
+/// Writes a report into a folder, compressed, under the day and the commit of its run and this name, in the place of older ones of this
+/// name; the file's path.
 pub fn write_result(
     report: &impl Serialize,
     folder: &Path,
@@ -87,32 +88,28 @@ pub fn write_result(
     date: &str,
     commit: Option<&str>,
 ) -> Result<PathBuf, BenchError> {
-    fs::create_dir_all(folder).map_err(BenchError::io("making the folder of --results"))?;
-    let older = results(folder, name)?;
-    let path = folder.join(format!("{date}-{}-{name}.json", commit.unwrap_or("unknown")));
-    let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
-    fs::write(&path, text + "\n").map_err(BenchError::io("writing the report"))?;
-    for older in older.into_iter().filter(|older| *older != path) {
-        fs::remove_file(older).map_err(BenchError::io("removing an older report"))?;
-    }
-    Ok(path)
-}
-
-/// The reports of this name in a folder, the latest last.
-fn results(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BenchError> {
-    let doing = "looking for stored reports";
-    let ending = format!("-{name}.json");
-    let mut found = Vec::new();
+    let doing = "storing a report";
+    fs::create_dir_all(folder).map_err(BenchError::io(doing))?;
     for entry in fs::read_dir(folder).map_err(BenchError::io(doing))? {
         let path = entry.map_err(BenchError::io(doing))?.path();
-        // `DATE-COMMIT-NAME.json`; a date has ten characters.
-        let is_it = path.file_name().and_then(|file| file.to_str()?.strip_suffix(&ending)?.get(10..)).is_some();
-        if is_it {
-            found.push(path);
+        if path.file_name().and_then(|file| file.to_str()).is_some_and(|file| is_of(file, name)) {
+            fs::remove_file(path).map_err(BenchError::io("removing an older report"))?;
         }
     }
-    found.sort();
-    Ok(found)
+    // The commit ends where the name begins.
+    let commit = commit.unwrap_or("unknown").replace('-', ".");
+    let path = folder.join(format!("{date}-{commit}-{name}.json"));
+    let text = serde_json::to_string(report).map_err(crate::process::json("writing the report"))?;
+    fs::write(&path, text + "\n").map_err(BenchError::io(doing))?;
+    let done = Command::new("gzip").arg("-9nf").arg(&path).status().map_err(BenchError::io("starting gzip"))?;
+    if done.success() { Ok(path.with_extension("json.gz")) } else { Ok(path) }
+}
+
+/// Whether a file is a report of this name: `DATE-COMMIT-NAME.json`, perhaps compressed. A date has ten characters.
+fn is_of(file: &str, name: &str) -> bool {
+    let before = file.trim_end_matches(".gz").strip_suffix(".json").and_then(|file| file.strip_suffix(name));
+    let commit = before.and_then(|before| before.strip_suffix('-')?.get(11..));
+    commit.is_some_and(|commit| !commit.contains('-'))
 }
 
 /// The date, as `2026-11-21`.
@@ -145,6 +142,16 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A report of `isolation` would have taken the place of that of `tempo-isolation`.
+    #[test]
+    fn a_report_takes_the_place_of_those_of_its_whole_name() {
+        assert!(is_of("2026-11-21-3c55d36-isolation.json", "isolation"));
+        assert!(is_of("2026-11-21-3c55d36.dirty-isolation.json.gz", "isolation"));
+        for other in ["2026-11-21-3c55d36-tempo-isolation.json.gz", "2026-11-21-isolation.json", "isolation.json"] {
+            assert!(!is_of(other, "isolation"), "{other}");
+        }
+    }
 
     #[test]
     fn knows_the_calendar() {

@@ -29,7 +29,6 @@ fn channel(service: &str, id: i32) -> Result<EventChannel, BenchError> {
     find_channel(&factory, Some(id)).map(|(channel, _)| channel).map_err(setup(doing))
 }
 
-/// A consumer.
 pub(super) struct Consumer {
     is_stopped: Gate,
     _active: Activation,

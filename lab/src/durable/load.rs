@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,9 +11,9 @@ use client::notify::Property;
 use giop::message::Header;
 use load::callers::Callers;
 use load::campanile::{Channel, NAME, listen};
+use load::poll::Poll;
 use load::wire::{PushMessage, check_reply};
 use load::{CarriageOptions, Form};
-use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::latency::Recorder;
 use crate::{BenchError, clock};
@@ -23,10 +22,6 @@ use crate::{BenchError, clock};
 const HEADER_LEN: usize = 12;
 /// How long a consumer waits before it looks whether it is to end.
 const LOOK_EVERY: u64 = clock::SECOND / 10;
-
-fn polling(errno: rustix::io::Errno) -> BenchError {
-    BenchError::Io { doing: "polling suppliers' connections", source: errno.into() }
-}
 
 /// A supplier's connection, with its pushes that are unanswered.
 struct Supplier {
@@ -103,7 +98,7 @@ impl Supplier {
 /// Suppliers that each push as soon as they are answered, or when they are due.
 pub(crate) struct Flood {
     suppliers: Vec<Supplier>,
-    poll: OwnedFd,
+    poll: Poll,
     /// Pushes of one supplier that may be unanswered.
     window: usize,
 }
@@ -121,12 +116,12 @@ impl Flood {
         payload: usize,
         window: usize,
     ) -> Result<Self, BenchError> {
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
+        let poll = Poll::new()?;
         let suppliers = (0..suppliers.into())
             .map(|number| Supplier::connect(channel, payload, number))
             .collect::<Result<Vec<_>, _>>()?;
         for (supplier, at) in suppliers.iter().zip(0..) {
-            epoll::add(&poll, &supplier.stream, EventData::new_u64(at), EventFlags::IN).map_err(polling)?;
+            poll.add(&supplier.stream, at)?;
         }
         Ok(Self { suppliers, poll, window })
     }
@@ -172,15 +167,8 @@ impl Flood {
         took: &mut Recorder,
         free: &mut Vec<usize>,
     ) -> Result<(), BenchError> {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
-        let count = match epoll::wait(&self.poll, &mut events, within.map(clock::to_timespec).as_ref()) {
-            Ok(count) => count,
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(errno) => return Err(polling(errno)),
-        };
-        for event in events.iter().take(count) {
-            let data = event.data;
-            let at = usize::try_from(data.u64()).unwrap_or(usize::MAX);
+        for key in self.poll.wait(within)? {
+            let at = usize::try_from(key).unwrap_or(usize::MAX);
             let Some(supplier) = self.suppliers.get_mut(at) else { continue };
             supplier.read(|sent| {
                 took.record(clock::now().saturating_sub(sent));

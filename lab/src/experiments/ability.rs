@@ -138,7 +138,7 @@ impl Cores {
         let doing = "choosing a core for the experiment";
         // Those of the process as it was begun, whatever an experiment before this one has confined it to.
         static ALLOWED: OnceLock<CpuSet> = OnceLock::new();
-        let now = sched_getaffinity(None).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
+        let now = sched_getaffinity(None).map_err(BenchError::errno(doing))?;
         let allowed = *ALLOWED.get_or_init(|| now);
         let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
         // The last one: the first takes most of the interrupts.
@@ -149,7 +149,7 @@ impl Cores {
         if let (Some(chosen), true) = (chosen, cores.len() > 1) {
             let mut others = allowed;
             others.unset(chosen);
-            sched_setaffinity(None, &others).map_err(|errno| BenchError::Io { doing, source: errno.into() })?;
+            sched_setaffinity(None, &others).map_err(BenchError::errno(doing))?;
         }
         Ok(Self { parties: chosen, ends: chosen, middle: chosen })
     }

@@ -348,7 +348,6 @@ impl Between {
         }
     }
 
-    /// The process of a service.
     fn service(&self) -> Option<&Process> {
         match self {
             Self::Campanile(service) => Some(service.process()),

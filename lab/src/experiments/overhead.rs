@@ -53,7 +53,6 @@ pub(crate) enum Between {
     /// A relay that forwards each request to the consumer and each reply to the supplier (`bench floor`'s).
     #[serde(rename = "3 hops")]
     Relay,
-    /// The service.
     #[serde(rename = "service")]
     Service,
 }

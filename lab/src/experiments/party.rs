@@ -140,7 +140,6 @@ pub(super) struct Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u64; 4]", into = "[u64; 4]")]
 pub(super) struct Sample {
-    /// When it was due.
     pub(super) due: u64,
     /// When it was sent: read right before the write.
     pub(super) sent: u64,

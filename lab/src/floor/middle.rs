@@ -267,7 +267,7 @@ fn accept(listener: &TcpListener) -> Result<TcpStream, BenchError> {
             let (stream, _) = listener.accept().map_err(BenchError::io("accepting a contender"))?;
             Ok(stream)
         }
-        Err(errno) => Err(BenchError::Io { doing: "waiting for a contender", source: errno.into() }),
+        Err(errno) => Err(BenchError::errno("waiting for a contender")(errno)),
     }
 }
 

@@ -16,7 +16,6 @@ use crate::latency::ratio;
 use crate::wire::{self, PushMessage, Shape};
 use crate::{BenchError, Form};
 
-/// An attack.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attack {
     /// By which it is chosen.

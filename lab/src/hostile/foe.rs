@@ -76,12 +76,10 @@ fn bad(what: impl std::fmt::Display) -> Error {
 }
 
 impl Foe {
-    /// Connects to the service from an address.
     pub(super) fn connect(from: IpAddr, service: SocketAddr) -> Result<Self> {
         Ok(Self { stream: open(from, service)?, request_id: 0 })
     }
 
-    /// A request of this object.
     pub(super) fn request(&mut self, object: &Object, operation: &str, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         self.request_id += 1;
         let head = RequestHead {
@@ -163,7 +161,6 @@ pub(super) fn open(from: IpAddr, to: SocketAddr) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads a message.
 pub(super) fn read_message(stream: &mut TcpStream) -> Result<(Header, Vec<u8>)> {
     let mut bytes = vec![0; HEADER_LEN];
     stream.read_exact(&mut bytes)?;

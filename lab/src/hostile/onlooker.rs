@@ -14,7 +14,6 @@ pub(super) struct Seen {
     pub(super) answers: Recorder,
     /// The most memory that the service had resident, in octets.
     pub(super) resident_bytes_max: u64,
-    /// The most threads that it had.
     pub(super) threads_max: u64,
 }
 
@@ -26,7 +25,6 @@ impl Seen {
     }
 }
 
-/// Looks at the service until then.
 pub(super) fn look(service: &Campanile, until: u64) -> Result<Seen, BenchError> {
     let mut seen = Seen::default();
     let factory = service.factory()?;

@@ -34,7 +34,6 @@ struct Client {
     /// The service's connection to the listener, once there is one.
     stream: Option<TcpStream>,
     proxies: Vec<StructuredProxyPushSupplier>,
-    /// How many of them are connected.
     connected: usize,
 }
 
@@ -57,7 +56,6 @@ impl Clients {
         Ok(())
     }
 
-    /// Connects all proxies that are not.
     pub(super) fn connect_proxies(&mut self) -> Result<(), BenchError> {
         for client in &mut self.all {
             for (number, proxy) in client.proxies.iter().enumerate().skip(client.connected) {
@@ -130,7 +128,6 @@ fn read_message(stream: &mut TcpStream, message: &mut Vec<u8>) -> std::io::Resul
     stream.read_exact(message.get_mut(HEADER_LEN..).unwrap_or_default())
 }
 
-/// A consumer of the client that listens there.
 fn consumer_at(listening: SocketAddr, number: usize, proxy: &ObjectRef) -> ObjectRef {
     let profile = IiopProfile {
         version: Version::V1_2,

@@ -79,7 +79,6 @@ pub(crate) enum Absence {
     NotInstalled(String),
     /// It does not offer what the scenario asks for.
     NotOffered(&'static str),
-    /// It failed.
     Failed(BenchError),
 }
 
@@ -104,7 +103,6 @@ impl From<BenchError> for Absence {
 /// An end that is to be started.
 #[derive(Debug, Clone)]
 pub(crate) struct End<T> {
-    /// Its order.
     pub(crate) order: T,
     /// The program that understands it and answers it, with its arguments; `None` for this program's own end. See
     /// [`ends`](super::ends) for the orders and answers of such a program.

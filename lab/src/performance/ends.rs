@@ -49,7 +49,6 @@ pub(crate) enum Answer {
     Ready,
     /// The consumers listen there.
     Listening(SocketAddr),
-    /// What was sent.
     Sent(Sent),
     /// What came.
     Received(Box<Received>),
@@ -60,7 +59,6 @@ pub(crate) enum Answer {
 /// Number, due time and arrival of an event.
 pub(crate) type LateEvent = (u64, u64, u64);
 
-/// Where and how to publish.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Publish {
     /// How to speak.
@@ -101,7 +99,6 @@ pub(crate) struct Run {
     pub(crate) period: u64,
 }
 
-/// What is recorded.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Recording {
     /// The run's number; other events are answered and otherwise ignored.
@@ -119,7 +116,6 @@ pub(crate) struct Recording {
 /// What a publisher did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// Events.
     pub(crate) events: u64,
     /// When the first left.
     pub(crate) began: u64,
@@ -144,7 +140,6 @@ pub(crate) struct Received {
     pub(crate) losses: Losses,
     /// From when an event was due until it came: nanoseconds and how often, as the histogram tells them apart.
     pub(crate) since_due: Vec<(u64, u64)>,
-    /// The same from when it was sent.
     pub(crate) since_sent: Vec<(u64, u64)>,
     /// Of each event: its number, when it was due, when it came first and last, and how often.
     pub(crate) spans: Vec<Span>,
@@ -158,9 +153,7 @@ pub(crate) struct Received {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u64; 5]", into = "[u64; 5]")]
 pub(crate) struct Span {
-    /// Its number.
     pub(crate) number: u64,
-    /// When it was due.
     pub(crate) due: u64,
     /// When it came first.
     pub(crate) first: u64,
@@ -265,7 +258,6 @@ impl SubscriberProcess {
         Ok((Self(process), listening))
     }
 
-    /// Has it record.
     pub(crate) fn record(&mut self, recording: Recording) -> Result<(), BenchError> {
         match self.0.ask(&Order::Record(recording))? {
             Answer::Ready => Ok(()),

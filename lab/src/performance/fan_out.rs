@@ -8,9 +8,10 @@
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use load::poll::Poll;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::hop::{BUFFER_BYTES, Peers, Pending, accept_supplier, errno, message_length};
+use crate::hop::{BUFFER_BYTES, Pending, accept_supplier, message_length};
 use crate::wire::REQUEST_ID;
 use crate::{BenchError, Output};
 
@@ -94,7 +95,7 @@ impl Consumer {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let mut waiting = [PollFd::new(&self.stream, PollFlags::IN | PollFlags::OUT)];
-                    poll(&mut waiting, None).map_err(errno("waiting for a consumer"))?;
+                    poll(&mut waiting, None).map_err(BenchError::errno("waiting for a consumer"))?;
                     self.drain(scratch)?;
                 }
                 Err(source) => return Err(BenchError::Io { doing: "writing to a consumer", source }),
@@ -107,10 +108,10 @@ impl Consumer {
 /// Writes whole messages of the supplier to all consumers, until it closes.
 pub(crate) fn fan_out(supplier: TcpStream, mut consumers: Vec<Consumer>) -> Result<(), BenchError> {
     supplier.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
-    let peers = Peers::new()?;
-    peers.watch(&supplier, SUPPLIER)?;
+    let peers = Poll::new()?;
+    peers.add(&supplier, SUPPLIER)?;
     for (index, consumer) in (0..).zip(&consumers) {
-        peers.watch(&consumer.stream, index)?;
+        peers.add(&consumer.stream, index)?;
     }
     let (mut pending, mut answers) = (Pending::new(), Vec::new());
     let mut scratch = vec![0; BUFFER_BYTES];

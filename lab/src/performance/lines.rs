@@ -46,7 +46,7 @@ impl Lines {
             Ok(0) => self.ended = true,
             Ok(count) => self.buffer.extend_from_slice(bytes.get(..count).unwrap_or_default()),
             Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(BenchError::Io { doing: "reading an order", source: errno.into() }),
+            Err(errno) => return Err(BenchError::errno("reading an order")(errno)),
         }
         Ok(())
     }

@@ -26,7 +26,6 @@ pub(crate) struct Usage {
 }
 
 impl Meters {
-    /// Reads them.
     pub(super) fn read(pids: &[u32]) -> Result<Self, BenchError> {
         let doing = "reading what a contender has used";
         let mut meters = Self::default();

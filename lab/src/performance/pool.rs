@@ -41,7 +41,6 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    /// How many of so many turns.
     const fn of(self, turns: usize) -> usize {
         match self {
             Self::ButTheWorst => turns - turns / LEFT_OUT,

@@ -38,7 +38,6 @@ pub(super) struct Publisher {
 /// Messages, one right behind the other.
 struct Block {
     bytes: Vec<u8>,
-    /// Of one message.
     message: Prepared,
     /// How many there are.
     messages: u32,
@@ -80,7 +79,6 @@ impl Block {
 }
 
 impl Publisher {
-    /// Connects.
     pub(super) fn connect(publish: &Publish) -> Result<Self, BenchError> {
         let address = publish.address;
         let mut stream = TcpStream::connect(address).map_err(|source| unreachable_peer(address, &source))?;

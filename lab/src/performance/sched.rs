@@ -61,7 +61,6 @@ pub(super) struct Trace {
     read: Mutex<Option<Read>>,
 }
 
-/// What was read of it.
 struct Read {
     pipe: BufReader<File>,
     records: VecDeque<Record>,
@@ -157,7 +156,6 @@ fn remove_left(instances: &Path, is_alive: impl Fn(u32) -> bool) {
     }
 }
 
-/// The process with an instance of that name.
 fn process_of(instance: &str) -> Option<u32> {
     let number = instance.strip_prefix(INSTANCE)?;
     // Numbers can be written in several ways, of which this program uses one.

@@ -2,9 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 
-use rustix::event::epoll::{self, EventData, EventFlags};
+use load::poll::Poll;
 
 use super::ends::{Answer, Order, Received, Recording, Subscribe, not_its_part};
 use super::lines::Lines;
@@ -24,7 +23,7 @@ const READ_BYTES: usize = 256 * 1024;
 pub(super) struct Subscriber {
     subscribe: Subscribe,
     listener: Option<TcpListener>,
-    poll: OwnedFd,
+    poll: Poll,
     connections: Vec<Option<Connection>>,
     record: Record,
     collecting: Option<Collecting>,
@@ -53,7 +52,7 @@ struct Collecting {
 impl Subscriber {
     /// Listens, or connects.
     pub(super) fn new(subscribe: &Subscribe) -> Result<Self, BenchError> {
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
+        let poll = Poll::new()?;
         let record = Record::new(subscribe.targets.len());
         let mut subscriber = Self {
             subscribe: subscribe.clone(),
@@ -69,7 +68,7 @@ impl Subscriber {
         } else {
             let listener = campanile::listen()?;
             listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
-            epoll::add(&subscriber.poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).map_err(polling)?;
+            subscriber.poll.add(&listener, LISTENER)?;
             subscriber.listener = Some(listener);
         }
         Ok(subscriber)
@@ -77,25 +76,16 @@ impl Subscriber {
 
     /// Takes events, and carries out orders, until nothing more comes.
     pub(super) fn obey(mut self, mut orders: Lines, out: &mut Output<'_>) -> Result<(), BenchError> {
-        epoll::add(&self.poll, &orders, EventData::new_u64(ORDERS), EventFlags::IN).map_err(polling)?;
+        self.poll.add(&orders, ORDERS)?;
         let listening = self.listener.as_ref().map(TcpListener::local_addr).transpose();
         let listening = listening.map_err(BenchError::io("reading the address of a consumer"))?;
         say_answer(out, &listening.map_or(Answer::Ready, Answer::Listening))?;
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         while !orders.ended() {
             let until = self.collecting.as_ref().map(|collecting| {
-                clock::to_timespec(
-                    self.silent_since(collecting).saturating_add(collecting.quiet).saturating_sub(clock::now()),
-                )
+                self.silent_since(collecting).saturating_add(collecting.quiet).saturating_sub(clock::now())
             });
-            let count = match epoll::wait(&self.poll, &mut events, until.as_ref()) {
-                Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => 0,
-                Err(errno) => return Err(polling(errno)),
-            };
-            for event in events.iter().take(count) {
-                let data = event.data;
-                match data.u64() {
+            for key in self.poll.wait(until)? {
+                match key {
                     ORDERS => orders.read()?,
                     LISTENER => self.accept()?,
                     index => self.read(usize::try_from(index).unwrap_or(usize::MAX))?,
@@ -164,8 +154,7 @@ impl Subscriber {
         let protocol = self.subscribe.protocol.subscribing(&self.subscribe.targets);
         let greeting = protocol.greeting(&self.subscribe.targets);
         stream.write_all(&greeting).map_err(BenchError::io("greeting a contender"))?;
-        let data = EventData::new_u64(u64::try_from(self.connections.len()).unwrap_or(LISTENER));
-        epoll::add(&self.poll, &stream, data, EventFlags::IN).map_err(polling)?;
+        self.poll.add(&stream, u64::try_from(self.connections.len()).unwrap_or(LISTENER))?;
         let buffer = vec![0; READ_BYTES];
         let connection =
             Connection { stream, protocol, buffer, unread: 0..0, answers: Vec::new(), last: None, copies: 0 };
@@ -232,8 +221,4 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-fn polling(errno: rustix::io::Errno) -> BenchError {
-    BenchError::Io { doing: "polling a consumer's connections", source: errno.into() }
 }

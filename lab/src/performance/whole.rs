@@ -72,8 +72,7 @@ fn about(contender: &'static Contender, missing: &Missing, options: &Options) ->
 
 /// The first and the last core, if there are two.
 pub(super) fn cores() -> Result<Option<(usize, usize)>, BenchError> {
-    let allowed = sched_getaffinity(None)
-        .map_err(|errno| BenchError::Io { doing: "looking at the cores", source: errno.into() })?;
+    let allowed = sched_getaffinity(None).map_err(BenchError::errno("looking at the cores"))?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
     let first = cores.next();
     Ok(first.zip(cores.next_back()))

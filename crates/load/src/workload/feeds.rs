@@ -255,7 +255,7 @@ impl Generator {
         let count = match epoll::wait(&self.poll, &mut *events, Some(&clock::to_timespec(LOOK_UP_EVERY))) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(errno) => return Err(BenchError::Io { doing: "polling the suppliers", source: errno.into() }),
+            Err(errno) => return Err(BenchError::errno("polling the suppliers")(errno)),
         };
         for event in events.iter().take(count) {
             let data = event.data;
@@ -296,12 +296,11 @@ impl Generator {
         let once = Itimerspec { it_interval: never, it_value: clock::to_timespec(at.max(1)) };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
             .map(|_| ())
-            .map_err(|errno| BenchError::Io { doing: "setting the suppliers' timer", source: errno.into() })
+            .map_err(BenchError::errno("setting the suppliers' timer"))
     }
 }
 
 fn watch(poll: &OwnedFd, feed: &Feed, index: usize, flags: EventFlags) -> Result<(), BenchError> {
     let data = EventData::new_u64(u64::try_from(index).unwrap_or(TIMER));
-    epoll::modify(poll, &feed.stream, data, flags)
-        .map_err(|errno| BenchError::Io { doing: "polling a supplier", source: errno.into() })
+    epoll::modify(poll, &feed.stream, data, flags).map_err(BenchError::errno("polling a supplier"))
 }

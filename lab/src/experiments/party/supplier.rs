@@ -25,7 +25,6 @@ pub(super) struct Suppliers {
 }
 
 impl Suppliers {
-    /// Connects one supplier for each path.
     pub(super) fn connect(paths: Vec<SupplierPath>) -> Result<Self, BenchError> {
         Ok(Self { suppliers: paths.into_iter().map(Supplier::connect).collect::<Result<_, _>>()? })
     }

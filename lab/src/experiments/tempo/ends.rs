@@ -79,8 +79,7 @@ impl Seat {
         if let Some(core) = self.core {
             let mut only = CpuSet::new();
             only.set(core);
-            sched_setaffinity(None, &only)
-                .map_err(|errno| BenchError::Io { doing: "keeping a thread on its core", source: errno.into() })?;
+            sched_setaffinity(None, &only).map_err(BenchError::errno("keeping a thread on its core"))?;
         }
         match self.fifo {
             Some(fifo) => system::run_fifo(fifo).map_err(BenchError::io("giving a thread its real-time priority")),
@@ -185,7 +184,6 @@ impl Intake {
     }
 }
 
-/// What sends.
 enum Sender {
     Tcp(TcpStream, Vec<u8>),
     Udp(UdpSocket, Datagrams),
@@ -413,7 +411,7 @@ pub(super) fn bind() -> Result<UdpSocket, BenchError> {
     let room = 4 << 20;
     let set = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, room)
         .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&socket, room));
-    set.map_err(|errno| BenchError::Io { doing: "asking for room for datagrams", source: errno.into() })?;
+    set.map_err(BenchError::errno("asking for room for datagrams"))?;
     Ok(socket)
 }
 

@@ -69,5 +69,5 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
             rate *= STEP;
         }
     }
-    Ok((Vec::new(), json!({"rows": rows})))
+    Ok((Vec::new(), json!({"rows": rows, "aims": []})))
 }

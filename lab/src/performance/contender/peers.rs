@@ -43,7 +43,6 @@ impl Installed {
         Ok(Self { folder })
     }
 
-    /// A file of it.
     pub(super) fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.join(name)
     }

@@ -106,7 +106,6 @@ struct Head {
     reply: Option<Vec<u8>>,
 }
 
-/// What is the same in all events.
 struct Event {
     /// From where it begins, at a multiple of 4, to its payload.
     bytes: Vec<u8>,

@@ -14,7 +14,6 @@ const END: &[u8] = b"\r\n";
 /// The longest line that a server sends; its `INFO` has some hundred octets.
 const LINE_MAX: usize = 64 * 1024;
 
-/// A publisher.
 #[derive(Debug, Default)]
 pub(super) struct NatsPublishing {
     /// The first `+OK`, which answers the greeting, has come.
