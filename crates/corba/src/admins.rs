@@ -68,13 +68,13 @@ fn my_id(_: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>)
 
 fn my_channel(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyChannel")?;
-    protocol.reference(Target::Channel(on.admin()?.channel))?.write(reply);
+    protocol.objects.reference(Target::Channel(on.admin()?.channel))?.write(reply);
     Ok(())
 }
 
 fn my_operator(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyOperator")?;
-    reply.u32(match protocol.operator(on.admin()?)? {
+    reply.u32(match protocol.objects.operator(on.admin()?)? {
         Operator::And => 0,
         Operator::Or => 1,
     });
@@ -97,7 +97,7 @@ fn list(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that lists proxies")?;
-    let proxies = protocol.notification_proxies(on.admin()?, pull)?;
+    let proxies = protocol.objects.notification_proxies(on.admin()?, pull)?;
     write_ids(proxies.iter().map(|proxy| proxy.0), reply);
     Ok(())
 }
@@ -106,10 +106,10 @@ fn get_proxy(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &
     let id = read_id(&mut args)?;
     args.finish("the arguments of an operation that looks up a proxy")?;
     let admin = on.admin()?;
-    let named = id.map(|id| protocol.found_by(ProxyKey { channel: admin.channel, proxy: ProxyId(id) }).proxy);
-    let proxy = named.filter(|proxy| protocol.is_notification_proxy(admin, *proxy));
+    let named = id.map(|id| protocol.objects.found_by(ProxyKey { channel: admin.channel, proxy: ProxyId(id) }).proxy);
+    let proxy = named.filter(|proxy| protocol.objects.is_notification_proxy(admin, *proxy));
     let proxy = ProxyKey { channel: admin.channel, proxy: proxy.ok_or(UserException::ProxyNotFound)? };
-    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.objects.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())
 }
 
@@ -138,7 +138,7 @@ fn obtain_with_qos(
         protocol.withdraw_proxy(proxy);
         return Err(raised);
     }
-    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.objects.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())
 }
@@ -162,7 +162,7 @@ fn obtain(
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
     let proxy = protocol.create_proxy(admin, ProxyKind { events, pull }, None)?;
-    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.objects.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) static EVENT_CHANNEL: Interface = Interface {
 
 fn my_factory(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyFactory")?;
-    protocol.reference(Target::Factory)?.write(reply);
+    protocol.objects.reference(Target::Factory)?.write(reply);
     Ok(())
 }
 
@@ -59,7 +59,7 @@ pub(super) fn default_admin(
 ) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives the default admin")?;
     let admin = AdminKey { channel: on.channel()?, side, admin: AdminId::DEFAULT };
-    protocol.reference(Target::Admin(admin))?.write(reply);
+    protocol.objects.reference(Target::Admin(admin))?.write(reply);
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn default_filter_factory(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of default_filter_factory")?;
-    protocol.reference(Target::FilterFactory(on.channel()?))?.write(reply);
+    protocol.objects.reference(Target::FilterFactory(on.channel()?))?.write(reply);
     Ok(())
 }
 
@@ -108,8 +108,8 @@ fn new_admin(
 ) -> Result<(), Raised> {
     let operator = read_operator(&mut args)?;
     args.finish("the arguments of an operation that makes an admin")?;
-    let admin = protocol.create_admin(on.channel()?, side, operator, None)?;
-    protocol.reference(Target::Admin(admin))?.write(reply);
+    let admin = protocol.objects.create_admin(on.channel()?, side, operator, None)?;
+    protocol.objects.reference(Target::Admin(admin))?.write(reply);
     write_id(admin.admin.0, reply);
     Ok(())
 }
@@ -143,8 +143,8 @@ fn get_admin(
     args.finish("the arguments of an operation that looks up an admin")?;
     let channel = on.channel()?;
     let admin = id.map(|id| AdminKey { channel, side, admin: AdminId(id) });
-    let admin = admin.filter(|admin| protocol.has_admin(*admin)).ok_or(UserException::AdminNotFound)?;
-    protocol.reference(Target::Admin(admin))?.write(reply);
+    let admin = admin.filter(|admin| protocol.objects.has_admin(*admin)).ok_or(UserException::AdminNotFound)?;
+    protocol.objects.reference(Target::Admin(admin))?.write(reply);
     Ok(())
 }
 
@@ -174,6 +174,6 @@ fn get_all_admins(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of an operation that lists admins")?;
-    write_ids(protocol.admins(on.channel()?, side)?.iter().map(|admin| admin.0), reply);
+    write_ids(protocol.objects.admins(on.channel()?, side)?.iter().map(|admin| admin.0), reply);
     Ok(())
 }

@@ -139,6 +139,6 @@ fn obtain(
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
     let proxy = protocol.create_proxy(admin, ProxyKind { events: Events::Plain, pull }, None)?;
-    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.objects.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())
 }

@@ -29,7 +29,7 @@ fn create_channel(
     args.finish("the arguments of create_channel")?;
     let requested = qos::initial(protocol, &qos, &admin)?;
     let channel = protocol.create_channel(requested, None)?;
-    protocol.reference(Target::Channel(channel))?.write(reply);
+    protocol.objects.reference(Target::Channel(channel))?.write(reply);
     write_id(channel.0, reply);
     Ok(())
 }
@@ -55,8 +55,8 @@ fn get_event_channel(
     args.finish("the arguments of get_event_channel")?;
     let channel = id
         .map(ChannelId)
-        .filter(|id| protocol.has_channel(*id) && protocol.knows(*id))
+        .filter(|id| protocol.objects.has_channel(*id) && protocol.knows(*id))
         .ok_or(UserException::ChannelNotFound)?;
-    protocol.reference(Target::Channel(channel))?.write(reply);
+    protocol.objects.reference(Target::Channel(channel))?.write(reply);
     Ok(())
 }

@@ -84,17 +84,17 @@ fn create_object(
         Some(given) => Some(instance_name(given)?),
         None => None,
     };
-    let known = name.as_deref().and_then(|name| protocol.channel_named(name));
+    let known = name.as_deref().and_then(|name| protocol.objects.channel_named(name));
     let channel = match known {
         Some(channel) => channel,
         None => {
-            let requested = protocol.initial_properties();
+            let requested = protocol.objects.initial_properties();
             protocol.create_channel(requested, name.as_deref())?
         }
     };
     match name {
-        Some(name) => protocol.reference_by_name(channel, &name)?.write(reply),
-        None => protocol.reference(Target::Channel(channel))?.write(reply),
+        Some(name) => protocol.objects.reference_by_name(channel, &name)?.write(reply),
+        None => protocol.objects.reference(Target::Channel(channel))?.write(reply),
     }
     Ok(())
 }

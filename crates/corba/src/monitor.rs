@@ -3,11 +3,11 @@
 //!
 //! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
 //! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Protocol::monitored_channels`] says of which channels); all else the protocol knows itself.
+//! ([`Objects::monitored_channels`] says of which channels); all else the door knows itself.
 
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
-use super::protocol::Protocol;
+use super::protocol::{Objects, Protocol};
 use super::table::{AdminKey, Interface, Operation, Target};
 use crate::event::UNIX_EPOCH;
 use crate::log_lines::log_line;
@@ -176,7 +176,7 @@ impl Monitor {
     }
 }
 
-impl Protocol {
+impl Objects {
     /// Channels with figures that the lanes have to report before a request is executed. `None` if it asks for no such figures, or for
     /// something that there is not.
     #[must_use]
@@ -193,11 +193,6 @@ impl Protocol {
         let found: Option<Vec<Statistic>> = names.iter().map(|name| self.statistic(name)).collect();
         let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::channel_to_query).collect();
         (!channels.is_empty()).then(|| channels.into_iter().collect())
-    }
-
-    /// Takes the figures that lanes have reported, for the request that is executed next.
-    pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
-        self.monitor.figures = figures.into_iter().collect();
     }
 
     fn statistic(&self, name: &str) -> Option<Statistic> {
@@ -223,71 +218,6 @@ impl Protocol {
     fn proxy_path(&self, key: ProxyKey, side: Side) -> String {
         let named = self.proxy_name(key, side).map(str::to_owned);
         format!("{}/{}", self.channel_path(key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
-    }
-
-    fn value(&self, statistic: Statistic) -> Result<Value, Raised> {
-        Ok(match statistic {
-            Statistic::Factories => Value::Text(vec![self.factory_name().to_owned()]),
-            Statistic::Factory(of) => {
-                let is_active = matches!(of, OfFactory::ActiveCount | OfFactory::ActiveNames);
-                let channels = self.hierarchy().channels();
-                let chosen = channels.filter(|channel| channel.proxies().next().is_some() == is_active);
-                match of {
-                    OfFactory::ActiveCount | OfFactory::InactiveCount => numeric(chosen.count()),
-                    OfFactory::ActiveNames | OfFactory::InactiveNames => {
-                        Value::Text(chosen.map(|channel| self.channel_path(channel.id())).collect())
-                    }
-                }
-            }
-            Statistic::Channel(channel, of) => self.value_of_channel(channel, of)?,
-        })
-    }
-
-    fn value_of_channel(&self, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
-        let none = ChannelFigures::default();
-        let figures = self.monitor.figures.get(&channel).unwrap_or(&none);
-        let proxies = |side| {
-            let channel = self.hierarchy().channel(channel);
-            channel.map(|channel| channel.proxies().filter(move |proxy| proxy.side == side))
-        };
-        let proxy_names = |side| -> Result<Value, Raised> {
-            let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
-            Ok(Value::Text(keys.take(LIST_MAX).map(|key| self.proxy_path(key, side)).collect()))
-        };
-        // TAO counts those that clients have made.
-        let admins = |side| -> Result<Vec<engine::AdminId>, Raised> {
-            let all = self.admins(channel, side)?.into_iter();
-            Ok(all.filter(|admin| *admin != engine::AdminId::DEFAULT).collect())
-        };
-        let admin_names = |side| -> Result<Value, Raised> {
-            let path = self.channel_path(channel);
-            let called = |admin: engine::AdminId| {
-                let named = self.admin_name(channel, side, admin).map(str::to_owned);
-                format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
-            };
-            Ok(Value::Text(admins(side)?.into_iter().take(LIST_MAX).map(called).collect()))
-        };
-        Ok(match of {
-            OfChannel::Consumers => numeric(proxies(Side::Consumers)?.count()),
-            OfChannel::Suppliers => numeric(proxies(Side::Suppliers)?.count()),
-            OfChannel::ConsumerNames => proxy_names(Side::Consumers)?,
-            OfChannel::SupplierNames => proxy_names(Side::Suppliers)?,
-            OfChannel::ConsumerAdmins => numeric(admins(Side::Consumers)?.len()),
-            OfChannel::SupplierAdmins => numeric(admins(Side::Suppliers)?.len()),
-            OfChannel::ConsumerAdminNames => admin_names(Side::Consumers)?,
-            OfChannel::SupplierAdminNames => admin_names(Side::Suppliers)?,
-            OfChannel::QueueSize => number(figures.backlog_bytes),
-            OfChannel::QueueElementCount => number(figures.backlog_events),
-            OfChannel::QueueOverflows => number(figures.overflows),
-            OfChannel::OldestEvent => {
-                let since_1970 = Duration::from_nanos(self.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
-                Value::Numeric(figures.oldest.map_or(0.0, |age| since_1970.saturating_sub(age).as_secs_f64()))
-            }
-            OfChannel::SlowestConsumers => {
-                let called = |key: &ProxyKey| self.proxy_path(*key, Side::Consumers);
-                Value::Text(figures.slowest.iter().map(called).collect())
-            }
-        })
     }
 
     /// Names of statistics, in order: of so many octets at most.
@@ -321,6 +251,84 @@ impl Protocol {
         UserException::InvalidStatistic(valid).into()
     }
 
+    /// Statistics by their names, if there are all of them.
+    fn all_statistics(&self, names: &[String]) -> Result<Vec<Statistic>, Raised> {
+        names.iter().map(|name| self.statistic(name).ok_or_else(|| self.no_statistic(name))).collect()
+    }
+}
+
+impl Protocol {
+    /// Takes the figures that lanes have reported, for the request that is executed next.
+    pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
+        self.monitor.figures = figures.into_iter().collect();
+    }
+
+    fn value(&self, statistic: Statistic) -> Result<Value, Raised> {
+        Ok(match statistic {
+            Statistic::Factories => Value::Text(vec![self.objects.factory_name().to_owned()]),
+            Statistic::Factory(of) => {
+                let is_active = matches!(of, OfFactory::ActiveCount | OfFactory::ActiveNames);
+                let channels = self.objects.hierarchy().channels();
+                let chosen = channels.filter(|channel| channel.proxies().next().is_some() == is_active);
+                match of {
+                    OfFactory::ActiveCount | OfFactory::InactiveCount => numeric(chosen.count()),
+                    OfFactory::ActiveNames | OfFactory::InactiveNames => {
+                        Value::Text(chosen.map(|channel| self.objects.channel_path(channel.id())).collect())
+                    }
+                }
+            }
+            Statistic::Channel(channel, of) => self.value_of_channel(channel, of)?,
+        })
+    }
+
+    fn value_of_channel(&self, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
+        let none = ChannelFigures::default();
+        let figures = self.monitor.figures.get(&channel).unwrap_or(&none);
+        let proxies = |side| {
+            let channel = self.objects.hierarchy().channel(channel);
+            channel.map(|channel| channel.proxies().filter(move |proxy| proxy.side == side))
+        };
+        let proxy_names = |side| -> Result<Value, Raised> {
+            let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
+            Ok(Value::Text(keys.take(LIST_MAX).map(|key| self.objects.proxy_path(key, side)).collect()))
+        };
+        // TAO counts those that clients have made.
+        let admins = |side| -> Result<Vec<engine::AdminId>, Raised> {
+            let all = self.objects.admins(channel, side)?.into_iter();
+            Ok(all.filter(|admin| *admin != engine::AdminId::DEFAULT).collect())
+        };
+        let admin_names = |side| -> Result<Value, Raised> {
+            let path = self.objects.channel_path(channel);
+            let called = |admin: engine::AdminId| {
+                let named = self.objects.admin_name(channel, side, admin).map(str::to_owned);
+                format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
+            };
+            Ok(Value::Text(admins(side)?.into_iter().take(LIST_MAX).map(called).collect()))
+        };
+        Ok(match of {
+            OfChannel::Consumers => numeric(proxies(Side::Consumers)?.count()),
+            OfChannel::Suppliers => numeric(proxies(Side::Suppliers)?.count()),
+            OfChannel::ConsumerNames => proxy_names(Side::Consumers)?,
+            OfChannel::SupplierNames => proxy_names(Side::Suppliers)?,
+            OfChannel::ConsumerAdmins => numeric(admins(Side::Consumers)?.len()),
+            OfChannel::SupplierAdmins => numeric(admins(Side::Suppliers)?.len()),
+            OfChannel::ConsumerAdminNames => admin_names(Side::Consumers)?,
+            OfChannel::SupplierAdminNames => admin_names(Side::Suppliers)?,
+            OfChannel::QueueSize => number(figures.backlog_bytes),
+            OfChannel::QueueElementCount => number(figures.backlog_events),
+            OfChannel::QueueOverflows => number(figures.overflows),
+            OfChannel::OldestEvent => {
+                let since_1970 =
+                    Duration::from_nanos(self.objects.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
+                Value::Numeric(figures.oldest.map_or(0.0, |age| since_1970.saturating_sub(age).as_secs_f64()))
+            }
+            OfChannel::SlowestConsumers => {
+                let called = |key: &ProxyKey| self.objects.proxy_path(*key, Side::Consumers);
+                Value::Text(figures.slowest.iter().map(called).collect())
+            }
+        })
+    }
+
     /// Tells a statistic, and remembers the value if it is a number.
     fn tell_statistic(&mut self, name: &str, statistic: Statistic, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let value = self.value(statistic)?;
@@ -332,7 +340,7 @@ impl Protocol {
                 let Samples { count, sum, sum_of_squares, minimum, maximum } = *samples;
                 reply.u32(0);
                 reply.length(1);
-                reply.u64(self.now());
+                reply.u64(self.objects.now());
                 reply.f64(value);
                 reply.u32(count);
                 let average = sum / f64::from(count);
@@ -344,11 +352,6 @@ impl Protocol {
             }
         }
         Ok(())
-    }
-
-    /// Statistics by their names, if there are all of them.
-    fn all_statistics(&self, names: &[String]) -> Result<Vec<Statistic>, Raised> {
-        names.iter().map(|name| self.statistic(name).ok_or_else(|| self.no_statistic(name))).collect()
     }
 }
 
@@ -383,7 +386,7 @@ fn get_statistic_names(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_statistic_names")?;
-    write_names(&protocol.statistic_names(), reply);
+    write_names(&protocol.objects.statistic_names(), reply);
     Ok(())
 }
 
@@ -395,7 +398,7 @@ fn get_statistic(
 ) -> Result<(), Raised> {
     let name = args.text()?;
     args.finish("the arguments of get_statistic")?;
-    let statistic = protocol.statistic(&name).ok_or_else(|| protocol.no_statistic(&name))?;
+    let statistic = protocol.objects.statistic(&name).ok_or_else(|| protocol.objects.no_statistic(&name))?;
     let told = protocol.tell_statistic(&name, statistic, reply);
     protocol.monitor.figures.clear();
     told
@@ -408,7 +411,7 @@ fn get_statistics(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &
 fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Vec<Statistic>, Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of an operation that gives statistics")?;
-    let statistics = protocol.all_statistics(&names)?;
+    let statistics = protocol.objects.all_statistics(&names)?;
     reply.length(names.len());
     for (name, statistic) in names.iter().zip(&statistics) {
         protocol.tell_statistic(name, *statistic, reply)?;
@@ -442,7 +445,7 @@ fn clear_statistics(
 ) -> Result<(), Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of clear_statistics")?;
-    let cleared = protocol.all_statistics(&names)?;
+    let cleared = protocol.objects.all_statistics(&names)?;
     protocol.monitor.samples.retain(|statistic, _| !cleared.contains(statistic));
     Ok(())
 }
@@ -453,7 +456,7 @@ fn clear_statistics(
 fn controlled(protocol: &Protocol, mut args: Reader<'_>) -> Result<String, Raised> {
     let name = args.text()?;
     args.finish("the arguments of an operation that takes a name")?;
-    if protocol.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
+    if protocol.objects.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
 }
 
 /// Exception for an unknown statistic, as by TAO: with that name.
@@ -463,9 +466,9 @@ fn nobody(name: &str) -> Raised {
 
 /// A channel by `FACTORY/CHANNEL`, and what is behind that.
 fn path<'n>(protocol: &Protocol, name: &'n str) -> Option<(ChannelId, &'n str)> {
-    let rest = name.strip_prefix(protocol.factory_name())?.strip_prefix('/')?;
+    let rest = name.strip_prefix(protocol.objects.factory_name())?.strip_prefix('/')?;
     let (channel, rest) = rest.rsplit_once('/')?;
-    Some((protocol.channel_called(channel)?, rest))
+    Some((protocol.objects.channel_called(channel)?, rest))
 }
 
 fn shutdown_event_channel(
@@ -475,8 +478,8 @@ fn shutdown_event_channel(
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let name = controlled(protocol, args)?;
-    let called = name.strip_prefix(protocol.factory_name()).and_then(|rest| rest.strip_prefix('/'));
-    let channel = called.and_then(|called| protocol.channel_called(called)).ok_or_else(|| nobody(&name))?;
+    let called = name.strip_prefix(protocol.objects.factory_name()).and_then(|rest| rest.strip_prefix('/'));
+    let channel = called.and_then(|called| protocol.objects.channel_called(called)).ok_or_else(|| nobody(&name))?;
     protocol.destroy_channel(channel)
 }
 
@@ -492,9 +495,9 @@ fn remove_proxy(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     let name = controlled(protocol, args)?;
     let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::ProxyId);
-        let proxy = protocol.proxy_named(channel, side, called).or_else(numbered)?;
+        let proxy = protocol.objects.proxy_named(channel, side, called).or_else(numbered)?;
         let key = ProxyKey { channel, proxy };
-        protocol.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
+        protocol.objects.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
     });
     let key = found.ok_or_else(|| nobody(&name))?;
     if protocol.dismiss_for_client(key) { Ok(()) } else { Err(nobody(&name)) }
@@ -522,18 +525,18 @@ fn remove_admin(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     let name = controlled(protocol, args)?;
     let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::AdminId);
-        let admin = protocol.admin_named(channel, side, called).or_else(numbered)?;
+        let admin = protocol.objects.admin_named(channel, side, called).or_else(numbered)?;
         let key = AdminKey { channel, side, admin };
-        protocol.has_admin(key).then_some(key)
+        protocol.objects.has_admin(key).then_some(key)
     });
     protocol.destroy_admin(found.ok_or_else(|| nobody(&name))?)
 }
 
 fn shutdown(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of shutdown")?;
-    if !protocol.compatibility().monitor_control {
+    if !protocol.objects.compatibility().monitor_control {
         return Err(Raised::no_permission());
     }
-    protocol.ask_for_the_end();
+    protocol.objects.ask_for_the_end();
     Ok(())
 }

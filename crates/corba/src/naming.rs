@@ -178,38 +178,38 @@ impl Naming {
 type Name = Vec<NameComponent>;
 
 pub(super) fn read_name(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Name, Raised> {
-    name::read(args, protocol.naming().tree.limits())
+    name::read(args, protocol.objects.naming.tree.limits())
 }
 
 /// The checks on a name that come after all arguments were read.
 fn checked(protocol: &Protocol, name: &[NameComponent]) -> Result<(), Raised> {
-    check(name, protocol.naming().tree.limits())
+    check(name, protocol.objects.naming.tree.limits())
 }
 
 fn bind(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, object) = read_binding(protocol, args, "the arguments of bind")?;
     let charge = charge(protocol, &name, &object)?;
-    protocol.naming_mut().tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
+    protocol.objects.naming.tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
 fn rebind(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, object) = read_binding(protocol, args, "the arguments of rebind")?;
     let charge = charge(protocol, &name, &object)?;
-    protocol.naming_mut().tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
+    protocol.objects.naming.tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
 fn bind_context(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, context) = read_binding(protocol, args, "the arguments of bind_context")?;
     let charge = charge(protocol, &name, &context)?;
     let binding = context_binding(protocol, context)?;
-    protocol.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge)
+    protocol.objects.naming.tree.bind(on.naming_context()?, &name, binding, charge)
 }
 
 fn rebind_context(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let (name, context) = read_binding(protocol, args, "the arguments of rebind_context")?;
     let charge = charge(protocol, &name, &context)?;
     let binding = context_binding(protocol, context)?;
-    protocol.naming_mut().tree.rebind(on.naming_context()?, &name, binding, charge)
+    protocol.objects.naming.tree.rebind(on.naming_context()?, &name, binding, charge)
 }
 
 fn read_binding(protocol: &Protocol, mut args: Reader<'_>, what: &'static str) -> Result<(Name, Ior), Raised> {
@@ -222,7 +222,7 @@ fn read_binding(protocol: &Protocol, mut args: Reader<'_>, what: &'static str) -
 
 /// Charges the client that asks for a name and what it is bound to.
 fn charge(protocol: &mut Protocol, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
-    protocol.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
+    protocol.objects.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
 }
 
 /// What a name and what it is bound to are charged.
@@ -235,8 +235,8 @@ fn context_binding(protocol: &Protocol, reference: Ior) -> Result<Binding, Raise
     if reference.is_nil() {
         return Err(Raised::bad_param());
     }
-    let here = match protocol.references().own_key(&reference) {
-        Some(ObjectKey::NamingContext { id, nonce }) => protocol.naming().context(id, nonce),
+    let here = match protocol.objects.references.own_key(&reference) {
+        Some(ObjectKey::NamingContext { id, nonce }) => protocol.objects.naming.context(id, nonce),
         _ => None,
     };
     Ok(Binding::Context { reference, here })
@@ -257,7 +257,7 @@ fn write_resolved(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let context = on.naming_context()?;
-    let bound = protocol.naming().tree.resolve(context, name).map(Binding::reference);
+    let bound = protocol.objects.naming.tree.resolve(context, name).map(Binding::reference);
     let channel = match name {
         [name] if context == tree::ROOT => protocol.channel_behind(name, bound.as_ref().ok().copied()),
         _ => None,
@@ -273,14 +273,14 @@ fn unbind(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Wri
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of unbind")?;
     checked(protocol, &name)?;
-    protocol.naming_mut().tree.unbind(on.naming_context()?, &name)
+    protocol.objects.naming.tree.unbind(on.naming_context()?, &name)
 }
 
 fn new_context(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of new_context")?;
-    let charge = protocol.charge_octets(weights::CONTEXT)?;
-    let context = protocol.naming_mut().tree.new_context(charge)?;
-    protocol.reference(Target::NamingContext(context))?.write(reply);
+    let charge = protocol.objects.charge_octets(weights::CONTEXT)?;
+    let context = protocol.objects.naming.tree.new_context(charge)?;
+    protocol.objects.reference(Target::NamingContext(context))?.write(reply);
     Ok(())
 }
 
@@ -293,15 +293,15 @@ fn bind_new_context(
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of bind_new_context")?;
     checked(protocol, &name)?;
-    let of_context = protocol.charge_octets(weights::CONTEXT)?;
-    let context = protocol.naming_mut().tree.new_context(of_context)?;
-    let reference = protocol.reference(Target::NamingContext(context))?;
+    let of_context = protocol.objects.charge_octets(weights::CONTEXT)?;
+    let context = protocol.objects.naming.tree.new_context(of_context)?;
+    let reference = protocol.objects.reference(Target::NamingContext(context))?;
     let binding = Binding::Context { reference: reference.clone(), here: Some(context) };
     let bound = charge(protocol, &name, &reference)
-        .and_then(|charge| protocol.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge));
+        .and_then(|charge| protocol.objects.naming.tree.bind(on.naming_context()?, &name, binding, charge));
     if bound.is_err() {
         // A context that no client will ever hear of.
-        protocol.naming_mut().tree.destroy_context(context)?;
+        protocol.objects.naming.tree.destroy_context(context)?;
     }
     bound?;
     reference.write(reply);
@@ -310,19 +310,19 @@ fn bind_new_context(
 
 fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    protocol.naming_mut().tree.destroy_context(on.naming_context()?)
+    protocol.objects.naming.tree.destroy_context(on.naming_context()?)
 }
 
 fn list(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let how_many = args.u32()?;
     args.finish("the arguments of list")?;
     let context = on.naming_context()?;
-    let entries = protocol.naming().tree.list(context, None, count(how_many));
+    let entries = protocol.objects.naming.tree.list(context, None, count(how_many));
     write_entries(&entries, reply);
-    let iterator = if entries.len() < protocol.naming().tree.len(context) {
+    let iterator = if entries.len() < protocol.objects.naming.tree.len(context) {
         let after = entries.last().map(|(name, _)| name.clone());
-        let iterator = protocol.naming_mut().tree.new_iterator(context, after);
-        protocol.reference(Target::BindingIterator(iterator))?
+        let iterator = protocol.objects.naming.tree.new_iterator(context, after);
+        protocol.objects.reference(Target::BindingIterator(iterator))?
     } else {
         Ior::nil()
     };
@@ -332,7 +332,7 @@ fn list(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut W
 
 fn next_one(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of next_one")?;
-    let entries = protocol.naming_mut().tree.advance(on.binding_iterator()?, 1)?;
+    let entries = protocol.objects.naming.tree.advance(on.binding_iterator()?, 1)?;
     reply.bool(!entries.is_empty());
     match entries.first() {
         Some(entry) => write_entry(entry, reply),
@@ -352,7 +352,7 @@ fn next_n(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut
         // An answer of none would not tell whether there are more.
         return Err(Raised::bad_param());
     }
-    let entries = protocol.naming_mut().tree.advance(on.binding_iterator()?, count(how_many))?;
+    let entries = protocol.objects.naming.tree.advance(on.binding_iterator()?, count(how_many))?;
     reply.bool(!entries.is_empty());
     write_entries(&entries, reply);
     Ok(())
@@ -360,7 +360,7 @@ fn next_n(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut
 
 fn destroy_iterator(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    protocol.naming_mut().tree.destroy_iterator(on.binding_iterator()?)
+    protocol.objects.naming.tree.destroy_iterator(on.binding_iterator()?)
 }
 
 fn to_string(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {

@@ -145,5 +145,5 @@ fn change(protocol: &mut Protocol, on: Target, mut args: Reader<'_>) -> Result<(
     let added = read_event_types(&mut args)?;
     let removed = read_event_types(&mut args)?;
     args.finish("the arguments of an operation that changes event types")?;
-    protocol.subscribe(on.level()?, &added, &removed)
+    protocol.objects.subscribe(on.level()?, &added, &removed)
 }

@@ -71,7 +71,7 @@ fn register_callback(
 ) -> Result<(), Raised> {
     let callback = read_reference(&mut args)?;
     args.finish("the arguments of register_callback")?;
-    write_id(protocol.register_callback(callback)?, reply);
+    write_id(protocol.objects.register_callback(callback)?, reply);
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn unregister_callback(
 ) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of unregister_callback")?;
-    id.into_iter().for_each(|id| protocol.unregister_callback(id));
+    id.into_iter().for_each(|id| protocol.objects.unregister_callback(id));
     Ok(())
 }
 
@@ -115,10 +115,10 @@ fn create_named_channel(
     let admin = qos::read_properties(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of create_named_channel")?;
-    protocol.check_channel_name(&name)?;
+    protocol.objects.check_channel_name(&name)?;
     let requested = qos::initial(protocol, &qos, &admin)?;
     let channel = protocol.create_channel(requested, Some(&name))?;
-    protocol.reference(Target::Channel(channel))?.write(reply);
+    protocol.objects.reference(Target::Channel(channel))?.write(reply);
     write_id(channel.0, reply);
     Ok(())
 }
@@ -151,8 +151,8 @@ fn named_new(
     let operator = read_operator(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of an operation that makes a named admin")?;
-    let admin = protocol.create_admin(on.channel()?, side, operator, Some(&name))?;
-    protocol.reference(Target::Admin(admin))?.write(reply);
+    let admin = protocol.objects.create_admin(on.channel()?, side, operator, Some(&name))?;
+    protocol.objects.reference(Target::Admin(admin))?.write(reply);
     write_id(admin.admin.0, reply);
     Ok(())
 }
@@ -168,7 +168,7 @@ fn obtain_named(
     args.finish("the arguments of an operation that gives a named proxy")?;
     let admin = on.admin()?;
     let proxy = protocol.create_proxy(admin, ProxyKind { events, pull: false }, Some(&name))?;
-    protocol.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    protocol.objects.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(super) static OBJECT: Interface = Interface {
 fn is_a(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let id = args.string()?;
     args.finish("the arguments of _is_a")?;
-    let servant = protocol.servant(on)?;
+    let servant = protocol.objects.servant(on)?;
     let known = servant.iter().any(|interface| interface.id.as_bytes() == id) || OBJECT.id.as_bytes() == id;
     reply.bool(known);
     Ok(())
@@ -45,7 +45,7 @@ fn non_existent(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Write
 
 fn repository_id(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of _repository_id")?;
-    reply.string(type_id(protocol.servant(on)?));
+    reply.string(type_id(protocol.objects.servant(on)?));
     Ok(())
 }
 

@@ -153,14 +153,14 @@ pub(super) const ALL: &[&Interface] = &[
 
 fn my_type(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyType")?;
-    reply.u32(protocol.proxy_kind(on.proxy()?)?.proxy_type());
+    reply.u32(protocol.objects.proxy_kind(on.proxy()?)?.proxy_type());
     Ok(())
 }
 
 fn my_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of MyAdmin")?;
-    let admin = protocol.admin_of(on.proxy()?)?;
-    protocol.reference(Target::Admin(admin))?.write(reply);
+    let admin = protocol.objects.admin_of(on.proxy()?)?;
+    protocol.objects.reference(Target::Admin(admin))?.write(reply);
     Ok(())
 }
 
@@ -198,12 +198,12 @@ pub(super) fn connect(
 
 fn suspend_connection(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of suspend_connection")?;
-    protocol.suspend(on.proxy()?)
+    protocol.objects.suspend(on.proxy()?)
 }
 
 fn resume_connection(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of resume_connection")?;
-    protocol.resume(on.proxy()?)
+    protocol.objects.resume(on.proxy()?)
 }
 
 /// `disconnect_…` called by the client on its proxy.
@@ -242,5 +242,9 @@ pub(super) fn pull_events(
 
 /// Where the proxy was connected a moment ago, trying again finds it known.
 fn unknown_to_the_event_path(protocol: &Protocol, on: Target) -> Result<Raised, Raised> {
-    Ok(if protocol.is_connected(on.proxy()?)? { Raised::transient() } else { UserException::Disconnected.into() })
+    Ok(if protocol.objects.is_connected(on.proxy()?)? {
+        Raised::transient()
+    } else {
+        UserException::Disconnected.into()
+    })
 }

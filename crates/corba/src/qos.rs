@@ -169,11 +169,11 @@ pub(super) fn initial(
     admin: &[Given<'_>],
 ) -> Result<RequestedProperties, Raised> {
     let requested =
-        add_qos(qos, Place::Channel, protocol.initial_properties()).map_err(UserException::UnsupportedQoS)?;
+        add_qos(qos, Place::Channel, protocol.objects.initial_properties()).map_err(UserException::UnsupportedQoS)?;
     let requested = add(admin, Place::Channel, ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
     protocol.authorize_settings(None, &requested)?;
     let is_admin = |error: &PropertyError| admin.iter().any(|given| given.name == error.name);
-    match protocol.validate(None, &requested) {
+    match protocol.objects.validate(None, &requested) {
         Err(Raised::User(UserException::UnsupportedQoS(errors))) if errors.iter().all(is_admin) => {
             Err(UserException::UnsupportedAdmin(errors).into())
         }
@@ -183,9 +183,10 @@ pub(super) fn initial(
 
 /// Sets properties, all or none.
 pub(super) fn apply(protocol: &mut Protocol, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
-    let requested = add_qos(given, place(level), protocol.requested(level)?).map_err(UserException::UnsupportedQoS)?;
+    let requested =
+        add_qos(given, place(level), protocol.objects.requested(level)?).map_err(UserException::UnsupportedQoS)?;
     protocol.authorize_settings(Some(level), &requested)?;
-    protocol.validate(Some(level), &requested)?;
+    protocol.objects.validate(Some(level), &requested)?;
     protocol.set(level, requested)
 }
 
@@ -203,11 +204,11 @@ pub(super) fn validate_event_qos(
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_event_qos")?;
     let level = on.level()?;
-    let (requested, effective) = (protocol.requested(level)?, protocol.effective(level)?);
+    let (requested, effective) = (protocol.objects.requested(level)?, protocol.objects.effective(level)?);
     let here = |property: &Property| property.is_available(Place::Event) && is_heeded(property, &effective);
     let find = |name: &str| QOS.iter().find(|property| property.name == name);
     add_from((&required, Table::Qos), here, requested, find).map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, here, protocol.most(), reply);
+    write_available(&required, here, protocol.objects.most(), reply);
     Ok(())
 }
 
@@ -242,11 +243,12 @@ fn validate_qos(
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_qos")?;
     let level = on.level()?;
-    let requested = protocol.requested(level)?;
+    let requested = protocol.objects.requested(level)?;
     let place = place(level);
     let requested = add_qos(&required, place, requested).map_err(UserException::UnsupportedQoS)?;
     protocol.authorize_settings(Some(level), &requested)?;
-    none_or_errors(protocol.validation_errors(Some(level), &requested)?).map_err(UserException::UnsupportedQoS)?;
+    none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
+        .map_err(UserException::UnsupportedQoS)?;
     write_available(&required, |property| property.is_available(place), requested.most, reply);
     Ok(())
 }
@@ -261,10 +263,11 @@ fn set_admin(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut 
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_admin")?;
     let level = on.level()?;
-    let requested = protocol.requested(level)?;
+    let requested = protocol.objects.requested(level)?;
     let requested = add(&given, place(level), ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
     protocol.authorize_settings(Some(level), &requested)?;
-    none_or_errors(protocol.validation_errors(Some(level), &requested)?).map_err(UserException::UnsupportedAdmin)?;
+    none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
+        .map_err(UserException::UnsupportedAdmin)?;
     protocol.set(level, requested)
 }
 
@@ -369,12 +372,12 @@ fn write_values(
     level: Level,
     out: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    let (place, effective) = (place(level), protocol.effective(level)?);
+    let (place, effective) = (place(level), protocol.objects.effective(level)?);
     let here = table.iter().filter(|property| property.is_available(place));
     let values: Vec<_> = here.filter_map(|property| Some((property.name, property.get(&effective)?))).collect();
-    let compatibility = protocol.compatibility();
+    let compatibility = protocol.objects.compatibility();
     let unknown = match compatibility.ignore_unknown_properties || compatibility.persistent_without_store {
-        true => protocol.unknown_at(level).reported(of, out.encoding()),
+        true => protocol.objects.unknown_at(level).reported(of, out.encoding()),
         false => Vec::new(),
     };
     // What was given and has no effect is returned as it was given.

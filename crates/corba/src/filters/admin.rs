@@ -4,7 +4,7 @@
 //! calls ([`engine::FilterRef`]).
 
 use crate::exceptions::{Raised, UserException};
-use crate::protocol::{PeerAddress, Protocol, weights};
+use crate::protocol::{Objects, PeerAddress, Protocol, weights};
 use crate::references::log_name;
 use crate::table::{AdminKey, Level, Target};
 use crate::wire::{read_id, read_reference, write_id, write_ids};
@@ -30,16 +30,16 @@ pub(super) fn add_filter(
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of add_filter")?;
     let profile = reference.iiop().ok_or_else(Raised::bad_param)?;
-    let id = match protocol.own(&reference) {
-        Some(Target::Filter(filter)) => protocol.give_place(target_of(on)?, FilterRef::Local(filter))?,
+    let id = match protocol.objects.own(&reference) {
+        Some(Target::Filter(filter)) => protocol.objects.give_place(target_of(on)?, FilterRef::Local(filter))?,
         // Of this service, but nothing that could be asked.
         Some(_) => return Err(Raised::bad_param()),
-        None if protocol.references().is_here(profile) => return Err(Raised::bad_param()),
+        None if protocol.objects.references.is_here(profile) => return Err(Raised::bad_param()),
         None => {
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
-            let address = PeerAddress { ior: reference, by: protocol.principal(), name, operation: "match" };
-            protocol.attach_remote_filter(target_of(on)?, address)?
+            let address = PeerAddress { ior: reference, by: protocol.objects.principal(), name, operation: "match" };
+            protocol.objects.attach_remote_filter(target_of(on)?, address)?
         }
     };
     write_id(id, reply);
@@ -55,13 +55,14 @@ pub(super) fn remove_filter(
     let id = read_id(&mut args)?;
     args.finish("the arguments of remove_filter")?;
     let (target, id) = (target_of(on)?, id.ok_or(UserException::FilterNotFound)?);
-    let removed =
-        protocol.change_thing(target.into(), 0, |protocol| Ok(protocol.hierarchy.remove_filter(target, id)?))?;
+    let removed = protocol
+        .objects
+        .change_thing(target.into(), 0, |objects| Ok(objects.hierarchy.remove_filter(target, id)?))?;
     if let FilterRef::Remote(peer) = removed {
-        if let Some(peers) = protocol.filters.remote.get_mut(&target) {
+        if let Some(peers) = protocol.objects.filters.remote.get_mut(&target) {
             peers.retain(|stored| *stored != peer);
         }
-        protocol.drop_peer(peer);
+        protocol.objects.drop_peer(peer);
     }
     Ok(())
 }
@@ -74,11 +75,11 @@ pub(super) fn get_filter(
 ) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_filter")?;
-    let filters = protocol.hierarchy.filters(target_of(on)?)?;
+    let filters = protocol.objects.hierarchy.filters(target_of(on)?)?;
     let found = filters.iter().find(|(known, _)| Some(*known) == id).map(|(_, filter)| *filter);
     let reference = match found.ok_or(UserException::FilterNotFound)? {
-        FilterRef::Local(filter) => protocol.reference(Target::Filter(filter))?,
-        FilterRef::Remote(peer) => protocol.peer(peer).ok_or_else(Raised::internal)?.ior.clone(),
+        FilterRef::Local(filter) => protocol.objects.reference(Target::Filter(filter))?,
+        FilterRef::Remote(peer) => protocol.objects.peer(peer).ok_or_else(Raised::internal)?.ior.clone(),
     };
     reference.write(reply);
     Ok(())
@@ -91,7 +92,7 @@ pub(super) fn get_all_filters(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_filters")?;
-    write_ids(protocol.hierarchy.filters(target_of(on)?)?.iter().map(|(id, _)| *id), reply);
+    write_ids(protocol.objects.hierarchy.filters(target_of(on)?)?.iter().map(|(id, _)| *id), reply);
     Ok(())
 }
 
@@ -103,12 +104,12 @@ pub(super) fn remove_all_filters(
 ) -> Result<(), Raised> {
     args.finish("the arguments of remove_all_filters")?;
     let target = target_of(on)?;
-    protocol.change_thing(target.into(), 0, |protocol| Ok(protocol.hierarchy.remove_all_filters(target)?))?;
-    protocol.forget_filters_of(target);
+    protocol.objects.change_thing(target.into(), 0, |objects| Ok(objects.hierarchy.remove_all_filters(target)?))?;
+    protocol.objects.forget_filters_of(target);
     Ok(())
 }
 
-impl Protocol {
+impl Objects {
     /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names too;
     /// the number drawn at random in a filter's key says which service it belongs to.
     pub(super) fn own(&self, reference: &Ior) -> Option<Target> {

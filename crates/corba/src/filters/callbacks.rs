@@ -4,7 +4,7 @@ use super::store::{Constraints, Filter, Role};
 use super::topology::callback_to;
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::{ClientAnswer, Protocol, Thing, code_set, difference, octets_of_reference, weights};
+use crate::protocol::{ClientAnswer, Objects, Protocol, Thing, code_set, difference, octets_of_reference, weights};
 use crate::table::Target;
 use crate::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{EventType, FilterId, HierarchyPart};
@@ -80,7 +80,7 @@ fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
     types.into_iter().collect()
 }
 
-impl Protocol {
+impl Objects {
     /// Notifies a filter's callbacks if its event types are others now than they know.
     pub(super) fn tell_callbacks(&mut self, id: FilterId) {
         let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.filters.get_mut(id) else { return };
@@ -133,7 +133,7 @@ pub(super) fn attach(
         return Err(Raised::bad_param());
     }
     let (thing, octets) = (Thing::Filter(on.filter()?), weights::CALLBACK + octets_of_reference(&callback));
-    let id = protocol.change_thing(thing, octets, |protocol| protocol.add_callback(on, callback))?;
+    let id = protocol.objects.change_thing(thing, octets, |objects| objects.add_callback(on, callback))?;
     write_id(id, reply);
     Ok(())
 }
@@ -146,11 +146,11 @@ pub(super) fn detach(
 ) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of detach_callback")?;
-    let callbacks = protocol.callbacks(on)?;
+    let callbacks = protocol.objects.callbacks(on)?;
     let gone = id.and_then(|id| callbacks.remove(id));
     gone.map(drop).ok_or(UserException::CallbackNotFound)?;
-    protocol.adjust(Thing::Filter(on.filter()?), None);
-    protocol.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
+    protocol.objects.adjust(Thing::Filter(on.filter()?), None);
+    protocol.objects.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
     Ok(())
 }
 
@@ -161,11 +161,11 @@ pub(super) fn list(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_callbacks")?;
-    write_ids(protocol.callbacks(on)?.by_id.keys().copied(), reply);
+    write_ids(protocol.objects.callbacks(on)?.by_id.keys().copied(), reply);
     Ok(())
 }
 
-impl Protocol {
+impl Objects {
     /// Adds a callback. It is not notified of what was before.
     fn add_callback(&mut self, on: Target, to: Ior) -> Result<u32, Raised> {
         let now = types_of(&self.filters.get(on.filter()?)?.constraints);

@@ -20,8 +20,8 @@ pub(super) fn create_filter(
     let grammar = args.text()?;
     args.finish("the arguments of create_filter")?;
     check_grammar(&grammar)?;
-    let id = protocol.create_filter(on.filter_factory()?, grammar, Role::Decides(Callbacks::default()))?;
-    protocol.reference(Target::Filter(id))?.write(reply);
+    let id = protocol.objects.create_filter(on.filter_factory()?, grammar, Role::Decides(Callbacks::default()))?;
+    protocol.objects.reference(Target::Filter(id))?.write(reply);
     Ok(())
 }
 
@@ -36,19 +36,19 @@ pub(super) fn create_mapping_filter(
     args.finish("the arguments of create_mapping_filter")?;
     check_grammar(&grammar)?;
     let mapping = Mapping { default, for_priority: false, for_lifetime: None };
-    let id = protocol.create_filter(on.filter_factory()?, grammar, Role::Maps(mapping))?;
-    protocol.reference(Target::MappingFilter(id))?.write(reply);
+    let id = protocol.objects.create_filter(on.filter_factory()?, grammar, Role::Maps(mapping))?;
+    protocol.objects.reference(Target::MappingFilter(id))?.write(reply);
     Ok(())
 }
 
 /// A filter that this channel's factory made, whichever kind it is; nothing for any other object.
 fn made_here(protocol: &Protocol, on: Target, reference: &Ior) -> Result<Option<FilterId>, Raised> {
     let channel = on.filter_factory()?;
-    let filter = match protocol.own(reference) {
+    let filter = match protocol.objects.own(reference) {
         Some(Target::Filter(filter) | Target::MappingFilter(filter)) => Some(filter),
         _ => None,
     };
-    Ok(filter.filter(|filter| protocol.filters.channel(*filter) == Some(channel)))
+    Ok(filter.filter(|filter| protocol.objects.filters.channel(*filter) == Some(channel)))
 }
 
 /// `CosNotifyFilterExt::FilterFactory::remove_filter`: the filter is destroyed.
@@ -61,7 +61,7 @@ pub(super) fn remove_filter(
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of remove_filter")?;
     let filter = made_here(protocol, on, &reference)?.ok_or(UserException::FilterNotFound)?;
-    protocol.destroy_filter(filter)
+    protocol.objects.destroy_filter(filter)
 }
 
 /// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a filter that was made elsewhere.
@@ -88,11 +88,12 @@ pub(super) fn get_filter(
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_filter")?;
     let channel = on.filter_factory()?;
-    let is_its =
-        |filter: &FilterId| protocol.filters.channel(*filter) == Some(channel) && !protocol.filters.is_mapping(*filter);
+    let is_its = |filter: &FilterId| {
+        protocol.objects.filters.channel(*filter) == Some(channel) && !protocol.objects.filters.is_mapping(*filter)
+    };
     match id.map(FilterId).filter(is_its) {
-        Some(filter) => protocol.reference(Target::Filter(filter))?.write(reply),
-        None if protocol.compatibility().unknown_filter_internal => return Err(Raised::internal()),
+        Some(filter) => protocol.objects.reference(Target::Filter(filter))?.write(reply),
+        None if protocol.objects.compatibility().unknown_filter_internal => return Err(Raised::internal()),
         None => Ior::nil().write(reply),
     }
     Ok(())

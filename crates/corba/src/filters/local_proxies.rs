@@ -4,10 +4,10 @@ use super::callbacks::Callbacks;
 use super::expression::{Expression, New};
 use super::store::Role;
 use crate::exceptions::Raised;
-use crate::protocol::Protocol;
+use crate::protocol::Objects;
 use engine::{FilterId, FilterRef, FilterTarget, ProxyKey};
 
-impl Protocol {
+impl Objects {
     /// Has events for a proxy pass a constraint.
     pub(crate) fn filter_for(&mut self, key: ProxyKey, constraint: String) -> Result<FilterId, Raised> {
         let filter = self.create_filter(key.channel, GRAMMAR.to_owned(), Role::Decides(Callbacks::default()))?;

@@ -8,7 +8,7 @@ use super::admin::target_of;
 use super::expression::{read_ids, read_mapping_infos, read_pairs};
 use super::store::{Installed, Role};
 use crate::exceptions::Raised;
-use crate::protocol::Protocol;
+use crate::protocol::{Objects, Protocol};
 use crate::table::Target;
 use crate::wire::read_reference;
 use engine::Mapping;
@@ -23,7 +23,7 @@ pub(super) fn value_type(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of value_type")?;
-    protocol.mapping(on)?.default.type_code().write(reply);
+    protocol.objects.mapping(on)?.default.type_code().write(reply);
     Ok(())
 }
 
@@ -34,7 +34,7 @@ pub(super) fn default_value(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of default_value")?;
-    Ok(protocol.mapping(on)?.default.write(reply)?)
+    Ok(protocol.objects.mapping(on)?.default.write(reply)?)
 }
 
 pub(super) fn add_constraints(
@@ -44,9 +44,9 @@ pub(super) fn add_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let new = read_pairs(&mut args, protocol.filter_limits(filter)?.constraints_per_filter_max)?;
+    let new = read_pairs(&mut args, protocol.objects.filter_limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_mapping_constraints")?;
-    write_infos(&protocol.add_constraints(filter, new)?, reply)
+    write_infos(&protocol.objects.add_constraints(filter, new)?, reply)
 }
 
 pub(super) fn modify_constraints(
@@ -56,11 +56,11 @@ pub(super) fn modify_constraints(
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let max = protocol.filter_limits(filter)?.constraints_per_filter_max;
+    let max = protocol.objects.filter_limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
     let modified = read_mapping_infos(&mut args, max)?;
     args.finish("the arguments of modify_mapping_constraints")?;
-    protocol.modify_constraints(filter, &deleted, modified)
+    protocol.objects.modify_constraints(filter, &deleted, modified)
 }
 
 pub(super) fn get_constraints(
@@ -70,9 +70,9 @@ pub(super) fn get_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let ids = read_ids(&mut args, protocol.filter_limits(filter)?.constraints_per_filter_max)?;
+    let ids = read_ids(&mut args, protocol.objects.filter_limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_mapping_constraints")?;
-    write_infos(&protocol.some_constraints(filter, &ids)?, reply)
+    write_infos(&protocol.objects.some_constraints(filter, &ids)?, reply)
 }
 
 pub(super) fn get_all_constraints(
@@ -82,7 +82,7 @@ pub(super) fn get_all_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_mapping_constraints")?;
-    write_infos(&protocol.all_constraints(on.filter()?)?, reply)
+    write_infos(&protocol.objects.all_constraints(on.filter()?)?, reply)
 }
 
 /// Writes a `MappingConstraintInfoSeq`.
@@ -140,10 +140,10 @@ fn get(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that is a mapping filter")?;
-    let filter = match protocol.hierarchy.mapping(target_of(on)?, mapping)? {
+    let filter = match protocol.objects.hierarchy.mapping(target_of(on)?, mapping)? {
         Some(id) => {
-            let id = protocol.filters.lifetimes.get(&id).copied().unwrap_or(id);
-            protocol.reference(Target::MappingFilter(id))?
+            let id = protocol.objects.filters.lifetimes.get(&id).copied().unwrap_or(id);
+            protocol.objects.reference(Target::MappingFilter(id))?
         }
         None => Ior::nil(),
     };
@@ -159,16 +159,16 @@ fn set(protocol: &mut Protocol, on: Target, mapping: Mapping, mut args: Reader<'
     let id = if filter.is_nil() {
         None
     } else {
-        let Some(Target::MappingFilter(id)) = protocol.own(&filter) else { return Err(Raised::bad_param()) };
+        let Some(Target::MappingFilter(id)) = protocol.objects.own(&filter) else { return Err(Raised::bad_param()) };
         Some(match mapping {
-            Mapping::Priority => protocol.mapping_of_priority(id)?,
-            Mapping::Lifetime => protocol.mapping_of_lifetime(id)?,
+            Mapping::Priority => protocol.objects.mapping_of_priority(id)?,
+            Mapping::Lifetime => protocol.objects.mapping_of_lifetime(id)?,
         })
     };
-    Ok(protocol.hierarchy.set_mapping(target_of(on)?, mapping, id)?)
+    Ok(protocol.objects.hierarchy.set_mapping(target_of(on)?, mapping, id)?)
 }
 
-impl Protocol {
+impl Objects {
     pub(super) fn mapping(&self, on: Target) -> Result<&super::store::Mapping, Raised> {
         match &self.filters.get(on.filter()?)?.role {
             Role::Maps(mapping) => Ok(mapping),

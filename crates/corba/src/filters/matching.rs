@@ -11,7 +11,7 @@ use crate::event::{
 };
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::Protocol;
+use crate::protocol::{Objects, Protocol};
 use crate::table::Target;
 use engine::EventType;
 use filter::{FailureKind, Fields, Steps, Verdict};
@@ -35,8 +35,8 @@ pub(super) fn match_any(
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
-    let steps = protocol.steps(on)?;
-    answer(protocol.ask_of_any(on, event, steps)?, reply)
+    let steps = protocol.objects.steps(on)?;
+    answer(protocol.objects.ask_of_any(on, event, steps)?, reply)
 }
 
 pub(super) fn match_structured(
@@ -48,8 +48,8 @@ pub(super) fn match_structured(
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
-    let steps = protocol.steps(on)?;
-    answer(protocol.ask_of_structured(on, event_type, event, steps)?, reply)
+    let steps = protocol.objects.steps(on)?;
+    answer(protocol.objects.ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
 pub(super) fn match_typed(
@@ -61,7 +61,7 @@ pub(super) fn match_typed(
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
-    answer(protocol.ask_of_typed(on, event)?, reply)
+    answer(protocol.objects.ask_of_typed(on, event)?, reply)
 }
 
 /// `TimeoutFilter::match_with_timeout`.
@@ -75,8 +75,8 @@ pub(super) fn match_with_timeout(
     read_any_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
     args.finish("the arguments of match_with_timeout")?;
-    let steps = protocol.steps_until(on, timeout)?;
-    answer(protocol.ask_of_any(on, event, steps)?, reply)
+    let steps = protocol.objects.steps_until(on, timeout)?;
+    answer(protocol.objects.ask_of_any(on, event, steps)?, reply)
 }
 
 /// `TimeoutFilter::match_structured_with_timeout`.
@@ -90,8 +90,8 @@ pub(super) fn match_structured_with_timeout(
     let event_type = read_structured_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
     args.finish("the arguments of match_structured_with_timeout")?;
-    let steps = protocol.steps_until(on, timeout)?;
-    answer(protocol.ask_of_structured(on, event_type, event, steps)?, reply)
+    let steps = protocol.objects.steps_until(on, timeout)?;
+    answer(protocol.objects.ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
 pub(super) fn map_any(
@@ -103,9 +103,9 @@ pub(super) fn map_any(
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
-    let steps = protocol.steps(on)?;
-    let matched = protocol.ask_of_any(on, event, steps)?;
-    answer_value(matched, &protocol.mapping(on)?.default, reply)
+    let steps = protocol.objects.steps(on)?;
+    let matched = protocol.objects.ask_of_any(on, event, steps)?;
+    answer_value(matched, &protocol.objects.mapping(on)?.default, reply)
 }
 
 pub(super) fn map_structured(
@@ -117,9 +117,9 @@ pub(super) fn map_structured(
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
-    let steps = protocol.steps(on)?;
-    let matched = protocol.ask_of_structured(on, event_type, event, steps)?;
-    answer_value(matched, &protocol.mapping(on)?.default, reply)
+    let steps = protocol.objects.steps(on)?;
+    let matched = protocol.objects.ask_of_structured(on, event_type, event, steps)?;
+    answer_value(matched, &protocol.objects.mapping(on)?.default, reply)
 }
 
 pub(super) fn map_typed(
@@ -131,8 +131,8 @@ pub(super) fn map_typed(
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
-    let matched = protocol.ask_of_typed(on, event)?;
-    answer_value(matched, &protocol.mapping(on)?.default, reply)
+    let matched = protocol.objects.ask_of_typed(on, event)?;
+    answer_value(matched, &protocol.objects.mapping(on)?.default, reply)
 }
 
 fn answer(matched: Option<Arc<Installed>>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -191,7 +191,7 @@ fn read_utc(args: &mut Reader<'_>) -> Result<u64, ReadError> {
 
 // ---- evaluation ----
 
-impl Protocol {
+impl Objects {
     /// What the evaluation of one event may cost.
     fn steps(&self, on: Target) -> Result<Steps, Raised> {
         Ok(Steps::new(self.filter_limits(on.filter()?)?.filter_steps_max))

@@ -4,7 +4,7 @@ use super::callbacks::Callbacks;
 use super::expression::{Expression, MappedValue, New};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::{Protocol, Thing, weights};
+use crate::protocol::{Objects, Thing, weights};
 use engine::{
     ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, HierarchyPart, Peer, Refusal,
 };
@@ -20,6 +20,8 @@ pub(crate) struct Filters {
     pub(super) lifetimes: BTreeMap<FilterId, FilterId>,
     /// What the constraints and values of each channel's filters take together.
     bytes: BTreeMap<ChannelId, usize>,
+    /// Calls of filters that were cut off, since they were last asked for.
+    pub(crate) cuts: u64,
     /// Filters of other servers, by the admin or proxy that has them.
     pub(super) remote: BTreeMap<FilterTarget, Vec<Peer>>,
 }
@@ -228,7 +230,7 @@ struct Checked {
     value: Option<MappedValue>,
 }
 
-impl Protocol {
+impl Objects {
     /// Makes a filter of either kind.
     pub(super) fn create_filter(
         &mut self,

@@ -5,7 +5,7 @@ use super::expression::{Expression, MappedValue, New};
 use super::store::{Constraints, Filter, Filters, Installed, Mapping, Role};
 use crate::exceptions::Raised;
 use crate::protocol::convert::{event_types_from, event_types_to};
-use crate::protocol::{Protocol, Thing};
+use crate::protocol::{Objects, Thing};
 use engine::{ChannelId, FilterId, Numbered};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::ior::Ior;
@@ -76,7 +76,7 @@ impl Filter {
     }
 }
 
-impl Protocol {
+impl Objects {
     /// The filters of each channel.
     pub(crate) fn exported_filters(&self) -> BTreeMap<ChannelId, Vec<t::Filter>> {
         let mut by_channel: BTreeMap<ChannelId, Vec<t::Filter>> = BTreeMap::new();

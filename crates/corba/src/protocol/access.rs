@@ -14,7 +14,7 @@ mod operators;
 pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
 pub use self::operators::Forbidden;
-use super::{Protocol, Thing};
+use super::{Objects, Protocol, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
 use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
@@ -105,10 +105,6 @@ const PERMITTED_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     access: Option<Access>,
-    /// Accounts, in which the owners of restored things are found.
-    accounts: Option<Arc<Accounts>>,
-    /// The owner that was restored last: as a rule the next thing is its own, too.
-    restored: Option<(t::Principal, Arc<Account>)>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
     /// Which rules did not allow what was denied last.
@@ -198,26 +194,85 @@ fn is_same(one: &Account, other: &Account) -> bool {
     }
 }
 
-impl Protocol {
-    // ---- the rules ----
+impl Objects {
+    fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
+        self.names.for_rules(channel).cloned()
+    }
 
+    /// The channel in which an object is.
+    fn channel_of(&self, target: Target) -> Option<ChannelId> {
+        match target {
+            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
+            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
+            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
+            Target::Factory
+            | Target::SchedulingService
+            | Target::GenericFactory
+            | Target::MonitorControl
+            | Target::NamingContext(_)
+            | Target::BindingIterator(_) => None,
+        }
+    }
+
+    /// Makes the requesting client the owner of a thing.
+    pub(crate) fn note_owner(&mut self, thing: Thing) {
+        if let Some(principal) = &self.ledger.principal {
+            self.ledger.entry(thing).owner = Some(Arc::clone(principal));
+        }
+    }
+
+    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
+    pub(crate) fn stored_owner(&self, thing: Thing) -> Option<t::Principal> {
+        let owner = self.ledger.owner(thing)?;
+        let identity = owner.identity();
+        Some(t::Principal {
+            address: owner.is_outside().then(|| owner.from()),
+            certificate: identity
+                .certified()
+                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
+            token: identity.token().map(|name| (**name).to_owned()),
+        })
+    }
+
+    /// Restores the stored owner of a thing.
+    pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
+        let (Some(accounts), Some(stored)) = (&self.ledger.accounts, stored) else { return };
+        if let Some((_, account)) = self.ledger.restored.as_ref().filter(|(last, _)| last == stored) {
+            self.ledger.entry(thing).owner = Some(Arc::clone(account));
+            return;
+        }
+        let t::Principal { address, certificate, token } = stored;
+        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
+        if let Some(t::Certificate { subject, alternative_names }) = certificate {
+            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
+            account.identity().certify(Arc::new(name));
+        }
+        if let Some(token) = token {
+            account.identity().show_token(token.as_str().into());
+        }
+        self.ledger.restored = Some((stored.clone(), Arc::clone(&account)));
+        self.ledger.entry(thing).owner = Some(account);
+    }
+}
+
+impl Protocol {
     /// Replaces the rules, also for clients that are connected; without rules, everything is allowed. What lanes have to know of them goes
     /// with what is published next.
     pub fn set_access(&mut self, rules: Option<Rules>, accounts: &Arc<Accounts>) {
-        let names = self.hierarchy.channels().map(engine::Channel::id);
-        let named = |channel: ChannelId| Some((channel, self.names.for_rules(channel).cloned()?));
+        let names = self.objects.hierarchy.channels().map(engine::Channel::id);
+        let named = |channel: ChannelId| Some((channel, self.objects.names.for_rules(channel).cloned()?));
         let names = Arc::new(names.filter_map(named).collect());
         self.guard.access = rules.map(|rules| Access { rules: Arc::new(rules), names });
-        self.guard.accounts = Some(Arc::clone(accounts));
+        self.objects.ledger.accounts = Some(Arc::clone(accounts));
         self.guard.permitted.clear();
         self.guard.has_changed = true;
-        self.hierarchy.renew();
+        self.objects.hierarchy.renew();
         self.permit_all();
     }
 
     /// The same, once that was called.
     pub fn replace_access(&mut self, rules: Option<Rules>) {
-        if let Some(accounts) = self.guard.accounts.clone() {
+        if let Some(accounts) = self.objects.ledger.accounts.clone() {
             self.set_access(rules, &accounts);
         }
     }
@@ -232,10 +287,10 @@ impl Protocol {
     /// Refuses a client if the service must not call any of its addresses. Of a reference that has others, too, such an address is passed
     /// over; where a reference has a name, that is found out when it is called.
     pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
-        let here = self.settings.host.parse::<IpAddr>().ok();
+        let here = self.objects.settings.host.parse::<IpAddr>().ok();
         let is_here = |ip: IpAddr| Some(ip) == here || self.guard.is_here.is_some_and(|is_here| is_here(ip));
         let is_foreign = |ip: IpAddr| !ip.to_canonical().is_loopback() && !is_here(ip);
-        let called_for = match &self.principal {
+        let called_for = match &self.objects.ledger.principal {
             Some(account) if is_foreign(account.ip()) => CalledFor::Foreign,
             _ => CalledFor::Local,
         };
@@ -249,7 +304,7 @@ impl Protocol {
             let Some(why) = refused(address) else { return Ok(()) };
             first.get_or_insert(why);
         }
-        match (first, &self.principal) {
+        match (first, &self.objects.ledger.principal) {
             (Some(why), Some(account)) => {
                 let text = format!("denied {}: {why}", Who::of(account));
                 let ip = account.ip();
@@ -261,7 +316,7 @@ impl Protocol {
 
     /// Says anew what connected consumers may get: a name or the rules are others.
     fn permit_all(&mut self) {
-        let proxies = self.hierarchy.channels().flat_map(|channel| {
+        let proxies = self.objects.hierarchy.channels().flat_map(|channel| {
             let connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
             connected.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id })
         });
@@ -273,13 +328,13 @@ impl Protocol {
 
     /// Hands the engine the event types that the consumer connected to a proxy may get.
     pub(super) fn permit_connected(&mut self, key: ProxyKey) {
-        let Ok(proxy) = self.hierarchy.proxy(key) else { return };
+        let Ok(proxy) = self.objects.hierarchy.proxy(key) else { return };
         if proxy.side != Side::Consumers {
             return;
         }
         let before = proxy.permitted.clone();
         let known = proxy.owner.clone();
-        let account = self.ledger.owner(Thing::Proxy(key));
+        let account = self.objects.ledger.owner(Thing::Proxy(key));
         let permitted = match &self.guard.access {
             None => None,
             Some(access) => {
@@ -291,20 +346,18 @@ impl Protocol {
         };
         let owner = account.filter(|_| self.guard.access.is_some()).map(Owner::new);
         if (&permitted, &owner) != (&before, &known)
-            && let Err(refusal) = self.hierarchy.permit(key, permitted, owner)
+            && let Err(refusal) = self.objects.hierarchy.permit(key, permitted, owner)
         {
             log::debug!(target: "campanile::corba", "no client to permit anything: {refusal}");
         }
     }
 
-    // ---- requests ----
-
     /// Checks that the requesting client may have an operation carried out on an object.
     pub(super) fn authorize(&mut self, target: Target, operation: &str) -> Result<(), Raised> {
-        let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+        let (Some(access), Some(account)) = (&self.guard.access, &self.objects.ledger.principal) else { return Ok(()) };
         let who = Who::of(account);
         let rules = &access.rules;
-        let channel = self.channel_of(target);
+        let channel = self.objects.channel_of(target);
         let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
         let grant = |right| rules.grant(&who, right, on);
         let (right, verdict) = match needs(target, operation) {
@@ -347,7 +400,9 @@ impl Protocol {
     /// other takes in.
     pub(super) fn authorize_link(&mut self, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
         for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
-            let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+            let (Some(access), Some(account)) = (&self.guard.access, &self.objects.ledger.principal) else {
+                return Ok(());
+            };
             let grant = access.grant(account, right, channel);
             if !matches!(grant, Grant::All(_)) {
                 let what = format!("a channel that supplies another ({right}, whatever the event type)");
@@ -361,9 +416,9 @@ impl Protocol {
 
     /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
     pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
-        let before = self.principal.replace(Arc::clone(account));
+        let before = self.objects.ledger.principal.replace(Arc::clone(account));
         let may = self.authorize_on(Right::Administer, (Channel::SERVICE, None), what).is_ok();
-        self.principal = before;
+        self.objects.ledger.principal = before;
         may
     }
 
@@ -391,7 +446,7 @@ impl Protocol {
         (on, about): (Channel<'_>, Option<&EventType>),
         what: &str,
     ) -> Result<(), Raised> {
-        let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+        let (Some(access), Some(account)) = (&self.guard.access, &self.objects.ledger.principal) else { return Ok(()) };
         let who = Who::of(account);
         let grant = access.rules.grant(&who, right, on);
         if grant.is_any() {
@@ -423,34 +478,15 @@ impl Protocol {
 
     /// Whether the requesting client may know that there is a channel.
     pub(crate) fn knows(&self, channel: ChannelId) -> bool {
-        match (&self.guard.access, &self.principal) {
+        match (&self.guard.access, &self.objects.ledger.principal) {
             (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
             _ => true,
         }
     }
 
-    fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
-        self.names.for_rules(channel).cloned()
-    }
-
     /// Has rules of access know a channel by the name that it has now.
     pub(super) fn note_name_for_rules(&mut self, channel: ChannelId) {
-        self.guard.note_name(channel, self.name_for_rules(channel));
-    }
-
-    /// The channel in which an object is.
-    fn channel_of(&self, target: Target) -> Option<ChannelId> {
-        match target {
-            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
-            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
-            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
-            Target::Factory
-            | Target::SchedulingService
-            | Target::GenericFactory
-            | Target::MonitorControl
-            | Target::NamingContext(_)
-            | Target::BindingIterator(_) => None,
-        }
+        self.guard.note_name(channel, self.objects.name_for_rules(channel));
     }
 
     /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
@@ -463,7 +499,7 @@ impl Protocol {
             Target::Filter(filter) | Target::MappingFilter(filter) => (Thing::Filter(filter), None),
             _ => return false,
         };
-        match (self.ledger.owner(thing), &self.guard.access, self.channel_of(target)) {
+        match (self.objects.ledger.owner(thing), &self.guard.access, self.objects.channel_of(target)) {
             (owner, None, _) => owner.is_none_or(|owner| is_same(&owner, account)),
             (Some(owner), Some(access), Some(channel)) => access.is_owner(account, &owner, side, channel),
             (_, Some(_), _) => false,
@@ -473,48 +509,6 @@ impl Protocol {
     /// Whether the requesting client may take the place of a proxy's client: it is its own, or there are no rules.
     pub(super) fn may_replace(&self, key: ProxyKey, side: Side) -> bool {
         self.guard.access.is_none()
-            || self.principal.as_ref().is_none_or(|asker| self.is_own(Target::Proxy(key, side), asker))
-    }
-
-    /// Makes the requesting client the owner of a thing.
-    pub(crate) fn note_owner(&mut self, thing: Thing) {
-        if let Some(principal) = &self.principal {
-            self.ledger.entry(thing).owner = Some(Arc::clone(principal));
-        }
-    }
-
-    // ---- what outlives the process ----
-
-    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
-    pub(crate) fn stored_owner(&self, thing: Thing) -> Option<t::Principal> {
-        let owner = self.ledger.owner(thing)?;
-        let identity = owner.identity();
-        Some(t::Principal {
-            address: owner.is_outside().then(|| owner.from()),
-            certificate: identity
-                .certified()
-                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
-            token: identity.token().map(|name| (**name).to_owned()),
-        })
-    }
-
-    /// Restores the stored owner of a thing.
-    pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
-        let (Some(accounts), Some(stored)) = (&self.guard.accounts, stored) else { return };
-        if let Some((_, account)) = self.guard.restored.as_ref().filter(|(last, _)| last == stored) {
-            self.ledger.entry(thing).owner = Some(Arc::clone(account));
-            return;
-        }
-        let t::Principal { address, certificate, token } = stored;
-        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
-        if let Some(t::Certificate { subject, alternative_names }) = certificate {
-            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
-            account.identity().certify(Arc::new(name));
-        }
-        if let Some(token) = token {
-            account.identity().show_token(token.as_str().into());
-        }
-        self.guard.restored = Some((stored.clone(), Arc::clone(&account)));
-        self.ledger.entry(thing).owner = Some(account);
+            || self.objects.ledger.principal.as_ref().is_none_or(|asker| self.is_own(Target::Proxy(key, side), asker))
     }
 }

@@ -15,7 +15,7 @@
 //! connects, and to one that has named types itself only what these leave: of what came the others, of what went its own.
 
 use super::clients::Client;
-use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Protocol};
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, Protocol};
 use crate::exceptions::Raised;
 use crate::notify_comm::{NOTIFY_PUBLISH, NOTIFY_SUBSCRIBE};
 use crate::proxy_kind::ProxyKind;
@@ -24,7 +24,7 @@ use engine::{ChannelId, EventType, Peer, ProxyKey, Side};
 use giop::cdr::{CharSet, Encoding, Endian, Writer};
 use giop::codeset::negotiate;
 use giop::ior::Ior;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Calls of clients about changes that may be unanswered at once; more wait.
@@ -49,8 +49,6 @@ pub(crate) struct InfoMode {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     known: BTreeMap<(ChannelId, Side), Known>,
-    /// Proxies with clients that are not notified of changes.
-    silenced: BTreeSet<ProxyKey>,
     /// Knowledge of clients that asked before they connected.
     requested_types: BTreeMap<ProxyKey, Knowledge>,
     calls: usize,
@@ -102,14 +100,6 @@ impl NotifyProgress {
 }
 
 impl Changes {
-    pub(super) fn is_silenced(&self, proxy: ProxyKey) -> bool {
-        self.silenced.contains(&proxy)
-    }
-
-    pub(super) fn silence(&mut self, proxy: ProxyKey) {
-        self.silenced.insert(proxy);
-    }
-
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
         for side in SIDES {
             self.known.remove(&(channel, side));
@@ -117,7 +107,6 @@ impl Changes {
     }
 
     pub(super) fn forget_proxy(&mut self, proxy: ProxyKey, client: Option<&Client>) {
-        self.silenced.remove(&proxy);
         self.requested_types.remove(&proxy);
         if client.is_some_and(|client| client.notifying.has_pending_call()) {
             self.calls = self.calls.saturating_sub(1);
@@ -140,6 +129,31 @@ impl Changes {
     }
 }
 
+impl Objects {
+    /// Whether clients are notified of offers and subscriptions as by TAO.
+    fn tells_as_tao(&self) -> bool {
+        self.settings.hierarchy.tao_event_types
+    }
+
+    /// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
+    fn own_types(&self, proxy: ProxyKey) -> Option<Vec<EventType>> {
+        if self.tells_as_tao() { self.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
+    }
+
+    /// What the connected clients of a side offer or want together, sorted.
+    fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
+        let types = match side {
+            _ if self.tells_as_tao() => self.hierarchy.named_types(channel, side),
+            Side::Consumers => self.hierarchy.subscribed_types(channel),
+            Side::Suppliers => self.hierarchy.offered_types(channel),
+        };
+        let types = types.unwrap_or_default();
+        let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
+        let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
+        if is_much { vec![EventType::everything()] } else { types }
+    }
+}
+
 impl Protocol {
     /// Initial knowledge of a connecting client: what was there before counts as known, unless it asked.
     pub(super) fn initial_progress(
@@ -157,7 +171,7 @@ impl Protocol {
         let requested_types = self.changes.requested_types.remove(&key);
         let last = match requested_types {
             // TAO notifies each client that connects of what there is, asked or not.
-            _ if self.tells_as_tao() => Knowledge::default(),
+            _ if self.objects.tells_as_tao() => Knowledge::default(),
             Some(requested_types) => requested_types,
             None => {
                 let types = self.types_for(key.channel, side, &Knowledge::default());
@@ -169,7 +183,7 @@ impl Protocol {
 
     /// A client has connected: it may have asked before, and not know any more what there is.
     pub(super) fn notify_of_changes_since_request(&mut self, peer: Peer) {
-        let Some(client) = self.clients.get(&peer) else { return };
+        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
         if *client.notifying.last.types != *self.types_for(client.proxy.channel, client.side, &client.notifying.last) {
             self.queue_notification(peer);
         }
@@ -178,14 +192,20 @@ impl Protocol {
     /// Answers `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked for; and
     /// sets whether the client is notified of changes from now on.
     pub(crate) fn obtain_types(&mut self, key: ProxyKey, mode: InfoMode) -> Result<Vec<EventType>, Raised> {
-        let (side, peer) = self.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
+        let (side, peer) = self.objects.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
         self.find_out(key.channel);
         let types = self.types_known(key.channel, other(side));
-        let is_new = if mode.updates { self.changes.silenced.remove(&key) } else { self.changes.silenced.insert(key) };
+        let is_new = if mode.updates {
+            self.objects.proxies.silenced.remove(&key)
+        } else {
+            self.objects.proxies.silenced.insert(key)
+        };
         if is_new {
-            self.hierarchy.note_changed_part(engine::HierarchyPart::Proxy(key));
+            self.objects.hierarchy.note_changed_part(engine::HierarchyPart::Proxy(key));
         }
-        let connected = peer.and_then(|peer| self.clients.get(&peer)).map(|client| client.notifying.last.was_informed);
+        let connected = peer
+            .and_then(|peer| self.objects.clients.by_peer.get(&peer))
+            .map(|client| client.notifying.last.was_informed);
         let before =
             connected.or_else(|| self.changes.requested_types.get(&key).map(|knowledge| knowledge.was_informed));
         let was_informed = mode.all_now || before.unwrap_or(false);
@@ -193,7 +213,7 @@ impl Protocol {
         // Without updates nothing is remembered: the list that the client knows might be stored for it alone.
         let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
         let knowledge = Knowledge { types: remembered, was_informed };
-        match peer.and_then(|peer| self.clients.get_mut(&peer)) {
+        match peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
             Some(client) => {
                 client.notifying.last = knowledge.clone();
                 client.notifying.before = client.notifying.before.take().map(|_| knowledge);
@@ -205,7 +225,7 @@ impl Protocol {
 
     /// Tells clients what changed since this was last called.
     pub(super) fn tell_changes(&mut self) {
-        let channels: Vec<ChannelId> = self.hierarchy.changed().map(engine::Channel::id).collect();
+        let channels: Vec<ChannelId> = self.objects.hierarchy.changed().map(engine::Channel::id).collect();
         for channel in channels {
             self.find_out(channel);
         }
@@ -224,7 +244,7 @@ impl Protocol {
                 break;
             }
             let Some(peer) = self.changes.waiting.pop_front() else { break };
-            if let Some(client) = self.clients.get_mut(&peer) {
+            if let Some(client) = self.objects.clients.by_peer.get_mut(&peer) {
                 client.notifying.waits = false;
                 self.tell(peer);
             }
@@ -233,7 +253,7 @@ impl Protocol {
 
     /// Handles a client's answer, or the lack of one, to a change.
     pub(super) fn change_answered(&mut self, peer: Peer, answer: ClientAnswer) {
-        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
         let Some(before) = client.notifying.before.take() else { return };
         self.changes.calls = self.changes.calls.saturating_sub(1);
         match answer {
@@ -252,7 +272,7 @@ impl Protocol {
 
     /// Queues a client for what it does not know yet, until there is room for a call.
     pub(super) fn queue_notification(&mut self, peer: Peer) {
-        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
         if client.notifying.hears && !client.notifying.waits && !client.notifying.has_pending_call() {
             client.notifying.waits = true;
             self.changes.waiting.push_back(peer);
@@ -262,15 +282,15 @@ impl Protocol {
     /// Works out what both sides of a channel offer and want, and queues the clients to which that is news.
     fn find_out(&mut self, channel: ChannelId) {
         for side in SIDES {
-            let Ok(version) = self.hierarchy.types_version(channel, side) else { continue };
+            let Ok(version) = self.objects.hierarchy.types_version(channel, side) else { continue };
             let known = self.changes.known.get(&(channel, side));
             if known.map_or(0, |known| known.version) == version {
                 continue;
             }
-            let types: Arc<[EventType]> = self.types_of(channel, side).into();
+            let types: Arc<[EventType]> = self.objects.types_of(channel, side).into();
             let is_news = *types != *self.types_known(channel, side);
             self.changes.known.insert((channel, side), Known { version, types });
-            let Ok(channel) = self.hierarchy.channel(channel) else { continue };
+            let Ok(channel) = self.objects.hierarchy.channel(channel) else { continue };
             let others = channel.proxies().filter(|proxy| is_news && proxy.side != side);
             let peers: Vec<Peer> = others.filter_map(|proxy| proxy.peer).collect();
             for peer in peers {
@@ -280,10 +300,10 @@ impl Protocol {
     }
 
     fn tell(&mut self, peer: Peer) {
-        let Some(client) = self.clients.get(&peer) else { return };
+        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
         let types = self.types_for(client.proxy.channel, client.side, &client.notifying.last);
         if !client.notifying.hears
-            || self.changes.silenced.contains(&client.proxy)
+            || self.objects.proxies.silenced.contains(&client.proxy)
             || *types == *client.notifying.last.types
         {
             return;
@@ -294,17 +314,17 @@ impl Protocol {
         };
         let (to, by) = (client.address.ior.clone(), client.address.by.clone());
         let (before, chars) = (&client.notifying.last.types, code_set(&to));
-        let own = self.own_types(client.proxy);
+        let own = self.objects.own_types(client.proxy);
         let body = match own {
             None => Some(self.changes.difference(before, &types, chars)),
             Some(own) => difference_for(&own, before, &types, chars),
         };
-        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
         let was_informed = client.notifying.last.was_informed || body.is_some();
         let before = core::mem::replace(&mut client.notifying.last, Knowledge { types, was_informed });
         let Some(body) = body else { return };
         client.notifying.before = Some(before);
-        self.effects.push_back(Effect::Ask {
+        self.objects.effects.push_back(Effect::Ask {
             client_call: ClientCall(CallPurpose::Change(peer)),
             to,
             by,
@@ -312,16 +332,6 @@ impl Protocol {
             body,
         });
         self.changes.calls += 1;
-    }
-
-    /// Whether clients are notified of offers and subscriptions as by TAO.
-    fn tells_as_tao(&self) -> bool {
-        self.settings.hierarchy.tao_event_types
-    }
-
-    /// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
-    fn own_types(&self, proxy: ProxyKey) -> Option<Vec<EventType>> {
-        if self.tells_as_tao() { self.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
     }
 
     /// What a side was found to offer or want together.
@@ -336,19 +346,6 @@ impl Protocol {
         let assumes = side == Side::Suppliers && !known.was_informed && known.types.is_empty();
         let is_assumed = assumes && types.iter().any(EventType::is_everything);
         if is_assumed { Arc::from([]) } else { types }
-    }
-
-    /// What the connected clients of a side offer or want together, sorted.
-    fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
-        let types = match side {
-            _ if self.tells_as_tao() => self.hierarchy.named_types(channel, side),
-            Side::Consumers => self.hierarchy.subscribed_types(channel),
-            Side::Suppliers => self.hierarchy.offered_types(channel),
-        };
-        let types = types.unwrap_or_default();
-        let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
-        let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
-        if is_much { vec![EventType::everything()] } else { types }
     }
 }
 

@@ -4,16 +4,18 @@
 //! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would
 //! exceed the limit, or the client's share of it, is refused before anything is changed.
 
-use super::{Named, Protocol};
+use super::{Named, Objects, Protocol};
 use crate::exceptions::Raised;
 use crate::qos::Unknown;
 use crate::table::{AdminKey, Level};
+use accounts::Accounts;
 use accounts::{Account, Charge, Refused, Resource, Spent};
 use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use topology as t;
 
 /// Something that is kept because a client asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +71,12 @@ pub(super) struct Charged {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     things: BTreeMap<Thing, Charged>,
+    /// Account of the requesting client, while a request is executed.
+    pub(super) principal: Option<Arc<Account>>,
+    /// Accounts, in which the owners of restored things are found.
+    pub(super) accounts: Option<Arc<Accounts>>,
+    /// The owner that was restored last: as a rule the next thing is its own, too.
+    pub(super) restored: Option<(t::Principal, Arc<Account>)>,
     /// Claims that were refused and are not reported yet.
     refused: Vec<Refused>,
 }
@@ -179,7 +187,7 @@ pub(crate) fn octets_of_reference(reference: &Ior) -> u64 {
     (EACH + reference.type_id.len() + profiles.sum::<usize>()) as u64
 }
 
-impl Protocol {
+impl Objects {
     /// The address that a proxy is charged to, if it is a client's.
     #[must_use]
     pub fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
@@ -189,12 +197,12 @@ impl Protocol {
 
     /// Account of the requesting client, while a request is executed.
     pub(crate) fn principal(&self) -> Option<Arc<Account>> {
-        self.principal.clone()
+        self.ledger.principal.clone()
     }
 
     /// Charges the client that asks. What the service makes for itself is not charged.
     pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
-        let Some(principal) = &self.principal else { return Ok(None) };
+        let Some(principal) = &self.ledger.principal else { return Ok(None) };
         principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
     }
 
@@ -205,15 +213,10 @@ impl Protocol {
 
     /// Exception for a client that claims too much.
     pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
-        if let Some(principal) = &self.principal {
+        if let Some(principal) = &self.ledger.principal {
             self.ledger.refused.push(Refused::new(spent, principal));
         }
         Raised::no_resources()
-    }
-
-    /// The next claim that was not granted, to be counted and logged.
-    pub fn poll_refused(&mut self) -> Option<Refused> {
-        self.ledger.refused.pop()
     }
 
     /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
@@ -232,13 +235,13 @@ impl Protocol {
     /// A thing is gone.
     pub(crate) fn forget_thing(&mut self, thing: Thing) {
         self.ledger.remove(thing);
-        self.unknown.remove(&thing);
+        self.properties.unknown.remove(&thing);
     }
 
     /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
-    fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
+    pub(super) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
         let held = self.ledger.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
-        let asker = self.principal.as_ref();
+        let asker = self.ledger.principal.as_ref();
         let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
         let of_others = held.filter(|charge| more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
         self.charge(resource, more.saturating_add(of_others))
@@ -268,38 +271,6 @@ impl Protocol {
     pub(crate) fn adjust(&mut self, thing: Thing, claim: Option<Charge>) {
         let Some(weight) = self.weight(thing) else { return };
         self.ledger.entry(thing).adjust(Resource::RetainedBytes, weight, claim);
-    }
-
-    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
-    /// granted once more to others.
-    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
-        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
-        for channel in self.hierarchy.channels() {
-            let id = channel.id();
-            // The default channel has no owner.
-            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
-            for side in [Side::Consumers, Side::Suppliers] {
-                let admins = self.hierarchy.admins(id, side).into_iter().flatten();
-                things
-                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
-            }
-            let proxies = channel.proxies();
-            things.extend(proxies.map(|proxy| {
-                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
-            }));
-        }
-        for (level, counted) in things {
-            self.charge_level_to(level, counted, account);
-        }
-        for filter in self.filters.numbers() {
-            self.charge_thing_to(Thing::Filter(filter), account);
-        }
-        for registration in self.reconnection.numbers() {
-            let thing = Thing::Registration(registration);
-            self.charge_thing_to(thing, account);
-            self.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
-        }
-        self.naming.charge_all_to(account);
     }
 
     fn charge_level_to(&mut self, level: Level, counted: Option<Resource>, account: &Arc<Account>) {
@@ -333,7 +304,7 @@ impl Protocol {
         use self::weights::{ADMIN, CHANNEL, CLIENT, PLACE, PROXY};
         let places = |filters: &[_]| filters.len() as u64 * PLACE;
         let named = |named| octets_of_name(self.names.of(named).map(AsRef::as_ref));
-        let unknown = self.unknown.get(&thing).map_or(0, Unknown::octets);
+        let unknown = self.properties.unknown.get(&thing).map_or(0, Unknown::octets);
         let octets = match thing {
             Thing::Channel(channel) => {
                 let topics = self.hierarchy.channel(channel).ok()?.topics();
@@ -346,7 +317,7 @@ impl Protocol {
             }
             Thing::Proxy(key) => {
                 let proxy = self.hierarchy.proxy(key).ok()?;
-                let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+                let client = proxy.peer.and_then(|peer| self.clients.by_peer.get(&peer));
                 let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
                 let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
                 let types = octets_of_types(proxy.subscription.types());
@@ -358,9 +329,48 @@ impl Protocol {
                     + named(Named::Proxy(key, proxy.side))
             }
             Thing::Filter(filter) => self.filters.weight(filter)?,
-            Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.peers.get(peer)?.ior),
+            Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.clients.called.get(peer)?.ior),
             Thing::Registration(id) => self.reconnection.weight(id)?,
         };
         Some(octets + unknown)
+    }
+}
+
+impl Protocol {
+    /// The next claim that was not granted, to be counted and logged.
+    pub fn poll_refused(&mut self) -> Option<Refused> {
+        self.objects.ledger.refused.pop()
+    }
+
+    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
+    /// granted once more to others.
+    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
+        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
+        for channel in self.objects.hierarchy.channels() {
+            let id = channel.id();
+            // The default channel has no owner.
+            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
+            for side in [Side::Consumers, Side::Suppliers] {
+                let admins = self.objects.hierarchy.admins(id, side).into_iter().flatten();
+                things
+                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
+            }
+            let proxies = channel.proxies();
+            things.extend(proxies.map(|proxy| {
+                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
+            }));
+        }
+        for (level, counted) in things {
+            self.objects.charge_level_to(level, counted, account);
+        }
+        for filter in self.objects.filters.numbers() {
+            self.objects.charge_thing_to(Thing::Filter(filter), account);
+        }
+        for registration in self.objects.reconnection.numbers() {
+            let thing = Thing::Registration(registration);
+            self.objects.charge_thing_to(thing, account);
+            self.objects.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
+        }
+        self.objects.naming.charge_all_to(account);
     }
 }

@@ -4,15 +4,18 @@ use super::changes::NotifyProgress;
 use super::delayed_replies::DelayedReply;
 use super::probes::Health;
 use super::takeover::Line;
-use super::{Effect, Parting, PeerAddress, Protocol, Thing, octets_of_reference, weights};
+use super::{Effect, Objects, Parting, PeerAddress, Protocol, Thing, octets_of_reference, weights};
 use crate::event::{output_form_for, pull_output_form};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
+use crate::peers::Peers;
 use crate::proxy_kind::ProxyKind;
 use crate::references::log_name;
 use crate::table::{Target, client_has};
+use accounts::Resource;
 use engine::{ChannelId, FilterTarget, OutputForm, Peer, ProxyKey, ProxyState, Removed, Side, Time};
 use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
+use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -36,6 +39,17 @@ pub(super) struct Client {
     link: Option<Link>,
 }
 
+/// Connected clients, and other objects that the event path calls.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    /// Those that gave a reference.
+    pub(super) by_peer: HashMap<Peer, Client>,
+    /// Clients that the service calls to transfer events.
+    pub(super) called: Peers,
+    pub(super) called_changed: bool,
+    next: u64,
+}
+
 /// Two channels of this service of which one supplies the other.
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -53,115 +67,9 @@ pub(super) enum Tell {
     AndWait(DelayedReply),
 }
 
-impl Protocol {
+impl Objects {
     pub(crate) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
-    }
-
-    /// Connects a client to a proxy. The reference may be nil where this service never has to call the client.
-    pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
-        self.connect_as(key, client, true)
-    }
-
-    /// The same for one that was connected when a former process ended, and goes on.
-    pub(crate) fn connect_again(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
-        self.connect_as(key, client, false)
-    }
-
-    fn connect_as(&mut self, key: ProxyKey, client: Ior, anew: bool) -> Result<(), Raised> {
-        if self.lives.given_up.contains(&key) {
-            return Err(Raised::object_not_exist());
-        }
-        if anew && self.succeed(key, &client)? {
-            return Ok(());
-        }
-        let octets = weights::CLIENT + octets_of_reference(&client);
-        let reconnects =
-            self.compatibility().allow_reconnect && self.is_connected(key)? && !self.local_proxies.contains_key(&key);
-        self.change_thing(Thing::Proxy(key), octets, |protocol| protocol.connect_client(key, client, reconnects))?;
-        if self.hierarchy.proxy(key)?.side == Side::Consumers && !reconnects {
-            self.hierarchy.note_start(key, (!anew).then_some(self.now))?;
-        }
-        Ok(())
-    }
-
-    /// Connects a client to a proxy, or to one that is connected, in the place of the client that is.
-    fn connect_client(&mut self, key: ProxyKey, client: Ior, reconnects: bool) -> Result<(), Raised> {
-        let kind = self.proxy_kind(key)?;
-        let side = self.hierarchy.proxy(key)?.side;
-        let operation = kind.event_operation(side);
-        if operation.is_some() {
-            self.check_called(key, kind, side, &client)?;
-            self.check_outgoing(&client)?;
-        }
-        let link = self.link(key, kind, side, &client)?;
-        if let Some(Link { from, to }) = link {
-            self.authorize_link(from, to)?;
-        }
-        let output_form = output_form(kind, side, &client)?;
-        let peer = client.iiop().is_some().then(|| self.next_peer());
-        if reconnects {
-            let former = self.hierarchy.proxy(key)?.peer;
-            self.hierarchy.reconnect(key, peer, output_form)?;
-            self.leave(key, former);
-            self.note_owner(Thing::Proxy(key));
-            self.permit_connected(key);
-        } else {
-            let earlier = self.earlier_lives(key, side, &client);
-            let leaving = self.places_of(&earlier, key);
-            self.hierarchy.connect_in_place_of(leaving, key, peer, output_form).map_err(Raised::from_connect)?;
-            self.note_owner(Thing::Proxy(key));
-            self.permit_connected(key);
-            self.take_over(key, side, &client, &earlier);
-        }
-        self.have_namesake_give_way(key);
-        if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
-            self.hierarchy.note_in_order(key)?;
-        }
-        if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
-            activity.note(self.time);
-        }
-        if side == Side::Suppliers || (kind.pull && peer.is_none()) {
-            self.note_caller(key, side);
-        }
-        if let Some(peer) = peer {
-            let name = client.iiop().map(log_name).unwrap_or_default();
-            let notifying = self.initial_progress(key, kind, side, &client);
-            let by = self.principal();
-            let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
-            let address = Arc::new(address);
-            if operation.is_some() {
-                self.peers.insert(peer, Arc::clone(&address));
-                self.peers_changed = true;
-            }
-            self.lives.known.note(key, side, &address.ior);
-            let (health, line, connected) = (Health::default(), self.lives.line.clone(), self.time);
-            let client =
-                Client { proxy: key, side, address, notifying, health, line, connected, failing_since: None, link };
-            self.clients.insert(peer, client);
-            self.notify_of_changes_since_request(peer);
-            self.begin_probes(peer);
-        }
-        self.log_debug(|protocol| {
-            let from = protocol.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
-            format!("{} is connected{from}", protocol.name(side_name(side), key))
-        });
-        Ok(())
-    }
-
-    /// Another client has taken the place of a proxy's, which is not called about that: it may be the same program.
-    fn leave(&mut self, key: ProxyKey, former: Option<Peer>) {
-        let Some((peer, client)) = former.and_then(|peer| Some((peer, self.clients.remove(&peer)?))) else { return };
-        let name = &client.address.name;
-        log_line!(Info, "proxy {} of channel {} has another client in the place of {name}", key.proxy.0, key.channel.0);
-        self.changes.forget_proxy(key, Some(&client));
-        self.lives.known.forget(key, client.side, &client.address.ior);
-        self.former.forget(key);
-        self.probes.forget(peer, client.health);
-        if self.peers.remove(peer) {
-            self.peers_changed = true;
-            self.effects.push_back(Effect::ReleasePeer(peer));
-        }
     }
 
     pub(crate) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {
@@ -172,63 +80,10 @@ impl Protocol {
         Ok(self.hierarchy.resume(key)?)
     }
 
-    /// Destroys a proxy that its client has disconnected. The object with which it connected, which may be another program's, is called
-    /// behind the reply.
-    pub(crate) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
-        let removed = self.hierarchy.destroy_proxy(key)?;
-        let counterpart = removed.peer.and_then(|peer| self.clients.get(&peer)).map(|client| &client.address);
-        if let (Some(PeerAddress { ior, by, .. }), Some(kind)) = (counterpart.map(AsRef::as_ref), self.kinds.get(&key))
-            && self.compatibility().tell_on_disconnect
-        {
-            let operation = kind.disconnect_operation(removed.side);
-            self.partings.push_back(Parting { to: ior.clone(), by: by.clone(), operation });
-        }
-        self.forget(&removed, Tell::No);
-        Ok(())
-    }
-
     pub(super) fn next_peer(&mut self) -> Peer {
-        let peer = Peer(self.peer_next);
-        self.peer_next += 1;
+        let peer = Peer(self.clients.next);
+        self.clients.next += 1;
         peer
-    }
-
-    /// Drops what is stored for a proxy that is gone, and notifies its client as `tell` says.
-    pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
-        let Some(kind) = self.kinds.remove(&removed.key) else { return };
-        self.names.forget_proxy(removed.key, removed.side);
-        self.forget_thing(Thing::Proxy(removed.key));
-        self.forget_filters_of(FilterTarget::Proxy(removed.key));
-        self.callers_mut(removed.side).forget(removed.key);
-        self.former.forget(removed.key);
-        self.lives.aliases.forget(removed.key);
-        self.lives.given_up.remove(&removed.key);
-        self.forget_local_proxy(removed, tell);
-        let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
-        self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
-        self.log_debug(|_| {
-            let whose = client.as_ref().map_or_else(String::new, |(_, client)| format!(" ({})", client.address.name));
-            let ProxyKey { channel, proxy } = removed.key;
-            format!("{} proxy {} of channel {}{whose} is gone", side_name(removed.side), proxy.0, channel.0)
-        });
-        let Some((peer, client)) = client else { return };
-        self.probes.forget(peer, client.health);
-        self.lives.known.forget(removed.key, removed.side, &client.address.ior);
-        if tell != Tell::No {
-            let to = client.address.ior.clone();
-            let by = client.address.by.clone();
-            let operation = kind.disconnect_operation(removed.side);
-            let delayed_reply = match tell {
-                Tell::AndWait(delayed_reply) => self.delayed_reply(delayed_reply),
-                Tell::Yes | Tell::No => None,
-            };
-            self.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), delayed_reply });
-        }
-        // Only then, so that the call can use the connection that is there.
-        if self.peers.remove(peer) {
-            self.peers_changed = true;
-            self.effects.push_back(Effect::ReleasePeer(peer));
-        }
     }
 
     /// Refuses a client that must be called and cannot be, or that has a reference to another interface.
@@ -288,7 +143,7 @@ impl Protocol {
 
     /// Whether events of the one channel reach the other within this service: through links, or as dead letters.
     pub(super) fn reaches(&self, from: ChannelId, to: ChannelId) -> bool {
-        let links: Vec<Link> = self.clients.values().filter_map(|client| client.link).collect();
+        let links: Vec<Link> = self.clients.by_peer.values().filter_map(|client| client.link).collect();
         let mut seen = BTreeSet::new();
         let mut next = vec![from];
         while let Some(channel) = next.pop() {
@@ -301,6 +156,180 @@ impl Protocol {
             }
         }
         false
+    }
+}
+
+impl Protocol {
+    /// Connects a client to a proxy. The reference may be nil where this service never has to call the client.
+    pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        self.connect_as(key, client, true)
+    }
+
+    /// The same for one that was connected when a former process ended, and goes on.
+    pub(crate) fn connect_again(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        self.connect_as(key, client, false)
+    }
+
+    fn connect_as(&mut self, key: ProxyKey, client: Ior, anew: bool) -> Result<(), Raised> {
+        if self.lives.given_up.contains(&key) {
+            return Err(Raised::object_not_exist());
+        }
+        if anew && self.succeed(key, &client)? {
+            return Ok(());
+        }
+        let octets = weights::CLIENT + octets_of_reference(&client);
+        let reconnects = self.objects.compatibility().allow_reconnect
+            && self.objects.is_connected(key)?
+            && !self.objects.proxies.local.contains_key(&key);
+        let claim = self.objects.claim(Thing::Proxy(key), Resource::RetainedBytes, octets)?;
+        self.connect_client(key, client, reconnects)?;
+        self.objects.adjust(Thing::Proxy(key), claim);
+        if self.objects.hierarchy.proxy(key)?.side == Side::Consumers && !reconnects {
+            self.objects.hierarchy.note_start(key, (!anew).then_some(self.objects.clock.utc))?;
+        }
+        Ok(())
+    }
+
+    /// Connects a client to a proxy, or to one that is connected, in the place of the client that is.
+    fn connect_client(&mut self, key: ProxyKey, client: Ior, reconnects: bool) -> Result<(), Raised> {
+        let kind = self.objects.proxy_kind(key)?;
+        let side = self.objects.hierarchy.proxy(key)?.side;
+        let operation = kind.event_operation(side);
+        if operation.is_some() {
+            self.objects.check_called(key, kind, side, &client)?;
+            self.check_outgoing(&client)?;
+        }
+        let link = self.objects.link(key, kind, side, &client)?;
+        if let Some(Link { from, to }) = link {
+            self.authorize_link(from, to)?;
+        }
+        let output_form = output_form(kind, side, &client)?;
+        let peer = client.iiop().is_some().then(|| self.objects.next_peer());
+        if reconnects {
+            let former = self.objects.hierarchy.proxy(key)?.peer;
+            self.objects.hierarchy.reconnect(key, peer, output_form)?;
+            self.leave(key, former);
+            self.objects.note_owner(Thing::Proxy(key));
+            self.permit_connected(key);
+        } else {
+            let earlier = self.earlier_lives(key, side, &client);
+            let leaving = self.objects.places_of(&earlier, key);
+            self.objects
+                .hierarchy
+                .connect_in_place_of(leaving, key, peer, output_form)
+                .map_err(Raised::from_connect)?;
+            self.objects.note_owner(Thing::Proxy(key));
+            self.permit_connected(key);
+            self.take_over(key, side, &client, &earlier);
+        }
+        self.have_namesake_give_way(key);
+        if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
+            self.objects.hierarchy.note_in_order(key)?;
+        }
+        if let Some(activity) = &self.objects.hierarchy.proxy(key)?.activity {
+            activity.note(self.objects.clock.time);
+        }
+        if side == Side::Suppliers || (kind.pull && peer.is_none()) {
+            self.note_caller(key, side);
+        }
+        if let Some(peer) = peer {
+            let name = client.iiop().map(log_name).unwrap_or_default();
+            let notifying = self.initial_progress(key, kind, side, &client);
+            let by = self.objects.principal();
+            let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
+            let address = Arc::new(address);
+            if operation.is_some() {
+                self.objects.clients.called.insert(peer, Arc::clone(&address));
+                self.objects.clients.called_changed = true;
+            }
+            self.lives.known.note(key, side, &address.ior);
+            let (health, line, connected) = (Health::default(), self.lives.line.clone(), self.objects.clock.time);
+            let client =
+                Client { proxy: key, side, address, notifying, health, line, connected, failing_since: None, link };
+            self.objects.clients.by_peer.insert(peer, client);
+            self.notify_of_changes_since_request(peer);
+            self.begin_probes(peer);
+        }
+        self.objects.log_debug(|objects| {
+            let from = objects.ledger.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
+            format!("{} is connected{from}", objects.name(side_name(side), key))
+        });
+        Ok(())
+    }
+
+    /// Another client has taken the place of a proxy's, which is not called about that: it may be the same program.
+    fn leave(&mut self, key: ProxyKey, former: Option<Peer>) {
+        let Some((peer, client)) = former.and_then(|peer| Some((peer, self.objects.clients.by_peer.remove(&peer)?)))
+        else {
+            return;
+        };
+        let name = &client.address.name;
+        log_line!(Info, "proxy {} of channel {} has another client in the place of {name}", key.proxy.0, key.channel.0);
+        self.objects.proxies.silenced.remove(&key);
+        self.changes.forget_proxy(key, Some(&client));
+        self.lives.known.forget(key, client.side, &client.address.ior);
+        self.lives.former.forget(key);
+        self.probes.forget(peer, client.health);
+        if self.objects.clients.called.remove(peer) {
+            self.objects.clients.called_changed = true;
+            self.objects.effects.push_back(Effect::ReleasePeer(peer));
+        }
+    }
+
+    /// Destroys a proxy that its client has disconnected. The object with which it connected, which may be another program's, is called
+    /// behind the reply.
+    pub(crate) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
+        let removed = self.objects.hierarchy.destroy_proxy(key)?;
+        let counterpart =
+            removed.peer.and_then(|peer| self.objects.clients.by_peer.get(&peer)).map(|client| &client.address);
+        if let (Some(PeerAddress { ior, by, .. }), Some(kind)) =
+            (counterpart.map(AsRef::as_ref), self.objects.proxies.kinds.get(&key))
+            && self.objects.compatibility().tell_on_disconnect
+        {
+            let operation = kind.disconnect_operation(removed.side);
+            self.partings.push_back(Parting { to: ior.clone(), by: by.clone(), operation });
+        }
+        self.forget(&removed, Tell::No);
+        Ok(())
+    }
+
+    /// Drops what is stored for a proxy that is gone, and notifies its client as `tell` says.
+    pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
+        let Some(kind) = self.objects.proxies.kinds.remove(&removed.key) else { return };
+        self.objects.names.forget_proxy(removed.key, removed.side);
+        self.objects.forget_thing(Thing::Proxy(removed.key));
+        self.objects.forget_filters_of(FilterTarget::Proxy(removed.key));
+        self.callers_mut(removed.side).forget(removed.key);
+        self.lives.former.forget(removed.key);
+        self.objects.keys.aliases.forget(removed.key);
+        self.lives.given_up.remove(&removed.key);
+        self.objects.forget_local_proxy(removed, tell);
+        let client = removed.peer.and_then(|peer| Some((peer, self.objects.clients.by_peer.remove(&peer)?)));
+        self.objects.proxies.silenced.remove(&removed.key);
+        self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
+        self.objects.log_debug(|_| {
+            let whose = client.as_ref().map_or_else(String::new, |(_, client)| format!(" ({})", client.address.name));
+            let ProxyKey { channel, proxy } = removed.key;
+            format!("{} proxy {} of channel {}{whose} is gone", side_name(removed.side), proxy.0, channel.0)
+        });
+        let Some((peer, client)) = client else { return };
+        self.probes.forget(peer, client.health);
+        self.lives.known.forget(removed.key, removed.side, &client.address.ior);
+        if tell != Tell::No {
+            let to = client.address.ior.clone();
+            let by = client.address.by.clone();
+            let operation = kind.disconnect_operation(removed.side);
+            let delayed_reply = match tell {
+                Tell::AndWait(delayed_reply) => self.delayed_reply(delayed_reply),
+                Tell::Yes | Tell::No => None,
+            };
+            self.objects.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), delayed_reply });
+        }
+        // Only then, so that the call can use the connection that is there.
+        if self.objects.clients.called.remove(peer) {
+            self.objects.clients.called_changed = true;
+            self.objects.effects.push_back(Effect::ReleasePeer(peer));
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl DelayedReplies {
 impl Protocol {
     /// Says, after [`Protocol::handle`], whether the request's reply is to be kept until [`Protocol::poll_delayed_reply`] names it.
     pub fn take_delayed_reply(&mut self) -> Option<DelayedReply> {
-        self.delayed_replies.take(self.time)
+        self.delayed_replies.take(self.objects.clock.time)
     }
 
     /// Takes note that a client has answered an [`Effect::Call`](super::Effect::Call), or cannot be reached.

@@ -7,7 +7,7 @@
 //! is closed: events are kept for it. Lanes note the last sign of life of a client ([`engine::Activity`]); no client is asked for one.
 
 use super::clients::{Tell, side_name};
-use super::{Effect, Protocol};
+use super::{Effect, Objects, Protocol};
 use accounts::{Account, Resource};
 use engine::{ProxyKey, Side, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,14 @@ const LOOKED_AT_MAX: usize = 64;
 pub const AT_ONCE_MAX: usize = 1_024;
 /// A client is not looked at more often, whatever its `SupplierLinger` or `GiveUpAfter`.
 const LOOK_MIN: Duration = Duration::from_millis(100);
+
+/// Clients that call this service and need not be reachable.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    pub(super) suppliers: Callers,
+    /// Those that gave no reference.
+    pub(super) pull_consumers: Callers,
+}
 
 /// Clients of one side that are connected and call, and when they are to be looked at.
 #[derive(Debug, Default)]
@@ -69,24 +77,52 @@ pub struct SupplierStatus {
     pub idle: Duration,
 }
 
+impl Objects {
+    /// How long a client may be silent; nothing if for ever.
+    fn patience(&self, key: ProxyKey) -> Option<(Side, Duration)> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        let patience = match proxy.side {
+            Side::Suppliers if proxy.kind.pull => Duration::ZERO,
+            Side::Suppliers => self.hierarchy.effective_supplier(key).ok()?.supplier_linger,
+            Side::Consumers => self.hierarchy.effective(key).ok()?.gives_up_after(),
+        };
+        Some((proxy.side, patience))
+    }
+
+    fn status(&self, key: ProxyKey, connected: &Connected) -> Option<SupplierStatus> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        let activity = proxy.activity.as_ref()?;
+        let client = proxy.peer.and_then(|peer| self.clients.by_peer.get(&peer));
+        Some(SupplierStatus {
+            key,
+            address: connected.by.as_ref().map(|account| account.ip()),
+            is_pulled: proxy.kind.pull,
+            is_probed: client.is_some_and(|client| client.health.has_to_be_reached(&client.address)),
+            is_open: connected.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0),
+            events: activity.events(),
+            idle: self.clock.time.since(activity.last()),
+        })
+    }
+}
+
 impl Protocol {
     /// The suppliers that are connected, by channel and proxy, behind one of them if that is said.
     pub fn suppliers(&self, behind: Option<ProxyKey>) -> impl Iterator<Item = SupplierStatus> {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = self.suppliers.connected.range((from, Bound::Unbounded));
-        range.filter_map(|(key, connected)| self.status(*key, connected))
+        let range = self.idle.suppliers.connected.range((from, Bound::Unbounded));
+        range.filter_map(|(key, connected)| self.objects.status(*key, connected))
     }
 
     /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
     /// Returns what the proxy was called in logs; `None` if there is no such proxy.
     pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
-        let side = self.hierarchy.proxy(key).ok()?.side;
-        let name = self.name(side_name(side), key);
+        let side = self.objects.hierarchy.proxy(key).ok()?.side;
+        let name = self.objects.name(side_name(side), key);
         self.disconnect(key).then_some(name)
     }
 
     fn disconnect(&mut self, key: ProxyKey) -> bool {
-        let removed = self.hierarchy.destroy_proxy(key);
+        let removed = self.objects.hierarchy.destroy_proxy(key);
         if let Ok(removed) = &removed {
             self.forget(removed, Tell::Yes);
         }
@@ -106,33 +142,24 @@ impl Protocol {
 
     /// A supplier has connected, or a consumer that pulls and gave no reference.
     pub(super) fn note_caller(&mut self, key: ProxyKey, side: Side) {
-        let Some(activity) = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else { return };
-        let connected = Connected { by: self.principal.clone(), due: None };
+        let Some(activity) = self.objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else {
+            return;
+        };
+        let connected = Connected { by: self.objects.ledger.principal.clone(), due: None };
         self.callers_mut(side).connected.insert(key, connected);
         self.schedule_look(key, activity.last());
     }
 
     pub(super) fn callers_mut(&mut self, side: Side) -> &mut Callers {
         match side {
-            Side::Suppliers => &mut self.suppliers,
-            Side::Consumers => &mut self.pull_consumers,
+            Side::Suppliers => &mut self.idle.suppliers,
+            Side::Consumers => &mut self.idle.pull_consumers,
         }
-    }
-
-    /// How long a client may be silent; nothing if for ever.
-    fn patience(&self, key: ProxyKey) -> Option<(Side, Duration)> {
-        let proxy = self.hierarchy.proxy(key).ok()?;
-        let patience = match proxy.side {
-            Side::Suppliers if proxy.kind.pull => Duration::ZERO,
-            Side::Suppliers => self.hierarchy.effective_supplier(key).ok()?.supplier_linger,
-            Side::Consumers => self.hierarchy.effective(key).ok()?.gives_up_after(),
-        };
-        Some((proxy.side, patience))
     }
 
     /// Arranges for when a client is to be looked at: when it has not been heard of for so long since `then`.
     pub(super) fn schedule_look(&mut self, key: ProxyKey, then: Time) {
-        let (Some((side, patience)), now) = (self.patience(key), self.time) else { return };
+        let (Some((side, patience)), now) = (self.objects.patience(key), self.objects.clock.time) else { return };
         let callers = self.callers_mut(side);
         let Some(connected) = callers.connected.get_mut(&key) else { return };
         if let Some(due) = connected.due.take() {
@@ -150,7 +177,7 @@ impl Protocol {
     pub(super) fn look_at_callers(&mut self) {
         for side in [Side::Suppliers, Side::Consumers] {
             for _ in 0..LOOKED_AT_MAX {
-                let now = self.time;
+                let now = self.objects.clock.time;
                 let first = self.callers_mut(side).due.first().filter(|(due, _)| *due <= now);
                 let Some(&(_, key)) = first else { break };
                 if self.look_at(key, side).is_none() {
@@ -162,18 +189,18 @@ impl Protocol {
 
     /// Looks at one: nothing if it is gone.
     fn look_at(&mut self, key: ProxyKey, side: Side) -> Option<()> {
-        let activity = self.hierarchy.proxy(key).ok()?.activity.clone()?;
+        let activity = self.objects.hierarchy.proxy(key).ok()?.activity.clone()?;
         // So that what was heard between the two looks at it counts as well.
         let last = activity.last();
         let connected = match side {
-            Side::Suppliers => self.suppliers.connected.get(&key)?,
-            Side::Consumers => self.pull_consumers.connected.get(&key)?,
+            Side::Suppliers => self.idle.suppliers.connected.get(&key)?,
+            Side::Consumers => self.idle.pull_consumers.connected.get(&key)?,
         };
-        let status = self.status(key, connected)?;
-        let (_, patience) = self.patience(key)?;
+        let status = self.objects.status(key, connected)?;
+        let (_, patience) = self.objects.patience(key)?;
         if status.is_probed || status.is_open || activity.waits() {
             // It counts as heard of now, so that the next look lies ahead.
-            self.schedule_look(key, self.time);
+            self.schedule_look(key, self.objects.clock.time);
         } else if status.idle < patience.max(LOOK_MIN) {
             self.schedule_look(key, last);
         } else {
@@ -182,25 +209,10 @@ impl Protocol {
         Some(())
     }
 
-    fn status(&self, key: ProxyKey, connected: &Connected) -> Option<SupplierStatus> {
-        let proxy = self.hierarchy.proxy(key).ok()?;
-        let activity = proxy.activity.as_ref()?;
-        let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
-        Some(SupplierStatus {
-            key,
-            address: connected.by.as_ref().map(|account| account.ip()),
-            is_pulled: proxy.kind.pull,
-            is_probed: client.is_some_and(|client| client.health.has_to_be_reached(&client.address)),
-            is_open: connected.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0),
-            events: activity.events(),
-            idle: self.time.since(activity.last()),
-        })
-    }
-
     fn disconnect_idle_client(&mut self, client: &SupplierStatus, side: Side) {
         if self.disconnect(client.key) {
             let (proxy, address, idle) = (client.key, client.address, client.idle);
-            self.effects.push_back(Effect::IdleDisconnected { proxy, side, address, idle });
+            self.objects.effects.push_back(Effect::IdleDisconnected { proxy, side, address, idle });
         }
     }
 }

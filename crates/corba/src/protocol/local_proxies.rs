@@ -5,7 +5,7 @@
 //! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
-use super::{Effect, Protocol, Thing, octets_of_types, weights};
+use super::{Effect, Objects, Protocol, Thing, octets_of_types, weights};
 use crate::proxy_kind::{Events, ProxyKind};
 use accounts::{Account, Resource};
 use engine::{
@@ -110,6 +110,28 @@ pub(super) struct LocalProxyState {
     filter: Option<FilterId>,
 }
 
+impl Objects {
+    /// Says what is wrong with a constraint, for which an exception would have no room.
+    fn check_constraint(&self, channel: ChannelId, constraint: &str) -> Result<(), RegisterError> {
+        let limits = self.hierarchy.channel(channel)?.limits();
+        let bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
+        let nodes_max = limits.constraint_nodes_max;
+        let language = Limits { bytes_max, nodes_max, ..Limits::default() };
+        Constraint::parse(constraint, &language).map(drop).map_err(RegisterError::Constraint)
+    }
+
+    /// Forgets the guest, if any, of a proxy that is gone. Its door is notified unless it knows.
+    pub(super) fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
+        let Some(LocalProxyState { filter, .. }) = self.proxies.local.remove(&removed.key) else { return };
+        if let Some(filter) = filter {
+            self.destroy_filter_of_local_proxy(filter);
+        }
+        if let Some(peer) = removed.peer.filter(|_| tell != Tell::No) {
+            self.effects.push_back(Effect::LocalProxyGone(peer));
+        }
+    }
+}
+
 impl Protocol {
     /// Lets a client of another protocol take part, on behalf of `principal`. The answer to it has to wait until that is
     /// published, as with [`Protocol::handle`].
@@ -121,18 +143,18 @@ impl Protocol {
         local_proxy: LocalProxy,
         principal: &Arc<Account>,
     ) -> Result<ProxyKey, RegisterError> {
-        self.principal = Some(Arc::clone(principal));
+        self.objects.ledger.principal = Some(Arc::clone(principal));
         self.note_unpublished();
         let registered = self.create_local_proxy(local_proxy);
         self.note_unpublished();
-        self.principal = None;
+        self.objects.ledger.principal = None;
         registered
     }
 
     /// A client of another protocol goes.
     pub fn remove_local_proxy(&mut self, key: ProxyKey) {
-        if self.local_proxies.contains_key(&key)
-            && let Ok(removed) = self.hierarchy.destroy_proxy(key)
+        if self.objects.proxies.local.contains_key(&key)
+            && let Ok(removed) = self.objects.hierarchy.destroy_proxy(key)
         {
             self.forget(&removed, Tell::No);
         }
@@ -145,9 +167,9 @@ impl Protocol {
         let (side, types) = match &part {
             Part::Supplier => (Side::Suppliers, &[][..]),
             Part::Consumer { types, constraint, start, .. } => {
-                self.check_constraint(channel, constraint)?;
+                self.objects.check_constraint(channel, constraint)?;
                 let in_history = start.is_some_and(|start| start != StartFrom::New);
-                if in_history && !self.hierarchy.channel(channel)?.limits().history.keeps() {
+                if in_history && !self.objects.hierarchy.channel(channel)?.limits().history.keeps() {
                     return Err(RegisterError::NoHistory);
                 }
                 (Side::Consumers, &types[..])
@@ -158,25 +180,25 @@ impl Protocol {
             Side::Consumers => "to be sent events",
         };
         self.authorize_use(side, (channel, about.as_ref()), what).map_err(|_| RegisterError::Denied)?;
-        let one = self.charge(Resource::Proxies, 1).map_err(|_| RegisterError::Spent)?;
+        let one = self.objects.charge(Resource::Proxies, 1).map_err(|_| RegisterError::Spent)?;
         let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
-        let claim = self.charge_octets(octets).map_err(|_| RegisterError::Spent)?;
-        let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), passing)?;
+        let claim = self.objects.charge_octets(octets).map_err(|_| RegisterError::Spent)?;
+        let proxy = self.objects.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), passing)?;
         let key = ProxyKey { channel, proxy };
-        self.kinds.insert(key, kind);
-        self.local_proxies.insert(key, LocalProxyState { name, filter: None });
-        self.ledger.entry(Thing::Proxy(key)).one = one;
-        self.note_owner(Thing::Proxy(key));
+        self.objects.proxies.kinds.insert(key, kind);
+        self.objects.proxies.local.insert(key, LocalProxyState { name, filter: None });
+        self.objects.ledger.entry(Thing::Proxy(key)).one = one;
+        self.objects.note_owner(Thing::Proxy(key));
         let connected = self.connect_local_proxy(key, peer, part);
         if let Err(refused) = connected {
             self.remove_local_proxy(key);
             return Err(refused);
         }
-        self.adjust(Thing::Proxy(key), claim);
+        self.objects.adjust(Thing::Proxy(key), claim);
         if side == Side::Suppliers {
             self.note_caller(key, side);
         }
-        self.log_debug(|protocol| format!("{} is connected", protocol.name(side_name(side), key)));
+        self.objects.log_debug(|objects| format!("{} is connected", objects.name(side_name(side), key)));
         Ok(key)
     }
 
@@ -185,13 +207,15 @@ impl Protocol {
             Part::Supplier => (OutputForm::default(), Side::Suppliers),
             Part::Consumer { types, constraint, output_form, start, looks_on } => {
                 if !types.is_empty() {
-                    let claim = self.claim_types(Thing::Proxy(key), &types).map_err(|_| RegisterError::Spent)?;
-                    self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
-                    self.adjust_types(Thing::Proxy(key), claim);
+                    let claim =
+                        self.objects.claim_types(Thing::Proxy(key), &types).map_err(|_| RegisterError::Spent)?;
+                    self.objects.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
+                    self.objects.adjust_types(Thing::Proxy(key), claim);
                 }
                 if !constraint.trim().is_empty() {
-                    let filter = self.filter_for(key, constraint).map_err(|_| RegisterError::TooManyConstraints)?;
-                    if let Some(local_proxy) = self.local_proxies.get_mut(&key) {
+                    let filter =
+                        self.objects.filter_for(key, constraint).map_err(|_| RegisterError::TooManyConstraints)?;
+                    if let Some(local_proxy) = self.objects.proxies.local.get_mut(&key) {
                         local_proxy.filter = Some(filter);
                     }
                 }
@@ -202,38 +226,18 @@ impl Protocol {
                     patch.full_outbox = Some(FullOutbox::Discard);
                     patch.discard_policy = Some(DiscardPolicy::Fifo);
                 }
-                self.hierarchy.set_proxy_settings(key, patch)?;
+                self.objects.hierarchy.set_proxy_settings(key, patch)?;
                 (output_form, Side::Consumers)
             }
         };
-        self.hierarchy.connect(key, Some(peer), output_form)?;
+        self.objects.hierarchy.connect(key, Some(peer), output_form)?;
         self.permit_connected(key);
         if side == Side::Consumers {
-            self.hierarchy.note_start(key, None)?;
+            self.objects.hierarchy.note_start(key, None)?;
         }
-        if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
-            activity.note(self.time);
+        if let Some(activity) = &self.objects.hierarchy.proxy(key)?.activity {
+            activity.note(self.objects.clock.time);
         }
         Ok(())
-    }
-
-    /// Says what is wrong with a constraint, for which an exception would have no room.
-    fn check_constraint(&self, channel: ChannelId, constraint: &str) -> Result<(), RegisterError> {
-        let limits = self.hierarchy.channel(channel)?.limits();
-        let bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
-        let nodes_max = limits.constraint_nodes_max;
-        let language = Limits { bytes_max, nodes_max, ..Limits::default() };
-        Constraint::parse(constraint, &language).map(drop).map_err(RegisterError::Constraint)
-    }
-
-    /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
-    pub(super) fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
-        let Some(LocalProxyState { filter, .. }) = self.local_proxies.remove(&removed.key) else { return };
-        if let Some(filter) = filter {
-            self.destroy_filter_of_local_proxy(filter);
-        }
-        if let Some(peer) = removed.peer.filter(|_| tell != Tell::No) {
-            self.effects.push_back(Effect::LocalProxyGone(peer));
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! A proxy that was restored with its client keeps its name only until a client asks for it: that client is taken for the restored one,
 //! which connects anew, and the proxy gives way once that is done.
 
-use super::{Protocol, Tell};
+use super::{Objects, Protocol, Tell};
 use crate::exceptions::{Raised, UserException};
 use crate::table::AdminKey;
 use engine::{AdminId, ChannelId, HierarchyPart, ProxyId, ProxyKey, Side};
@@ -148,7 +148,7 @@ fn check(name: &str) -> Result<(), Raised> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(UserException::NameMapError.into()) } else { Ok(()) }
 }
 
-impl Protocol {
+impl Objects {
     /// The name that a channel has: its creator gave it, or the configuration declares it.
     #[must_use]
     pub fn channel_name(&self, channel: ChannelId) -> Option<&str> {
@@ -204,16 +204,6 @@ impl Protocol {
         self.check_free(Space::Admins(channel, side), name)
     }
 
-    /// Refuses a name that a new proxy cannot have. One that was restored with its client gives its name away.
-    pub(crate) fn check_proxy_name(&self, channel: ChannelId, side: Side, name: &str) -> Result<(), Raised> {
-        match self.names.owner(Space::Proxies(channel, side), name) {
-            Some(Named::Proxy(former, _)) if self.former.contains(former) && self.may_replace(former, side) => {
-                check(name)
-            }
-            _ => self.check_free(Space::Proxies(channel, side), name),
-        }
-    }
-
     fn check_free(&self, space: Space, name: &str) -> Result<(), Raised> {
         check(name)?;
         match self.names.owner(space, name) {
@@ -238,11 +228,23 @@ impl Protocol {
     pub(super) fn namesake_of(&self, key: ProxyKey) -> Option<ProxyKey> {
         self.names.formers.get(&key).copied()
     }
+}
+
+impl Protocol {
+    /// Refuses a name that a new proxy cannot have. One that was restored with its client gives its name away.
+    pub(crate) fn check_proxy_name(&self, channel: ChannelId, side: Side, name: &str) -> Result<(), Raised> {
+        match self.objects.names.owner(Space::Proxies(channel, side), name) {
+            Some(Named::Proxy(former, _)) if self.lives.former.contains(former) && self.may_replace(former, side) => {
+                check(name)
+            }
+            _ => self.objects.check_free(Space::Proxies(channel, side), name),
+        }
+    }
 
     /// Destroys the proxy that gave its name to one that is connected now.
     pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
-        let Some(former) = self.names.formers.remove(&key) else { return };
-        if let Ok(removed) = self.hierarchy.destroy_proxy(former) {
+        let Some(former) = self.objects.names.formers.remove(&key) else { return };
+        if let Ok(removed) = self.objects.hierarchy.destroy_proxy(former) {
             self.forget(&removed, Tell::No);
         }
     }

@@ -4,6 +4,7 @@ use crate::table::AdminKey;
 use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey, Side};
 use hashbrown::HashMap;
 use siphasher::sip128::{Hasher128, SipHasher24};
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 use topology as t;
@@ -47,6 +48,70 @@ impl Drawing {
         if drawn > FORMER_MAX { drawn } else { drawn | 1 << 127 }
     }
 }
+
+/// The keys of objects: their random numbers, and other keys by which proxies are found.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) drawing: Drawing,
+    pub(super) nonces: BTreeMap<ChannelId, Nonces>,
+    /// The numbers in channels' keys are others than those published.
+    pub(super) has_changed: bool,
+    pub(super) aliases: Aliases,
+}
+
+impl Keys {
+    pub(super) fn new(source: KeyNumbers) -> Self {
+        let (nonces, aliases) = (BTreeMap::new(), Aliases::default());
+        Self { drawing: Drawing::from(source), nonces, has_changed: false, aliases }
+    }
+}
+
+/// Keys of earlier proxies, and which proxies are found by them now.
+#[derive(Debug, Default)]
+pub(super) struct Aliases {
+    /// Shared with the lanes.
+    leads_to: Arc<HashMap<ProxyKey, ProxyKey>>,
+    /// The oldest first.
+    of: HashMap<ProxyKey, Vec<ProxyKey>>,
+}
+
+impl Aliases {
+    pub(super) const fn published(&self) -> &Arc<HashMap<ProxyKey, ProxyKey>> {
+        &self.leads_to
+    }
+
+    /// The proxy that is found by a key.
+    pub(super) fn resolve(&self, key: ProxyKey) -> ProxyKey {
+        self.leads_to.get(&key).copied().unwrap_or(key)
+    }
+
+    /// Keys of other proxies by which a proxy is found beside its own.
+    pub(super) fn of(&self, key: ProxyKey) -> &[ProxyKey] {
+        self.of.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// A proxy is found by another key, too.
+    pub(super) fn add(&mut self, key: ProxyKey, alias: ProxyKey) {
+        let all = self.of.entry(key).or_default();
+        let leads_to = Arc::make_mut(&mut self.leads_to);
+        if all.len() >= ALIASES_MAX {
+            leads_to.remove(&all.remove(0));
+        }
+        all.push(alias);
+        leads_to.insert(alias, key);
+    }
+
+    /// A proxy is gone. Gives the keys by which it was found.
+    pub(super) fn forget(&mut self, key: ProxyKey) -> Vec<ProxyKey> {
+        let Some(all) = self.of.remove(&key) else { return Vec::new() };
+        let leads_to = Arc::make_mut(&mut self.leads_to);
+        all.iter().for_each(|alias| _ = leads_to.remove(alias));
+        all
+    }
+}
+
+/// Keys of earlier proxies by which one is found. Of more, the oldest leads nowhere.
+const ALIASES_MAX: usize = 16;
 
 /// The random numbers in a channel's keys.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! What operators ask of the hierarchy and set in it, beside what clients do by its objects: a page at a time, since all of it may be
 //! very much.
 
-use super::Protocol;
+use super::{Objects, Protocol};
 use crate::qos::{Declared, declare_at};
 use crate::table::{AdminKey, Level};
 use engine::{AdminId, ChannelId, ProxyId, ProxyKey, Side};
@@ -44,7 +44,7 @@ pub enum Settable {
     Proxy(ProxyKey),
 }
 
-impl Protocol {
+impl Objects {
     /// The channels by number, behind one of them if that is said: 256 at most.
     #[must_use]
     pub fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
@@ -83,18 +83,20 @@ impl Protocol {
         }
         String::from_utf8(t::written(&exported)).ok()
     }
+}
 
+impl Protocol {
     /// Suspends a consumer, or has it go on.
     ///
     /// # Errors
     ///
     /// Why not, for people.
     pub fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
-        let side = self.hierarchy.proxy(key).map_err(|refusal| refusal.to_string())?.side;
-        if side != Side::Consumers || self.kinds.get(&key).is_some_and(|kind| kind.pull) {
+        let side = self.objects.hierarchy.proxy(key).map_err(|refusal| refusal.to_string())?.side;
+        if side != Side::Consumers || self.objects.proxies.kinds.get(&key).is_some_and(|kind| kind.pull) {
             return Err(format!("proxy {} of channel {} pushes nothing to anybody", key.proxy.0, key.channel.0));
         }
-        let done = if suspended { self.hierarchy.suspend(key) } else { self.hierarchy.resume(key) };
+        let done = if suspended { self.objects.hierarchy.suspend(key) } else { self.objects.hierarchy.resume(key) };
         done.map_err(|refusal| refusal.to_string())
     }
 
@@ -108,18 +110,19 @@ impl Protocol {
             Settable::Channel(channel) | Settable::Admin { channel, .. } => channel,
             Settable::Proxy(key) => key.channel,
         };
-        self.hierarchy.channel(channel).map_err(|refusal| refusal.to_string())?;
+        self.objects.hierarchy.channel(channel).map_err(|refusal| refusal.to_string())?;
         let level = match on {
             Settable::Channel(channel) => Level::Channel(channel),
             Settable::Admin { channel, side, admin } => Level::Admin(AdminKey { channel, side, admin }),
             Settable::Proxy(key) => {
-                let side = self.hierarchy.proxy(key).map_err(|refusal| refusal.to_string())?.side;
+                let side = self.objects.hierarchy.proxy(key).map_err(|refusal| refusal.to_string())?.side;
                 Level::Proxy(key, side)
             }
         };
-        let before = self.requested(level).map_err(|raised| raised.to_string())?;
+        let before = self.objects.requested(level).map_err(|raised| raised.to_string())?;
         let requested = declare_at(before, level, properties)?;
-        let validation_errors = self.validation_errors(Some(level), &requested).map_err(|raised| raised.to_string())?;
+        let validation_errors =
+            self.objects.validation_errors(Some(level), &requested).map_err(|raised| raised.to_string())?;
         if let Some(first) = validation_errors.first() {
             return Err(format!("{} cannot be had with the other properties", first.name()));
         }

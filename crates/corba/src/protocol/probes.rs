@@ -17,7 +17,7 @@
 //! number of clients that are due only gets smaller while the time stands still.
 
 use super::clients::Tell;
-use super::{CallPurpose, ClientAnswer, ClientCall, Effect, PeerAddress, Protocol};
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, PeerAddress, Protocol};
 use accounts::Resource;
 use engine::{Peer, ProxyKey, Side, Time};
 use std::collections::BTreeSet;
@@ -98,164 +98,17 @@ struct Pace {
     give_up_after: Duration,
 }
 
-impl Protocol {
-    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Protocol::poll_timeout`] says that it is
-    /// to be called again at once.
-    pub fn handle_time(&mut self, now: Time) {
-        self.time = self.time.max(now);
-        self.go_on_taking_apart();
-        self.go_on_rescheduling();
-        self.ask_who_is_due();
-        self.look_at_callers();
-        self.tell_reconnected();
-        self.delayed_replies.handle_time(self.time);
-    }
-
-    fn ask_who_is_due(&mut self) {
-        for _ in 0..LOOKED_AT_MAX {
-            if self.probes.unanswered >= PROBES_MAX {
-                break;
-            }
-            let Some(&(due, peer)) = self.probes.due.first() else { break };
-            if due > self.time {
-                break;
-            }
-            self.probes.due.remove(&(due, peer));
-            self.probe(peer);
-        }
-    }
-
-    /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        if self.hierarchy.has_work() || !self.rescheduling.is_empty() || self.has_more_to_tell() {
-            return Some(self.time);
-        }
-        // While as many are being asked as may be, the next answer is what is waited for.
-        let first = self.probes.due.first().filter(|_| self.probes.unanswered < PROBES_MAX);
-        first
-            .map(|(due, _)| *due)
-            .into_iter()
-            .chain(self.suppliers.next())
-            .chain(self.pull_consumers.next())
-            .chain(self.delayed_replies.next())
-            .chain(self.reconnection.next())
-            .min()
-    }
-
-    /// Arranges for a client's next probe.
-    pub(super) fn schedule(&mut self, peer: Peer) {
-        let Some(client) = self.clients.get(&peer) else { return };
-        let Some(Pace { interval, .. }) = self.pace(client.proxy) else { return };
-        let Some(client) = self.clients.get_mut(&peer) else { return };
-        let health = &mut client.health;
-        if let Some(due) = health.due.take() {
-            self.probes.due.remove(&(due, peer));
-        }
-        if interval.is_zero() || health.probe_pending {
-            return;
-        }
-        // Ahead of the time at which it was asked last, and of nothing else: a client that is not due sooner for having failed cannot be
-        // due at once for ever. It is behind the present only if the interval has just become shorter, and then once.
-        let due = (health.last_probed + interval.max(INTERVAL_MIN)).max(self.time);
-        health.due = Some(due);
-        self.probes.due.insert((due, peer));
-    }
-
-    /// Takes note that a client connected, which is no sign yet that it can be reached.
-    pub(super) fn begin_probes(&mut self, peer: Peer) {
-        if let Some(client) = self.clients.get_mut(&peer) {
-            client.health.last_probed = self.time;
-            self.schedule(peer);
-        }
-    }
-
-    fn probe(&mut self, peer: Peer) {
-        let Some(client) = self.clients.get_mut(&peer) else { return };
-        client.health.due = None;
-        client.health.last_probed = self.time;
-        if client.notifying.has_pending_call() {
-            // It is being called already; that shows as much.
-            return self.schedule(peer);
-        }
-        client.health.probe_pending = true;
-        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
-        let client_call = ClientCall(CallPurpose::Probe(peer));
-        self.effects.push_back(Effect::Ask { client_call, to, by, operation: "_non_existent", body: Vec::new() });
-        self.probes.unanswered += 1;
-    }
-
-    /// A client has answered a probe, or not.
-    pub(super) fn probed(&mut self, peer: Peer, answer: ClientAnswer) {
-        let Some(client) = self.clients.get_mut(&peer) else { return };
-        if !core::mem::take(&mut client.health.probe_pending) {
-            return;
-        }
-        self.probes.unanswered = self.probes.unanswered.saturating_sub(1);
-        match answer {
-            ClientAnswer::Gone | ClientAnswer::Returned(Some(true)) => self.reap(peer, None),
-            ClientAnswer::Unreachable => self.unreachable(peer),
-            ClientAnswer::TimedOut => self.schedule(peer),
-            ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
-                client.health.was_reached = true;
-                client.health.heard = Some(self.time);
-                let since = client.health.unreachable_since.take();
-                if core::mem::take(&mut client.health.is_announced) {
-                    let (proxy, name) = (client.proxy, client.address.name.clone());
-                    let after = self.time.since(since.unwrap_or(self.time));
-                    self.probes.announced = self.probes.announced.saturating_sub(1);
-                    self.effects.push_back(Effect::Reached { proxy, name, after });
-                }
-                self.schedule(peer);
-                self.queue_notification(peer);
-                self.tell_waiting();
-            }
-        }
-        self.ask_who_is_due();
-    }
-
-    fn unreachable(&mut self, peer: Peer) {
-        let now = self.time;
-        let Some(client) = self.clients.get_mut(&peer) else { return };
-        let since = *client.health.unreachable_since.get_or_insert(client.health.last_probed);
-        let key = client.proxy;
-        let Some(Pace { give_up_after, .. }) = self.pace(key) else { return };
-        let failing = now.since(since);
-        if !give_up_after.is_zero() && failing >= give_up_after && self.is_silent(peer, give_up_after) {
-            return self.reap(peer, Some(failing));
-        }
-        if failing >= ANNOUNCED_AFTER && self.is_silent(peer, ANNOUNCED_AFTER) {
-            self.announce(peer, failing, give_up_after);
-        }
-        self.schedule(peer);
-    }
-
-    /// Says once in each episode that a client cannot be reached, and what becomes of it.
-    fn announce(&mut self, peer: Peer, failing: Duration, give_up_after: Duration) {
-        let Some(client) = self.clients.get_mut(&peer).filter(|client| !client.health.is_announced) else { return };
-        client.health.is_announced = true;
-        self.probes.announced += 1;
-        let (proxy, name) = (client.proxy, client.address.name.clone());
-        let left = Some(give_up_after.saturating_sub(failing)).filter(|_| !give_up_after.is_zero());
-        self.effects.push_back(Effect::Unreachable { proxy, name, unreachable_for: failing, left });
-    }
-
-    /// How many clients are announced to be out of reach.
-    #[must_use]
-    pub const fn unreachable_clients(&self) -> usize {
-        self.probes.announced
-    }
-
+impl Objects {
     /// For how long the client of a proxy has been out of reach, if that is announced.
     #[must_use]
     pub fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
-        let health = &self.clients.get(&self.hierarchy.proxy(key).ok()?.peer?)?.health;
-        health.unreachable_since.filter(|_| health.is_announced).map(|since| self.time.since(since))
+        let health = &self.clients.by_peer.get(&self.hierarchy.proxy(key).ok()?.peer?)?.health;
+        health.unreachable_since.filter(|_| health.is_announced).map(|since| self.clock.time.since(since))
     }
 
     /// Whether one that cannot be reached shows in no other way either that it lives.
     fn is_silent(&self, peer: Peer, give_up_after: Duration) -> bool {
-        let Some(client) = self.clients.get(&peer).filter(|client| client.address.operation.is_empty()) else {
+        let Some(client) = self.clients.by_peer.get(&peer).filter(|client| client.address.operation.is_empty()) else {
             return true;
         };
         let proxy = self.hierarchy.proxy(client.proxy).ok();
@@ -266,24 +119,182 @@ impl Protocol {
             return false;
         }
         let quiet_max = if was_reached || client.side == Side::Consumers { Duration::ZERO } else { QUIET_MAX };
-        self.time.since(activity.last()) >= give_up_after.max(quiet_max)
-    }
-
-    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
-    pub(super) fn reap(&mut self, peer: Peer, unreachable_for: Option<Duration>) {
-        let Some(client) = self.clients.get(&peer) else { return };
-        let (proxy, name) = (client.proxy, client.address.name.clone());
-        match self.hierarchy.destroy_proxy(proxy) {
-            Ok(removed) => {
-                self.forget(&removed, Tell::No);
-                self.effects.push_back(Effect::Reaped { proxy, name, unreachable_for });
-            }
-            Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
-        }
+        self.clock.time.since(activity.last()) >= give_up_after.max(quiet_max)
     }
 
     fn pace(&self, key: ProxyKey) -> Option<Pace> {
         let settings = self.hierarchy.effective(key).ok()?;
         Some(Pace { interval: settings.probe_interval, give_up_after: settings.gives_up_after() })
+    }
+}
+
+impl Protocol {
+    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Protocol::poll_timeout`] says that it is
+    /// to be called again at once.
+    pub fn handle_time(&mut self, now: Time) {
+        self.objects.clock.time = self.objects.clock.time.max(now);
+        self.go_on_taking_apart();
+        self.go_on_rescheduling();
+        self.ask_who_is_due();
+        self.look_at_callers();
+        self.objects.tell_reconnected();
+        self.delayed_replies.handle_time(self.objects.clock.time);
+    }
+
+    fn ask_who_is_due(&mut self) {
+        for _ in 0..LOOKED_AT_MAX {
+            if self.probes.unanswered >= PROBES_MAX {
+                break;
+            }
+            let Some(&(due, peer)) = self.probes.due.first() else { break };
+            if due > self.objects.clock.time {
+                break;
+            }
+            self.probes.due.remove(&(due, peer));
+            self.probe(peer);
+        }
+    }
+
+    /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.has_more_to_tell() {
+            return Some(self.objects.clock.time);
+        }
+        // While as many are being asked as may be, the next answer is what is waited for.
+        let first = self.probes.due.first().filter(|_| self.probes.unanswered < PROBES_MAX);
+        first
+            .map(|(due, _)| *due)
+            .into_iter()
+            .chain(self.idle.suppliers.next())
+            .chain(self.idle.pull_consumers.next())
+            .chain(self.delayed_replies.next())
+            .chain(self.objects.reconnection.next())
+            .min()
+    }
+
+    /// Arranges for a client's next probe.
+    pub(super) fn schedule(&mut self, peer: Peer) {
+        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
+        let Some(Pace { interval, .. }) = self.objects.pace(client.proxy) else { return };
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
+        let health = &mut client.health;
+        if let Some(due) = health.due.take() {
+            self.probes.due.remove(&(due, peer));
+        }
+        if interval.is_zero() || health.probe_pending {
+            return;
+        }
+        // Ahead of the time at which it was asked last, and of nothing else: a client that is not due sooner for having failed cannot be
+        // due at once for ever. It is behind the present only if the interval has just become shorter, and then once.
+        let due = (health.last_probed + interval.max(INTERVAL_MIN)).max(self.objects.clock.time);
+        health.due = Some(due);
+        self.probes.due.insert((due, peer));
+    }
+
+    /// Takes note that a client connected, which is no sign yet that it can be reached.
+    pub(super) fn begin_probes(&mut self, peer: Peer) {
+        if let Some(client) = self.objects.clients.by_peer.get_mut(&peer) {
+            client.health.last_probed = self.objects.clock.time;
+            self.schedule(peer);
+        }
+    }
+
+    fn probe(&mut self, peer: Peer) {
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
+        client.health.due = None;
+        client.health.last_probed = self.objects.clock.time;
+        if client.notifying.has_pending_call() {
+            // It is being called already; that shows as much.
+            return self.schedule(peer);
+        }
+        client.health.probe_pending = true;
+        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
+        let client_call = ClientCall(CallPurpose::Probe(peer));
+        self.objects.effects.push_back(Effect::Ask {
+            client_call,
+            to,
+            by,
+            operation: "_non_existent",
+            body: Vec::new(),
+        });
+        self.probes.unanswered += 1;
+    }
+
+    /// A client has answered a probe, or not.
+    pub(super) fn probed(&mut self, peer: Peer, answer: ClientAnswer) {
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
+        if !core::mem::take(&mut client.health.probe_pending) {
+            return;
+        }
+        self.probes.unanswered = self.probes.unanswered.saturating_sub(1);
+        match answer {
+            ClientAnswer::Gone | ClientAnswer::Returned(Some(true)) => self.reap(peer, None),
+            ClientAnswer::Unreachable => self.unreachable(peer),
+            ClientAnswer::TimedOut => self.schedule(peer),
+            ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
+                client.health.was_reached = true;
+                client.health.heard = Some(self.objects.clock.time);
+                let since = client.health.unreachable_since.take();
+                if core::mem::take(&mut client.health.is_announced) {
+                    let (proxy, name) = (client.proxy, client.address.name.clone());
+                    let after = self.objects.clock.time.since(since.unwrap_or(self.objects.clock.time));
+                    self.probes.announced = self.probes.announced.saturating_sub(1);
+                    self.objects.effects.push_back(Effect::Reached { proxy, name, after });
+                }
+                self.schedule(peer);
+                self.queue_notification(peer);
+                self.tell_waiting();
+            }
+        }
+        self.ask_who_is_due();
+    }
+
+    fn unreachable(&mut self, peer: Peer) {
+        let now = self.objects.clock.time;
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
+        let since = *client.health.unreachable_since.get_or_insert(client.health.last_probed);
+        let key = client.proxy;
+        let Some(Pace { give_up_after, .. }) = self.objects.pace(key) else { return };
+        let failing = now.since(since);
+        if !give_up_after.is_zero() && failing >= give_up_after && self.objects.is_silent(peer, give_up_after) {
+            return self.reap(peer, Some(failing));
+        }
+        if failing >= ANNOUNCED_AFTER && self.objects.is_silent(peer, ANNOUNCED_AFTER) {
+            self.announce(peer, failing, give_up_after);
+        }
+        self.schedule(peer);
+    }
+
+    /// Says once in each episode that a client cannot be reached, and what becomes of it.
+    fn announce(&mut self, peer: Peer, failing: Duration, give_up_after: Duration) {
+        let Some(client) = self.objects.clients.by_peer.get_mut(&peer).filter(|client| !client.health.is_announced)
+        else {
+            return;
+        };
+        client.health.is_announced = true;
+        self.probes.announced += 1;
+        let (proxy, name) = (client.proxy, client.address.name.clone());
+        let left = Some(give_up_after.saturating_sub(failing)).filter(|_| !give_up_after.is_zero());
+        self.objects.effects.push_back(Effect::Unreachable { proxy, name, unreachable_for: failing, left });
+    }
+
+    /// How many clients are announced to be out of reach.
+    #[must_use]
+    pub const fn unreachable_clients(&self) -> usize {
+        self.probes.announced
+    }
+
+    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
+    pub(super) fn reap(&mut self, peer: Peer, unreachable_for: Option<Duration>) {
+        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
+        let (proxy, name) = (client.proxy, client.address.name.clone());
+        match self.objects.hierarchy.destroy_proxy(proxy) {
+            Ok(removed) => {
+                self.forget(&removed, Tell::No);
+                self.objects.effects.push_back(Effect::Reaped { proxy, name, unreachable_for });
+            }
+            Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! new one; and if there is none, some are asked whether they still exist, so that there is room again when those that do not are
 //! forgotten. The same goes for an address that has its share of them, among those that came from there.
 
-use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Protocol, Thing, octets_of_reference, weights};
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, Thing, octets_of_reference, weights};
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
 use crate::references::log_name;
@@ -183,7 +183,7 @@ fn octets(reference: &Ior) -> u64 {
     weights::CALLBACK + octets_of_reference(reference)
 }
 
-impl Protocol {
+impl Objects {
     /// Registers a callback. One that is registered already, as of a client that registers anew after a restart, keeps its number.
     pub(crate) fn register_callback(&mut self, to: Ior) -> Result<u32, Raised> {
         let Some(profile) = to.iiop() else { return Err(Raised::bad_param()) };
@@ -225,7 +225,7 @@ impl Protocol {
             self.forget_callback(unreachable, "cannot be reached, and gives way to another one");
             return granted.or_else(|_| self.charge(Resource::Registrations, 1));
         }
-        self.reconnection.ask_some(of, self.time);
+        self.reconnection.ask_some(of, self.clock.time);
         self.tell_reconnected();
         Err(match granted {
             Err(spent) => self.note_spent(spent),
@@ -245,7 +245,7 @@ impl Protocol {
 
     /// Restores the callbacks, which are to be notified that the service is there again.
     pub(super) fn restore_registrations(&mut self, all: &[t::Callback], next: u32) -> Result<(), Raised> {
-        let now = self.time;
+        let now = self.clock.time;
         for t::Callback { id, reference, unreachable_s } in all {
             let to: Ior = reference.parse().map_err(|_| Raised::bad_param())?;
             let before = Duration::from_secs((*unreachable_s).into());
@@ -264,7 +264,7 @@ impl Protocol {
 
     /// Calls the callbacks that are due.
     pub(super) fn tell_reconnected(&mut self) {
-        while self.reconnection.next().is_some_and(|at| at <= self.time) {
+        while self.reconnection.next().is_some_and(|at| at <= self.clock.time) {
             let Some((_, id)) = self.reconnection.due.pop_first() else { return };
             let Some(Callback { to, by, knows, .. }) = self.reconnection.callbacks.get(&id) else { continue };
             let (to, by, knows) = (to.clone(), by.clone(), *knows);
@@ -289,7 +289,7 @@ impl Protocol {
     /// A callback has answered, or not.
     pub(super) fn reconnected(&mut self, id: u32, answer: ClientAnswer) {
         self.reconnection.pending_calls = self.reconnection.pending_calls.saturating_sub(1);
-        let now = self.time;
+        let now = self.clock.time;
         let Some(callback) = self.reconnection.callbacks.get_mut(&id) else { return };
         match answer {
             // Whatever it says, it has heard it.

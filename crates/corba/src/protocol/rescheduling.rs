@@ -49,7 +49,7 @@ impl Protocol {
             self.rescheduling.fresh.remove(&whose);
         }
         let (channel, admin) = whose;
-        let batch = self.hierarchy.some_proxies(channel, admin, behind, BATCH);
+        let batch = self.objects.hierarchy.some_proxies(channel, admin, behind, BATCH);
         let batch: Vec<ProxyId> = batch.into_iter().map(|proxy| proxy.id).collect();
         for proxy in &batch {
             self.reschedule_proxy(ProxyKey { channel, proxy: *proxy });
@@ -60,7 +60,7 @@ impl Protocol {
     }
 
     fn reschedule_proxy(&mut self, key: ProxyKey) {
-        let Ok(proxy) = self.hierarchy.proxy(key) else { return };
+        let Ok(proxy) = self.objects.hierarchy.proxy(key) else { return };
         let (peer, last) = (proxy.peer, proxy.activity.as_ref().map(engine::Activity::last));
         if let Some(peer) = peer {
             self.schedule(peer);

@@ -1,7 +1,7 @@
 //! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
 
 use super::clients::side_name;
-use super::{Effect, Protocol, Thing, octets_of_types};
+use super::{Effect, Objects, Protocol, Thing, octets_of_types};
 use crate::exceptions::Raised;
 use crate::qos::{Effective, Pool, PoolKind, Profile, RequestedProperties, Unknown};
 use crate::table::{AdminKey, Level};
@@ -10,8 +10,23 @@ use engine::{
     ChannelId, EventType, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side,
     SubscriptionTarget, SupplierSettings, Topics,
 };
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-impl Protocol {
+/// Properties that the engine does not keep, or keeps in another form.
+#[derive(Debug, Default)]
+pub(super) struct Properties {
+    /// By which property each pool was set.
+    pool_kinds: BTreeMap<PoolId, PoolKind>,
+    /// Properties that are unknown, of those that have any.
+    pub(super) unknown: BTreeMap<Thing, Unknown>,
+    /// Channels with the profile `RealTime`.
+    pub(super) real_time: BTreeSet<ChannelId>,
+    /// Whether it was logged that `Persistent` has no effect without a store.
+    reported_without_store: bool,
+}
+
+impl Objects {
     /// What a level says of itself, for wishes to be added to.
     pub(crate) fn requested(&self, level: Level) -> Result<RequestedProperties, Raised> {
         let channel = self.hierarchy.channel(level.channel())?;
@@ -68,13 +83,13 @@ impl Protocol {
     /// The properties of a level that are unknown.
     pub(crate) fn unknown_at(&self, level: Level) -> &Unknown {
         static NONE: Unknown = Unknown::none();
-        self.unknown.get(&level.into()).unwrap_or(&NONE)
+        self.properties.unknown.get(&level.into()).unwrap_or(&NONE)
     }
 
     /// Stores the properties of a level that are unknown or without effect, and says so of those that lack a store.
     pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
         if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
-            let is_first = !core::mem::replace(&mut self.reported.without_store, true);
+            let is_first = !core::mem::replace(&mut self.properties.reported_without_store, true);
             let by = self.principal().map(|who| who.ip());
             self.effects.push_back(Effect::WithoutStore { of: self.level_name(level), by, is_first });
         }
@@ -97,27 +112,27 @@ impl Protocol {
 
     pub(super) fn set_unknown(&mut self, thing: Thing, unknown: Unknown) {
         if unknown.is_empty() {
-            self.unknown.remove(&thing);
+            self.properties.unknown.remove(&thing);
         } else {
-            self.unknown.insert(thing, unknown);
+            self.properties.unknown.insert(thing, unknown);
         }
     }
 
     /// A pool in the form that clients read and set.
     fn pool(&self, id: PoolId) -> Option<Pool> {
-        let kind = self.pool_kinds.get(&id).copied().unwrap_or(PoolKind::Lanes);
+        let kind = self.properties.pool_kinds.get(&id).copied().unwrap_or(PoolKind::Lanes);
         self.hierarchy.pool(id).map(|spec| Pool { kind, spec: spec.clone() })
     }
 
     /// What a channel promises.
     pub(crate) fn profile(&self, channel: ChannelId) -> Profile {
-        if self.real_time.contains(&channel) { Profile::RealTime } else { Profile::Standard }
+        if self.properties.real_time.contains(&channel) { Profile::RealTime } else { Profile::Standard }
     }
 
     pub(super) fn set_profile(&mut self, channel: ChannelId, profile: Profile) {
         match profile {
-            Profile::Standard => self.real_time.remove(&channel),
-            Profile::RealTime => self.real_time.insert(channel),
+            Profile::Standard => self.properties.real_time.remove(&channel),
+            Profile::RealTime => self.properties.real_time.insert(channel),
         };
     }
 
@@ -143,54 +158,13 @@ impl Protocol {
             Some(pool @ Pool { kind, spec }) => {
                 let threads = self.charge(Resource::Threads, pool.threads().into())?;
                 let id = self.hierarchy.create_pool(spec.clone())?;
-                let Self { pool_kinds, hierarchy, .. } = self;
+                let Self { properties: Properties { pool_kinds, .. }, hierarchy, .. } = self;
                 pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
                 pool_kinds.insert(id, *kind);
                 (Some(id), threads)
             }
         };
         Ok((SettingsPatch { pool, ..requested.patch }, threads))
-    }
-
-    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
-    pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
-        // Beyond the properties that every level has room for there are a channel's topics.
-        let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
-        let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
-        let octets = octets + requested.unknown.octets();
-        self.change_thing(level.into(), octets, |protocol| protocol.set_settings(level, requested))
-    }
-
-    fn set_settings(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
-        let pace = |patch: SettingsPatch| {
-            let expiry = (patch.connection_reliability, patch.connection_expiry);
-            (patch.probe_interval, patch.give_up_after, patch.supplier_linger, expiry)
-        };
-        let former = self.requested(level)?.patch;
-        if former.connection_reliability != requested.patch.connection_reliability {
-            self.note_proxies_of(level)?;
-        }
-        let reschedules = pace(former) != pace(requested.patch);
-        let (patch, threads) = self.with_pool(former.pool, &requested)?;
-        match level {
-            Level::Channel(channel) => {
-                requested.limits.check()?;
-                self.hierarchy.set_channel_settings(channel, patch)?;
-                self.hierarchy.set_limits(channel, requested.limits)?;
-                self.set_profile(channel, requested.profile);
-                self.set_topics(channel, requested.topics)?;
-            }
-            Level::Admin(AdminKey { channel, side, admin }) => {
-                self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
-            }
-            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
-        }
-        self.ledger.note_threads(level.into(), threads);
-        self.take_unknown(level, requested.unknown);
-        if reschedules {
-            self.reschedule(level);
-        }
-        Ok(())
     }
 
     /// It may have changed of the proxies of a level whether they are kept.
@@ -218,6 +192,54 @@ impl Protocol {
         let claim = self.claim_types(level.into(), added)?;
         self.change_thing(level.into(), octets, change)?;
         self.adjust_types(level.into(), claim);
+        Ok(())
+    }
+
+    /// The same. Whether its clients are to be probed at other times.
+    fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<bool, Raised> {
+        // Beyond the properties that every level has room for there are a channel's topics.
+        let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
+        let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
+        let octets = octets + requested.unknown.octets();
+        self.change_thing(level.into(), octets, |objects| objects.set_settings(level, requested))
+    }
+
+    fn set_settings(&mut self, level: Level, requested: RequestedProperties) -> Result<bool, Raised> {
+        let pace = |patch: SettingsPatch| {
+            let expiry = (patch.connection_reliability, patch.connection_expiry);
+            (patch.probe_interval, patch.give_up_after, patch.supplier_linger, expiry)
+        };
+        let former = self.requested(level)?.patch;
+        if former.connection_reliability != requested.patch.connection_reliability {
+            self.note_proxies_of(level)?;
+        }
+        let reschedules = pace(former) != pace(requested.patch);
+        let (patch, threads) = self.with_pool(former.pool, &requested)?;
+        match level {
+            Level::Channel(channel) => {
+                requested.limits.check()?;
+                self.hierarchy.set_channel_settings(channel, patch)?;
+                self.hierarchy.set_limits(channel, requested.limits)?;
+                self.set_profile(channel, requested.profile);
+                self.set_topics(channel, requested.topics)?;
+            }
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
+            }
+            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
+        }
+        self.ledger.note_threads(level.into(), threads);
+        self.take_unknown(level, requested.unknown);
+        Ok(reschedules)
+    }
+}
+
+impl Protocol {
+    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
+        if self.objects.set(level, requested)? {
+            self.reschedule(level);
+        }
         Ok(())
     }
 }

@@ -13,9 +13,10 @@
 //! asked for than the reference, for an hour.
 
 use super::clients::{Client, Tell, side_name};
-use super::{Named, Protocol, Thing};
+use super::{Named, Objects, Protocol, Thing};
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
+use crate::protocol::topology::Former;
 use crate::proxy_kind::ProxyKind;
 use crate::table::{AdminKey, Level};
 use engine::{ChannelId, FilterId, FilterRef, HierarchyPart, Proxy, ProxyKey, ProxyState, Side, Time};
@@ -33,8 +34,6 @@ use topology as t;
 const ANEW_WITHIN: Duration = Duration::from_secs(3_600);
 /// Maximum addresses at which a death is remembered. Of more, the one that was noted first is forgotten.
 const DEATHS_MAX: usize = 4_096;
-/// Keys of earlier proxies by which one is found. Of more, the oldest leads nowhere.
-const ALIASES_MAX: usize = 16;
 /// Earlier proxies that give way at once.
 const AT_ONCE_MAX: usize = 64;
 
@@ -133,148 +132,23 @@ pub(super) struct Lives {
     pub(super) known: Known,
     /// Where clients have died.
     deaths: Deaths,
-    /// By which other keys proxies are found.
-    pub(super) aliases: Aliases,
+    /// Proxies restored together with their clients.
+    pub(super) former: Former,
     /// Proxies that a lane has given up and that are not gone yet. No client can go on at one: its outbox is dead.
     pub(super) given_up: BTreeSet<ProxyKey>,
     /// The connection on which the request came that is being executed, if that is known.
     pub(super) line: Option<Arc<Line>>,
 }
 
-/// Keys of earlier proxies, and which proxies are found by them now.
-#[derive(Debug, Default)]
-pub(super) struct Aliases {
-    /// Shared with the lanes.
-    leads_to: Arc<HashMap<ProxyKey, ProxyKey>>,
-    /// The oldest first.
-    of: HashMap<ProxyKey, Vec<ProxyKey>>,
-}
-
-impl Aliases {
-    pub(super) const fn published(&self) -> &Arc<HashMap<ProxyKey, ProxyKey>> {
-        &self.leads_to
-    }
-
-    /// The proxy that is found by a key.
-    pub(super) fn resolve(&self, key: ProxyKey) -> ProxyKey {
-        self.leads_to.get(&key).copied().unwrap_or(key)
-    }
-
-    /// Keys of other proxies by which a proxy is found beside its own.
-    pub(super) fn of(&self, key: ProxyKey) -> &[ProxyKey] {
-        self.of.get(&key).map_or(&[], Vec::as_slice)
-    }
-
-    /// A proxy is found by another key, too.
-    pub(super) fn add(&mut self, key: ProxyKey, alias: ProxyKey) {
-        let all = self.of.entry(key).or_default();
-        let leads_to = Arc::make_mut(&mut self.leads_to);
-        if all.len() >= ALIASES_MAX {
-            leads_to.remove(&all.remove(0));
-        }
-        all.push(alias);
-        leads_to.insert(alias, key);
-    }
-
-    /// A proxy is gone. Gives the keys by which it was found.
-    pub(super) fn forget(&mut self, key: ProxyKey) -> Vec<ProxyKey> {
-        let Some(all) = self.of.remove(&key) else { return Vec::new() };
-        let leads_to = Arc::make_mut(&mut self.leads_to);
-        all.iter().for_each(|alias| _ = leads_to.remove(alias));
-        all
-    }
-}
-
-impl Protocol {
+impl Objects {
     /// The proxy that a number names: one that took the place of the proxy of that number, if one did.
     pub(crate) fn found_by(&self, key: ProxyKey) -> ProxyKey {
-        self.lives.aliases.resolve(key)
-    }
-
-    /// Says on which connection the next requests come, if on one of which that is known.
-    pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
-        self.lives.line = line.cloned();
-    }
-
-    /// Takes note that a connection to clients at an address has ended as that of a process which dies.
-    pub fn note_death(&mut self, host: String, port: u16) {
-        self.lives.deaths.note((host, port), self.time);
-    }
-
-    /// Takes note that deliveries to a proxy's client, or calls to it, have begun to fail, or go on.
-    pub fn note_failing(&mut self, key: ProxyKey, fails: bool) {
-        let (now, peer) = (self.time, self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
-        if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
-            client.failing_since = fails.then_some(now);
-        }
-    }
-
-    /// Takes note that a lane has given up the client of a proxy. What follows ([`Protocol::handle_disconnected`]) may wait for a while:
-    /// until then no client that connects anew goes on at that proxy.
-    pub fn note_given_up(&mut self, key: ProxyKey) {
-        if self.hierarchy.proxy(key).is_ok() {
-            self.lives.given_up.insert(key);
-        }
-    }
-
-    /// Another proxy of the same channel and side to which the same object is connected, if there is one: the first.
-    #[must_use]
-    pub fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
-        let client = self.clients.get(&self.hierarchy.proxy(key).ok()?.peer?)?;
-        let reference = &client.address.ior;
-        let mut others = self.lives.known.of(key.channel, client.side, reference).filter(|other| *other != key);
-        others.find(|other| self.reference_of(*other) == Some(reference))
+        self.keys.aliases.resolve(key)
     }
 
     fn reference_of(&self, key: ProxyKey) -> Option<&Ior> {
         let peer = self.hierarchy.proxy(key).ok()?.peer?;
-        self.clients.get(&peer).map(|client| &client.address.ior)
-    }
-
-    /// Proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before a
-    /// restart comes first.
-    pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
-        let mut earlier: Vec<ProxyKey> = self.life_before_restart(key, side, client).into_iter().collect();
-        let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
-        let others: Vec<ProxyKey> = others.filter(|other| self.reference_of(*other) == Some(client)).collect();
-        for other in others.into_iter().take(AT_ONCE_MAX).filter(|other| !earlier.contains(other)).collect::<Vec<_>>() {
-            match self.stays(other, key) {
-                None => earlier.push(other),
-                Some(why) => {
-                    log_line!(Info, "proxy {} has the same client as {other}, which stays: {why}", key.proxy.0)
-                }
-            }
-        }
-        earlier
-    }
-
-    /// Places of `MaxConsumers` or `MaxSuppliers` that a client which obtains a proxy may find free when it connects: those of proxies like
-    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Only when
-    /// the client connects is it known whether it is one of these coming back.
-    pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
-        let AdminKey { channel: id, side, admin } = admin;
-        let Ok(channel) = self.hierarchy.channel(id) else { return 0 };
-        // Few channels have a limit, and fewer are full.
-        if !channel.is_full(side) {
-            return 0;
-        }
-        let namesake =
-            name.and_then(|name| self.proxy_named(id, side, name)).map(|proxy| ProxyKey { channel: id, proxy });
-        let takes_over = self.compatibility().take_over;
-        let may_leave = |proxy: &&Proxy| {
-            let key = ProxyKey { channel: id, proxy: proxy.id };
-            let alike = (proxy.side, proxy.admin) == (side, admin) && self.kinds.get(&key) == Some(&kind);
-            let over =
-                || self.is_over(proxy) || (self.time <= Time::default() + ANEW_WITHIN && self.former.contains(key));
-            proxy.state != ProxyState::Unconnected && (namesake == Some(key) || (takes_over && alike && over()))
-        };
-        u32::try_from(channel.proxies().filter(may_leave).count()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether the life of a proxy's client is over, as far as can be seen.
-    fn is_over(&self, proxy: &Proxy) -> bool {
-        let ended = proxy.peer.and_then(|peer| self.clients.get(&peer)).and_then(|client| self.ended_at(client));
-        ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
+        self.clients.by_peer.get(&peer).map(|client| &client.address.ior)
     }
 
     /// Places of `MaxConsumers` or `MaxSuppliers` that are free again once a client is connected to a proxy: those of its earlier lives,
@@ -284,165 +158,6 @@ impl Protocol {
         let leaving = earlier.iter().copied().chain(namesake);
         let connected = leaving.filter(|other| self.is_connected(*other).unwrap_or(false));
         u32::try_from(connected.count()).unwrap_or(u32::MAX)
-    }
-
-    /// Has the proxies of a client's earlier lives give way, now that it is connected to another one.
-    pub(super) fn take_over(&mut self, key: ProxyKey, side: Side, client: &Ior, earlier: &[ProxyKey]) {
-        if let Some(former) = self.lives.restored.last(key.channel, side, client) {
-            self.lives.restored.forget(former, side, client);
-        }
-        earlier.iter().for_each(|other| self.give_way(*other, key));
-    }
-
-    /// Why an earlier proxy of a client's stays beside a new one, if it does.
-    fn stays(&self, earlier: ProxyKey, key: ProxyKey) -> Option<&'static str> {
-        let (Ok(one), Ok(other)) = (self.hierarchy.proxy(earlier), self.hierarchy.proxy(key)) else {
-            return Some("one of them is gone");
-        };
-        if !self.compatibility().take_over {
-            return Some("compatibility.take_over is off");
-        }
-        if one.admin != other.admin || self.kinds.get(&earlier) != self.kinds.get(&key) {
-            return Some("it is of another admin or another kind");
-        }
-        let client = one.peer.and_then(|peer| self.clients.get(&peer));
-        let Some(ended) = client.and_then(|client| self.ended_at(client)) else {
-            return Some("nothing says that its client's earlier life is over");
-        };
-        if one.activity.as_ref().is_some_and(|activity| activity.last() > ended) {
-            return Some("it was used since");
-        }
-        if !self.select_alike(earlier, key) {
-            return Some("they do not select the same events");
-        }
-        (!self.may_replace(earlier, one.side)).then_some("it is another client's by the rules of access")
-    }
-
-    /// When an earlier life of a client ended, as far as its connections and its deliveries say that.
-    fn ended_at(&self, client: &Client) -> Option<Time> {
-        let line = client.line.as_ref().and_then(|line| line.died_at());
-        let called = self.lives.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
-        [line, called, client.failing_since, client.health.unreachable_since()].into_iter().flatten().max()
-    }
-
-    /// Has a client that connects anew go on at the proxy that its earlier life has left, with what waits there for it, and the new one's
-    /// settings and filters: the key of the new one is another name for it. False if there is no such proxy, or none that can be kept.
-    pub(super) fn succeed(&mut self, key: ProxyKey, client: &Ior) -> Result<bool, Raised> {
-        let Some(profile) = client.iiop() else { return Ok(false) };
-        let (proxy, kind) = (self.hierarchy.proxy(key)?, self.proxy_kind(key)?);
-        let side = proxy.side;
-        // A proxy of this service is connected as a link.
-        if proxy.state != ProxyState::Unconnected || self.references.is_here(profile) {
-            return Ok(false);
-        }
-        let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
-        let is_over = |other: &ProxyKey| self.reference_of(*other) == Some(client) && self.stays(*other, key).is_none();
-        let over: Vec<ProxyKey> = others.filter(is_over).take(AT_ONCE_MAX).collect();
-        let Some((earlier, rest)) = over.split_first().filter(|(earlier, _)| self.can_resume(**earlier, key)) else {
-            return Ok(false);
-        };
-        if kind.event_operation(side).is_some() {
-            self.check_called(key, kind, side, client)?;
-            self.check_outgoing(client)?;
-        }
-        for other in rest {
-            self.give_way(*other, *earlier);
-        }
-        self.go_on_at(*earlier, (key, kind, side), client)?;
-        Ok(true)
-    }
-
-    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the history it begins, and
-    /// no filter of theirs is an object that is known by where it is attached.
-    fn can_resume(&self, earlier: ProxyKey, key: ProxyKey) -> bool {
-        let has_local = |key: ProxyKey| {
-            let proxy = self.hierarchy.proxy(key);
-            proxy.is_ok_and(|proxy| proxy.attached.filters().iter().all(|(_, one)| matches!(one, FilterRef::Local(_))))
-        };
-        let begins = self.hierarchy.effective(key).is_ok_and(|settings| settings.start_from.is_some());
-        !self.lives.given_up.contains(&earlier) && !begins && has_local(earlier) && has_local(key)
-    }
-
-    fn go_on_at(
-        &mut self,
-        earlier: ProxyKey,
-        (key, kind, side): (ProxyKey, ProxyKind, Side),
-        reference: &Ior,
-    ) -> Result<(), Raised> {
-        let notifying = self.initial_progress(key, kind, side, reference);
-        let (proxy, now) = (self.hierarchy.proxy(key)?, self.time);
-        let (patch, name) = (*proxy.patch, self.proxy_name(key, side).map(str::to_owned));
-        self.hierarchy.set_proxy_settings(earlier, patch)?;
-        self.hierarchy.exchange_attached(earlier, key)?;
-        let unknown = self.unknown_at(Level::Proxy(key, side)).clone();
-        self.set_unknown(Thing::Proxy(earlier), unknown);
-        let removed = self.hierarchy.destroy_proxy(key)?;
-        let aliases = self.lives.aliases.of(key).to_vec();
-        self.forget(&removed, Tell::No);
-        for alias in aliases.into_iter().chain([key]) {
-            self.lives.aliases.add(earlier, alias);
-        }
-        if let Some(name) = name {
-            self.names.forget_proxy(earlier, side);
-            self.give_name(Named::Proxy(earlier, side), &name);
-        }
-        let proxy = self.hierarchy.proxy(earlier)?;
-        if proxy.state == ProxyState::Suspended {
-            self.hierarchy.resume(earlier)?;
-        }
-        self.note_owner(Thing::Proxy(earlier));
-        self.permit_connected(earlier);
-        self.former.forget(earlier);
-        let peer = self.hierarchy.proxy(earlier)?.peer;
-        if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
-            (client.notifying, client.line, client.connected, client.failing_since) =
-                (notifying, self.lives.line.clone(), now, None);
-            let health = core::mem::take(&mut client.health);
-            peer.into_iter().for_each(|peer| self.probes.forget(peer, health));
-        }
-        if let Some(activity) = &self.hierarchy.proxy(earlier)?.activity {
-            activity.note(now);
-        }
-        if side == Side::Suppliers {
-            self.note_caller(earlier, side);
-        }
-        if let Some(peer) = peer {
-            self.notify_of_changes_since_request(peer);
-            self.begin_probes(peer);
-        }
-        self.peers_changed = true;
-        self.hierarchy.note_changed_part(HierarchyPart::Proxy(earlier));
-        let name = self.name(side_name(side), earlier);
-        log_line!(Info, "{name} goes on for its client, which has connected anew to proxy {}", key.proxy.0);
-        Ok(())
-    }
-
-    fn give_way(&mut self, earlier: ProxyKey, key: ProxyKey) {
-        let aliases = self.lives.aliases.of(earlier).to_vec();
-        let name = self
-            .hierarchy
-            .proxy(earlier)
-            .map_or_else(|_| String::new(), |proxy| self.name(side_name(proxy.side), earlier));
-        let Ok(removed) = self.hierarchy.destroy_proxy(earlier) else { return };
-        log_line!(Info, "{name} gives way to proxy {}, to which its client has connected anew", key.proxy.0);
-        self.forget(&removed, Tell::No);
-        for alias in aliases.into_iter().chain([earlier]) {
-            self.lives.aliases.add(key, alias);
-        }
-        self.peers_changed = true;
-        self.hierarchy.note_changed_part(HierarchyPart::Proxy(key));
-    }
-
-    /// The proxy that a client had before a restart and has not disconnected, if it is one that gives way to another of the same channel.
-    fn life_before_restart(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Option<ProxyKey> {
-        if self.time > Time::default() + ANEW_WITHIN {
-            self.lives.restored = Known::default();
-        }
-        let former = self.lives.restored.last(key.channel, side, client)?;
-        // Its client supplies by it, or pulls from it.
-        let is_its = self.reference_of(former) == Some(client);
-        let gives_way = former != key && is_its && !self.is_in_use(former) && self.compatibility().take_over;
-        gives_way.then_some(former)
     }
 
     /// Whether two proxies let the same events pass, by their types and by filters that say the same, and give them the same priorities and
@@ -483,6 +198,259 @@ impl Protocol {
         };
         let constraints = constraints.into_iter().map(constraint).collect();
         MeantFilter { reference: String::new(), grammar, default, constraints }
+    }
+}
+
+impl Protocol {
+    /// Says on which connection the next requests come, if on one of which that is known.
+    pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
+        self.lives.line = line.cloned();
+    }
+
+    /// Takes note that a connection to clients at an address has ended as that of a process which dies.
+    pub fn note_death(&mut self, host: String, port: u16) {
+        self.lives.deaths.note((host, port), self.objects.clock.time);
+    }
+
+    /// Takes note that deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    pub fn note_failing(&mut self, key: ProxyKey, fails: bool) {
+        let (now, peer) =
+            (self.objects.clock.time, self.objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
+        if let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
+            client.failing_since = fails.then_some(now);
+        }
+    }
+
+    /// Takes note that a lane has given up the client of a proxy. What follows ([`Protocol::handle_disconnected`]) may wait for a while:
+    /// until then no client that connects anew goes on at that proxy.
+    pub fn note_given_up(&mut self, key: ProxyKey) {
+        if self.objects.hierarchy.proxy(key).is_ok() {
+            self.lives.given_up.insert(key);
+        }
+    }
+
+    /// Another proxy of the same channel and side to which the same object is connected, if there is one: the first.
+    #[must_use]
+    pub fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
+        let client = self.objects.clients.by_peer.get(&self.objects.hierarchy.proxy(key).ok()?.peer?)?;
+        let reference = &client.address.ior;
+        let mut others = self.lives.known.of(key.channel, client.side, reference).filter(|other| *other != key);
+        others.find(|other| self.objects.reference_of(*other) == Some(reference))
+    }
+
+    /// Proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before a
+    /// restart comes first.
+    pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
+        let mut earlier: Vec<ProxyKey> = self.life_before_restart(key, side, client).into_iter().collect();
+        let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
+        let others: Vec<ProxyKey> = others.filter(|other| self.objects.reference_of(*other) == Some(client)).collect();
+        for other in others.into_iter().take(AT_ONCE_MAX).filter(|other| !earlier.contains(other)).collect::<Vec<_>>() {
+            match self.stays(other, key) {
+                None => earlier.push(other),
+                Some(why) => {
+                    log_line!(Info, "proxy {} has the same client as {other}, which stays: {why}", key.proxy.0)
+                }
+            }
+        }
+        earlier
+    }
+
+    /// Places of `MaxConsumers` or `MaxSuppliers` that a client which obtains a proxy may find free when it connects: those of proxies like
+    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Only when
+    /// the client connects is it known whether it is one of these coming back.
+    pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
+        let AdminKey { channel: id, side, admin } = admin;
+        let Ok(channel) = self.objects.hierarchy.channel(id) else { return 0 };
+        // Few channels have a limit, and fewer are full.
+        if !channel.is_full(side) {
+            return 0;
+        }
+        let namesake =
+            name.and_then(|name| self.objects.proxy_named(id, side, name)).map(|proxy| ProxyKey { channel: id, proxy });
+        let takes_over = self.objects.compatibility().take_over;
+        let may_leave = |proxy: &&Proxy| {
+            let key = ProxyKey { channel: id, proxy: proxy.id };
+            let alike =
+                (proxy.side, proxy.admin) == (side, admin) && self.objects.proxies.kinds.get(&key) == Some(&kind);
+            let over = || {
+                self.is_over(proxy)
+                    || (self.objects.clock.time <= Time::default() + ANEW_WITHIN && self.lives.former.contains(key))
+            };
+            proxy.state != ProxyState::Unconnected && (namesake == Some(key) || (takes_over && alike && over()))
+        };
+        u32::try_from(channel.proxies().filter(may_leave).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the life of a proxy's client is over, as far as can be seen.
+    fn is_over(&self, proxy: &Proxy) -> bool {
+        let ended = proxy
+            .peer
+            .and_then(|peer| self.objects.clients.by_peer.get(&peer))
+            .and_then(|client| self.ended_at(client));
+        ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
+    }
+
+    /// Has the proxies of a client's earlier lives give way, now that it is connected to another one.
+    pub(super) fn take_over(&mut self, key: ProxyKey, side: Side, client: &Ior, earlier: &[ProxyKey]) {
+        if let Some(former) = self.lives.restored.last(key.channel, side, client) {
+            self.lives.restored.forget(former, side, client);
+        }
+        earlier.iter().for_each(|other| self.give_way(*other, key));
+    }
+
+    /// Why an earlier proxy of a client's stays beside a new one, if it does.
+    fn stays(&self, earlier: ProxyKey, key: ProxyKey) -> Option<&'static str> {
+        let (Ok(one), Ok(other)) = (self.objects.hierarchy.proxy(earlier), self.objects.hierarchy.proxy(key)) else {
+            return Some("one of them is gone");
+        };
+        if !self.objects.compatibility().take_over {
+            return Some("compatibility.take_over is off");
+        }
+        if one.admin != other.admin || self.objects.proxies.kinds.get(&earlier) != self.objects.proxies.kinds.get(&key)
+        {
+            return Some("it is of another admin or another kind");
+        }
+        let client = one.peer.and_then(|peer| self.objects.clients.by_peer.get(&peer));
+        let Some(ended) = client.and_then(|client| self.ended_at(client)) else {
+            return Some("nothing says that its client's earlier life is over");
+        };
+        if one.activity.as_ref().is_some_and(|activity| activity.last() > ended) {
+            return Some("it was used since");
+        }
+        if !self.objects.select_alike(earlier, key) {
+            return Some("they do not select the same events");
+        }
+        (!self.may_replace(earlier, one.side)).then_some("it is another client's by the rules of access")
+    }
+
+    /// When an earlier life of a client ended, as far as its connections and its deliveries say that.
+    fn ended_at(&self, client: &Client) -> Option<Time> {
+        let line = client.line.as_ref().and_then(|line| line.died_at());
+        let called = self.lives.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
+        [line, called, client.failing_since, client.health.unreachable_since()].into_iter().flatten().max()
+    }
+
+    /// Has a client that connects anew go on at the proxy that its earlier life has left, with what waits there for it, and the new one's
+    /// settings and filters: the key of the new one is another name for it. False if there is no such proxy, or none that can be kept.
+    pub(super) fn succeed(&mut self, key: ProxyKey, client: &Ior) -> Result<bool, Raised> {
+        let Some(profile) = client.iiop() else { return Ok(false) };
+        let (proxy, kind) = (self.objects.hierarchy.proxy(key)?, self.objects.proxy_kind(key)?);
+        let side = proxy.side;
+        // A proxy of this service is connected as a link.
+        if proxy.state != ProxyState::Unconnected || self.objects.references.is_here(profile) {
+            return Ok(false);
+        }
+        let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
+        let is_over =
+            |other: &ProxyKey| self.objects.reference_of(*other) == Some(client) && self.stays(*other, key).is_none();
+        let over: Vec<ProxyKey> = others.filter(is_over).take(AT_ONCE_MAX).collect();
+        let Some((earlier, rest)) = over.split_first().filter(|(earlier, _)| self.can_resume(**earlier, key)) else {
+            return Ok(false);
+        };
+        if kind.event_operation(side).is_some() {
+            self.objects.check_called(key, kind, side, client)?;
+            self.check_outgoing(client)?;
+        }
+        for other in rest {
+            self.give_way(*other, *earlier);
+        }
+        self.go_on_at(*earlier, (key, kind, side), client)?;
+        Ok(true)
+    }
+
+    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the past it begins, and no
+    /// filter of theirs is an object that is known by where it is attached.
+    fn can_resume(&self, earlier: ProxyKey, key: ProxyKey) -> bool {
+        let has_local = |key: ProxyKey| {
+            let proxy = self.objects.hierarchy.proxy(key);
+            proxy.is_ok_and(|proxy| proxy.attached.filters().iter().all(|(_, one)| matches!(one, FilterRef::Local(_))))
+        };
+        let begins = self.objects.hierarchy.effective(key).is_ok_and(|settings| settings.start_from.is_some());
+        !self.lives.given_up.contains(&earlier) && !begins && has_local(earlier) && has_local(key)
+    }
+
+    fn go_on_at(
+        &mut self,
+        earlier: ProxyKey,
+        (key, kind, side): (ProxyKey, ProxyKind, Side),
+        reference: &Ior,
+    ) -> Result<(), Raised> {
+        let notifying = self.initial_progress(key, kind, side, reference);
+        let (proxy, now) = (self.objects.hierarchy.proxy(key)?, self.objects.clock.time);
+        let (patch, name) = (*proxy.patch, self.objects.proxy_name(key, side).map(str::to_owned));
+        self.objects.hierarchy.set_proxy_settings(earlier, patch)?;
+        self.objects.hierarchy.exchange_attached(earlier, key)?;
+        let unknown = self.objects.unknown_at(Level::Proxy(key, side)).clone();
+        self.objects.set_unknown(Thing::Proxy(earlier), unknown);
+        let removed = self.objects.hierarchy.destroy_proxy(key)?;
+        let aliases = self.objects.keys.aliases.of(key).to_vec();
+        self.forget(&removed, Tell::No);
+        for alias in aliases.into_iter().chain([key]) {
+            self.objects.keys.aliases.add(earlier, alias);
+        }
+        if let Some(name) = name {
+            self.objects.names.forget_proxy(earlier, side);
+            self.objects.give_name(Named::Proxy(earlier, side), &name);
+        }
+        let proxy = self.objects.hierarchy.proxy(earlier)?;
+        if proxy.state == ProxyState::Suspended {
+            self.objects.hierarchy.resume(earlier)?;
+        }
+        self.objects.note_owner(Thing::Proxy(earlier));
+        self.permit_connected(earlier);
+        self.lives.former.forget(earlier);
+        let peer = self.objects.hierarchy.proxy(earlier)?.peer;
+        if let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
+            (client.notifying, client.line, client.connected, client.failing_since) =
+                (notifying, self.lives.line.clone(), now, None);
+            let health = core::mem::take(&mut client.health);
+            peer.into_iter().for_each(|peer| self.probes.forget(peer, health));
+        }
+        if let Some(activity) = &self.objects.hierarchy.proxy(earlier)?.activity {
+            activity.note(now);
+        }
+        if side == Side::Suppliers {
+            self.note_caller(earlier, side);
+        }
+        if let Some(peer) = peer {
+            self.notify_of_changes_since_request(peer);
+            self.begin_probes(peer);
+        }
+        self.objects.clients.called_changed = true;
+        self.objects.hierarchy.note_changed_part(HierarchyPart::Proxy(earlier));
+        let name = self.objects.name(side_name(side), earlier);
+        log_line!(Info, "{name} goes on for its client, which has connected anew to proxy {}", key.proxy.0);
+        Ok(())
+    }
+
+    fn give_way(&mut self, earlier: ProxyKey, key: ProxyKey) {
+        let aliases = self.objects.keys.aliases.of(earlier).to_vec();
+        let name = self
+            .objects
+            .hierarchy
+            .proxy(earlier)
+            .map_or_else(|_| String::new(), |proxy| self.objects.name(side_name(proxy.side), earlier));
+        let Ok(removed) = self.objects.hierarchy.destroy_proxy(earlier) else { return };
+        log_line!(Info, "{name} gives way to proxy {}, to which its client has connected anew", key.proxy.0);
+        self.forget(&removed, Tell::No);
+        for alias in aliases.into_iter().chain([earlier]) {
+            self.objects.keys.aliases.add(key, alias);
+        }
+        self.objects.clients.called_changed = true;
+        self.objects.hierarchy.note_changed_part(HierarchyPart::Proxy(key));
+    }
+
+    /// The proxy that a client had before a restart and has not disconnected, if it is one that gives way to another of the same channel.
+    fn life_before_restart(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Option<ProxyKey> {
+        if self.objects.clock.time > Time::default() + ANEW_WITHIN {
+            self.lives.restored = Known::default();
+        }
+        let former = self.lives.restored.last(key.channel, side, client)?;
+        // Its client supplies by it, or pulls from it.
+        let is_its = self.objects.reference_of(former) == Some(client);
+        let gives_way =
+            former != key && is_its && !self.objects.is_in_use(former) && self.objects.compatibility().take_over;
+        gives_way.then_some(former)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::clients::Tell;
 use super::delayed_replies::DelayedReply;
-use super::{Named, Protocol, Thing};
+use super::{Named, Objects, Protocol, Thing};
 use crate::exceptions::Raised;
 use crate::table::AdminKey;
 use engine::{ChannelId, FilterTarget, Removal};
@@ -26,17 +26,25 @@ pub(super) struct Teardowns {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unpublished(Vec<(ChannelId, u64)>);
 
+impl Objects {
+    /// Whether what [`publish`](Self::publish) gave last has all of that.
+    #[must_use]
+    pub fn is_published(&self, changed: &Unpublished) -> bool {
+        changed.0.iter().all(|(channel, number)| self.hierarchy.is_published(*channel, *number))
+    }
+}
+
 impl Protocol {
     pub(crate) fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Raised> {
-        self.hierarchy.destroy_channel(channel)?;
-        self.nonces.remove(&channel);
-        self.names.forget_channel(channel);
+        self.objects.hierarchy.destroy_channel(channel)?;
+        self.objects.keys.nonces.remove(&channel);
+        self.objects.names.forget_channel(channel);
         self.guard.forget_channel(channel);
         self.monitor.forget_channel(channel);
-        self.nonces_changed = true;
-        self.forget_thing(Thing::Channel(channel));
-        self.real_time.remove(&channel);
-        self.forget_filter_bytes(channel);
+        self.objects.keys.has_changed = true;
+        self.objects.forget_thing(Thing::Channel(channel));
+        self.objects.properties.real_time.remove(&channel);
+        self.objects.forget_filter_bytes(channel);
         self.changes.forget_channel(channel);
         self.begin_taking_apart();
         Ok(())
@@ -44,10 +52,10 @@ impl Protocol {
 
     pub(crate) fn destroy_admin(&mut self, key: AdminKey) -> Result<(), Raised> {
         let AdminKey { channel, side, admin } = key;
-        self.hierarchy.destroy_admin(channel, side, admin)?;
-        self.forget_thing(Thing::Admin(key));
-        self.names.take(Named::Admin(key));
-        self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
+        self.objects.hierarchy.destroy_admin(channel, side, admin)?;
+        self.objects.forget_thing(Thing::Admin(key));
+        self.objects.names.take(Named::Admin(key));
+        self.objects.forget_filters_of(FilterTarget::Admin { channel, side, admin });
         self.begin_taking_apart();
         Ok(())
     }
@@ -66,22 +74,22 @@ impl Protocol {
     /// Takes a piece of what was destroyed apart.
     pub(super) fn go_on_taking_apart(&mut self) {
         for _ in 0..BATCH {
-            let Some(removal) = self.hierarchy.poll_removed() else { return };
+            let Some(removal) = self.objects.hierarchy.poll_removed() else { return };
             match removal {
                 Removal::Proxy(removed) => {
                     let tell =
                         self.teardowns.waiting.front().map_or(Tell::Yes, |delayed_reply| Tell::AndWait(*delayed_reply));
                     self.forget(&removed, tell);
                 }
-                Removal::Filter(filter) => self.forget_filter(filter),
+                Removal::Filter(filter) => self.objects.forget_filter(filter),
                 Removal::Admin { channel, side, admin } => {
                     let thing = Thing::Admin(AdminKey { channel, side, admin });
-                    self.forget_thing(thing);
-                    self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
+                    self.objects.forget_thing(thing);
+                    self.objects.forget_filters_of(FilterTarget::Admin { channel, side, admin });
                 }
                 Removal::Routes => {}
                 Removal::End(channel) => {
-                    let changed = Unpublished(self.hierarchy.noted(channel).into_iter().collect());
+                    let changed = Unpublished(self.objects.hierarchy.noted(channel).into_iter().collect());
                     self.teardowns.ended.extend(self.teardowns.waiting.pop_front().map(|ended| (ended, changed)));
                 }
             }
@@ -91,7 +99,7 @@ impl Protocol {
     /// Ends the waits for what is published now.
     pub(super) fn end_teardowns(&mut self) {
         for (delayed_reply, changed) in core::mem::take(&mut self.teardowns.ended) {
-            if self.is_published(&changed) {
+            if self.objects.is_published(&changed) {
                 self.delayed_replies.notified(delayed_reply);
             } else {
                 self.teardowns.ended.push((delayed_reply, changed));
@@ -105,14 +113,8 @@ impl Protocol {
         Some(core::mem::take(&mut self.unpublished)).filter(|changed| !changed.0.is_empty())
     }
 
-    /// Whether what [`publish`](Self::publish) gave last has all of that.
-    #[must_use]
-    pub fn is_published(&self, changed: &Unpublished) -> bool {
-        changed.0.iter().all(|(channel, number)| self.hierarchy.is_published(*channel, *number))
-    }
-
     /// Notes what the request that is being executed has changed.
     pub(super) fn note_unpublished(&mut self) {
-        self.unpublished = Unpublished(self.hierarchy.take_touched());
+        self.unpublished = Unpublished(self.objects.hierarchy.take_touched());
     }
 }

@@ -17,7 +17,7 @@ pub use self::stored::ChangedPart;
 use self::convert::{
     event_types_to, events_to, limits_to, profile_to, reference_to, settings_to, topics_to, without_defaults,
 };
-use super::{LocalProxy, Protocol, Thing};
+use super::{LocalProxy, Objects, Protocol, Thing};
 use crate::table::Level;
 use engine::{
     Admin, Attached, Channel, ChannelId, FilterRef, FilterTarget, Mapping, Numbered, Proxy, ProxyKey, ProxyState,
@@ -27,10 +27,10 @@ use std::collections::BTreeMap;
 use topology as t;
 use topology::Topology;
 
-/// Admins, proxies, filters, constraints and names of which [`Protocol::topology_json`] tells: so many at most, since it is done in one go.
+/// Admins, proxies, filters, constraints and names of which [`Objects::topology_json`] tells: so many at most, since it is done in one go.
 const EXPORTED_MAX: usize = 16_384;
 
-impl Protocol {
+impl Objects {
     /// What is configured, as JSON; nothing if it is more than 16,384 admins, proxies, filters, constraints and
     /// names together.
     #[must_use]
@@ -39,25 +39,6 @@ impl Protocol {
             self.hierarchy.channels().map(|channel| channel.proxies_count() + channel.admins_count()).sum();
         let all = proxies + self.filters.constraints_count() + self.naming.bindings_count();
         (all <= EXPORTED_MAX).then(|| self.topology().to_json())
-    }
-
-    /// Makes what [`topology_json`](Self::topology_json) describes, as [`restore`](Self::restore) does.
-    ///
-    /// # Errors
-    ///
-    /// Why not, for people.
-    pub fn apply_json(&mut self, text: &str) -> Result<(), String> {
-        self.apply_json_and(text, |_| {})
-    }
-
-    /// The same; `configure` is called when everything is there, and no client is connected yet.
-    ///
-    /// # Errors
-    ///
-    /// Why not, for people.
-    pub fn apply_json_and(&mut self, text: &str, configure: impl FnOnce(&mut Self)) -> Result<(), String> {
-        let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
-        self.restore_and(&topology, configure).map_err(|error| error.to_string())
     }
 
     /// What is configured.
@@ -96,7 +77,7 @@ impl Protocol {
     /// Without its admins, proxies and filters.
     pub(super) fn exported_channel_alone(&self, channel: &Channel) -> t::Channel {
         let id = channel.id();
-        let nonces = self.nonces.get(&id);
+        let nonces = self.keys.nonces.get(&id);
         let (objects_nonce, former) = nonces.map_or((0, None), |nonces| nonces.objects.stored());
         t::Channel {
             id: id.0,
@@ -107,8 +88,9 @@ impl Protocol {
             objects_nonce,
             former,
             profile: profile_to(self.profile(id)),
-            limits: limits_to(channel.limits(), &self.limits),
-            settings: self.exported_settings(Level::Channel(id), &without_defaults(*channel.patch(), &self.delivery)),
+            limits: limits_to(channel.limits(), &self.settings.limits),
+            settings: self
+                .exported_settings(Level::Channel(id), &without_defaults(*channel.patch(), &self.settings.delivery)),
             topics: topics_to(channel.topics()),
             next_admin: self.next_number(Numbered::Admins(id)),
             next_proxy: self.next_number(Numbered::Proxies(id)),
@@ -146,8 +128,8 @@ impl Protocol {
     /// The same of whichever proxy.
     pub(super) fn described_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
         let key = ProxyKey { channel, proxy: proxy.id };
-        let kind = self.kinds.get(&key)?;
-        let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+        let kind = self.proxies.kinds.get(&key)?;
+        let client = proxy.peer.and_then(|peer| self.clients.by_peer.get(&peer));
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),
             suspended: proxy.state == ProxyState::Suspended,
@@ -163,8 +145,8 @@ impl Protocol {
             pull: kind.pull,
             settings: self.exported_settings(Level::Proxy(key, proxy.side), &proxy.patch),
             selection: self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached),
-            silenced: self.changes.is_silenced(key),
-            aliases: self.lives.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
+            silenced: self.proxies.silenced.contains(&key),
+            aliases: self.keys.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
             owner,
             client,
         })
@@ -198,5 +180,26 @@ impl Protocol {
             priority_filter: mapping(Mapping::Priority),
             lifetime_filter: mapping(Mapping::Lifetime),
         }
+    }
+}
+
+impl Protocol {
+    /// Makes what [`topology_json`](Self::topology_json) describes, as [`restore`](Self::restore) does.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn apply_json(&mut self, text: &str) -> Result<(), String> {
+        self.apply_json_and(text, |_| {})
+    }
+
+    /// The same; `configure` is called when everything is there, and no client is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn apply_json_and(&mut self, text: &str, configure: impl FnOnce(&mut Self)) -> Result<(), String> {
+        let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
+        self.restore_and(&topology, configure).map_err(|error| error.to_string())
     }
 }

@@ -29,7 +29,7 @@ impl Creations {
 impl Protocol {
     /// What the last [`Protocol::handle`] has made.
     pub fn take_made(&mut self) -> Creations {
-        core::mem::take(&mut self.made)
+        core::mem::take(&mut self.objects.made)
     }
 
     /// Destroys what a request has made, with all that others have made or done in it since: none of that is kept either. What is gone
@@ -40,9 +40,9 @@ impl Protocol {
             let gone = match thing {
                 Thing::Channel(channel) => self.destroy_channel(channel),
                 Thing::Admin(admin) => self.destroy_admin(admin),
-                Thing::Filter(filter) => self.destroy_filter(filter),
+                Thing::Filter(filter) => self.objects.destroy_filter(filter),
                 Thing::Proxy(key) => {
-                    if let Ok(removed) = self.hierarchy.destroy_proxy(key) {
+                    if let Ok(removed) = self.objects.hierarchy.destroy_proxy(key) {
                         self.forget(&removed, Tell::Yes);
                     }
                     Ok(())

@@ -3,7 +3,7 @@
 //! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each validation error is returned as code and range, and
 //! its reason is logged.
 
-use super::Protocol;
+use super::{Objects, Protocol};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
 use crate::proxy_kind::ProxyKind;
@@ -20,7 +20,7 @@ use engine::{
     SettingsPatch, Side, StartFrom, SupplierSettings,
 };
 
-impl Protocol {
+impl Objects {
     /// What speaks against settings of a level, or of a channel that is to be made.
     pub(crate) fn validation_errors(
         &self,
@@ -162,58 +162,7 @@ impl Protocol {
         Ok((granted != above).then(|| property_error(level, HOLD_GRANTED, code, Some((only(), only())), why)))
     }
 
-    /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
-    /// for dead letters.
-    pub(crate) fn authorize_settings(
-        &mut self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<(), Raised> {
-        match level {
-            None => self.authorize_dead_letters(self.limits.dead_letters, requested),
-            Some(Level::Channel(channel)) => {
-                self.authorize_dead_letters(self.hierarchy.channel(channel)?.limits().dead_letters, requested)
-            }
-            Some(Level::Admin(admin)) if admin.side == Side::Consumers => self.authorize_costs(admin, requested),
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Refuses a `DeadLetterChannel` that the client does not administer: the service itself puts events there, and checks no right to
-    /// publish.
-    fn authorize_dead_letters(
-        &mut self,
-        before: Option<ChannelId>,
-        requested: &RequestedProperties,
-    ) -> Result<(), Raised> {
-        match requested.limits.dead_letters.filter(|to| Some(*to) != before) {
-            Some(to) => self.authorize_administration(to, "to have another channel's dead letters go there"),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
-    /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
-    fn authorize_costs(&mut self, admin: AdminKey, requested: &RequestedProperties) -> Result<(), Raised> {
-        let channel = admin.channel;
-        let (now, then) = (self.requested(Level::Admin(admin))?.patch, requested.patch);
-        let above = self.effective(Level::Channel(channel))?.settings;
-        let at_most = above.max_blocked_time();
-        let is_longer = |time: Duration| !at_most.is_zero() && (time.is_zero() || time > at_most);
-        let rejects = Some(FullOutbox::Reject);
-        let costs = if then.hold_granted == Some(true) && now.hold_granted != Some(true) && !above.hold_granted {
-            "HoldGranted"
-        } else if then.hold_timeout != now.hold_timeout && then.hold_timeout.is_some_and(is_longer) {
-            "a HoldTimeout beyond the channel's"
-        } else if then.full_outbox == rejects && now.full_outbox != rejects && above.full_outbox != rejects {
-            "FullOutbox Reject"
-        } else {
-            return Ok(());
-        };
-        self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
-    }
-
-    /// Dead letters are sent on once: a channel that has such events sent to another is none to which they are sent.
+    /// Dead letters are sent on once: a channel that has such letters sent to another is none to which they are sent.
     fn dead_letter_error(
         &self,
         level: Option<Level>,
@@ -278,8 +227,6 @@ impl Protocol {
             property_error(level, property, ErrorCode::UnavailableValue, only(value), why)
         }))
     }
-
-    // ---- the real-time subset ----
 
     fn object_for_real_time(
         &self,
@@ -388,6 +335,59 @@ impl Protocol {
             true => Err(Raised::limit()),
             false => Ok(()),
         }
+    }
+}
+
+impl Protocol {
+    /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
+    /// for dead letters.
+    pub(crate) fn authorize_settings(
+        &mut self,
+        level: Option<Level>,
+        requested: &RequestedProperties,
+    ) -> Result<(), Raised> {
+        match level {
+            None => self.authorize_dead_letters(self.objects.settings.limits.dead_letters, requested),
+            Some(Level::Channel(channel)) => {
+                self.authorize_dead_letters(self.objects.hierarchy.channel(channel)?.limits().dead_letters, requested)
+            }
+            Some(Level::Admin(admin)) if admin.side == Side::Consumers => self.authorize_costs(admin, requested),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a `DeadLetterChannel` that the client does not administer: the service itself puts events there, and checks no right to
+    /// publish.
+    fn authorize_dead_letters(
+        &mut self,
+        before: Option<ChannelId>,
+        requested: &RequestedProperties,
+    ) -> Result<(), Raised> {
+        match requested.limits.dead_letters.filter(|to| Some(*to) != before) {
+            Some(to) => self.authorize_administration(to, "to have another channel's dead letters go there"),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
+    /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
+    fn authorize_costs(&mut self, admin: AdminKey, requested: &RequestedProperties) -> Result<(), Raised> {
+        let channel = admin.channel;
+        let (now, then) = (self.objects.requested(Level::Admin(admin))?.patch, requested.patch);
+        let above = self.objects.effective(Level::Channel(channel))?.settings;
+        let at_most = above.max_blocked_time();
+        let is_longer = |time: Duration| !at_most.is_zero() && (time.is_zero() || time > at_most);
+        let rejects = Some(FullOutbox::Reject);
+        let costs = if then.hold_granted == Some(true) && now.hold_granted != Some(true) && !above.hold_granted {
+            "HoldGranted"
+        } else if then.hold_timeout != now.hold_timeout && then.hold_timeout.is_some_and(is_longer) {
+            "a HoldTimeout beyond the channel's"
+        } else if then.full_outbox == rejects && now.full_outbox != rejects && above.full_outbox != rejects {
+            "FullOutbox Reject"
+        } else {
+            return Ok(());
+        };
+        self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
     }
 }
 

@@ -241,12 +241,12 @@ fn each_operation_needs_what_the_document_says() {
                 let needs = documented(&rows, object, operation);
                 for asker in askers(&scene.accounts, owner) {
                     // The ones before may have ended it.
-                    if scene.d.protocol.target(&key).is_none_or(|target| scene.d.protocol.servant(target).is_err()) {
+                    if scene.d.protocol.objects().target(&key).is_none_or(|target| scene.d.protocol.objects().servant(target).is_err()) {
                         scene = Scene::new(owner);
                         let again = &scene.objects[at].1;
                         assert_eq!(again.iiop().unwrap().key, key, "the same keys by the same seed");
                     }
-                    let target = scene.d.protocol.target(&key).unwrap();
+                    let target = scene.d.protocol.objects().target(&key).unwrap();
                     let said = may(&asker, needs, target);
                     // Another one's accounts are as good: what counts is what they show.
                     let came = scene.lets(&asker.account, &reference, operation);
@@ -300,7 +300,7 @@ fn owners_are_kept_with_what_they_own_also_where_there_were_no_rules() {
             let proxy = d.made(&admin, "obtain_notification_pull_supplier", 1).0;
             scene = Scene { d, objects: vec![("admin", admin), ("proxy", proxy)], ..scene };
         }
-        let topology = scene.d.protocol.topology();
+        let topology = scene.d.protocol.objects().topology();
         let mut after = Dialogue::with(STYLES[5], settings(8));
         after.protocol.set_access(Some(rules()), &scene.accounts);
         after.protocol.restore(&topology).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{ProxyKey, Time};
 
-use crate::protocol::Protocol;
+use crate::protocol::{Objects, Protocol};
 
 /// A proxy restored together with its connected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,7 @@ impl Former {
     }
 }
 
-impl Protocol {
-    /// Proxies restored with their clients when the process began, by channel and proxy, behind one of them if that is said.
-    pub fn restored_clients(&self, behind: Option<ProxyKey>) -> impl Iterator<Item = RestoredClient> {
-        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
-        let status =
-            |key: &ProxyKey| RestoredClient { key: *key, heard: self.heard(*key).map(|then| self.time.since(then)) };
-        self.former.0.range((from, Bound::Unbounded)).map(status)
-    }
-
+impl Objects {
     /// Whether a proxy's client has used it since it was restored, by an event that it supplied, or a pull.
     pub(in crate::protocol) fn is_in_use(&self, key: ProxyKey) -> bool {
         self.called(key).is_some()
@@ -60,7 +52,19 @@ impl Protocol {
     fn heard(&self, key: ProxyKey) -> Option<Time> {
         let proxy = self.hierarchy.proxy(key).ok()?;
         let called = self.called(key);
-        let answered = proxy.peer.and_then(|peer| self.clients.get(&peer)?.health.heard());
+        let answered = proxy.peer.and_then(|peer| self.clients.by_peer.get(&peer)?.health.heard());
         called.max(answered)
+    }
+}
+
+impl Protocol {
+    /// Proxies restored with their clients when the process began, by channel and proxy, behind one of them if that is said.
+    pub fn restored_clients(&self, behind: Option<ProxyKey>) -> impl Iterator<Item = RestoredClient> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let status = |key: &ProxyKey| RestoredClient {
+            key: *key,
+            heard: self.objects.heard(*key).map(|then| self.objects.clock.time.since(then)),
+        };
+        self.lives.former.0.range((from, Bound::Unbounded)).map(status)
     }
 }

@@ -5,7 +5,7 @@ use super::convert::{
 };
 use crate::exceptions::Raised;
 use crate::protocol::clients::side_name;
-use crate::protocol::{Named, Nonces, ObjectNonces, PeerAddress, Protocol, Thing};
+use crate::protocol::{Named, Nonces, ObjectNonces, Objects, PeerAddress, Protocol, Thing};
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{RequestedProperties, Unknown};
 use crate::references::log_name;
@@ -73,137 +73,7 @@ fn unlimited() -> ChannelLimits {
     }
 }
 
-impl Protocol {
-    /// Makes everything that there was, in a protocol that has not been used. What is put into effect is to be published, and its
-    /// effects are to be carried out, as after a request.
-    ///
-    /// # Errors
-    ///
-    /// [`NotRestored`].
-    pub fn restore(&mut self, topology: &Topology) -> Result<(), NotRestored> {
-        self.restore_and(topology, |_| {})
-    }
-
-    /// The same; `configure` is called when everything is there, and no client is connected yet.
-    pub(super) fn restore_and(
-        &mut self,
-        topology: &Topology,
-        configure: impl FnOnce(&mut Self),
-    ) -> Result<(), NotRestored> {
-        let is_new = |channel: &engine::Channel| channel.id() == ChannelId(0) && channel.proxies().next().is_none();
-        if self.hierarchy.channels().count() > 1 || !self.hierarchy.channels().all(is_new) {
-            return Err(NotRestored::InUse);
-        }
-        // Tried elsewhere first, so that nothing is changed where not all of it can be made.
-        Self::new(self.settings.clone()).make(topology, |_| {})?;
-        self.make(topology, configure)
-    }
-
-    fn make(&mut self, topology: &Topology, configure: impl FnOnce(&mut Self)) -> Result<(), NotRestored> {
-        // Threads that were granted stay granted, and so are those that are configured in the place of others: the code that starts the
-        // lanes says which of them there are no threads for.
-        let threads_max = self.hierarchy.set_lane_threads_max(u32::MAX);
-        self.is_restoring = true;
-        let made = self.make_objects(topology).map(|()| configure(self));
-        self.is_restoring = false;
-        self.hierarchy.set_lane_threads_max(threads_max);
-        self.hierarchy.forget_untold_pools();
-        made?;
-        self.make_connections(topology)
-    }
-
-    /// Everything but clients. The default channel is there in any case: that a client has destroyed it is not for ever.
-    fn make_objects(&mut self, topology: &Topology) -> Result<(), NotRestored> {
-        for channel in &topology.channels {
-            self.restore_channel(channel, topology.next_filter)
-                .map_err(refused(format_args!("channel {}", channel.id)))?;
-        }
-        let filters = topology.channels.iter();
-        let filters = filters.flat_map(|channel| channel.filters.iter().map(|filter| (ChannelId(channel.id), filter)));
-        self.restore_filters(filters).map_err(refused("a filter"))?;
-        for channel in &topology.channels {
-            let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
-            self.restore_selections(channel).map_err(what("a subscription or a filter's place"))?;
-            self.restore_promises(channel).map_err(what("the limits"))?;
-        }
-        let next = topology.next_registration;
-        self.restore_registrations(&topology.registrations, next).map_err(refused("a reconnection callback"))?;
-        self.naming.restore(&topology.naming, &self.references).map_err(refused("the naming service"))?;
-        let numbers = [(Numbered::Channels, topology.next_channel), (Numbered::Filters, topology.next_filter)];
-        for (of, next) in numbers {
-            self.hierarchy.skip_numbers(of, next).map_err(|refusal| refused("a number")(refusal.into()))?;
-        }
-        Ok(())
-    }
-
-    /// Connects the clients that were connected, in channels that there still are.
-    fn make_connections(&mut self, topology: &Topology) -> Result<(), NotRestored> {
-        for channel in &topology.channels {
-            let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
-            self.restore_clients(channel).map_err(what("a client"))?;
-        }
-        // Not before all are there: some may have been connected more than once.
-        for client in self.clients.values() {
-            self.lives.restored.note(client.proxy, client.side, &client.address.ior);
-        }
-        Ok(())
-    }
-
-    /// Makes a channel with its admins and proxies, without clients.
-    fn restore_channel(&mut self, channel: &t::Channel, next_filter: u32) -> Result<(), Raised> {
-        let id = ChannelId(channel.id);
-        if self.hierarchy.channel(id).is_err() {
-            self.hierarchy.skip_numbers(Numbered::Channels, channel.id)?;
-            let made = self.hierarchy.create_channel(SettingsPatch::default(), unlimited())?;
-            same(made.0, channel.id)?;
-        }
-        if let Some(name) = &channel.name {
-            self.check_channel_name(name)?;
-            self.give_name(Named::Channel(id), name);
-        }
-        if channel.declared {
-            self.names.note_declared(id);
-        }
-        if let Some(former) = &channel.former_name {
-            self.names.note_former_name(id, former.as_str().into());
-        }
-        let objects = ObjectNonces::restored(channel, next_filter, || self.key_numbers.next());
-        self.nonces.insert(id, Nonces { own: channel.nonce, objects });
-        self.nonces_changed = true;
-        self.hierarchy.set_limits(id, unlimited())?;
-        self.restore_settings(Level::Channel(id), &channel.settings)?;
-        let mut admins: Vec<&t::Admin> = channel.admins.iter().collect();
-        admins.sort_by_key(|admin| admin.id);
-        for admin in admins {
-            let key = AdminKey { channel: id, side: admin.side, admin: AdminId(admin.id) };
-            if key.admin == AdminId::DEFAULT {
-                self.hierarchy.set_default_operator(id, key.side, admin.operator)?;
-            } else {
-                self.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
-                let made = self.create_admin(id, key.side, admin.operator, admin.name.as_deref())?;
-                same(made.admin.0, admin.id)?;
-                self.own_again(Thing::Admin(made), admin.owner.as_ref());
-            }
-            self.restore_settings(Level::Admin(key), &admin.settings)?;
-        }
-        for proxy in &channel.proxies {
-            self.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
-            let admin = AdminKey { channel: id, side: proxy.side, admin: AdminId(proxy.admin) };
-            let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
-            let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
-            same(made.proxy.0, proxy.id)?;
-            self.own_again(Thing::Proxy(made), proxy.owner.as_ref());
-            for alias in &proxy.aliases {
-                self.lives.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
-            }
-            let settings = self.with_former_expiry(channel, proxy);
-            self.restore_settings(Level::Proxy(made, admin.side), &settings)?;
-        }
-        self.hierarchy.skip_numbers(Numbered::Admins(id), channel.next_admin)?;
-        self.hierarchy.skip_numbers(Numbered::Proxies(id), channel.next_proxy)?;
-        Ok(())
-    }
-
+impl Objects {
     /// What is said of a proxy, and of its connection what held when it was made: that it never expires, where nothing was said of that and
     /// channels that are made now say otherwise.
     fn with_former_expiry(&self, channel: &t::Channel, proxy: &t::Proxy) -> t::Settings {
@@ -211,29 +81,10 @@ impl Protocol {
         let admin = channel.admins.iter().find(|admin| (admin.side, admin.id) == (proxy.side, proxy.admin));
         let levels = [Some(&channel.settings), admin.map(|admin| &admin.settings), Some(&settings)];
         let is_said = levels.into_iter().flatten().any(|settings| settings.connection_expiry_ns.is_some());
-        if !is_said && proxy.client.is_some() && self.delivery.connection_expiry.is_some() {
+        if !is_said && proxy.client.is_some() && self.settings.delivery.connection_expiry.is_some() {
             settings.connection_expiry_ns = Some(0);
         }
         settings
-    }
-
-    fn restore_settings(&mut self, level: Level, settings: &t::Settings) -> Result<(), Raised> {
-        let (mut patch, pool) = settings_from(settings);
-        if matches!(level, Level::Channel(_)) {
-            patch = with_defaults(patch, &self.delivery);
-        }
-        if !self.settings.has_store {
-            // Connections end with the process that said otherwise; of events more was promised.
-            patch.connection_reliability = None;
-            if patch.event_reliability == Some(Reliability::Persistent) {
-                return Err(Raised::persist_store());
-            }
-        }
-        let (requested, unknown) = (self.requested(level)?, Unknown::restored(&settings.unknown));
-        if (patch, pool.as_ref()) == (requested.patch, None) && unknown == requested.unknown {
-            return Ok(());
-        }
-        self.set(level, RequestedProperties { patch, pool, unknown, ..requested })
     }
 
     /// What the admins and proxies of a channel subscribe to or offer, and their filters.
@@ -301,48 +152,207 @@ impl Protocol {
         self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match" })
     }
 
+    /// What a channel promises and is limited to, which may have been said when there was more than that already.
+    fn restore_promises(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+        let id = ChannelId(channel.id);
+        self.hierarchy.set_limits(id, limits_from(&channel.limits, &self.settings.limits))?;
+        self.set_profile(id, profile_from(channel.profile));
+        self.set_topics(id, topics_from(&channel.topics))
+    }
+}
+
+impl Protocol {
+    /// Makes everything that there was, in a door that has not been used. What is put into effect is to be published, and its
+    /// effects are to be carried out, as after a request.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRestored`].
+    pub fn restore(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        self.restore_and(topology, |_| {})
+    }
+
+    /// The same; `configure` is called when everything is there, and no client is connected yet.
+    pub(super) fn restore_and(
+        &mut self,
+        topology: &Topology,
+        configure: impl FnOnce(&mut Self),
+    ) -> Result<(), NotRestored> {
+        let is_new = |channel: &engine::Channel| channel.id() == ChannelId(0) && channel.proxies().next().is_none();
+        if self.objects.hierarchy.channels().count() > 1 || !self.objects.hierarchy.channels().all(is_new) {
+            return Err(NotRestored::InUse);
+        }
+        // Tried elsewhere first, so that nothing is changed where not all of it can be made.
+        Self::new(self.objects.settings.clone()).make(topology, |_| {})?;
+        self.make(topology, configure)
+    }
+
+    fn make(&mut self, topology: &Topology, configure: impl FnOnce(&mut Self)) -> Result<(), NotRestored> {
+        // Threads that were granted stay granted, and so are those that are configured in the place of others: the code that starts the
+        // lanes says which of them there are no threads for.
+        let threads_max = self.objects.hierarchy.set_lane_threads_max(u32::MAX);
+        self.is_restoring = true;
+        let made = self.make_objects(topology).map(|()| configure(self));
+        self.is_restoring = false;
+        self.objects.hierarchy.set_lane_threads_max(threads_max);
+        self.objects.hierarchy.forget_untold_pools();
+        made?;
+        self.make_connections(topology)
+    }
+
+    /// Everything but clients. The default channel is there in any case: that a client has destroyed it is not for ever.
+    fn make_objects(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        for channel in &topology.channels {
+            self.restore_channel(channel, topology.next_filter)
+                .map_err(refused(format_args!("channel {}", channel.id)))?;
+        }
+        let filters = topology.channels.iter();
+        let filters = filters.flat_map(|channel| channel.filters.iter().map(|filter| (ChannelId(channel.id), filter)));
+        self.objects.restore_filters(filters).map_err(refused("a filter"))?;
+        for channel in &topology.channels {
+            let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
+            self.objects.restore_selections(channel).map_err(what("a subscription or a filter's place"))?;
+            self.objects.restore_promises(channel).map_err(what("the limits"))?;
+        }
+        let next = topology.next_registration;
+        self.objects
+            .restore_registrations(&topology.registrations, next)
+            .map_err(refused("a reconnection callback"))?;
+        self.objects
+            .naming
+            .restore(&topology.naming, &self.objects.references)
+            .map_err(refused("the naming service"))?;
+        let numbers = [(Numbered::Channels, topology.next_channel), (Numbered::Filters, topology.next_filter)];
+        for (of, next) in numbers {
+            self.objects.hierarchy.skip_numbers(of, next).map_err(|refusal| refused("a number")(refusal.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Connects the clients that were connected, in channels that there still are.
+    fn make_connections(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        for channel in &topology.channels {
+            let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
+            self.restore_clients(channel).map_err(what("a client"))?;
+        }
+        // Not before all are there: some may have been connected more than once.
+        for client in self.objects.clients.by_peer.values() {
+            self.lives.restored.note(client.proxy, client.side, &client.address.ior);
+        }
+        Ok(())
+    }
+
+    /// Makes a channel with its admins and proxies, without clients.
+    fn restore_channel(&mut self, channel: &t::Channel, next_filter: u32) -> Result<(), Raised> {
+        let id = ChannelId(channel.id);
+        if self.objects.hierarchy.channel(id).is_err() {
+            self.objects.hierarchy.skip_numbers(Numbered::Channels, channel.id)?;
+            let made = self.objects.hierarchy.create_channel(SettingsPatch::default(), unlimited())?;
+            same(made.0, channel.id)?;
+        }
+        if let Some(name) = &channel.name {
+            self.objects.check_channel_name(name)?;
+            self.objects.give_name(Named::Channel(id), name);
+        }
+        if channel.declared {
+            self.objects.names.note_declared(id);
+        }
+        if let Some(former) = &channel.former_name {
+            self.objects.names.note_former_name(id, former.as_str().into());
+        }
+        let objects = ObjectNonces::restored(channel, next_filter, || self.objects.keys.drawing.next());
+        self.objects.keys.nonces.insert(id, Nonces { own: channel.nonce, objects });
+        self.objects.keys.has_changed = true;
+        self.objects.hierarchy.set_limits(id, unlimited())?;
+        self.restore_settings(Level::Channel(id), &channel.settings)?;
+        let mut admins: Vec<&t::Admin> = channel.admins.iter().collect();
+        admins.sort_by_key(|admin| admin.id);
+        for admin in admins {
+            let key = AdminKey { channel: id, side: side_from(admin.side), admin: AdminId(admin.id) };
+            if key.admin == AdminId::DEFAULT {
+                self.objects.hierarchy.set_default_operator(id, key.side, operator_from(admin.operator))?;
+            } else {
+                self.objects.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
+                let made =
+                    self.objects.create_admin(id, key.side, operator_from(admin.operator), admin.name.as_deref())?;
+                same(made.admin.0, admin.id)?;
+                self.objects.own_again(Thing::Admin(made), admin.owner.as_ref());
+            }
+            self.restore_settings(Level::Admin(key), &admin.settings)?;
+        }
+        for proxy in &channel.proxies {
+            self.objects.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
+            let admin = AdminKey { channel: id, side: side_from(proxy.side), admin: AdminId(proxy.admin) };
+            let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
+            let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
+            same(made.proxy.0, proxy.id)?;
+            self.objects.own_again(Thing::Proxy(made), proxy.owner.as_ref());
+            for alias in &proxy.aliases {
+                self.objects.keys.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
+            }
+            let settings = self.objects.with_former_expiry(channel, proxy);
+            self.restore_settings(Level::Proxy(made, admin.side), &settings)?;
+        }
+        self.objects.hierarchy.skip_numbers(Numbered::Admins(id), channel.next_admin)?;
+        self.objects.hierarchy.skip_numbers(Numbered::Proxies(id), channel.next_proxy)?;
+        Ok(())
+    }
+
+    fn restore_settings(&mut self, level: Level, settings: &t::Settings) -> Result<(), Raised> {
+        let (mut patch, pool) = settings_from(settings);
+        if matches!(level, Level::Channel(_)) {
+            patch = with_defaults(patch, &self.objects.settings.delivery);
+        }
+        if !self.objects.settings.has_store {
+            // Connections end with the process that said otherwise; of events more was promised.
+            patch.connection_reliability = None;
+            if patch.event_reliability == Some(Reliability::Persistent) {
+                return Err(Raised::persist_store());
+            }
+        }
+        let (requested, unknown) = (self.objects.requested(level)?, Unknown::restored(&settings.unknown));
+        if (patch, pool.as_ref()) == (requested.patch, None) && unknown == requested.unknown {
+            return Ok(());
+        }
+        self.set(level, RequestedProperties { patch, pool, unknown, ..requested })
+    }
+
     /// Connects the clients that were connected, though there may be more of them than are admitted now.
     fn restore_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
-        let limits = *self.hierarchy.channel(id)?.limits();
-        self.hierarchy.set_limits(id, ChannelLimits { max_consumers: None, max_suppliers: None, ..limits })?;
+        let limits = *self.objects.hierarchy.channel(id)?.limits();
+        self.objects.hierarchy.set_limits(id, ChannelLimits { max_consumers: None, max_suppliers: None, ..limits })?;
         self.connect_clients(channel)?;
-        Ok(self.hierarchy.set_limits(id, limits)?)
+        Ok(self.objects.hierarchy.set_limits(id, limits)?)
     }
 
     fn connect_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         for proxy in &channel.proxies {
             let key = ProxyKey { channel: ChannelId(channel.id), proxy: engine::ProxyId(proxy.id) };
             if let Some(t::Client { reference, suspended, of }) = &proxy.client {
-                let given =
-                    reference.as_ref().map(|reference| reference_from(&self.references, reference)).transpose()?;
+                let given = reference
+                    .as_ref()
+                    .map(|reference| reference_from(&self.objects.references, reference))
+                    .transpose()?;
                 // Such as one that is a proxy of this service, and was destroyed: it would have been found out with the next event.
                 if let Err(raised) = self.connect_again(key, given.unwrap_or_else(Ior::nil)) {
                     log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised}");
                     continue;
                 }
                 if of.is_some() {
-                    self.own_again(Thing::Proxy(key), of.as_ref());
+                    self.objects.own_again(Thing::Proxy(key), of.as_ref());
                     self.permit_connected(key);
                 }
-                self.former.note(key);
+                self.lives.former.note(key);
                 if *suspended {
-                    self.suspend(key)?;
+                    self.objects.suspend(key)?;
                 }
             }
             if proxy.silenced {
-                self.changes.silence(key);
+                self.objects.proxies.silenced.insert(key);
             }
         }
         Ok(())
-    }
-
-    /// What a channel promises and is limited to, which may have been said when there was more than that already.
-    fn restore_promises(&mut self, channel: &t::Channel) -> Result<(), Raised> {
-        let id = ChannelId(channel.id);
-        self.hierarchy.set_limits(id, limits_from(&channel.limits, &self.limits))?;
-        self.set_profile(id, profile_from(channel.profile));
-        self.set_topics(id, topics_from(&channel.topics))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parts of the topology that have changed, for a store that has an image of it.
 
-use super::Protocol;
+use super::{Objects, Protocol, convert::side_to};
 use accounts::Account;
 use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey, Reliability, Side};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use topology as t;
 /// A part of which something may have changed: the key under which it is kept, and what it says now; nothing if it is gone.
 pub type ChangedPart = (Vec<u8>, Option<Vec<u8>>);
 
-impl Protocol {
+impl Objects {
     /// What of the topology outlives the process, in its parts, each under its key.
     #[must_use]
     pub fn image(&self) -> t::Image {
@@ -31,62 +31,10 @@ impl Protocol {
         reliability.is_ok_and(|reliability| reliability == Reliability::Persistent)
     }
 
-    /// Makes what an image has, as [`restore`](Self::restore) does, and charges an account for it. `configure` is called when everything is
-    /// there, and no client is connected yet. False if the image is empty, and nothing was made or configured.
-    ///
-    /// # Errors
-    ///
-    /// Why not, for people.
-    pub fn restore_image(
-        &mut self,
-        image: &t::Image,
-        account: &Arc<Account>,
-        configure: impl FnOnce(&mut Self),
-    ) -> Result<bool, String> {
-        let found = t::Topology::of_image(image).map_err(|error| error.to_string())?;
-        let Some(topology) = found.topology else { return Ok(false) };
-        self.restore_and(&topology, configure).map_err(|error| error.to_string())?;
-        self.charge_all_to(account);
-        Ok(true)
-    }
-
-    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
-    pub fn note_changed_parts(&mut self) {
-        self.hierarchy.note_changed_parts();
-        self.naming.note_changed_parts();
-        self.reconnection.note_changed_parts();
-    }
-
     /// Number of changes noted so far: if it is the same as before, nothing was changed between.
     #[must_use]
     pub const fn changes_noted(&self) -> u64 {
         self.hierarchy.changes_noted() + self.naming.changes_noted() + self.reconnection.changes_noted()
-    }
-
-    /// Takes a part of the topology that may have changed since it was last taken, was made, or is gone. `None` when there is no other.
-    pub fn poll_changed_part(&mut self) -> Option<ChangedPart> {
-        let change = |part: t::Part, value: Option<Vec<u8>>| Some((part.key(), value));
-        if let Some(part) = self.hierarchy.poll_changed_part() {
-            return match part {
-                engine::HierarchyPart::Numbers => change(t::Part::Numbers, Some(t::written(&self.numbers()))),
-                engine::HierarchyPart::Channel(id) => change(t::Part::Channel(id.0), self.stored_channel(id)),
-                engine::HierarchyPart::Admin(channel, side, id) => {
-                    change(t::Part::of_admin(channel.0, side, id.0), self.stored_admin(channel, side, id))
-                }
-                engine::HierarchyPart::Proxy(ProxyKey { channel, proxy }) => {
-                    change(t::Part::Proxy { channel: channel.0, id: proxy.0 }, self.stored_proxy(channel, proxy))
-                }
-                engine::HierarchyPart::Filter(id) => {
-                    let whole = self.filters.whole_of(id);
-                    change(t::Part::Filter(whole.0), self.stored_filter(whole))
-                }
-            };
-        }
-        let changed = self.naming.poll_changed_part(&self.references);
-        match changed.or_else(|| self.reconnection.poll_changed_part())? {
-            (t::Part::Numbers, _) => change(t::Part::Numbers, Some(t::written(&self.numbers()))),
-            (part, value) => change(part, value),
-        }
     }
 
     fn numbers(&self) -> t::Numbers {
@@ -120,5 +68,61 @@ impl Protocol {
     fn stored_filter(&self, id: FilterId) -> Option<Vec<u8>> {
         let (channel, filter) = self.exported_filter(id)?;
         Some(t::written(&t::OwnFilter { channel: channel.0, filter }))
+    }
+}
+
+impl Protocol {
+    /// Makes what an image has, as [`restore`](Self::restore) does, and charges an account for it. `configure` is called when everything is
+    /// there, and no client is connected yet. False if the image is empty, and nothing was made or configured.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn restore_image(
+        &mut self,
+        image: &t::Image,
+        account: &Arc<Account>,
+        configure: impl FnOnce(&mut Self),
+    ) -> Result<bool, String> {
+        let found = t::Topology::of_image(image).map_err(|error| error.to_string())?;
+        let Some(topology) = found.topology else { return Ok(false) };
+        self.restore_and(&topology, configure).map_err(|error| error.to_string())?;
+        self.charge_all_to(account);
+        Ok(true)
+    }
+
+    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
+    pub fn note_changed_parts(&mut self) {
+        self.objects.hierarchy.note_changed_parts();
+        self.objects.naming.note_changed_parts();
+        self.objects.reconnection.note_changed_parts();
+    }
+
+    /// Takes a part of the topology that may have changed since it was last taken, was made, or is gone. `None` when there is no other.
+    pub fn poll_changed_part(&mut self) -> Option<ChangedPart> {
+        let change = |part: t::Part, value: Option<Vec<u8>>| Some((part.key(), value));
+        if let Some(part) = self.objects.hierarchy.poll_changed_part() {
+            return match part {
+                engine::HierarchyPart::Numbers => change(t::Part::Numbers, Some(t::written(&self.objects.numbers()))),
+                engine::HierarchyPart::Channel(id) => change(t::Part::Channel(id.0), self.objects.stored_channel(id)),
+                engine::HierarchyPart::Admin(channel, side, id) => change(
+                    t::Part::of_admin(channel.0, side_to(side), id.0),
+                    self.objects.stored_admin(channel, side, id),
+                ),
+                engine::HierarchyPart::Proxy(ProxyKey { channel, proxy }) => change(
+                    t::Part::Proxy { channel: channel.0, id: proxy.0 },
+                    self.objects.stored_proxy(channel, proxy),
+                ),
+                engine::HierarchyPart::Filter(id) => {
+                    let whole = self.objects.filters.whole_of(id);
+                    change(t::Part::Filter(whole.0), self.objects.stored_filter(whole))
+                }
+            };
+        }
+        let changed = self.objects.naming.poll_changed_part(&self.objects.references);
+        match changed.or_else(|| self.objects.reconnection.poll_changed_part())? {
+            (t::Part::Numbers, _) => change(t::Part::Numbers, Some(t::written(&self.objects.numbers()))),
+            (part, value) => change(part, value),
+        }
     }
 }

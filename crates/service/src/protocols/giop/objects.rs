@@ -101,7 +101,7 @@ impl Objects {
             return Wish::Analysis;
         }
         let args = parsed.body(&request.message, &header, request.chars);
-        if let Some(channels) = self.protocol.monitored_channels(key, operation, args.clone()) {
+        if let Some(channels) = self.protocol.objects().monitored_channels(key, operation, args.clone()) {
             return match parsed.response {
                 // No client would get what is found out.
                 Response::None => Wish::Own,
@@ -127,7 +127,7 @@ impl Objects {
         let header = Header::parse(&request.message).ok()?;
         if header.kind == MessageKind::LocateRequest {
             let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
-            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.locate(key));
+            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.objects().locate(key));
             let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
             let mut bytes = Vec::new();
             message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
@@ -204,7 +204,7 @@ impl Objects {
 
     /// Whether what was published last has all of that.
     pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
-        self.protocol.is_published(changed)
+        self.protocol.objects().is_published(changed)
     }
 
     /// Whether a client may do what concerns the whole service. It is noted if it may not.
@@ -293,12 +293,12 @@ impl Objects {
 
     /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
     pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
-        self.protocol.name(what, key)
+        self.protocol.objects().name(what, key)
     }
 
     /// The address that a proxy is charged to, if it is charged to one.
     pub(crate) fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
-        self.protocol.charged_address(key)
+        self.protocol.objects().charged_address(key)
     }
 
     /// A connection to clients at an address has ended as that of a process which dies.
@@ -323,13 +323,13 @@ impl Objects {
 
     /// For how long a proxy's client has been out of reach, if that is announced.
     pub(crate) fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
-        self.protocol.unreachable_for(key)
+        self.protocol.objects().unreachable_for(key)
     }
 
     /// What a channel is called by its creator, if at all; nothing if there is no such channel.
     pub(crate) fn channel_name(&self, channel: ChannelId) -> Option<Option<String>> {
-        self.protocol.hierarchy().channel(channel).ok()?;
-        Some(self.protocol.channel_name(channel).map(str::to_owned))
+        self.protocol.objects().hierarchy().channel(channel).ok()?;
+        Some(self.protocol.objects().channel_name(channel).map(str::to_owned))
     }
 
     /// How channels stand, for the request that is executed next.
@@ -381,7 +381,7 @@ impl Objects {
 
     /// What is configured, as JSON; nothing if it is too much for one answer.
     pub(crate) fn topology(&self) -> Option<String> {
-        self.protocol.topology_json()
+        self.protocol.objects().topology_json()
     }
 
     /// These rules of access hold from now on.
@@ -391,12 +391,12 @@ impl Objects {
 
     /// Some channels, by number.
     pub(crate) fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
-        self.protocol.listed_channels(behind)
+        self.protocol.objects().listed_channels(behind)
     }
 
     /// What is configured of a channel, as JSON.
     pub(crate) fn channel_json(&self, channel: ChannelId, behind: Option<ProxyId>) -> Option<String> {
-        self.protocol.channel_json(channel, behind)
+        self.protocol.objects().channel_json(channel, behind)
     }
 
     /// Suspends a consumer, or has it go on; or says why not.
@@ -429,7 +429,7 @@ impl Objects {
 
     /// How many changes were noted so far.
     pub(crate) const fn changes_noted(&self) -> u64 {
-        self.protocol.changes_noted()
+        self.protocol.objects().changes_noted()
     }
 
     // ---- effects ----
@@ -518,7 +518,7 @@ impl Objects {
                 self.protocol.handle_answer(client_call, client_answer(&result))
             }
             (Some(Purpose::Naming), result) => {
-                let factory = self.protocol.factory_reference();
+                let factory = self.protocol.objects().factory_reference();
                 if let Some(naming) = &mut self.naming {
                     let failure = result.as_ref().err().map(|failure| failure as &dyn core::fmt::Display);
                     naming.tried(failure, &factory, self.now);
@@ -531,9 +531,9 @@ impl Objects {
     fn bind_outside(&mut self) {
         let Some(naming) = &mut self.naming else { return };
         naming.due = None;
-        let mut bound = self.protocol.factory_reference();
+        let mut bound = self.protocol.objects().factory_reference();
         while let Some(name) = naming.channel() {
-            match self.protocol.reference_of_channel(name) {
+            match self.protocol.objects().reference_of_channel(name) {
                 Some(channel) => {
                     bound = channel;
                     break;
