@@ -3,6 +3,7 @@
 //! [`InvokeError`] is the one error of this crate. It names what failed: the address (no listener there, connection lost), the peer's
 //! bytes (`BadReply`), the caller's arguments, or the peer's refusal (a system or user exception with its repository id).
 
+use crate::Unmarshal;
 use crate::object::ReplyBody;
 use core::fmt;
 use giop::cdr::{ReadError, Reader};
@@ -256,6 +257,11 @@ impl UserException {
         let mut reader = self.body.reader();
         reader.string()?;
         Ok(reader)
+    }
+
+    /// Its members, a value or a tuple; `None` if they cannot be read.
+    pub(crate) fn read_members<T: Unmarshal>(&self) -> Option<T> {
+        T::read(&mut self.members().ok()?).ok()
     }
 }
 

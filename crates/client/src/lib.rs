@@ -33,6 +33,7 @@ mod servant;
 mod server;
 mod simple;
 pub mod tempo;
+mod typed;
 mod wire;
 
 pub use backoff::Backoff;
@@ -45,6 +46,7 @@ pub use simple::{
     ChannelFinder, ConsumerOptions, EventNumber, Gap, Health, LOCAL_SERVICE, News, NewsReader, Received, ReceivedBody,
     SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
+pub use typed::{Marshal, Unmarshal};
 pub use wire::OrbTls;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,23 +1,24 @@
 //! The OMG Naming Service 1.3: a tree of names that stand for objects.
 
-use crate::notify::{read_sequence, stub};
-use crate::{InvokeError, ObjectRef};
+use crate::typed::{operations, stubs};
+use crate::{InvokeError, ObjectRef, idl_struct};
 use core::fmt;
-use giop::cdr::{ReadError, Reader, Writer};
 use giop::ior::Ior;
 
-stub! {
+stubs! {
     /// `CosNaming::NamingContextExt`, and the plain `NamingContext` it extends.
-    NamingContext, "IDL:omg.org/CosNaming/NamingContext:1.0"
+    NamingContext = "IDL:omg.org/CosNaming/NamingContext:1.0";
 }
 
-/// `CosNaming::NameComponent`: one step of a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NameComponent {
-    /// The name itself.
-    pub id: String,
-    /// What kind of thing it names; most often empty.
-    pub kind: String,
+idl_struct! {
+    /// `CosNaming::NameComponent`: one step of a name.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct NameComponent {
+        /// The name itself.
+        pub id: String,
+        /// What kind of thing it names; most often empty.
+        pub kind: String,
+    }
 }
 
 /// `CosNaming::Binding`: an entry of a context.
@@ -34,10 +35,6 @@ impl NameComponent {
     #[must_use]
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), kind: String::new() }
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
-        Ok(Self { id: reader.text()?, kind: reader.text()? })
     }
 }
 
@@ -109,15 +106,22 @@ pub fn parse_name(text: &str) -> Result<Vec<NameComponent>, String> {
     Ok(name)
 }
 
-impl NamingContext {
+operations! { NamingContext: {
     /// The object of that name.
-    ///
-    /// # Errors
-    /// `CosNaming/NamingContext/NotFound`, `…/CannotProceed`, `…/InvalidName`.
-    pub fn resolve(&self, name: &[NameComponent]) -> Result<ObjectRef, InvokeError> {
-        self.object().call_object("resolve", |w| write_name(name, w))
-    }
+    fn resolve(name: &[NameComponent]) -> [reference]
+        raises "`CosNaming/NamingContext/NotFound`, `…/CannotProceed`, `…/InvalidName`.";
+    /// Gives an object a name.
+    fn bind(name: &[NameComponent], object: &ObjectRef)
+        raises "`CosNaming/NamingContext/AlreadyBound` and as [`resolve`](Self::resolve).";
+    /// Gives an object a name, whatever had it before.
+    fn rebind(name: &[NameComponent], object: &ObjectRef) raises "As [`resolve`](Self::resolve).";
+    /// Takes a name away.
+    fn unbind(name: &[NameComponent]) raises "As [`resolve`](Self::resolve).";
+    /// Makes a context with a name in this one.
+    fn bind_new_context(name: &[NameComponent]) -> [object NamingContext] raises "As [`bind`](Self::bind).";
+} }
 
+impl NamingContext {
     /// The object of a name written as `a/b.kind`.
     ///
     /// # Errors
@@ -127,71 +131,19 @@ impl NamingContext {
         self.resolve(&parsed)
     }
 
-    /// Gives an object a name.
-    ///
-    /// # Errors
-    /// `CosNaming/NamingContext/AlreadyBound` and as [`resolve`](Self::resolve).
-    pub fn bind(&self, name: &[NameComponent], object: &ObjectRef) -> Result<(), InvokeError> {
-        self.give("bind", name, object)
-    }
-
-    /// Gives an object a name, whatever had it before.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve).
-    pub fn rebind(&self, name: &[NameComponent], object: &ObjectRef) -> Result<(), InvokeError> {
-        self.give("rebind", name, object)
-    }
-
-    /// Takes a name away.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve).
-    pub fn unbind(&self, name: &[NameComponent]) -> Result<(), InvokeError> {
-        self.object().call_void("unbind", |w| write_name(name, w))
-    }
-
-    /// Makes a context with a name in this one.
-    ///
-    /// # Errors
-    /// As [`bind`](Self::bind).
-    pub fn bind_new_context(&self, name: &[NameComponent]) -> Result<NamingContext, InvokeError> {
-        self.object().call_object("bind_new_context", |w| write_name(name, w)).map(Self::unchecked)
-    }
-
     /// The context's entries, at most `max`, and whether there are more.
     ///
     /// # Errors
     /// See [`InvokeError`].
     pub fn list(&self, max: u32) -> Result<(Vec<Binding>, bool), InvokeError> {
-        let (bindings, rest) = self.object().invoke("list", |w| w.u32(max))?.read("list", |r| {
-            let bindings = read_sequence(r, 8, |r| {
-                let name = read_sequence(r, 8, NameComponent::read)?;
-                Ok(Binding { name, is_context: r.u32()? == 1 })
-            })?;
-            Ok::<_, ReadError>((bindings, Ior::read(r)?))
-        })?;
+        let (bindings, rest): (Vec<(Vec<NameComponent>, u32)>, Ior) = self.object().request("list", &(max,))?;
         let more = !rest.is_nil();
         if more {
             // The iterator is the server's resource; only "there are more" is of interest here.
             let _ = self.object().orb().object(rest).invoke("destroy", |_| ());
         }
-        Ok((bindings, more))
-    }
-
-    fn give(&self, operation: &str, name: &[NameComponent], object: &ObjectRef) -> Result<(), InvokeError> {
-        self.object().call_void(operation, |w| {
-            write_name(name, w);
-            object.ior().write(w);
-        })
-    }
-}
-
-fn write_name(name: &[NameComponent], writer: &mut Writer<'_>) {
-    writer.length(name.len());
-    for NameComponent { id, kind } in name {
-        writer.string(id);
-        writer.string(kind);
+        let binding = |(name, kind)| Binding { name, is_context: kind == 1 };
+        Ok((bindings.into_iter().map(binding).collect(), more))
     }
 }
 

@@ -13,31 +13,35 @@
 //! # Ok::<(), campanile_client::InvokeError>(())
 //! ```
 
-use crate::notify::{EventType, read_sequence, stub};
-use crate::{InvokeError, UserException};
+use crate::notify::EventType;
+use crate::typed::{idl_enum, operations, stubs};
+use crate::{Marshal, Unmarshal, UserException};
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use giop::typecode::Work;
+use giop::value::WriteError;
 use std::time::Duration;
 
-stub! {
+stubs! {
     /// `Campanile::SchedulingService`.
-    SchedulingService, "IDL:Campanile/SchedulingService:1.0"
+    SchedulingService = "IDL:Campanile/SchedulingService:1.0";
 }
 
-/// `Campanile::SchedulingPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Deadline monotonic if a deadline is shorter than its period, else rate monotonic.
-    Automatic,
-    /// The shortest period has the highest priority.
-    RateMonotonic,
-    /// The shortest deadline has the highest priority.
-    DeadlineMonotonic,
-    /// The earliest deadline at any moment, within one lane.
-    EarliestDeadline,
-    /// The least time left to lose at any moment, within one lane.
-    LeastLaxity,
-    /// The most critical, and among those the least laxity, within one lane.
-    MaximumUrgency,
+idl_enum! {
+    /// `Campanile::SchedulingPolicy`.
+    Policy {
+        /// Deadline monotonic if a deadline is shorter than its period, else rate monotonic.
+        Automatic = "AUTOMATIC",
+        /// The shortest period has the highest priority.
+        RateMonotonic = "RATE_MONOTONIC",
+        /// The shortest deadline has the highest priority.
+        DeadlineMonotonic = "DEADLINE_MONOTONIC",
+        /// The earliest deadline at any moment, within one lane.
+        EarliestDeadline = "EARLIEST_DEADLINE",
+        /// The least time left to lose at any moment, within one lane.
+        LeastLaxity = "LEAST_LAXITY",
+        /// The most critical, and among those the least laxity, within one lane.
+        MaximumUrgency = "MAXIMUM_URGENCY",
+    }
 }
 
 /// `Campanile::Activity`: a stream of events of one type on one channel. Times are sent in units of 100 ns, rounded up.
@@ -79,29 +83,29 @@ impl Activity {
             criticality: 0,
         }
     }
+}
 
-    fn write(&self, out: &mut Writer<'_>) {
+impl Marshal for Activity {
+    fn marshal(&self, out: &mut Writer<'_>) -> Result<(), WriteError> {
         let Self { name, channel, event_type, period, execution_time, deadline, jitter, blocking, criticality } = self;
-        out.string(name);
-        out.i32(*channel);
-        out.string(&event_type.domain);
-        out.string(&event_type.name);
+        (name, channel, event_type).marshal(out)?;
         for time in [period, execution_time, deadline, jitter, blocking] {
             out.u64(u64::try_from(time.as_nanos().div_ceil(100)).unwrap_or(u64::MAX));
         }
-        out.i16(*criticality);
+        criticality.marshal(out)
     }
 }
 
-/// `Campanile::Verdict`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feasibility {
-    /// Every deadline is met.
-    Feasible,
-    /// One may be missed.
-    Infeasible,
-    /// The analysis cannot say.
-    Inconclusive,
+idl_enum! {
+    /// `Campanile::Verdict`.
+    Feasibility {
+        /// Every deadline is met.
+        Feasible = "FEASIBLE",
+        /// One may be missed.
+        Infeasible = "INFEASIBLE",
+        /// The analysis cannot say.
+        Inconclusive = "UNDECIDED",
+    }
 }
 
 /// The longest time from when an event is due until it is done: `Campanile::ResponseKind` with its time.
@@ -153,77 +157,52 @@ pub struct Analysis {
     pub lanes: String,
 }
 
-impl SchedulingService {
-    /// Analyses activities on so many processors (1 to 64).
-    ///
-    /// # Errors
-    /// `Campanile/InvalidActivity` ([`invalid_activity`]) or `Campanile/InvalidRequest` for what makes no sense; otherwise
-    /// what the call met.
-    pub fn analyse(&self, activities: &[Activity], policy: Policy, cpus: u16) -> Result<Analysis, InvokeError> {
-        let arguments = |out: &mut Writer<'_>| {
-            out.length(activities.len());
-            for activity in activities {
-                activity.write(out);
-            }
-            out.u32(policy as u32);
-            out.u16(cpus);
-        };
-        self.object().invoke("analyse", arguments)?.read("analyse", read_analysis)
+impl Unmarshal for Analysis {
+    const BYTES_MIN: usize = 48;
+
+    fn unmarshal(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError> {
+        Ok(Self {
+            policy: Policy::unmarshal(reader, work)?,
+            feasibility: Feasibility::unmarshal(reader, work)?,
+            explanation: reader.text()?,
+            utilisation: reader.f64()?,
+            liu_layland_bound: reader.f64()?,
+            hyperbolic_product: reader.f64()?,
+            assignments: Vec::unmarshal(reader, work)?,
+            lanes: reader.text()?,
+        })
     }
 }
+
+operations! { SchedulingService: {
+    /// Analyses activities on so many processors (1 to 64).
+    fn analyse(activities: &[Activity], policy: Policy, cpus: u16) -> [Analysis]
+        raises "`Campanile/InvalidActivity` ([`invalid_activity`]) or `Campanile/InvalidRequest` for what makes no sense; otherwise \
+                what the call met.";
+} }
 
 /// The place of the activity that an `InvalidActivity` is about, and what is wrong with it. `None` for other exceptions.
 #[must_use]
 pub fn invalid_activity(exception: &UserException) -> Option<(u32, String)> {
-    if exception.id != "IDL:Campanile/InvalidActivity:1.0" {
-        return None;
+    if exception.id == "IDL:Campanile/InvalidActivity:1.0" { exception.read_members() } else { None }
+}
+
+impl Unmarshal for Assignment {
+    const BYTES_MIN: usize = 32;
+
+    fn unmarshal(reader: &mut Reader<'_>, _work: &mut Work) -> Result<Self, ReadError> {
+        let (name, priority, cpu) = (reader.text()?, reader.i16()?, reader.u16()?);
+        let kind = reader.u32()?;
+        let (response, late_by) = (read_time(reader)?, read_time(reader)?);
+        let response = match kind {
+            0 => Response::Worst(response),
+            1 => Response::AtLeast(response),
+            2 => Response::Unbounded,
+            3 => Response::Unknown,
+            value => return Err(reader.error(ReadErrorKind::BadValue { what: "ResponseKind", value })),
+        };
+        Ok(Self { name, priority, cpu, response, late_by })
     }
-    let mut members = exception.members().ok()?;
-    Some((members.u32().ok()?, members.text().ok()?))
-}
-
-fn read_analysis(reader: &mut Reader<'_>) -> Result<Analysis, ReadError> {
-    Ok(Analysis {
-        policy: read_policy(reader)?,
-        feasibility: match reader.u32()? {
-            0 => Feasibility::Feasible,
-            1 => Feasibility::Infeasible,
-            2 => Feasibility::Inconclusive,
-            value => return Err(reader.error(ReadErrorKind::BadValue { what: "Feasibility", value })),
-        },
-        explanation: reader.text()?,
-        utilisation: reader.f64()?,
-        liu_layland_bound: reader.f64()?,
-        hyperbolic_product: reader.f64()?,
-        assignments: read_sequence(reader, 32, read_assignment)?,
-        lanes: reader.text()?,
-    })
-}
-
-fn read_policy(reader: &mut Reader<'_>) -> Result<Policy, ReadError> {
-    Ok(match reader.u32()? {
-        0 => Policy::Automatic,
-        1 => Policy::RateMonotonic,
-        2 => Policy::DeadlineMonotonic,
-        3 => Policy::EarliestDeadline,
-        4 => Policy::LeastLaxity,
-        5 => Policy::MaximumUrgency,
-        value => return Err(reader.error(ReadErrorKind::BadValue { what: "SchedulingPolicy", value })),
-    })
-}
-
-fn read_assignment(reader: &mut Reader<'_>) -> Result<Assignment, ReadError> {
-    let (name, priority, cpu) = (reader.text()?, reader.i16()?, reader.u16()?);
-    let kind = reader.u32()?;
-    let (response, late_by) = (read_time(reader)?, read_time(reader)?);
-    let response = match kind {
-        0 => Response::Worst(response),
-        1 => Response::AtLeast(response),
-        2 => Response::Unbounded,
-        3 => Response::Unknown,
-        value => return Err(reader.error(ReadErrorKind::BadValue { what: "ResponseKind", value })),
-    };
-    Ok(Assignment { name, priority, cpu, response, late_by })
 }
 
 fn read_time(reader: &mut Reader<'_>) -> Result<Duration, ReadError> {

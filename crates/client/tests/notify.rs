@@ -13,7 +13,7 @@ use campanile_client::notify::{
 };
 use campanile_client::{
     Activation, ConsumerOptions, InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, SimpleConsumer,
-    SimpleSupplier, SupplierOptions,
+    SimpleSupplier, SupplierOptions, Unmarshal,
 };
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;

@@ -1,35 +1,31 @@
 //! `EventChannelFactory` and `EventChannel`.
 
-use super::{
-    ConsumerAdmin, FilterFactory, FilterGroupOperator, Property, SupplierAdmin, qos_admin, stub, write_properties,
-};
-use crate::{InvokeError, ObjectRef};
+use super::{ConsumerAdmin, FilterFactory, FilterGroupOperator, Property, SupplierAdmin};
+use crate::typed::{operations, stubs};
+use crate::{InvokeError, ObjectRef, event_service};
 
-stub! {
+stubs! {
     /// `CosNotifyChannelAdmin::EventChannelFactory`: makes, lists and finds channels.
-    EventChannelFactory, "IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0"
-}
-
-stub! {
+    EventChannelFactory = "IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0";
     /// `CosNotifyChannelAdmin::EventChannel`: one channel with its admins.
-    EventChannel, "IDL:omg.org/CosNotifyChannelAdmin/EventChannel:1.0"
+    EventChannel = "IDL:omg.org/CosNotifyChannelAdmin/EventChannel:1.0";
 }
 
-qos_admin!(EventChannel);
+operations! { EventChannelFactory: {
+    /// Makes a channel and gives it with its id.
+    fn create_channel(qos: &[Property], admin: &[Property]) -> [made EventChannel]
+        raises "`CosNotification/UnsupportedQoS`, `CosNotification/UnsupportedAdmin`.";
+    /// Makes a channel of a name that no other has, and gives it with its id. For a factory that
+    /// [gives names](Self::gives_names).
+    fn create_named_channel(qos: &[Property], admin: &[Property], name: &str) -> [made EventChannel]
+        raises "`NotifyMonitoringExt/NameAlreadyUsed`, and as [`create_channel`](Self::create_channel).";
+    /// The ids of all channels.
+    fn get_all_channels() -> [Vec<i32>];
+    /// The channel of that id.
+    fn get_event_channel(id: i32) -> [object EventChannel] raises "`CosNotifyChannelAdmin/ChannelNotFound`.";
+} }
 
 impl EventChannelFactory {
-    /// Makes a channel and gives it with its id.
-    ///
-    /// # Errors
-    /// `CosNotification/UnsupportedQoS`, `CosNotification/UnsupportedAdmin`.
-    pub fn create_channel(&self, qos: &[Property], admin: &[Property]) -> Result<(EventChannel, i32), InvokeError> {
-        let (object, id) = self.object().call_object_and_id("create_channel", |w| {
-            write_properties(qos, w)?;
-            write_properties(admin, w)
-        })?;
-        Ok((EventChannel::unchecked(object), id))
-    }
-
     /// Whether it gives channels names: `NotifyMonitoringExt::EventChannelFactory`, of TAO's service and Campanile's.
     ///
     /// # Errors
@@ -37,160 +33,42 @@ impl EventChannelFactory {
     pub fn gives_names(&self) -> Result<bool, InvokeError> {
         self.object().is_a("IDL:sandia.gov/NotifyMonitoringExt/EventChannelFactory:1.0")
     }
-
-    /// Makes a channel of a name that no other has, and gives it with its id. For a factory that
-    /// [gives names](Self::gives_names).
-    ///
-    /// # Errors
-    /// `NotifyMonitoringExt/NameAlreadyUsed`, and as [`create_channel`](Self::create_channel).
-    pub fn create_named_channel(
-        &self,
-        qos: &[Property],
-        admin: &[Property],
-        name: &str,
-    ) -> Result<(EventChannel, i32), InvokeError> {
-        let (object, id) = self.object().call_object_and_id("create_named_channel", |w| {
-            write_properties(qos, w)?;
-            write_properties(admin, w)?;
-            w.string(name);
-            Ok::<_, giop::value::WriteError>(())
-        })?;
-        Ok((EventChannel::unchecked(object), id))
-    }
-
-    /// The ids of all channels.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn get_all_channels(&self) -> Result<Vec<i32>, InvokeError> {
-        self.object().call_ids("get_all_channels")
-    }
-
-    /// The channel of that id.
-    ///
-    /// # Errors
-    /// `CosNotifyChannelAdmin/ChannelNotFound`.
-    pub fn get_event_channel(&self, id: i32) -> Result<EventChannel, InvokeError> {
-        self.object().call_object("get_event_channel", |w| w.i32(id)).map(EventChannel::unchecked)
-    }
 }
 
-impl EventChannel {
+operations! { EventChannel: {
     /// The factory that made it.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn my_factory(&self) -> Result<EventChannelFactory, InvokeError> {
-        self.attribute("_get_MyFactory").map(EventChannelFactory::unchecked)
-    }
-
+    fn my_factory = "_get_MyFactory"() -> [object EventChannelFactory];
     /// The admin for consumers that is always there.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn default_consumer_admin(&self) -> Result<ConsumerAdmin, InvokeError> {
-        self.attribute("_get_default_consumer_admin").map(ConsumerAdmin::unchecked)
-    }
-
+    fn default_consumer_admin = "_get_default_consumer_admin"() -> [object ConsumerAdmin];
     /// The admin for suppliers that is always there.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn default_supplier_admin(&self) -> Result<SupplierAdmin, InvokeError> {
-        self.attribute("_get_default_supplier_admin").map(SupplierAdmin::unchecked)
-    }
-
+    fn default_supplier_admin = "_get_default_supplier_admin"() -> [object SupplierAdmin];
     /// The factory of filters; `None` if the service has none.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn default_filter_factory(&self) -> Result<Option<FilterFactory>, InvokeError> {
-        let factory = self.object().call_optional_object("_get_default_filter_factory", |_| ())?;
-        Ok(factory.map(FilterFactory::unchecked))
-    }
+    fn default_filter_factory = "_get_default_filter_factory"() -> [optional FilterFactory];
+    /// Makes an admin for consumers and gives it with its id.
+    fn new_for_consumers(operator: FilterGroupOperator) -> [made ConsumerAdmin];
+    /// Makes an admin for suppliers and gives it with its id.
+    fn new_for_suppliers(operator: FilterGroupOperator) -> [made SupplierAdmin];
+    /// The admin for consumers of that id.
+    fn get_consumeradmin(id: i32) -> [object ConsumerAdmin] raises "`CosNotifyChannelAdmin/AdminNotFound`.";
+    /// The admin for suppliers of that id.
+    fn get_supplieradmin(id: i32) -> [object SupplierAdmin] raises "`CosNotifyChannelAdmin/AdminNotFound`.";
+    /// The ids of all admins for consumers.
+    fn get_all_consumeradmins() -> [Vec<i32>];
+    /// The ids of all admins for suppliers.
+    fn get_all_supplieradmins() -> [Vec<i32>];
+    /// The channel's administrative properties: `MaxQueueLength`, `MaxConsumers`, `MaxSuppliers`, `RejectNewEvents`.
+    fn get_admin() -> [Vec<Property>];
+    /// Changes the administrative properties.
+    fn set_admin(admin: &[Property]) raises "`CosNotification/UnsupportedAdmin`.";
+    /// Ends the channel and everything in it.
+    fn destroy();
+} }
 
+impl EventChannel {
     /// The channel as one of the Event Service, from which it inherits operations.
     #[must_use]
-    pub fn as_event_channel(&self) -> crate::event_service::EventChannel {
-        crate::event_service::EventChannel::unchecked(self.object().clone())
-    }
-
-    /// Makes an admin for consumers and gives it with its id.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn new_for_consumers(&self, operator: FilterGroupOperator) -> Result<(ConsumerAdmin, i32), InvokeError> {
-        let (object, id) = self.object().call_object_and_id("new_for_consumers", |w| w.u32(operator.to_cdr()))?;
-        Ok((ConsumerAdmin::unchecked(object), id))
-    }
-
-    /// Makes an admin for suppliers and gives it with its id.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn new_for_suppliers(&self, operator: FilterGroupOperator) -> Result<(SupplierAdmin, i32), InvokeError> {
-        let (object, id) = self.object().call_object_and_id("new_for_suppliers", |w| w.u32(operator.to_cdr()))?;
-        Ok((SupplierAdmin::unchecked(object), id))
-    }
-
-    /// The admin for consumers of that id.
-    ///
-    /// # Errors
-    /// `CosNotifyChannelAdmin/AdminNotFound`.
-    pub fn get_consumeradmin(&self, id: i32) -> Result<ConsumerAdmin, InvokeError> {
-        self.object().call_object("get_consumeradmin", |w| w.i32(id)).map(ConsumerAdmin::unchecked)
-    }
-
-    /// The admin for suppliers of that id.
-    ///
-    /// # Errors
-    /// `CosNotifyChannelAdmin/AdminNotFound`.
-    pub fn get_supplieradmin(&self, id: i32) -> Result<SupplierAdmin, InvokeError> {
-        self.object().call_object("get_supplieradmin", |w| w.i32(id)).map(SupplierAdmin::unchecked)
-    }
-
-    /// The ids of all admins for consumers.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn get_all_consumeradmins(&self) -> Result<Vec<i32>, InvokeError> {
-        self.object().call_ids("get_all_consumeradmins")
-    }
-
-    /// The ids of all admins for suppliers.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn get_all_supplieradmins(&self) -> Result<Vec<i32>, InvokeError> {
-        self.object().call_ids("get_all_supplieradmins")
-    }
-
-    /// The channel's administrative properties: `MaxQueueLength`, `MaxConsumers`, `MaxSuppliers`, `RejectNewEvents`.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn get_admin(&self) -> Result<Vec<Property>, InvokeError> {
-        self.object().call_properties("get_admin")
-    }
-
-    /// Changes the administrative properties.
-    ///
-    /// # Errors
-    /// `CosNotification/UnsupportedAdmin`.
-    pub fn set_admin(&self, admin: &[Property]) -> Result<(), InvokeError> {
-        self.object().call_set_properties("set_admin", admin)
-    }
-
-    /// Ends the channel and everything in it.
-    ///
-    /// # Errors
-    /// See [`InvokeError`].
-    pub fn destroy(&self) -> Result<(), InvokeError> {
-        self.object().call_void("destroy", |_| ())
-    }
-
-    fn attribute(&self, operation: &str) -> Result<ObjectRef, InvokeError> {
-        self.object().call_object(operation, |_| ())
+    pub fn as_event_channel(&self) -> event_service::EventChannel {
+        event_service::EventChannel::unchecked(self.object().clone())
     }
 }
 

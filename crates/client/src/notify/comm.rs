@@ -4,8 +4,8 @@
 //! [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
 //! service themselves and only want to be notified of changes and of their disconnection.
 
-use super::{ClientType, EventType, read_event_type, read_sequence, skip_event};
-use crate::{Servant, ServantError};
+use super::{ClientType, EventType, skip_event};
+use crate::{Servant, ServantError, Unmarshal};
 use giop::cdr::{ReadError, Reader, Writer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -469,7 +469,5 @@ impl<C: ConsumerCallbacks> Servant for ConsumerServant<C> {
 }
 
 fn read_change(args: &mut Reader<'_>) -> Result<(Vec<EventType>, Vec<EventType>), ServantError> {
-    let added = read_sequence(args, 8, read_event_type)?;
-    let removed = read_sequence(args, 8, read_event_type)?;
-    Ok((added, removed))
+    Ok(Unmarshal::read(args)?)
 }

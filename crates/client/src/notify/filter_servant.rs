@@ -1,7 +1,8 @@
 //! A filter that the program implements and a service calls.
 
-use super::{ConstraintExp, StructuredEvent, read_sequence, work};
-use crate::{Servant, ServantError, lock};
+use super::{ConstraintExp, StructuredEvent};
+use crate::typed::work;
+use crate::{Servant, ServantError, Unmarshal, lock};
 use core::fmt;
 use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::Kind;
@@ -42,7 +43,7 @@ impl FilterCall<'_> {
             }
             Self::Typed(reader) => {
                 let mut event = StructuredEvent::new("", "%TYPED", "");
-                event.filterable_data = super::types::read_properties(&mut reader.clone())?;
+                event.filterable_data = Unmarshal::read(&mut reader.clone())?;
                 Ok(event)
             }
         }
@@ -103,7 +104,7 @@ impl<F: Fn(FilterCall<'_>) -> Result<bool, ServantError> + Send + Sync + 'static
             // A language of its own: no client can write constraints for it.
             "_get_constraint_grammar" => reply.string("PROGRAM"),
             "get_all_constraints" => reply.length(0),
-            "get_constraints" => match read_sequence(args, 4, Reader::i32)?.first() {
+            "get_constraints" => match Vec::<i32>::read(args)?.first() {
                 Some(id) => {
                     let id = *id;
                     return Err(ServantError::user_with(CONSTRAINT_NOT_FOUND, move |members| members.i32(id)));
@@ -118,7 +119,7 @@ impl<F: Fn(FilterCall<'_>) -> Result<bool, ServantError> + Send + Sync + 'static
                 callbacks.ids.iter().for_each(|id| reply.i32(*id));
             }
             "add_constraints" => {
-                read_sequence(args, 8, ConstraintExp::read)?;
+                Vec::<ConstraintExp>::read(args)?;
                 return Err(ServantError::system(Kind::NoImplement));
             }
             "modify_constraints" | "remove_all_constraints" | "destroy" => {

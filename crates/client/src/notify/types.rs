@@ -1,65 +1,12 @@
 //! The data of `CosNotification` and `CosNotifyChannelAdmin`.
 
-use crate::{InvokeError, UserException};
+use crate::typed::{idl_enum, work};
+use crate::{InvokeError, Marshal, Unmarshal, UserException, idl_struct};
 use core::fmt;
-use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use giop::cdr::{ReadError, Reader, Writer};
 use giop::recode;
 use giop::typecode::Work;
 use giop::value::{AnyValue, Value, WriteError};
-
-/// Steps and depth granted to reading one event's Anys: far beyond what programs send, far below what pins a thread.
-const WORK_STEPS: u32 = 16 * 1024 * 1024;
-const WORK_DEPTH: u32 = 128;
-
-pub(crate) fn work() -> Work {
-    Work::new(WORK_STEPS, WORK_DEPTH)
-}
-
-/// Declares an IDL enum.
-macro_rules! idl_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $label:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $($(#[$vdoc])* $variant,)+
-        }
-
-        impl $name {
-            /// All values in the order of the IDL.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The label in the IDL.
-            #[must_use]
-            pub const fn label(self) -> &'static str {
-                match self { $(Self::$variant => $label,)+ }
-            }
-
-            /// The number on the wire.
-            #[must_use]
-            pub const fn to_cdr(self) -> u32 {
-                self as u32
-            }
-
-            /// Reads the number from the wire.
-            ///
-            /// # Errors
-            /// If it is not one of the enum's.
-            pub fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
-                let value = reader.u32()?;
-                usize::try_from(value)
-                    .ok()
-                    .and_then(|index| Self::ALL.get(index).copied())
-                    .ok_or_else(|| reader.error(ReadErrorKind::BadValue { what: stringify!($name), value }))
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.label())
-            }
-        }
-    };
-}
 
 idl_enum! {
     /// `CosNotifyChannelAdmin::ClientType`: the form of events a client sends or takes.
@@ -71,9 +18,7 @@ idl_enum! {
         /// Sequences of structured events.
         Sequence = "SEQUENCE_EVENT",
     }
-}
 
-idl_enum! {
     /// `CosNotifyChannelAdmin::InterFilterGroupOperator`: how an admin's filters and its proxies' combine.
     FilterGroupOperator {
         /// Both must let an event pass.
@@ -81,9 +26,7 @@ idl_enum! {
         /// One of them is enough.
         Or = "OR_OP",
     }
-}
 
-idl_enum! {
     /// `CosNotifyChannelAdmin::ProxyType`.
     ProxyType {
         /// Anys, pushed.
@@ -103,9 +46,7 @@ idl_enum! {
         /// Typed, pulled.
         PullTyped = "PULL_TYPED",
     }
-}
 
-idl_enum! {
     /// `CosNotifyChannelAdmin::ObtainInfoMode`: what `obtain_*_types` answers and whether changes are sent afterwards.
     ObtainInfoMode {
         /// All types of now; no updates.
@@ -117,9 +58,7 @@ idl_enum! {
         /// No types; updates from now on.
         NoneNowUpdatesOn = "NONE_NOW_UPDATES_ON",
     }
-}
 
-idl_enum! {
     /// `CosNotification::QoSError_code`: why a property was refused.
     QosErrorCode {
         /// The property is not known, or not at this level.
@@ -139,14 +78,49 @@ idl_enum! {
     }
 }
 
-/// `CosNotification::EventType`: what kind of event, by domain and name. `*` or an empty text stand for all in
-/// subscriptions.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EventType {
-    /// The field or vertical, such as `Telecom`.
-    pub domain: String,
-    /// The type's name within it.
-    pub name: String,
+idl_struct! {
+    /// `CosNotification::EventType`: what kind of event, by domain and name. `*` or an empty text stand for all in
+    /// subscriptions.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct EventType {
+        /// The field or vertical, such as `Telecom`.
+        pub domain: String,
+        /// The type's name within it.
+        pub name: String,
+    }
+
+    /// `CosNotification::Property`: a name and a value; what QoS, event headers and filterable data are made of.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Property {
+        /// The name; each property's own.
+        pub name: String,
+        /// The value with its type.
+        pub value: AnyValue,
+    }
+
+    /// `CosNotification::NamedPropertyRange`: the values a property may have.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct NamedPropertyRange {
+        /// The property.
+        pub name: String,
+        /// The lowest value accepted.
+        pub low: AnyValue,
+        /// The highest value accepted.
+        pub high: AnyValue,
+    }
+
+    /// `CosNotification::PropertyError`: a property that was refused, why, and what would be accepted.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PropertyError {
+        /// Why.
+        pub code: QosErrorCode,
+        /// The property.
+        pub name: String,
+        /// The lowest value accepted; Null if there is no range.
+        pub low: AnyValue,
+        /// The highest value accepted; Null if there is no range.
+        pub high: AnyValue,
+    }
 }
 
 impl EventType {
@@ -169,15 +143,6 @@ impl fmt::Display for EventType {
     }
 }
 
-/// `CosNotification::Property`: a name and a value; what QoS, event headers and filterable data are made of.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Property {
-    /// The name; each property's own.
-    pub name: String,
-    /// The value with its type.
-    pub value: AnyValue,
-}
-
 impl Property {
     /// A property of the CORBA type that follows from the Rust type: `i32` is `long`, `u64` `unsigned long long`,
     /// `&str` `string`, and so on; an [`AnyValue`] has its own.
@@ -185,59 +150,18 @@ impl Property {
     pub fn new(name: &str, value: impl Into<AnyValue>) -> Self {
         Self { name: name.to_owned(), value: value.into() }
     }
-
-    fn read(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError> {
-        Ok(Self { name: reader.text()?, value: AnyValue::read(reader, work)? })
-    }
 }
 
 /// The limit of a `CosNotifyChannelAdmin::AdminLimitExceeded`, as the property that sets it; `None` for other errors.
 #[must_use]
 pub fn admin_limit(error: &InvokeError) -> Option<Property> {
-    let exception = crate::error::user(error, "CosNotifyChannelAdmin/AdminLimitExceeded")?;
-    Property::read(&mut exception.members().ok()?, &mut work()).ok()
+    crate::error::user(error, "CosNotifyChannelAdmin/AdminLimitExceeded")?.read_members()
 }
 
 /// The type refused by a `CosNotifyComm::InvalidEventType`; `None` for other errors.
 #[must_use]
 pub fn invalid_event_type(error: &InvokeError) -> Option<EventType> {
-    let exception = crate::error::user(error, "CosNotifyComm/InvalidEventType")?;
-    read_event_type(&mut exception.members().ok()?).ok()
-}
-
-/// `CosNotification::NamedPropertyRange`: the values a property may have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NamedPropertyRange {
-    /// The property.
-    pub name: String,
-    /// The lowest value accepted.
-    pub low: AnyValue,
-    /// The highest value accepted.
-    pub high: AnyValue,
-}
-
-impl NamedPropertyRange {
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
-        let mut work = work();
-        Ok(Self {
-            name: reader.text()?,
-            low: AnyValue::read(reader, &mut work)?,
-            high: AnyValue::read(reader, &mut work)?,
-        })
-    }
-}
-
-/// `CosNotification::PropertyError`: a property that was refused, why, and what would be accepted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PropertyError {
-    /// Why.
-    pub code: QosErrorCode,
-    /// The property.
-    pub name: String,
-    /// The lowest value accepted; Null if there is no range.
-    pub low: AnyValue,
-    /// The highest value accepted; Null if there is no range.
-    pub high: AnyValue,
+    crate::error::user(error, "CosNotifyComm/InvalidEventType")?.read_members()
 }
 
 impl fmt::Display for PropertyError {
@@ -263,20 +187,8 @@ pub fn property_errors(error: &InvokeError) -> Option<Vec<PropertyError>> {
 }
 
 fn read_property_errors(exception: &UserException) -> Option<Vec<PropertyError>> {
-    if !matches!(crate::error::plain_name(&exception.id), "UnsupportedQoS" | "UnsupportedAdmin") {
-        return None;
-    }
-    let mut reader = exception.members().ok()?;
-    read_sequence(&mut reader, 8, |r| {
-        let mut work = work();
-        Ok(PropertyError {
-            code: QosErrorCode::read(r)?,
-            name: r.text()?,
-            low: AnyValue::read(r, &mut work)?,
-            high: AnyValue::read(r, &mut work)?,
-        })
-    })
-    .ok()
+    let is_meant = matches!(crate::error::plain_name(&exception.id), "UnsupportedQoS" | "UnsupportedAdmin");
+    if is_meant { exception.read_members() } else { None }
 }
 
 /// The properties refused, as one line.
@@ -343,8 +255,8 @@ impl StructuredEvent {
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         let mut work = work();
         let (domain, type_name, event_name) = (reader.text()?, reader.text()?, reader.text()?);
-        let variable_header = read_sequence(reader, 8, |r| Property::read(r, &mut work))?;
-        let filterable_data = read_sequence(reader, 8, |r| Property::read(r, &mut work))?;
+        let variable_header = Vec::unmarshal(reader, &mut work)?;
+        let filterable_data = Vec::unmarshal(reader, &mut work)?;
         let remainder = AnyValue::read(reader, &mut work)?;
         Ok(Self { domain, type_name, event_name, variable_header, filterable_data, remainder })
     }
@@ -358,18 +270,26 @@ impl StructuredEvent {
         writer.string(domain);
         writer.string(type_name);
         writer.string(event_name);
-        write_properties(variable_header, writer)?;
-        write_properties(filterable_data, writer)?;
+        variable_header.marshal(writer)?;
+        filterable_data.marshal(writer)?;
         remainder.write(writer)
     }
 }
 
-/// Octets of the shortest structured event: three empty strings, two empty sequences, an Any of type null.
-const EVENT_BYTES_MIN: usize = 24;
+impl Marshal for StructuredEvent {
+    fn marshal(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
+        self.write(writer)
+    }
+}
 
-/// Reads a `CosNotification::EventBatch`.
-pub(crate) fn read_batch(reader: &mut Reader<'_>) -> Result<Vec<StructuredEvent>, ReadError> {
-    read_sequence(reader, EVENT_BYTES_MIN, StructuredEvent::read)
+/// Each event of a batch is granted its own work.
+impl Unmarshal for StructuredEvent {
+    /// Three empty strings, two empty sequences, an Any of type null.
+    const BYTES_MIN: usize = 24;
+
+    fn unmarshal(reader: &mut Reader<'_>, _work: &mut Work) -> Result<Self, ReadError> {
+        Self::read(reader)
+    }
 }
 
 /// Moves `reader` behind a structured event without taking it apart. Nothing is allocated.
@@ -385,50 +305,4 @@ pub(crate) fn skip_event(reader: &mut Reader<'_>) -> Result<(), ReadError> {
         }
     }
     recode::skip_any(reader, &mut work)
-}
-
-/// Writes a `CosNotification::EventBatch`.
-pub(crate) fn write_batch(events: &[StructuredEvent], writer: &mut Writer<'_>) -> Result<(), WriteError> {
-    writer.length(events.len());
-    events.iter().try_for_each(|event| event.write(writer))
-}
-
-/// Reads a sequence of elements that take at least `min_bytes_each`.
-pub(crate) fn read_sequence<'a, T>(
-    reader: &mut Reader<'a>,
-    min_bytes_each: usize,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, ReadError>,
-) -> Result<Vec<T>, ReadError> {
-    let length = reader.seq_len(min_bytes_each)?;
-    let mut elements = Vec::new();
-    for _ in 0..length {
-        elements.push(read(reader)?);
-    }
-    Ok(elements)
-}
-
-pub(crate) fn read_properties(reader: &mut Reader<'_>) -> Result<Vec<Property>, ReadError> {
-    let mut work = work();
-    read_sequence(reader, 8, |r| Property::read(r, &mut work))
-}
-
-pub(crate) fn write_properties(properties: &[Property], writer: &mut Writer<'_>) -> Result<(), WriteError> {
-    writer.length(properties.len());
-    for Property { name, value } in properties {
-        writer.string(name);
-        value.write(writer)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn read_event_type(reader: &mut Reader<'_>) -> Result<EventType, ReadError> {
-    Ok(EventType { domain: reader.text()?, name: reader.text()? })
-}
-
-pub(crate) fn write_event_types(types: &[EventType], writer: &mut Writer<'_>) {
-    writer.length(types.len());
-    for EventType { domain, name } in types {
-        writer.string(domain);
-        writer.string(name);
-    }
 }

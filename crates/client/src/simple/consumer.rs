@@ -508,8 +508,8 @@ impl SimpleConsumer {
         let Some(Subscription { proxy, filter, end: _until_told }) = lock(&self.core.subscription).take() else {
             return Ok(());
         };
-        gone_is_fine(proxy.call_void(self.core.disconnect_operation(), |_| ()))?;
-        filter.map_or(Ok(()), |filter| gone_is_fine(filter.object().call_void("destroy", |_| ())))
+        gone_is_fine(proxy.request(self.core.disconnect_operation(), &()))?;
+        filter.map_or(Ok(()), |filter| gone_is_fine(filter.destroy()))
     }
 }
 
@@ -728,7 +728,8 @@ fn prepare(
         proxy.add_filter(filter)?;
     }
     if !options.types.is_empty() {
-        proxy.object().call_change("subscription_change", &options.types, &[EventType::any()])?;
+        let change = (&options.types, vec![EventType::any()]);
+        proxy.object().request::<()>("subscription_change", &change)?;
     }
     Ok(())
 }

@@ -2,12 +2,11 @@
 
 use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
 use crate::notify::{
-    ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant, connect,
-    write_batch,
+    ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant,
 };
 use crate::orb::Role;
 use crate::publisher::operation;
-use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
+use crate::{Activation, InvokeError, Marshal, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
 use giop::cdr::Writer;
 use giop::value::AnyValue;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -125,7 +124,7 @@ impl SimpleSupplier {
     /// # Errors
     /// See [`InvokeError`].
     pub fn publish_all(&self, events: &[StructuredEvent]) -> Result<(), InvokeError> {
-        self.push("push_structured_events", |w| write_batch(events, w))
+        self.push("push_structured_events", |w| events.marshal(w))
     }
 
     /// Pushes an Any and waits until the service has taken it. Only if connected with [`ClientType::Any`].
@@ -175,7 +174,7 @@ impl SimpleSupplier {
     /// If the service could not be notified; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
         self.source.is_closed.store(true, Ordering::Release);
-        gone_is_fine(self.proxy().call_void(self.source.disconnect_operation(), |_| ()))
+        gone_is_fine(self.proxy().request(self.source.disconnect_operation(), &()))
     }
 
     fn push<A: crate::Arguments>(
@@ -295,6 +294,6 @@ fn connect_to(
         ClientType::Structured => "connect_structured_push_supplier",
         ClientType::Sequence => "connect_sequence_push_supplier",
     };
-    connect(&object, operation, own)?;
+    object.request::<()>(operation, &(own,))?;
     Ok(object)
 }
