@@ -176,7 +176,10 @@ fn every_property_reaches_the_engine() {
     let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after, settings.max_blocked_time()];
     let expected = [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO, Duration::from_secs(5)];
     assert_eq!(times, expected);
-    assert_eq!(scene.d.protocol.objects().hierarchy().channels().next().unwrap().limits().memory_budget_bytes, 1_000_000);
+    assert_eq!(
+        scene.d.protocol.objects().hierarchy().channels().next().unwrap().limits().memory_budget_bytes,
+        1_000_000
+    );
 
     let qos = scene.qos(&channel);
     assert_eq!(qos.len(), 41);

@@ -161,7 +161,11 @@ fn a_channel_without_a_name_that_is_bound_under_one_gets_it_when_it_is_declared(
         let mut d = begin();
         let (reference, made) = create(&mut d);
         bind(&mut d, "bind", place, &reference);
-        assert_eq!((d.protocol.objects().channel_name(made), d.protocol.objects().channel_called("Weather")), (None, None), "{place:?}");
+        assert_eq!(
+            (d.protocol.objects().channel_name(made), d.protocol.objects().channel_called("Weather")),
+            (None, None),
+            "{place:?}"
+        );
         let mut after = restarted(&mut d, &["Weather"]);
         assert_is_weather(&mut after, made);
     }

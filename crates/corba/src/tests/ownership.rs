@@ -241,7 +241,13 @@ fn each_operation_needs_what_the_document_says() {
                 let needs = documented(&rows, object, operation);
                 for asker in askers(&scene.accounts, owner) {
                     // The ones before may have ended it.
-                    if scene.d.protocol.objects().target(&key).is_none_or(|target| scene.d.protocol.objects().servant(target).is_err()) {
+                    if scene
+                        .d
+                        .protocol
+                        .objects()
+                        .target(&key)
+                        .is_none_or(|target| scene.d.protocol.objects().servant(target).is_err())
+                    {
                         scene = Scene::new(owner);
                         let again = &scene.objects[at].1;
                         assert_eq!(again.iiop().unwrap().key, key, "the same keys by the same seed");

@@ -160,7 +160,10 @@ fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when
         scene.answer(client_call, ClientAnswer::Returned(Some(false)));
     }
     let reached = scene.d.effects().into_iter().filter(|effect| matches!(effect, Effect::Reached { .. })).count();
-    assert_eq!((reached, scene.d.protocol.unreachable_clients(), scene.d.protocol.objects().unreachable_for(key)), (1, 0, None));
+    assert_eq!(
+        (reached, scene.d.protocol.unreachable_clients(), scene.d.protocol.objects().unreachable_for(key)),
+        (1, 0, None)
+    );
 
     // One that goes while it is announced is not counted any more.
     assert_eq!(scene.unreached_for(300), 0);

@@ -107,7 +107,9 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
             ObjectKey::Proxy { channel, nonce, proxy }
         });
         assert!(
-            guessed.clone().all(|key| !after.protocol.objects().locate(&key.to_bytes()) && of_lanes(&key.to_bytes()).is_none())
+            guessed
+                .clone()
+                .all(|key| !after.protocol.objects().locate(&key.to_bytes()) && of_lanes(&key.to_bytes()).is_none())
         );
         image = after.protocol.objects().image();
         assert!(text(&image).contains("former"));
@@ -255,7 +257,13 @@ fn threads_that_were_granted_stay_when_there_may_be_fewer() {
     let few = HierarchyLimits { lane_threads_max: 2, ..HierarchyLimits::default() };
     let after = restarted(&mut d, ProtocolSettings { hierarchy: few, ..with_store(2) }, |_| {});
     assert_eq!(after.protocol.objects().topology(), d.protocol.objects().topology());
-    assert_eq!((after.protocol.objects().hierarchy().lane_threads_left(), after.protocol.objects().hierarchy().lane_threads_max()), (0, 2));
+    assert_eq!(
+        (
+            after.protocol.objects().hierarchy().lane_threads_left(),
+            after.protocol.objects().hierarchy().lane_threads_max()
+        ),
+        (0, 2)
+    );
 }
 
 /// A channel that was granted constraints of 1 MiB before a restart could be given more of them although the service grants 64 KiB by now,

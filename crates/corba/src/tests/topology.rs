@@ -561,7 +561,12 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
         d.quick(&proxy, "connect_structured_push_consumer", |w| client(who).write(w)).unwrap();
     };
     let connected = |d: &Dialogue| -> Vec<u32> {
-        d.protocol.objects().topology().channels[0].proxies.iter().filter(|proxy| proxy.client.is_some()).map(|p| p.id).collect()
+        d.protocol.objects().topology().channels[0]
+            .proxies
+            .iter()
+            .filter(|proxy| proxy.client.is_some())
+            .map(|p| p.id)
+            .collect()
     };
     for who in ["one", "other", "one"] {
         connect(&mut d, who);

@@ -44,13 +44,8 @@ fn the_arrows_of_the_architecture_are_those_of_the_manifests() {
     let folders: BTreeMap<&str, &str> =
         folders.filter_map(|(name, entry)| Some((name.as_str(), entry.get("path")?.as_str()?))).collect();
     // On these nothing stands.
-    let tops = [
-        ("cli", "crates/cli"),
-        ("ffi", "crates/ffi"),
-        ("fuzz", "fuzz"),
-        ("lab", "lab"),
-        ("python", "crates/python"),
-    ];
+    let tops =
+        [("cli", "crates/cli"), ("ffi", "crates/ffi"), ("fuzz", "fuzz"), ("lab", "lab"), ("python", "crates/python")];
     let mut wanted: BTreeMap<String, Needed> = BTreeMap::new();
     for (name, folder) in folders.iter().map(|(name, folder)| (*name, *folder)).chain(tops) {
         let mut needed = Needed::default();

@@ -268,13 +268,12 @@ impl Protocol {
         let mut admins: Vec<&t::Admin> = channel.admins.iter().collect();
         admins.sort_by_key(|admin| admin.id);
         for admin in admins {
-            let key = AdminKey { channel: id, side: side_from(admin.side), admin: AdminId(admin.id) };
+            let key = AdminKey { channel: id, side: admin.side, admin: AdminId(admin.id) };
             if key.admin == AdminId::DEFAULT {
-                self.objects.hierarchy.set_default_operator(id, key.side, operator_from(admin.operator))?;
+                self.objects.hierarchy.set_default_operator(id, key.side, admin.operator)?;
             } else {
                 self.objects.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
-                let made =
-                    self.objects.create_admin(id, key.side, operator_from(admin.operator), admin.name.as_deref())?;
+                let made = self.objects.create_admin(id, key.side, admin.operator, admin.name.as_deref())?;
                 same(made.admin.0, admin.id)?;
                 self.objects.own_again(Thing::Admin(made), admin.owner.as_ref());
             }
@@ -282,7 +281,7 @@ impl Protocol {
         }
         for proxy in &channel.proxies {
             self.objects.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
-            let admin = AdminKey { channel: id, side: side_from(proxy.side), admin: AdminId(proxy.admin) };
+            let admin = AdminKey { channel: id, side: proxy.side, admin: AdminId(proxy.admin) };
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;

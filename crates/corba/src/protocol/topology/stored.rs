@@ -1,6 +1,6 @@
 //! The parts of the topology that have changed, for a store that has an image of it.
 
-use super::{Objects, Protocol, convert::side_to};
+use super::{Objects, Protocol};
 use accounts::Account;
 use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey, Reliability, Side};
 use std::sync::Arc;
@@ -105,10 +105,9 @@ impl Protocol {
             return match part {
                 engine::HierarchyPart::Numbers => change(t::Part::Numbers, Some(t::written(&self.objects.numbers()))),
                 engine::HierarchyPart::Channel(id) => change(t::Part::Channel(id.0), self.objects.stored_channel(id)),
-                engine::HierarchyPart::Admin(channel, side, id) => change(
-                    t::Part::of_admin(channel.0, side_to(side), id.0),
-                    self.objects.stored_admin(channel, side, id),
-                ),
+                engine::HierarchyPart::Admin(channel, side, id) => {
+                    change(t::Part::of_admin(channel.0, side, id.0), self.objects.stored_admin(channel, side, id))
+                }
                 engine::HierarchyPart::Proxy(ProxyKey { channel, proxy }) => change(
                     t::Part::Proxy { channel: channel.0, id: proxy.0 },
                     self.objects.stored_proxy(channel, proxy),

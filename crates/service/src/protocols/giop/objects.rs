@@ -127,7 +127,8 @@ impl Objects {
         let header = Header::parse(&request.message).ok()?;
         if header.kind == MessageKind::LocateRequest {
             let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
-            let here = locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.objects().locate(key));
+            let here =
+                locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.objects().locate(key));
             let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
             let mut bytes = Vec::new();
             message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
