@@ -69,21 +69,21 @@ impl Forecast {
 /// Forecasts delays and rates. `percentages` (each above 0 and below 100) are those of the percentiles wanted.
 ///
 /// ```
-/// use planning::tempo::{Arrivals, Question, Topic, forecast};
+/// use planning::tempo::{Arrivals, ForecastRequest, Topic, forecast};
 /// let topic = |name: &str, rate, arrival| {
 ///     Topic { name: name.to_owned(), rate, arrival, deadline_s: None, arrivals: Arrivals::Poisson }
 /// };
-/// let question = Question {
+/// let request = ForecastRequest {
 ///     service_rate: 40_000.0,
 ///     topics: vec![topic("orders", 1000.0, 250.0), topic("prices", 3000.0, 3000.0)],
 ///     server: None,
 ///     applications: Vec::new(),
 /// };
-/// let found = forecast(&question, &[99.9], &planning::AnalysisLimits::COMMAND)?;
+/// let found = forecast(&request, &[99.9], &planning::AnalysisLimits::COMMAND)?;
 /// // The paper's example: 0.1 ms on average, 99.9 % within 0.7 ms.
 /// assert_eq!(found.topics[0].guaranteed, 10_000.0);
 /// assert!((found.topics[0].percentiles_s[0] - 0.000_708_5).abs() < 1e-7);
-/// # Ok::<(), planning::tempo::QuestionError>(())
+/// # Ok::<(), planning::tempo::ForecastRequestError>(())
 /// ```
 ///
 /// # Errors
