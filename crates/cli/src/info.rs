@@ -11,13 +11,12 @@ use crate::args::InfoOptions;
 use crate::channels::{self, Names};
 use crate::failure::Failure;
 use crate::json;
-use crate::ls::{orb_options, sorted, unless_gone};
+use crate::ls::{each, orb_options};
 use crate::statistics::{self, Statistics, Supplier};
 use crate::store::print_json;
 use client::notify::{
-    ConstraintExp, ConstraintInfo, ConsumerAdmin, EventChannel, EventType, Filter, FilterGroupOperator,
-    MappingConstraintInfo, MappingFilter, ObtainInfoMode, Property, ProxyConsumer, ProxySupplier, ProxyType,
-    SupplierAdmin, find_channel,
+    ConstraintExp, ConstraintInfo, ConsumerAdmin, EventType, Filter, FilterGroupOperator, MappingConstraintInfo,
+    MappingFilter, ObtainInfoMode, Property, ProxyConsumer, ProxySupplier, ProxyType, SupplierAdmin, find_channel,
 };
 use client::{InvokeError, Orb};
 use giop::value::AnyValue;
@@ -182,8 +181,12 @@ impl Walk {
         let filter_timeout = options.server.timeout.min(FILTER_TIMEOUT_MAX);
         let mut walk = Self { statuses, suppliers, filter_timeout, offered: None, subscribed: None };
         let qos = if_offered(channel.get_qos())?.unwrap_or_default();
-        let consumer_admins = walk.consumer_admins(&channel, &qos)?;
-        let supplier_admins = walk.supplier_admins(&channel, &qos)?;
+        let consumer_admins = each(channel.get_all_consumeradmins()?, |id| {
+            channel.get_consumeradmin(id).and_then(|admin| walk.consumer_admin(id, &admin, &qos))
+        })?;
+        let supplier_admins = each(channel.get_all_supplieradmins()?, |id| {
+            channel.get_supplieradmin(id).and_then(|admin| walk.supplier_admin(id, &admin, &qos))
+        })?;
         Ok(Info {
             id,
             name: Names::read(&orb, &object, &address).of(&channel, number).map(str::to_owned),
@@ -201,33 +204,12 @@ impl Walk {
         })
     }
 
-    fn consumer_admins(&mut self, channel: &EventChannel, above: &[Property]) -> Result<Vec<Admin>, InvokeError> {
-        let mut admins = Vec::new();
-        for id in sorted(channel.get_all_consumeradmins()?) {
-            let walked = channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(id, &admin, above));
-            admins.extend(unless_gone(walked)?);
-        }
-        Ok(admins)
-    }
-
-    fn supplier_admins(&mut self, channel: &EventChannel, above: &[Property]) -> Result<Vec<Admin>, InvokeError> {
-        let mut admins = Vec::new();
-        for id in sorted(channel.get_all_supplieradmins()?) {
-            let walked = channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(id, &admin, above));
-            admins.extend(unless_gone(walked)?);
-        }
-        Ok(admins)
-    }
-
     fn consumer_admin(&mut self, id: i32, admin: &ConsumerAdmin, above: &[Property]) -> Result<Admin, InvokeError> {
         let qos = if_offered(admin.get_qos())?.unwrap_or_default();
         let mut ids = admin.push_suppliers()?;
         ids.extend(if_offered(admin.pull_suppliers())?.unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_supplier(id).and_then(|proxy| self.proxy_supplier(id, &proxy, &qos));
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies =
+            each(ids, |id| admin.get_proxy_supplier(id).and_then(|proxy| self.proxy_supplier(id, &proxy, &qos)))?;
         let filtering = Filtering {
             filters: self.filters(admin.get_all_filters(), |id| admin.get_filter(id))?,
             priority: self.mapping(admin.priority_filter())?,
@@ -241,11 +223,8 @@ impl Walk {
         let qos = if_offered(admin.get_qos())?.unwrap_or_default();
         let mut ids = admin.push_consumers()?;
         ids.extend(if_offered(admin.pull_consumers())?.unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_consumer(id).and_then(|proxy| self.proxy_consumer(id, &proxy, &qos));
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies =
+            each(ids, |id| admin.get_proxy_consumer(id).and_then(|proxy| self.proxy_consumer(id, &proxy, &qos)))?;
         let filters = self.filters(admin.get_all_filters(), |id| admin.get_filter(id))?;
         let filtering = Filtering { filters, ..Filtering::default() };
         let qos = differing(qos, above);
@@ -282,9 +261,8 @@ impl Walk {
         ids: Result<Vec<i32>, InvokeError>,
         get: impl Fn(i32) -> Result<Filter, InvokeError>,
     ) -> Result<Vec<FilterInfo>, InvokeError> {
-        let mut filters = Vec::new();
-        for id in sorted(if_offered(ids)?.unwrap_or_default()) {
-            let Some(filter) = unless_gone(get(id))? else { continue };
+        each(if_offered(ids)?.unwrap_or_default(), |id| {
+            let filter = get(id)?;
             let filter = Filter::unchecked(filter.object().with_reply_timeout(Some(self.filter_timeout)));
             let read = filter.constraint_grammar().and_then(|grammar| Ok((grammar, filter.get_all_constraints()?)));
             let contents = read.map(|(grammar, all)| {
@@ -293,9 +271,8 @@ impl Walk {
                 Contents::Filter { grammar, constraints: all.into_iter().map(constraint).collect() }
             });
             let contents = contents.unwrap_or_else(|error| Contents::Unreadable { error: error.to_string() });
-            filters.push(FilterInfo { id, contents });
-        }
-        Ok(filters)
+            Ok(FilterInfo { id, contents })
+        })
     }
 
     fn mapping(&self, filter: Result<Option<MappingFilter>, InvokeError>) -> Result<Option<Contents>, InvokeError> {

@@ -135,23 +135,19 @@ fn walk(options: &LsOptions, channel: Option<i32>) -> Result<Service, InvokeErro
     let orb = Orb::new(orb_options(&options.server));
     let object = orb.resolve_service(&options.server.server)?;
     let address = object.connect()?;
-    let mut channels = Vec::new();
     let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
     // Behind the first question: a service that answers nothing is not waited for twice.
     let (clients, names) = (Clients::read(&orb, &address), Names::read(&orb, &object, &address));
     let walk = Walk { clients, names, long: options.long };
-    if channel.is_some() || !is_factory {
+    let channels = if channel.is_some() || !is_factory {
         let (channel, id) = find_channel(&object, channel)?;
-        channels.push(walk.channel(id, &channel)?);
+        vec![walk.channel(id, &channel)?]
     } else {
         let factory = EventChannelFactory::unchecked(object.clone());
-        let mut ids = factory.get_all_channels()?;
-        ids.sort_unstable();
-        for id in ids {
-            let walked = factory.get_event_channel(id).and_then(|c| walk.channel(Some(id), &c));
-            channels.extend(unless_gone(walked)?);
-        }
-    }
+        each(factory.get_all_channels()?, |id| {
+            factory.get_event_channel(id).and_then(|channel| walk.channel(Some(id), &channel))
+        })?
+    };
     let type_id = if object.type_id().is_empty() && is_factory {
         EventChannelFactory::REPOSITORY_ID.to_owned()
     } else {
@@ -170,16 +166,12 @@ struct Walk {
 impl Walk {
     fn channel(&self, id: Option<i32>, channel: &EventChannel) -> Result<Channel, InvokeError> {
         let number = if self.clients.is_some() { statistics::number(channel, id) } else { 0 };
-        let mut consumer_admins = Vec::new();
-        for id in sorted(channel.get_all_consumeradmins()?) {
-            let walked = channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(number, id, &admin));
-            consumer_admins.extend(unless_gone(walked)?);
-        }
-        let mut supplier_admins = Vec::new();
-        for id in sorted(channel.get_all_supplieradmins()?) {
-            let walked = channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(number, id, &admin));
-            supplier_admins.extend(unless_gone(walked)?);
-        }
+        let consumer_admins = each(channel.get_all_consumeradmins()?, |id| {
+            channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(number, id, &admin))
+        })?;
+        let supplier_admins = each(channel.get_all_supplieradmins()?, |id| {
+            channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(number, id, &admin))
+        })?;
         let details = self.details(channel.object(), || channel.get_qos());
         let admin_properties = self.long.then(|| channel.get_admin().unwrap_or_default());
         let name = self.names.of(channel, number).map(str::to_owned);
@@ -190,14 +182,11 @@ impl Walk {
         let mut ids = admin.push_suppliers()?;
         // Services that only push need not offer this.
         ids.extend(admin.pull_suppliers().unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_supplier(id).and_then(|proxy| {
-                let details = self.details(proxy.object(), || proxy.get_qos());
-                Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
-            });
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies = each(ids, |id| {
+            let proxy = admin.get_proxy_supplier(id)?;
+            let details = self.details(proxy.object(), || proxy.get_qos());
+            Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
+        })?;
         let details = self.details(admin.object(), || admin.get_qos());
         Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
     }
@@ -205,14 +194,11 @@ impl Walk {
     fn supplier_admin(&self, channel: u32, id: i32, admin: &SupplierAdmin) -> Result<Admin, InvokeError> {
         let mut ids = admin.push_consumers()?;
         ids.extend(admin.pull_consumers().unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_consumer(id).and_then(|proxy| {
-                let details = self.details(proxy.object(), || proxy.get_qos());
-                Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
-            });
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies = each(ids, |id| {
+            let proxy = admin.get_proxy_consumer(id)?;
+            let details = self.details(proxy.object(), || proxy.get_qos());
+            Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
+        })?;
         let details = self.details(admin.object(), || admin.get_qos());
         Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
     }
@@ -231,23 +217,19 @@ impl Walk {
     }
 }
 
-/// Objects come and go while the hierarchy is walked: one that is gone is not there to be shown.
-pub(crate) fn unless_gone<T>(walked: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
-    match walked {
-        Ok(found) => Ok(Some(found)),
-        Err(error)
-            if error.object_is_gone()
-                || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name)) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-pub(crate) fn sorted(mut ids: Vec<i32>) -> Vec<i32> {
+/// What is found at each of these objects, by their ids. They come and go while the hierarchy is walked: one that is gone is not there
+/// to be shown.
+pub(crate) fn each<T>(
+    mut ids: Vec<i32>,
+    mut find: impl FnMut(i32) -> Result<T, InvokeError>,
+) -> Result<Vec<T>, InvokeError> {
     ids.sort_unstable();
-    ids
+    let is_gone = |error: &InvokeError| {
+        error.object_is_gone()
+            || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name))
+    };
+    let found = ids.into_iter().map(|id| find(id));
+    found.filter(|found| !found.as_ref().is_err_and(is_gone)).collect()
 }
 
 /// One line of the tree, beside its depth.
