@@ -232,27 +232,29 @@ pub enum Trouble {
     },
 }
 
-/// Sorts of [`Trouble`] as numbers, for languages that have no sums. They stay as they are.
+/// Which sort of trouble it is. Numbers stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum TroubleCode {
-    /// [`Trouble::Unreachable`]
+    /// The service cannot be reached; the consumer goes on trying.
     Unreachable = 1,
-    /// [`Trouble::Reachable`]
+    /// The service answers again.
     Reachable = 2,
-    /// [`Trouble::Gap`]
+    /// The subscription was gone and is made anew: events between are missing.
     Gap = 3,
-    /// [`Trouble::Mismatch`]
+    /// Another type came than the one that is declared. Reported once for each; its events are not handed over.
     Mismatch = 4,
-    /// [`Trouble::Unreadable`]
+    /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
     Unreadable = 5,
-    /// [`Trouble::Callback`]
+    /// A callback failed. The event counts as handed over.
     Callback = 6,
-    /// [`Trouble::Slow`]
+    /// A callback took long. Meanwhile events wait.
     Slow = 7,
-    /// [`Trouble::Lost`]
+    /// Events did not come, over DDS.
     Lost = 8,
+    /// Something of a later version of the library: the text says it.
+    Other = 100,
 }
 
 impl Trouble {

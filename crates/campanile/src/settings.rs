@@ -96,7 +96,6 @@ pub struct DdsSettings {
     /// The DDS domain of event domains that are not in the table. Default 0.
     pub domain_default: u16,
     /// The network interface, by its name or address. Default: the one that DDS likes best.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Hosts that may take part, where there is no multicast to find them. Default none: multicast finds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -199,14 +198,11 @@ impl DdsSettings {
 #[non_exhaustive]
 pub struct TlsSettings {
     /// The authorities that sign services' certificates. With it TLS is spoken and nothing else; without it, none. Default none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// The certificate to show to services, which identifies the program, and its key, without a passphrase. Consumers need them, since
     /// services call these. Default none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
     /// See `certificate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
 }
 
@@ -248,31 +244,22 @@ impl TlsSettings {
 #[non_exhaustive]
 pub struct Context {
     /// See [`Settings::server`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// See [`Settings::transport`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
     /// See [`Settings::event_form`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub event_form: Option<EventForm>,
     /// See [`Settings::naming`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub naming: Option<String>,
     /// See [`Settings::naming_domain`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub naming_domain: Option<String>,
     /// See [`Settings::event_domain`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub event_domain: Option<String>,
     /// See [`Settings::shared_thread`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_thread: Option<bool>,
     /// See [`Settings::tls`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSettings>,
     /// See [`Settings::dds`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dds: Option<DdsSettings>,
 }
 
@@ -282,7 +269,6 @@ pub struct Context {
 #[non_exhaustive]
 pub struct Contexts {
     /// The one that counts when nothing else is said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
     /// All by name.
     pub contexts: BTreeMap<String, Context>,

@@ -4,10 +4,11 @@ use crate::args::{ChannelCommand, CreateOptions, RmOptions, ServerOptions, SetOp
 use crate::channels;
 use crate::failure::Failure;
 use crate::ls::orb_options;
+use crate::terminal;
 use client::notify::{EventChannel, EventChannelFactory, Property, find_channel};
 use client::{InvokeError, ObjectRef, Orb};
 use giop::value::{AnyValue, Value};
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
 /// Makes, sets or destroys.
 pub(crate) fn run(command: &ChannelCommand) -> Result<(), Failure> {
@@ -54,29 +55,20 @@ fn set(options: &SetOptions) -> Result<(), Failure> {
 }
 
 fn remove(options: &RmOptions) -> Result<(), Failure> {
-    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if !options.yes && !can_ask {
-        return Err(Failure::Usage("there is no terminal to ask on: say --yes".to_owned()));
+    if !options.yes && !terminal::can_ask() {
+        return Err(Failure::Usage("nobody can be asked, without a terminal: say --yes".to_owned()));
     }
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let service = service(&options.server).map_err(remote)?;
     for id in &options.channels {
         let (channel, _) = find_channel(&service, Some(*id)).map_err(remote)?;
-        if !options.yes && !is_confirmed(*id)? {
+        if !options.yes && !terminal::is_confirmed(&format!("destroy channel {id} with all that is in it?"))? {
             return Err(Failure::Message(format!("channel {id} was not destroyed")));
         }
         channel.destroy().map_err(remote)?;
         writeln!(io::stdout(), "destroyed channel {id}")?;
     }
     Ok(())
-}
-
-fn is_confirmed(id: i32) -> Result<bool, Failure> {
-    eprint!("destroy channel {id} with all that is in it? [y/N] ");
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn service(server: &ServerOptions) -> Result<ObjectRef, InvokeError> {

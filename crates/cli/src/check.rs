@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::info::status::ConsumerStatus;
 use crate::show;
 use crate::statistics::Statistics;
-use client::{InvokeError, Orb};
-use giop::cdr::{ReadError, Reader, Writer};
-use service::Counter;
+use client::{InvokeError, Orb, Unmarshal};
+use giop::cdr::{ReadError, Reader};
+use giop::typecode::Work;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -17,8 +17,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Consumers that are named.
 const NAMED_MAX: usize = 10;
-/// Octets of the shortest name of a statistic.
-const NAME_BYTES_MIN: usize = 5;
 
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +135,7 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
 }
 
 fn is_slow(consumer: &ConsumerStatus, options: &CheckOptions) -> bool {
-    let is_stuck = matches!(consumer.state.as_str(), "failing" | "socket full") && consumer.backlog_events > 0;
+    let is_stuck = matches!(consumer.state.doing.as_str(), "failing" | "socket full") && consumer.backlog_events > 0;
     is_stuck || consumer.backlog_events >= options.slow_events
 }
 
@@ -158,8 +156,9 @@ fn figures(
     let dropped_in_all: u64 = now.iter().map(|consumer| consumer.dropped).sum();
     let backlog: u64 = now.iter().map(|consumer| consumer.backlog_events).sum();
     let octets: u64 = now.iter().map(|consumer| consumer.backlog_bytes).sum();
-    let (slow, blocked) = (count(&|consumer| is_slow(consumer, options)), count(&|consumer| consumer.holds.is_some()));
-    let unreachable = count(&|consumer| consumer.unreachable_s.is_some());
+    let (slow, blocked) =
+        (count(&|consumer| is_slow(consumer, options)), count(&|consumer| consumer.state.holds.is_some()));
+    let unreachable = count(&|consumer| consumer.state.unreachable_s.is_some());
     let plain = |label, value, unit| Figure { label, value, unit, threshold: None, said: String::new() };
     let mut figures = vec![
         Figure { threshold: Some(options.slow), said: format!("{slow} slow"), ..plain("slow", slow, "") },
@@ -217,9 +216,9 @@ fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]
     };
     let performance: Vec<String> = figures.iter().map(Figure::performance).collect();
     let mut text = format!("CAMPANILE {} - {said} | {}\n", state.word(), performance.join(" "));
-    let bad = consumers
-        .iter()
-        .filter(|consumer| is_slow(consumer, options) || consumer.holds.is_some() || consumer.unreachable_s.is_some());
+    let bad = consumers.iter().filter(|consumer| {
+        is_slow(consumer, options) || consumer.state.holds.is_some() || consumer.state.unreachable_s.is_some()
+    });
     for consumer in bad.clone().take(NAMED_MAX) {
         // What stands behind a bar is read as performance data.
         let name = show::clean(&consumer.name).replace('|', "¦");
@@ -247,12 +246,7 @@ fn dead_letters(statistics: &Statistics, channel: Option<u32>) -> Option<u64> {
 fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
     let orb: &Orb = statistics.object.orb();
     let monitor = orb.resolve(&format!("corbaloc::{}/TAO_MonitorAndControl", statistics.address)).ok()?;
-    let names = monitor.invoke("get_statistic_names", |_| ()).ok()?;
-    let names = names.read("get_statistic_names", |reader| {
-        let count = reader.seq_len(NAME_BYTES_MIN)?;
-        (0..count).map(|_| reader.text()).collect::<Result<Vec<_>, ReadError>>()
-    });
-    let mut names = names.ok()?;
+    let mut names: Vec<String> = monitor.request("get_statistic_names", &()).ok()?;
     names.retain(|name| name.rsplit('/').next() == Some("OldestEvent"));
     if let Some(channel) = channel {
         // Each channel is also called by its number.
@@ -261,8 +255,8 @@ fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
     let ages = names.into_iter().filter_map(|name| {
-        let write = |writer: &mut Writer<'_>| writer.string(&name);
-        let reported = monitor.invoke("get_statistic", write).ok()?.read("get_statistic", read_last).ok()??;
+        let Last(reported) = monitor.request("get_statistic", &name).ok()?;
+        let reported = reported?;
         // 0 means that nothing waits.
         Some(if reported > 0.0 { (now - reported).max(0.0) } else { 0.0 })
     });
@@ -270,28 +264,30 @@ fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
 }
 
 /// The value of a `Monitor::Data`, if it is a number.
-fn read_last(reader: &mut Reader<'_>) -> Result<Option<f64>, ReadError> {
-    reader.text()?;
-    if reader.u32()? != 0 {
-        return Ok(None);
+struct Last(Option<f64>);
+
+impl Unmarshal for Last {
+    const BYTES_MIN: usize = 8;
+
+    fn unmarshal(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError> {
+        let (_name, kind) = (reader.text()?, reader.u32()?);
+        if kind != 0 {
+            return Ok(Self(None));
+        }
+        let (_values, _count) = (Vec::<(u64, f64)>::unmarshal(reader, work)?, reader.u32()?);
+        let mut last = 0.0;
+        for _ in ["average", "sum_of_squares", "minimum", "maximum", "last"] {
+            last = reader.f64()?;
+        }
+        Ok(Self(Some(last)))
     }
-    let count = reader.seq_len(16)?;
-    for _ in 0..count {
-        reader.u64()?;
-        reader.f64()?;
-    }
-    reader.u32()?;
-    let mut last = 0.0;
-    for _ in ["average", "sum_of_squares", "minimum", "maximum", "last"] {
-        last = reader.f64()?;
-    }
-    Ok(Some(last))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::info::status::ConsumerState;
     use clap::Parser;
 
     fn options(line: &str) -> CheckOptions {
@@ -317,6 +313,11 @@ mod tests {
         }
     }
 
+    fn with_state(doing: &str, unreachable_s: Option<u64>, consumer: ConsumerStatus) -> ConsumerStatus {
+        let state = ConsumerState { doing: doing.into(), unreachable_s, ..ConsumerState::default() };
+        ConsumerStatus { state, ..consumer }
+    }
+
     #[test]
     fn thresholds_are_reached_by_what_they_say() {
         let well = [consumer(1, 999, 3)];
@@ -335,9 +336,9 @@ mod tests {
         assert_eq!(reported("--slow 1,1", &well, &slow, None).0, State::Critical);
         assert_eq!(reported("--slow 2 --dropped 3", &well, &slow, None).0, State::Ok);
         assert_eq!(reported("--slow 2 --dropped 3 --oldest 5,10", &well, &slow, Some(10.0)).0, State::Critical);
-        let failing = [ConsumerStatus { state: "failing".into(), ..consumer(1, 1, 0) }];
+        let failing = [with_state("failing", None, consumer(1, 1, 0))];
         assert_eq!(reported("", &failing, &failing, None).0, State::Warning);
-        let gone = [ConsumerStatus { state: "active".into(), unreachable_s: Some(75), ..consumer(1, 0, 0) }];
+        let gone = [with_state("active", Some(75), consumer(1, 0, 0))];
         let (state, text) = reported("", &gone, &gone, None);
         assert_eq!(state, State::Warning);
         assert!(text.starts_with("CAMPANILE WARNING - 1 cannot be reached | "), "{text}");

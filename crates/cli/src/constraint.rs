@@ -50,9 +50,10 @@ fn check(options: &FilterCheckOptions) -> Result<(), Failure> {
     let constraint = match Constraint::parse(&options.constraint, &Limits::default()) {
         Ok(constraint) => constraint,
         Err(error) if options.json => {
-            let mut line = format!("{{\"valid\":false,\"column\":{},\"reason\":", error.column());
-            json::text(&mut line, &error.reason().to_string());
-            line.push_str("}\n");
+            let mut line = String::new();
+            let object = json::Object::new(&mut line).member("valid", false).member("column", error.column());
+            object.member("reason", error.reason().to_string()).end();
+            line.push('\n');
             io::stdout().write_all(line.as_bytes())?;
             return Err(Failure::Quiet);
         }
@@ -60,17 +61,15 @@ fn check(options: &FilterCheckOptions) -> Result<(), Failure> {
     };
     let mut text = String::new();
     if options.json {
-        let (cost, always) = (constraint.cost(), constraint.always());
-        let always = always.map_or_else(|| "null".to_owned(), |always| always.to_string());
-        let _ = write!(
-            text,
-            "{{\"valid\":true,\"nodes\":{},\"steps_best\":{},\"steps_worst\":{},\"always\":{always},\"reads\":",
-            constraint.nodes(),
-            cost.best,
-            cost.worst
-        );
-        json::list(&mut text, constraint.paths(), |out, path| json::text(out, &path.to_string()));
-        text.push('}');
+        let cost = constraint.cost();
+        json::Object::new(&mut text)
+            .member("valid", true)
+            .member("nodes", constraint.nodes())
+            .member("steps_best", cost.best)
+            .member("steps_worst", cost.worst)
+            .member("always", constraint.always())
+            .member("reads", constraint.paths().iter().map(ToString::to_string).collect::<Vec<_>>())
+            .end();
     } else {
         let _ = write!(text, "{}", constraint.explain());
     }

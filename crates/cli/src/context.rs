@@ -118,20 +118,13 @@ fn lines(contexts: &Contexts) -> String {
 }
 
 fn as_json(contexts: &Contexts) -> String {
-    let mut text = String::from("{\"selected\":");
-    match &contexts.selected {
-        Some(selected) => json::text(&mut text, selected),
-        None => text.push_str("null"),
-    }
-    text.push_str(",\"contexts\":");
-    json::object(
-        &mut text,
-        contexts.contexts.iter().map(|(name, context)| (name.as_str(), context)),
-        |out, context| {
+    let mut text = String::new();
+    let write = |out: &mut String| {
+        json::object(out, contexts.contexts.iter().map(|(name, context)| (name.as_str(), context)), |out, context| {
             let said = said(context);
             json::object(out, said.iter().map(|(key, value)| (*key, value)), |out, value| json::text(out, value));
-        },
-    );
-    text.push_str("}\n");
-    text
+        });
+    };
+    json::Object::new(&mut text).member("selected", &contexts.selected).written("contexts", write).end();
+    text + "\n"
 }

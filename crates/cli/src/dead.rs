@@ -7,13 +7,13 @@ use crate::moment;
 use crate::show::{self, clean};
 use crate::statistics::Statistics;
 use crate::store::print_json;
-use client::InvokeError;
-use giop::cdr::{ReadError, Reader, Writer};
+use crate::terminal;
+use client::{InvokeError, Unmarshal};
+use giop::cdr::{ReadError, Reader};
+use giop::typecode::Work;
 use serde::Serialize;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
-/// Octets of the shortest `DeadLetterStatistic`.
-const DEAD_LETTER_BYTES_MIN: usize = 64;
 /// Those that are named in one request.
 const NAMED_MAX: usize = 256;
 
@@ -101,8 +101,7 @@ fn line(letter: &DeadLetter) -> String {
 }
 
 fn remove(options: &DeadRmOptions) -> Result<(), Failure> {
-    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if !(options.yes || can_ask) {
+    if !(options.yes || terminal::can_ask()) {
         return Err(Failure::Usage(
             "there is no terminal to ask on: look at what it concerns with `campanile dead ls`, and say --yes"
                 .to_owned(),
@@ -113,10 +112,7 @@ fn remove(options: &DeadRmOptions) -> Result<(), Failure> {
         let lines: String = meant.iter().map(line).collect();
         io::stdout().write_all(lines.as_bytes())?;
         let what = if meant.len() == 1 { "this event".to_owned() } else { format!("these {} events", meant.len()) };
-        eprint!("remove {what}? [y/N] ");
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer)?;
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        if !terminal::is_confirmed(&format!("remove {what}?"))? {
             return Err(Failure::message("nothing was removed"));
         }
     }
@@ -166,25 +162,10 @@ fn act(
 impl Statistics {
     /// All dead letters of the service, by number and consumer's proxy.
     pub(crate) fn dead_letters(&self) -> Result<Vec<DeadLetter>, InvokeError> {
-        const OPERATION: &str = "get_dead_letters_behind";
-        let (mut all, mut behind) = (Vec::new(), (0, 0));
-        // The service answers in parts, each behind the last one.
-        loop {
-            let write = |w: &mut Writer<'_>| {
-                w.u64(behind.0);
-                w.u32(behind.1);
-            };
-            let more = self.object.invoke(OPERATION, write)?.read(OPERATION, |reader| {
-                let count = reader.seq_len(DEAD_LETTER_BYTES_MIN)?;
-                (0..count).map(|_| DeadLetter::read(reader)).collect::<Result<Vec<_>, ReadError>>()
-            })?;
-            let last = more.last().map(|letter| (letter.number, letter.proxy));
-            all.extend(more);
-            match last.filter(|last| *last > behind) {
-                Some(last) => behind = last,
-                None => return Ok(all),
-            }
-        }
+        let mut all = Vec::new();
+        let key = |letter: &DeadLetter| (letter.number, letter.proxy);
+        self.read_parts("get_dead_letters", Some((0_u64, 0_u32)), key, &mut all)?;
+        Ok(all)
     }
 
     /// Replays or removes those of a channel. Of the first of them so many were there, and so many were not.
@@ -193,22 +174,15 @@ impl Statistics {
             Act::Replay => "replay_dead_letters",
             Act::Remove => "remove_dead_letters",
         };
-        let write = |w: &mut Writer<'_>| {
-            w.u32(channel);
-            w.length(letters.len());
-            for letter in letters {
-                w.u64(letter.number);
-                w.u32(letter.proxy);
-            }
-        };
-        self.object
-            .invoke(operation, write)?
-            .read(operation, |reader| Ok::<_, ReadError>((reader.u32()?, reader.u32()?)))
+        let named: Vec<(u64, u32)> = letters.iter().map(|letter| (letter.number, letter.proxy)).collect();
+        self.object.request(operation, &(channel, named))
     }
 }
 
-impl DeadLetter {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+impl Unmarshal for DeadLetter {
+    const BYTES_MIN: usize = 64;
+
+    fn unmarshal(reader: &mut Reader<'_>, _work: &mut Work) -> Result<Self, ReadError> {
         let number = reader.u64()?;
         let (channel, proxy, consumer) = (reader.u32()?, reader.u32()?, reader.text()?);
         let (domain, r#type, reason) = (reader.text()?, reader.text()?, reader.text()?);

@@ -5,8 +5,9 @@ use crate::channels;
 use crate::failure::Failure;
 use crate::show::clean;
 use crate::statistics::Statistics;
+use crate::terminal;
 use client::InvokeError;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 
 /// A client to be disconnected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ struct Client {
 /// Disconnects the clients of the proxies named, or those that it finds.
 pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     let is_asked_about = options.proxies.is_empty() && !options.yes && !options.dry_run;
-    if is_asked_about && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    if is_asked_about && !terminal::can_ask() {
         return Err(Failure::Usage(
             "there is no terminal to ask on: look at the clients concerned with --dry-run, and say --yes".to_owned(),
         ));
@@ -46,8 +47,9 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     if options.dry_run {
         return Ok(());
     }
-    if is_asked_about && !is_confirmed(clients.len()) {
-        return Err(Failure::message("no client was disconnected"));
+    let whom = if clients.len() == 1 { "this client".to_owned() } else { format!("these {} clients", clients.len()) };
+    if is_asked_about && !terminal::is_confirmed(&format!("disconnect {whom}?"))? {
+        return Err(Failure::message("nobody was disconnected"));
     }
     let mut was_missing = false;
     for Client { channel, proxy, description } in &clients {
@@ -134,13 +136,6 @@ fn list(clients: &[Client]) -> String {
         format!("channel {channel} proxy {proxy}  {description}\n")
     };
     clients.iter().map(line).collect()
-}
-
-fn is_confirmed(count: usize) -> bool {
-    let whom = if count == 1 { "this client".to_owned() } else { format!("these {count} clients") };
-    eprint!("disconnect {whom}? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 #[cfg(test)]

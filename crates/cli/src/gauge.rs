@@ -1,7 +1,7 @@
 //! How often something comes, and how much: what `campanile hz` and `bw`, and those of `campanile tempo`, print.
 
-use crate::show;
 use crate::signals::{Waiter, Wake};
+use crate::{json, show};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -159,11 +159,11 @@ impl Gauge {
         let (least_us, mean_us, most_us, deviation_us) = (us(*least as f64), us(mean), us(*most as f64), us(deviation));
         let nanos = |nanos: f64| show::short_time(Duration::from_secs_f64(nanos / 1e9));
         let messages_key = if of == Of::Events { "events" } else { "messages" };
+        let number_lost = lost;
         let lost = match (lost, style) {
-            (None, _) => String::new(),
+            (None, _) | (_, Style::Json) => String::new(),
             (Some(lost), Style::People) => format!("  lost {}", show::count(lost)),
             (Some(lost), Style::Pipe) => format!("\t{lost}"),
-            (Some(lost), Style::Json) => format!(",\"lost\":{lost}"),
         };
         match (what, style) {
             (What::Rate, Style::People) => format!(
@@ -177,10 +177,6 @@ impl Gauge {
             (What::Rate, Style::Pipe) => {
                 format!("{rate:.3}\t{least_us}\t{mean_us}\t{most_us}\t{deviation_us}{lost}\n")
             }
-            (What::Rate, Style::Json) => format!(
-                "{{\"rate\":{rate:.3},\"{messages_key}\":{messages},\"least_us\":{least_us},\"mean_us\":{mean_us},\
-                 \"most_us\":{most_us},\"deviation_us\":{deviation_us}{lost}}}\n"
-            ),
             (What::Octets, Style::People) => format!(
                 "{}/s  {}/s  octets: least {}, mean {}, most {}{lost}\n",
                 show::bytes(octets.round() as u64),
@@ -192,10 +188,27 @@ impl Gauge {
             (What::Octets, Style::Pipe) => {
                 format!("{octets:.0}\t{rate:.3}\t{smallest}\t{mean_octets}\t{largest}{lost}\n")
             }
-            (What::Octets, Style::Json) => format!(
-                "{{\"octets_per_s\":{octets:.0},\"rate\":{rate:.3},\"{messages_key}\":{messages},\"smallest\":{smallest},\
-                 \"mean\":{mean_octets},\"largest\":{largest}{lost}}}\n"
-            ),
+            (what, Style::Json) => {
+                let (mut out, fixed) = (String::new(), |nanos: f64| json::Fixed::<1>(nanos / 1e3));
+                let object = json::Object::new(&mut out);
+                let object = match what {
+                    What::Rate => object,
+                    What::Octets => object.member("octets_per_s", json::Fixed::<0>(octets)),
+                };
+                let object = object.member("rate", json::Fixed::<3>(rate)).member(messages_key, messages);
+                let object = match what {
+                    What::Rate => object
+                        .member("least_us", fixed(*least as f64))
+                        .member("mean_us", fixed(mean))
+                        .member("most_us", fixed(*most as f64))
+                        .member("deviation_us", fixed(deviation)),
+                    What::Octets => {
+                        object.member("smallest", smallest).member("mean", mean_octets).member("largest", largest)
+                    }
+                };
+                object.optional("lost", number_lost).end();
+                out + "\n"
+            }
         }
     }
 }

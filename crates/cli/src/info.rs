@@ -6,20 +6,22 @@
 mod history;
 mod people;
 pub(crate) mod status;
-mod text;
 
 use crate::args::InfoOptions;
 use crate::channels::{self, Names};
 use crate::failure::Failure;
-use crate::ls::{orb_options, sorted, unless_gone};
+use crate::json;
+use crate::ls::{each, orb_options};
 use crate::statistics::{self, Statistics, Supplier};
+use crate::store::print_json;
 use client::notify::{
-    ConstraintInfo, ConsumerAdmin, EventChannel, EventType, Filter, FilterGroupOperator, MappingConstraintInfo,
+    ConstraintExp, ConstraintInfo, ConsumerAdmin, EventType, Filter, FilterGroupOperator, MappingConstraintInfo,
     MappingFilter, ObtainInfoMode, Property, ProxyConsumer, ProxySupplier, ProxyType, SupplierAdmin, find_channel,
 };
 use client::{InvokeError, Orb};
 use giop::value::AnyValue;
 use history::History;
+use serde::Serialize;
 use status::ConsumerStatus;
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -28,69 +30,115 @@ use std::time::Duration;
 const FILTER_TIMEOUT_MAX: Duration = Duration::from_secs(2);
 
 /// What there is to know of a channel.
+#[derive(Serialize)]
 struct Info {
     address: String,
     /// `None` if the address named the channel itself, which does not know its id.
     id: Option<i32>,
     /// `None` if it has none.
     name: Option<String>,
+    #[serde(rename = "interface")]
     type_id: String,
     reference: String,
+    #[serde(serialize_with = "json::qos")]
     qos: Vec<Property>,
+    #[serde(rename = "admin", serialize_with = "json::qos")]
     admin_properties: Vec<Property>,
     /// `None` if the service does not say, or has no proxy to ask.
-    offered: Option<Vec<EventType>>,
-    subscribed: Option<Vec<EventType>>,
-    /// Its stored history.
+    offered: Option<Vec<String>>,
+    subscribed: Option<Vec<String>>,
+    /// What is kept of its past.
     history: Option<History>,
-    admins: Vec<Admin>,
+    consumer_admins: Vec<Admin>,
+    supplier_admins: Vec<Admin>,
     /// Whether the service reported how its consumers stand.
+    #[serde(skip)]
     has_statuses: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Consumers,
-    Suppliers,
-}
-
+#[derive(Serialize)]
 struct Admin {
-    side: Side,
     id: i32,
+    #[serde(serialize_with = "json::display")]
     operator: FilterGroupOperator,
     /// What differs from the channel's.
+    #[serde(serialize_with = "json::qos")]
     qos: Vec<Property>,
+    #[serde(flatten)]
     filtering: Filtering,
     proxies: Vec<Proxy>,
 }
 
+#[derive(Serialize)]
 struct Proxy {
     id: i32,
+    #[serde(rename = "type", serialize_with = "json::display")]
     kind: ProxyType,
     /// What differs from the admin's.
+    #[serde(serialize_with = "json::qos")]
     qos: Vec<Property>,
+    #[serde(flatten)]
     filtering: Filtering,
     /// How its consumer stands.
+    #[serde(flatten)]
     status: Option<ConsumerStatus>,
+    #[serde(flatten)]
     supplier: Option<Supplier>,
 }
 
 /// The filters of an admin or proxy.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Filtering {
     filters: Vec<FilterInfo>,
-    priority: Option<MappingInfo>,
-    lifetime: Option<MappingInfo>,
+    #[serde(rename = "priority_filter", skip_serializing_if = "Option::is_none")]
+    priority: Option<Contents>,
+    #[serde(rename = "lifetime_filter", skip_serializing_if = "Option::is_none")]
+    lifetime: Option<Contents>,
 }
 
+#[derive(Serialize)]
 struct FilterInfo {
     id: i32,
-    /// The grammar and the constraints, or why they cannot be had.
-    contents: Result<(String, Vec<ConstraintInfo>), String>,
+    #[serde(flatten)]
+    contents: Contents,
 }
 
-struct MappingInfo {
-    contents: Result<(AnyValue, Vec<MappingConstraintInfo>), String>,
+/// What is in a filter or a mapping filter, or why that cannot be had.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Contents {
+    Unreadable {
+        error: String,
+    },
+    Filter {
+        grammar: String,
+        constraints: Vec<Constraint>,
+    },
+    Mapping {
+        #[serde(serialize_with = "json::plain")]
+        default: Option<AnyValue>,
+        constraints: Vec<Constraint>,
+    },
+}
+
+#[derive(Serialize)]
+struct Constraint {
+    id: i32,
+    constraint: String,
+    types: Vec<String>,
+    /// What a mapping filter gives to events.
+    #[serde(serialize_with = "json::plain", skip_serializing_if = "Option::is_none")]
+    value: Option<AnyValue>,
+}
+
+impl Constraint {
+    fn new(id: i32, expression: ConstraintExp, value: Option<AnyValue>) -> Self {
+        Self { id, constraint: expression.constraint_expr, types: names(&expression.event_types), value }
+    }
+}
+
+fn names(types: &[EventType]) -> Vec<String> {
+    types.iter().map(ToString::to_string).collect()
 }
 
 /// Prints what there is to know of a channel.
@@ -98,13 +146,11 @@ pub(crate) fn run(options: &InfoOptions) -> Result<(), Failure> {
     let named = options.channel.as_ref().or(options.named_channel.as_ref());
     let channel = channels::number(named, &options.server)?;
     let info = Walk::run(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
-    let mut text = String::new();
     if options.json {
-        text::write_json(&mut text, &info);
-        text.push('\n');
-    } else {
-        people::write(&mut text, &info);
+        return print_json(&info);
     }
+    let mut text = String::new();
+    people::write(&mut text, &info);
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
@@ -127,79 +173,62 @@ impl Walk {
         let address = object.connect()?;
         let (channel, id) = find_channel(&object, channel)?;
         let number = statistics::number(&channel, id);
-        let statuses = status::read(&orb, &address, number);
-        let mut suppliers = suppliers(&orb, &address).unwrap_or_default();
+        let statistics = Statistics::at(&orb, address.clone())?;
+        // Nothing if the service does not tell, being another one than Campanile.
+        let statuses = status::read(&statistics, number).ok();
+        let mut suppliers = statistics.suppliers().unwrap_or_default();
         suppliers.retain(|supplier| supplier.channel == number);
         let filter_timeout = options.server.timeout.min(FILTER_TIMEOUT_MAX);
         let mut walk = Self { statuses, suppliers, filter_timeout, offered: None, subscribed: None };
         let qos = if_offered(channel.get_qos())?.unwrap_or_default();
-        let mut admins = walk.consumer_admins(&channel, &qos)?;
-        admins.extend(walk.supplier_admins(&channel, &qos)?);
+        let consumer_admins = each(channel.get_all_consumeradmins()?, |id| {
+            channel.get_consumeradmin(id).and_then(|admin| walk.consumer_admin(id, &admin, &qos))
+        })?;
+        let supplier_admins = each(channel.get_all_supplieradmins()?, |id| {
+            channel.get_supplieradmin(id).and_then(|admin| walk.supplier_admin(id, &admin, &qos))
+        })?;
         Ok(Info {
             id,
             name: Names::read(&orb, &object, &address).of(&channel, number).map(str::to_owned),
             type_id: channel.object().type_id().to_owned(),
             reference: channel.object().ior().to_string(),
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
-            history: History::read(&orb, &address, number),
+            history: History::read(&statistics, number),
             address,
             qos,
-            admins,
-            offered: walk.offered,
-            subscribed: walk.subscribed,
+            consumer_admins,
+            supplier_admins,
+            offered: walk.offered.as_deref().map(names),
+            subscribed: walk.subscribed.as_deref().map(names),
             has_statuses: walk.statuses.is_some(),
         })
-    }
-
-    fn consumer_admins(&mut self, channel: &EventChannel, above: &[Property]) -> Result<Vec<Admin>, InvokeError> {
-        let mut admins = Vec::new();
-        for id in sorted(channel.get_all_consumeradmins()?) {
-            let walked = channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(id, &admin, above));
-            admins.extend(unless_gone(walked)?);
-        }
-        Ok(admins)
-    }
-
-    fn supplier_admins(&mut self, channel: &EventChannel, above: &[Property]) -> Result<Vec<Admin>, InvokeError> {
-        let mut admins = Vec::new();
-        for id in sorted(channel.get_all_supplieradmins()?) {
-            let walked = channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(id, &admin, above));
-            admins.extend(unless_gone(walked)?);
-        }
-        Ok(admins)
     }
 
     fn consumer_admin(&mut self, id: i32, admin: &ConsumerAdmin, above: &[Property]) -> Result<Admin, InvokeError> {
         let qos = if_offered(admin.get_qos())?.unwrap_or_default();
         let mut ids = admin.push_suppliers()?;
         ids.extend(if_offered(admin.pull_suppliers())?.unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_supplier(id).and_then(|proxy| self.proxy_supplier(id, &proxy, &qos));
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies =
+            each(ids, |id| admin.get_proxy_supplier(id).and_then(|proxy| self.proxy_supplier(id, &proxy, &qos)))?;
         let filtering = Filtering {
             filters: self.filters(admin.get_all_filters(), |id| admin.get_filter(id))?,
             priority: self.mapping(admin.priority_filter())?,
             lifetime: self.mapping(admin.lifetime_filter())?,
         };
         let qos = differing(qos, above);
-        Ok(Admin { side: Side::Consumers, id, operator: admin.my_operator()?, qos, filtering, proxies })
+        Ok(Admin { id, operator: admin.my_operator()?, qos, filtering, proxies })
     }
 
     fn supplier_admin(&mut self, id: i32, admin: &SupplierAdmin, above: &[Property]) -> Result<Admin, InvokeError> {
         let qos = if_offered(admin.get_qos())?.unwrap_or_default();
         let mut ids = admin.push_consumers()?;
         ids.extend(if_offered(admin.pull_consumers())?.unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_consumer(id).and_then(|proxy| self.proxy_consumer(id, &proxy, &qos));
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies =
+            each(ids, |id| admin.get_proxy_consumer(id).and_then(|proxy| self.proxy_consumer(id, &proxy, &qos)))?;
         let filters = self.filters(admin.get_all_filters(), |id| admin.get_filter(id))?;
         let filtering = Filtering { filters, ..Filtering::default() };
         let qos = differing(qos, above);
-        Ok(Admin { side: Side::Suppliers, id, operator: admin.my_operator()?, qos, filtering, proxies })
+        Ok(Admin { id, operator: admin.my_operator()?, qos, filtering, proxies })
     }
 
     fn proxy_supplier(&mut self, id: i32, proxy: &ProxySupplier, above: &[Property]) -> Result<Proxy, InvokeError> {
@@ -232,27 +261,32 @@ impl Walk {
         ids: Result<Vec<i32>, InvokeError>,
         get: impl Fn(i32) -> Result<Filter, InvokeError>,
     ) -> Result<Vec<FilterInfo>, InvokeError> {
-        let mut filters = Vec::new();
-        for id in sorted(if_offered(ids)?.unwrap_or_default()) {
-            let Some(filter) = unless_gone(get(id))? else { continue };
+        each(if_offered(ids)?.unwrap_or_default(), |id| {
+            let filter = get(id)?;
             let filter = Filter::unchecked(filter.object().with_reply_timeout(Some(self.filter_timeout)));
-            let contents = filter.constraint_grammar().and_then(|grammar| Ok((grammar, filter.get_all_constraints()?)));
-            filters.push(FilterInfo { id, contents: contents.map_err(|error| error.to_string()) });
-        }
-        Ok(filters)
+            let read = filter.constraint_grammar().and_then(|grammar| Ok((grammar, filter.get_all_constraints()?)));
+            let contents = read.map(|(grammar, all)| {
+                let constraint =
+                    |info: ConstraintInfo| Constraint::new(info.constraint_id, info.constraint_expression, None);
+                Contents::Filter { grammar, constraints: all.into_iter().map(constraint).collect() }
+            });
+            let contents = contents.unwrap_or_else(|error| Contents::Unreadable { error: error.to_string() });
+            Ok(FilterInfo { id, contents })
+        })
     }
 
-    fn mapping(&self, filter: Result<Option<MappingFilter>, InvokeError>) -> Result<Option<MappingInfo>, InvokeError> {
+    fn mapping(&self, filter: Result<Option<MappingFilter>, InvokeError>) -> Result<Option<Contents>, InvokeError> {
         let Some(filter) = if_offered(filter)?.flatten() else { return Ok(None) };
         let filter = MappingFilter::unchecked(filter.object().with_reply_timeout(Some(self.filter_timeout)));
-        let contents = filter.default_value().and_then(|value| Ok((value, filter.get_all_mapping_constraints()?)));
-        Ok(Some(MappingInfo { contents: contents.map_err(|error| error.to_string()) }))
+        let read = filter.default_value().and_then(|value| Ok((value, filter.get_all_mapping_constraints()?)));
+        let contents = read.map(|(default, all)| {
+            let constraint = |info: MappingConstraintInfo| {
+                Constraint::new(info.constraint_id, info.constraint_expression, Some(info.value))
+            };
+            Contents::Mapping { default: Some(default), constraints: all.into_iter().map(constraint).collect() }
+        });
+        Ok(Some(contents.unwrap_or_else(|error| Contents::Unreadable { error: error.to_string() })))
     }
-}
-
-/// Nothing if the service does not tell, being another one than Campanile.
-fn suppliers(orb: &Orb, address: &str) -> Option<Vec<Supplier>> {
-    Statistics::at(orb, address.to_owned()).ok()?.suppliers().ok()
 }
 
 /// The answer of a service that has the operation; `None` if it has not.
@@ -272,9 +306,8 @@ fn differing(mut properties: Vec<Property>, above: &[Property]) -> Vec<Property>
 
 #[cfg(test)]
 mod tests {
-    use super::status::Drops;
+    use super::status::{ConsumerState, Drops};
     use super::*;
-    use client::notify::ConstraintExp;
 
     fn status() -> ConsumerStatus {
         let drops = |name: &str, reason: &str, events| Drops {
@@ -286,10 +319,7 @@ mod tests {
             channel: 3,
             proxy: 2,
             name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
-            state: "active".into(),
-            same_as: None,
-            unreachable_s: None,
-            holds: None,
+            state: ConsumerState { doing: "active".into(), ..ConsumerState::default() },
             backlog_events: 12,
             backlog_bytes: 3400,
             delivered: 1234,
@@ -300,7 +330,6 @@ mod tests {
             delayed: 5,
             pulls_waiting: 1,
             drops: vec![drops("Temperature", "outbox_full", 2), drops("Pressure", "expired", 1)],
-            restored: None,
         }
     }
 
@@ -328,37 +357,24 @@ mod tests {
     /// A channel with something of everything.
     pub(super) fn info() -> Info {
         let hot = ConstraintExp::new("$celsius > 30").for_types(&[EventType::new("Telescope", "*")]);
-        let constraints = vec![
-            ConstraintInfo { constraint_expression: hot, constraint_id: 7 },
-            ConstraintInfo { constraint_expression: ConstraintExp::new(""), constraint_id: 8 },
-        ];
-        let mapping = MappingConstraintInfo {
-            constraint_expression: ConstraintExp::new("$site == 'north'"),
-            constraint_id: 1,
-            value: 9_i16.into(),
-        };
+        let constraints = vec![Constraint::new(7, hot, None), Constraint::new(8, ConstraintExp::new(""), None)];
+        let mapping = Constraint::new(1, ConstraintExp::new("$site == 'north'"), Some(9_i16.into()));
         let consumer = Proxy {
             id: 2,
             kind: ProxyType::PushStructured,
             qos: vec![Property::new("Priority", 4_i16)],
             filtering: Filtering {
-                filters: vec![FilterInfo { id: 1, contents: Err("gone".into()) }],
-                priority: Some(MappingInfo { contents: Ok((0_i16.into(), vec![mapping])) }),
+                filters: vec![FilterInfo { id: 1, contents: Contents::Unreadable { error: "gone".into() } }],
+                priority: Some(Contents::Mapping { default: Some(0_i16.into()), constraints: vec![mapping] }),
                 lifetime: None,
             },
             status: Some(status()),
             supplier: None,
         };
-        let filter = FilterInfo { id: 1, contents: Ok(("EXTENDED_TCL".into(), constraints)) };
+        let filter = FilterInfo { id: 1, contents: Contents::Filter { grammar: "EXTENDED_TCL".into(), constraints } };
         let filtering = Filtering { filters: vec![filter], ..Filtering::default() };
-        let admin = |side, operator, filtering, proxy| Admin {
-            side,
-            id: 0,
-            operator,
-            qos: Vec::new(),
-            filtering,
-            proxies: vec![proxy],
-        };
+        let admin =
+            |operator, filtering, proxy| Admin { id: 0, operator, qos: Vec::new(), filtering, proxies: vec![proxy] };
         Info {
             address: "127.0.0.1:2809".into(),
             id: Some(3),
@@ -367,12 +383,10 @@ mod tests {
             reference: "IOR:00".into(),
             qos: vec![Property::new("Priority", 0_i16), Property::new("OrderPolicy", 1_i16)],
             admin_properties: vec![Property::new("MaxConsumers", 5_i32)],
-            offered: Some(vec![EventType::new("Telescope", "Temperature")]),
+            offered: Some(vec!["Telescope/Temperature".into()]),
             subscribed: Some(Vec::new()),
-            admins: vec![
-                admin(Side::Consumers, FilterGroupOperator::And, filtering, consumer),
-                admin(Side::Suppliers, FilterGroupOperator::Or, Filtering::default(), supplier()),
-            ],
+            consumer_admins: vec![admin(FilterGroupOperator::And, filtering, consumer)],
+            supplier_admins: vec![admin(FilterGroupOperator::Or, Filtering::default(), supplier())],
             history: Some(History::of(41, 50)),
             has_statuses: true,
         }
@@ -383,5 +397,27 @@ mod tests {
         let above = [Property::new("a", 1), Property::new("b", 2)];
         let own = vec![Property::new("a", 1), Property::new("b", 3), Property::new("c", 4)];
         assert_eq!(differing(own, &above), [Property::new("b", 3), Property::new("c", 4)]);
+    }
+
+    #[test]
+    fn json_has_everything() {
+        let parsed = serde_json::to_value(info()).unwrap();
+        assert_eq!(parsed["id"], 3);
+        assert_eq!(parsed["admin"]["MaxConsumers"], 5);
+        assert_eq!(parsed["offered"][0], "Telescope/Temperature");
+        assert_eq!(parsed["history"]["first"]["number"], 41);
+        let admin = &parsed["consumer_admins"][0];
+        assert_eq!(admin["filters"][0]["constraints"][0]["constraint"], "$celsius > 30");
+        assert_eq!(admin["filters"][0]["constraints"][0]["types"][0], "Telescope/*");
+        let proxy = &admin["proxies"][0];
+        assert_eq!(proxy["dropped_by_reason"]["outbox_full"], 2);
+        let drops = &proxy["dropped_by_type"][1];
+        assert_eq!(drops["type"], "Telescope/Pressure");
+        assert_eq!((&drops["reason"], &drops["events"]), (&"expired".into(), &1.into()));
+        assert_eq!(proxy["filters"][0]["error"], "gone");
+        assert_eq!(proxy["priority_filter"]["constraints"][0]["value"], 9);
+        assert_eq!(parsed["supplier_admins"][0]["operator"], "OR_OP");
+        let supplier = &parsed["supplier_admins"][0]["proxies"][0];
+        assert_eq!((&supplier["supplier"], &supplier["idle_ms"]), (&"10.0.0.7".into(), &604_800_000.into()));
     }
 }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::publish::Pace;
 use crate::show::{self, short_time};
 use crate::signals::{Waiter, Wake};
-use crate::{channels, fields, ls, subscribe};
+use crate::{channels, fields, json, ls, subscribe};
 use client::notify::{EventType, Property, StructuredEvent};
 use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::value::Value;
@@ -106,11 +106,15 @@ pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
     let probes = lock(&probes);
     let (sent, lost) = (probes.sent.len(), probes.missing());
     let text = match options.json {
-        true => format!(
-            "{{\"sent\":{sent},\"lost\":{lost},\"delivery\":{},\"push\":{}}}\n",
-            json(&probes.times),
-            json(&pushes)
-        ),
+        true => {
+            let mut line = String::new();
+            let object = json::Object::new(&mut line).member("sent", sent).member("lost", lost);
+            object
+                .written("delivery", |out| report(out, &probes.times))
+                .written("push", |out| report(out, &pushes))
+                .end();
+            line + "\n"
+        }
         false => format!(
             "delivery  {}\npush      {}\n{} sent, {} did not come\n",
             people(&probes.times),
@@ -166,21 +170,21 @@ fn people(times: &Histogram<u64>) -> String {
     format!("least {}, mean {mean}, {}, most {}", time(times.min()), quantiles.join(", "), time(times.max()))
 }
 
-fn json(times: &Histogram<u64>) -> String {
+fn report(out: &mut String, times: &Histogram<u64>) {
     #[expect(clippy::cast_precision_loss, reason = "three digits count")]
-    let us = |nanos: u64| format!("{:.1}", nanos as f64 / 1e3);
+    let us = |nanos: u64| json::Fixed::<1>(nanos as f64 / 1e3);
     if times.is_empty() {
-        return "null".to_owned();
+        out.push_str("null");
+        return;
     }
-    let quantiles: String =
-        QUANTILES.iter().map(|(name, at)| format!("\"{name}_us\":{},", us(times.value_at_quantile(*at)))).collect();
-    format!(
-        "{{\"events\":{},\"least_us\":{},\"mean_us\":{:.1},{quantiles}\"most_us\":{}}}",
-        times.len(),
-        us(times.min()),
-        times.mean() / 1e3,
-        us(times.max())
-    )
+    let mut object = json::Object::new(out)
+        .member("events", times.len())
+        .member("least_us", us(times.min()))
+        .member("mean_us", json::Fixed::<1>(times.mean() / 1e3));
+    for (name, at) in QUANTILES {
+        object = object.member(&format!("{name}_us"), us(times.value_at_quantile(at)));
+    }
+    object.member("most_us", us(times.max())).end();
 }
 
 #[cfg(test)]
@@ -201,6 +205,11 @@ mod tests {
     #[test]
     fn times_are_reported_for_people_and_as_json() {
         let mut times = histogram().unwrap();
+        let json = |times: &Histogram<u64>| {
+            let mut out = String::new();
+            report(&mut out, times);
+            out
+        };
         assert_eq!((people(&times).as_str(), json(&times).as_str()), ("none", "null"));
         times.record(1_000).unwrap();
         assert!(people(&times).starts_with("least 1.00 µs, mean 1.00 µs, p50 1.00 µs, p90 "), "{}", people(&times));

@@ -70,12 +70,14 @@ fn line_of(record: &Record<'_>) -> String {
 }
 
 fn as_json(time: &str, record: &Record<'_>) -> String {
-    let mut line = format!("{{\"time\":\"{time}\",\"level\":\"{}\",\"target\":", record.level());
-    json::text(&mut line, record.target());
-    line.push_str(",\"message\":");
-    json::text(&mut line, &record.args().to_string());
-    line.push_str("}\n");
-    line
+    let mut line = String::new();
+    json::Object::new(&mut line)
+        .member("time", time)
+        .member("level", record.level().as_str())
+        .member("target", record.target())
+        .member("message", record.args().to_string())
+        .end();
+    line + "\n"
 }
 
 /// Logs as is said, from now on.

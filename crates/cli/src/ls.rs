@@ -4,67 +4,114 @@
 use crate::args::{LsOptions, ServerOptions};
 use crate::channels::{self, Names};
 use crate::failure::Failure;
-use crate::json::list;
+use crate::info::status::ConsumerState;
 use crate::show::clean;
-use crate::statistics::{self, Clients, Connected};
+use crate::statistics::{self, Clients, Connected, Supplier};
+use crate::store::print_json;
 use crate::{json, show};
 use client::notify::{
     ConsumerAdmin, EventChannel, EventChannelFactory, FilterGroupOperator, Property, ProxyType, SupplierAdmin,
     find_channel,
 };
 use client::{InvokeError, ObjectRef, Orb, OrbOptions};
+use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 /// What `ls` found.
+#[derive(Serialize)]
 struct Service {
     address: String,
+    #[serde(rename = "type")]
     type_id: String,
     channels: Vec<Channel>,
 }
 
+#[derive(Serialize)]
 struct Channel {
     /// `None` if the address named the channel itself, which does not know its id.
     id: Option<i32>,
     /// `None` if it has none.
     name: Option<String>,
+    #[serde(flatten)]
     details: Option<Details>,
-    admin_properties: Vec<Property>,
+    /// `None` without `--long`.
+    #[serde(rename = "admin", serialize_with = "json::optional_qos", skip_serializing_if = "Option::is_none")]
+    admin_properties: Option<Vec<Property>>,
     consumer_admins: Vec<Admin>,
     supplier_admins: Vec<Admin>,
 }
 
+#[derive(Serialize)]
 struct Admin {
     id: i32,
+    #[serde(serialize_with = "json::display")]
     operator: FilterGroupOperator,
+    #[serde(flatten)]
     details: Option<Details>,
     proxies: Vec<Proxy>,
 }
 
+#[derive(Serialize)]
 struct Proxy {
     id: i32,
+    #[serde(rename = "type", serialize_with = "json::display")]
     kind: ProxyType,
     /// `None` if the service does not tell.
+    #[serde(flatten, serialize_with = "client")]
     client: Option<Connected>,
+    #[serde(flatten)]
     details: Option<Details>,
 }
 
 /// What `--long` adds.
+#[derive(Serialize)]
 struct Details {
+    #[serde(rename = "interface")]
     type_id: String,
     reference: String,
+    #[serde(serialize_with = "json::qos")]
     qos: Vec<Property>,
+}
+
+/// The client of a proxy, as members beside those of the proxy.
+fn client<S: Serializer>(client: &Option<Connected>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Consumer<'c> {
+        consumer: &'c str,
+        #[serde(flatten)]
+        state: &'c ConsumerState,
+    }
+
+    #[derive(Serialize)]
+    struct Members<'c> {
+        connected: bool,
+        #[serde(flatten)]
+        consumer: Option<Consumer<'c>>,
+        #[serde(flatten)]
+        supplier: Option<&'c Supplier>,
+    }
+
+    let (consumer, supplier) = match client {
+        None => return None::<Members<'_>>.serialize(serializer),
+        Some(Connected::Nobody) => (None, None),
+        Some(Connected::Consumer(status)) => {
+            (Some(Consumer { consumer: status.client().unwrap_or_default(), state: &status.state }), None)
+        }
+        Some(Connected::Supplier(supplier)) => (None, Some(supplier)),
+    };
+    Some(Members { connected: consumer.is_some() || supplier.is_some(), consumer, supplier }).serialize(serializer)
 }
 
 /// Prints the hierarchy.
 pub(crate) fn run(options: &LsOptions) -> Result<(), Failure> {
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
     let service = walk(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
-    let mut text = String::new();
     if options.json {
-        write_json(&mut text, &service);
-        text.push('\n');
-    } else if options.tree || io::stdout().is_terminal() {
+        return print_json(&service);
+    }
+    let mut text = String::new();
+    if options.tree || io::stdout().is_terminal() {
         write_tree(&mut text, &service);
     } else {
         write_lines(&mut text, &service);
@@ -88,23 +135,19 @@ fn walk(options: &LsOptions, channel: Option<i32>) -> Result<Service, InvokeErro
     let orb = Orb::new(orb_options(&options.server));
     let object = orb.resolve_service(&options.server.server)?;
     let address = object.connect()?;
-    let mut channels = Vec::new();
     let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
     // Behind the first question: a service that answers nothing is not waited for twice.
     let (clients, names) = (Clients::read(&orb, &address), Names::read(&orb, &object, &address));
     let walk = Walk { clients, names, long: options.long };
-    if channel.is_some() || !is_factory {
+    let channels = if channel.is_some() || !is_factory {
         let (channel, id) = find_channel(&object, channel)?;
-        channels.push(walk.channel(id, &channel)?);
+        vec![walk.channel(id, &channel)?]
     } else {
         let factory = EventChannelFactory::unchecked(object.clone());
-        let mut ids = factory.get_all_channels()?;
-        ids.sort_unstable();
-        for id in ids {
-            let walked = factory.get_event_channel(id).and_then(|c| walk.channel(Some(id), &c));
-            channels.extend(unless_gone(walked)?);
-        }
-    }
+        each(factory.get_all_channels()?, |id| {
+            factory.get_event_channel(id).and_then(|channel| walk.channel(Some(id), &channel))
+        })?
+    };
     let type_id = if object.type_id().is_empty() && is_factory {
         EventChannelFactory::REPOSITORY_ID.to_owned()
     } else {
@@ -123,18 +166,14 @@ struct Walk {
 impl Walk {
     fn channel(&self, id: Option<i32>, channel: &EventChannel) -> Result<Channel, InvokeError> {
         let number = if self.clients.is_some() { statistics::number(channel, id) } else { 0 };
-        let mut consumer_admins = Vec::new();
-        for id in sorted(channel.get_all_consumeradmins()?) {
-            let walked = channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(number, id, &admin));
-            consumer_admins.extend(unless_gone(walked)?);
-        }
-        let mut supplier_admins = Vec::new();
-        for id in sorted(channel.get_all_supplieradmins()?) {
-            let walked = channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(number, id, &admin));
-            supplier_admins.extend(unless_gone(walked)?);
-        }
+        let consumer_admins = each(channel.get_all_consumeradmins()?, |id| {
+            channel.get_consumeradmin(id).and_then(|admin| self.consumer_admin(number, id, &admin))
+        })?;
+        let supplier_admins = each(channel.get_all_supplieradmins()?, |id| {
+            channel.get_supplieradmin(id).and_then(|admin| self.supplier_admin(number, id, &admin))
+        })?;
         let details = self.details(channel.object(), || channel.get_qos());
-        let admin_properties = if self.long { channel.get_admin().unwrap_or_default() } else { Vec::new() };
+        let admin_properties = self.long.then(|| channel.get_admin().unwrap_or_default());
         let name = self.names.of(channel, number).map(str::to_owned);
         Ok(Channel { id, name, details, admin_properties, consumer_admins, supplier_admins })
     }
@@ -143,14 +182,11 @@ impl Walk {
         let mut ids = admin.push_suppliers()?;
         // Services that only push need not offer this.
         ids.extend(admin.pull_suppliers().unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_supplier(id).and_then(|proxy| {
-                let details = self.details(proxy.object(), || proxy.get_qos());
-                Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
-            });
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies = each(ids, |id| {
+            let proxy = admin.get_proxy_supplier(id)?;
+            let details = self.details(proxy.object(), || proxy.get_qos());
+            Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
+        })?;
         let details = self.details(admin.object(), || admin.get_qos());
         Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
     }
@@ -158,14 +194,11 @@ impl Walk {
     fn supplier_admin(&self, channel: u32, id: i32, admin: &SupplierAdmin) -> Result<Admin, InvokeError> {
         let mut ids = admin.push_consumers()?;
         ids.extend(admin.pull_consumers().unwrap_or_default());
-        let mut proxies = Vec::new();
-        for id in sorted(ids) {
-            let walked = admin.get_proxy_consumer(id).and_then(|proxy| {
-                let details = self.details(proxy.object(), || proxy.get_qos());
-                Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
-            });
-            proxies.extend(unless_gone(walked)?);
-        }
+        let proxies = each(ids, |id| {
+            let proxy = admin.get_proxy_consumer(id)?;
+            let details = self.details(proxy.object(), || proxy.get_qos());
+            Ok(Proxy { id, kind: proxy.my_type()?, client: self.client(channel, id), details })
+        })?;
         let details = self.details(admin.object(), || admin.get_qos());
         Ok(Admin { id, operator: admin.my_operator()?, details, proxies })
     }
@@ -184,23 +217,19 @@ impl Walk {
     }
 }
 
-/// Objects come and go while the hierarchy is walked: one that is gone is not there to be shown.
-pub(crate) fn unless_gone<T>(walked: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
-    match walked {
-        Ok(found) => Ok(Some(found)),
-        Err(error)
-            if error.object_is_gone()
-                || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name)) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-pub(crate) fn sorted(mut ids: Vec<i32>) -> Vec<i32> {
+/// What is found at each of these objects, by their ids. They come and go while the hierarchy is walked: one that is gone is not there
+/// to be shown.
+pub(crate) fn each<T>(
+    mut ids: Vec<i32>,
+    mut find: impl FnMut(i32) -> Result<T, InvokeError>,
+) -> Result<Vec<T>, InvokeError> {
     ids.sort_unstable();
-    ids
+    let is_gone = |error: &InvokeError| {
+        error.object_is_gone()
+            || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name))
+    };
+    let found = ids.into_iter().map(|id| find(id));
+    found.filter(|found| !found.as_ref().is_err_and(is_gone)).collect()
 }
 
 /// One line of the tree, beside its depth.
@@ -218,7 +247,7 @@ fn write_tree(out: &mut String, service: &Service) {
             let _ = write!(text, "  {}", clean(name));
         }
         lines.push(Line { depth: 0, text });
-        push_details(&mut lines, 1, channel.details.as_ref(), &channel.admin_properties);
+        push_details(&mut lines, 1, channel.details.as_ref(), channel.admin_properties.as_deref().unwrap_or_default());
         for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
             for admin in admins {
                 let text = format!("{side} admin {}  {}", admin.id, admin.operator);
@@ -292,7 +321,12 @@ fn write_lines(out: &mut String, service: &Service) {
     for channel in &service.channels {
         let path = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
         let name = channel.name.as_ref().map_or_else(String::new, |name| format!("\t{}", clean(name)));
-        object(&format!("{path}{name}"), None, channel.details.as_ref(), &channel.admin_properties);
+        object(
+            &format!("{path}{name}"),
+            None,
+            channel.details.as_ref(),
+            channel.admin_properties.as_deref().unwrap_or_default(),
+        );
         for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
             for admin in admins {
                 let path = format!("{path} {side}-admin {}", admin.id);
@@ -306,71 +340,6 @@ fn write_lines(out: &mut String, service: &Service) {
     }
 }
 
-/// One object with everything.
-fn write_json(out: &mut String, service: &Service) {
-    out.push_str("{\"address\":");
-    json::text(out, &service.address);
-    out.push_str(",\"type\":");
-    json::text(out, &service.type_id);
-    out.push_str(",\"channels\":");
-    list(out, &service.channels, |out, channel| {
-        let id = channel.id.map_or_else(|| "null".to_owned(), |id| id.to_string());
-        let _ = write!(out, "{{\"id\":{id},\"name\":");
-        match &channel.name {
-            Some(name) => json::text(out, name),
-            None => out.push_str("null"),
-        }
-        write_json_details(out, channel.details.as_ref());
-        if channel.details.is_some() {
-            out.push_str(",\"admin\":");
-            json::properties(out, &channel.admin_properties);
-        }
-        for (key, admins) in
-            [("consumer_admins", &channel.consumer_admins), ("supplier_admins", &channel.supplier_admins)]
-        {
-            let _ = write!(out, ",\"{key}\":");
-            list(out, admins, |out, admin| {
-                let _ = write!(out, "{{\"id\":{},\"operator\":\"{}\"", admin.id, admin.operator);
-                write_json_details(out, admin.details.as_ref());
-                out.push_str(",\"proxies\":");
-                list(out, &admin.proxies, |out, proxy| {
-                    let _ = write!(out, "{{\"id\":{},\"type\":\"{}\"", proxy.id, proxy.kind);
-                    write_json_client(out, proxy.client.as_ref());
-                    write_json_details(out, proxy.details.as_ref());
-                    out.push('}');
-                });
-                out.push('}');
-            });
-        }
-        out.push('}');
-    });
-    out.push('}');
-}
-
-fn write_json_client(out: &mut String, client: Option<&Connected>) {
-    let Some(client) = client else { return };
-    let _ = write!(out, ",\"connected\":{}", !matches!(client, Connected::Nobody));
-    match client {
-        Connected::Nobody => {}
-        Connected::Consumer(status) => {
-            out.push_str(",\"consumer\":");
-            json::text(out, status.client().unwrap_or_default());
-            status.write_state(out);
-        }
-        Connected::Supplier(supplier) => supplier.write_json(out),
-    }
-}
-
-fn write_json_details(out: &mut String, details: Option<&Details>) {
-    let Some(Details { type_id, reference, qos }) = details else { return };
-    out.push_str(",\"interface\":");
-    json::text(out, type_id);
-    out.push_str(",\"reference\":");
-    json::text(out, reference);
-    out.push_str(",\"qos\":");
-    json::properties(out, qos);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,7 +348,7 @@ mod tests {
     fn service() -> Service {
         let status = ConsumerStatus {
             name: "consumer proxy 1 of channel 0 (10.0.0.7:4711 a)".into(),
-            state: "active".into(),
+            state: ConsumerState { doing: "active".into(), ..ConsumerState::default() },
             ..ConsumerStatus::default()
         };
         let client = |id| if id == 1 { Connected::Consumer(status.clone()) } else { Connected::Nobody };
@@ -389,7 +358,7 @@ mod tests {
             id: Some(id),
             name: (id == 3).then(|| "Weather".to_owned()),
             details,
-            admin_properties: Vec::new(),
+            admin_properties: None,
             consumer_admins: vec![admin(0, vec![proxy(1), proxy(2)])],
             supplier_admins: vec![admin(0, Vec::new())],
         };
@@ -439,9 +408,7 @@ IDL:F:1.0 at 127.0.0.1:2809
 
     #[test]
     fn json_has_everything() {
-        let mut out = String::new();
-        write_json(&mut out, &service());
-        let parsed: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let parsed = serde_json::to_value(service()).unwrap();
         assert_eq!(parsed["channels"][1]["id"], 3);
         assert_eq!(
             (&parsed["channels"][0]["name"], &parsed["channels"][1]["name"]),

@@ -217,9 +217,7 @@ fn shown(event: &RawEvent<'_>, is_json: bool) -> String {
             }
         }
         Err(error) if is_json => {
-            out.push_str(&format!("{{\"received\":\"{time}\",\"error\":"));
-            json::text(&mut out, &error.to_string());
-            out.push('}');
+            json::Object::new(&mut out).member("received", time).member("error", error.to_string()).end();
         }
         Err(error) => out.push_str(&format!("{time}  event that cannot be read: {error}\n")),
     }

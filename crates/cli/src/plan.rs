@@ -143,7 +143,7 @@ fn describe(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> String
         .filter_map(|index| Some(row(activities.get(*index)?, analysis.findings.get(*index)?, several)))
         .collect();
     let mut text = String::new();
-    table(&mut text, &HEADINGS, &[0, 2, 9], &rows);
+    show::table(&mut text, (&HEADINGS, false), &[0, 2, 9], &rows);
     let _ = writeln!(text);
     let _ = writeln!(text, "{}: {}", analysis.policy, analysis.explain(activities));
     for (cpu, utilisation) in analysis.utilisation.iter().enumerate() {
@@ -194,31 +194,4 @@ fn row(activity: &Activity, finding: &Finding, several_cpus: bool) -> [String; 1
         slack,
         remark,
     ]
-}
-
-/// Columns as wide as what is in them; those with nothing in them are left out. Names are to the left, figures to the right.
-fn table<Row: AsRef<[String]>>(text: &mut String, headings: &[&str], names: &[usize], rows: &[Row]) {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
-        let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-        let heading = headings.get(column).map_or(0, |heading| heading.chars().count());
-        if widest == 0 { None } else { Some(widest.max(heading)) }
-    };
-    let widths: Vec<Option<usize>> = (0..headings.len()).map(width).collect();
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for (column, (cell, width)) in cells.zip(&widths).enumerate() {
-            let Some(width) = *width else { continue };
-            let _ = if names.contains(&column) {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
-            };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    };
-    line(&mut headings.iter().copied());
-    for row in rows {
-        line(&mut row.as_ref().iter().map(String::as_str));
-    }
 }

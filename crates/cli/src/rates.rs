@@ -4,8 +4,8 @@ use crate::args::GaugeOptions;
 use crate::failure::Failure;
 use crate::gauge::{Gauge, Measure, Of, Style, What};
 use crate::signals::Waiter;
-use crate::{channels, ls, subscribe};
-use client::{ConsumerOptions, SimpleConsumer};
+use crate::{channels, subscribe};
+use client::SimpleConsumer;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -16,15 +16,7 @@ pub(crate) fn run(options: &GaugeOptions, what: What) -> Result<(), Failure> {
     let (count, began) = (Arc::clone(&gauge), Instant::now());
     let selection = &options.selection;
     let channel = channels::number(selection.channel.as_ref(), &options.server)?;
-    let settings = ConsumerOptions {
-        orb: ls::orb_options(&options.server),
-        types: selection.types.iter().map(Into::into).collect(),
-        constraint: selection.constraint.clone(),
-        start_from: selection.history.start_from(),
-        ends_when_disconnected: true,
-        best_effort: true,
-        ..ConsumerOptions::default()
-    };
+    let settings = subscribe::consumer_options(&options.server, selection);
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         let now = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         count.lock().unwrap_or_else(PoisonError::into_inner).count(now, received.bytes().len() as u64);

@@ -7,9 +7,9 @@ use crate::args::RecordOptions;
 use crate::failure::Failure;
 use crate::outgoing::OF_THE_SERVICE;
 use crate::signals::{Waiter, Wake};
-use crate::{channels, json, ls, moment, show, subscribe};
+use crate::{channels, json, moment, show, subscribe};
 use client::notify::{CallbackConsumer, Property, StructuredEvent};
-use client::{ConsumerOptions, EventNumber, OrbOptions, Received, ServantError, SimpleConsumer};
+use client::{ConsumerOptions, EventNumber, Received, ServantError, SimpleConsumer};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
@@ -40,12 +40,9 @@ pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
     };
     let recorder = Arc::new(Mutex::new(recorder));
     let settings = ConsumerOptions {
-        orb: OrbOptions { ..ls::orb_options(&options.server) },
-        types: options.selection.types.iter().map(Into::into).collect(),
-        constraint: options.selection.constraint.clone(),
         start_from: Some(options.selection.history.start_from().unwrap_or_else(|| "new".into())),
-        ends_when_disconnected: true,
-        ..ConsumerOptions::default()
+        best_effort: false,
+        ..subscribe::consumer_options(&options.server, &options.selection)
     };
     let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
     let mut consumer = connect((options, channel), settings.clone(), &recorder);
@@ -168,21 +165,21 @@ impl<W: Write> Recorder<W> {
 fn line(out: &mut String, number: Option<EventNumber>, now: SystemTime, event: &StructuredEvent) {
     let came = number.and_then(|number| number.came).unwrap_or(now);
     let since = came.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    out.push_str(&format!("{{\"came\":\"{}\",\"came_ns\":{}", moment::rfc3339(came), since.as_nanos()));
-    if let Some(number) = number {
-        out.push_str(&format!(",\"number\":{}", number.number));
-    }
     let mut own = event.clone();
     own.variable_header.retain(|property| !is_of_the_service(property));
-    out.push(',');
-    json::members(out, &moment::rfc3339(now), &own);
-    out.push_str(",\"cdr\":\"");
     let mut octets = Vec::new();
     // It was read from octets, so its values fit their types.
-    if own.write(&mut Writer::new(&mut octets, ENCODING)).is_ok() {
-        json::hex(out, &octets);
+    if own.write(&mut Writer::new(&mut octets, ENCODING)).is_err() {
+        octets.clear();
     }
-    out.push_str("\"}\n");
+    json::Object::new(out)
+        .member("came", moment::rfc3339(came))
+        .member("came_ns", since.as_nanos())
+        .optional("number", number.map(|number| number.number))
+        .event(&moment::rfc3339(now), &own)
+        .hex("cdr", &octets)
+        .end();
+    out.push('\n');
 }
 
 fn is_of_the_service(property: &Property) -> bool {

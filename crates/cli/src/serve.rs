@@ -203,54 +203,32 @@ fn log_of(options: &ServeOptions, otherwise: LogConfig) -> LogConfig {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, .. } = options;
-    let ServeOptions { json_listen, tempo_listen, http, .. } = options;
-    let mut settings = match config {
-        Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
-        None => Config::default(),
-    };
-    if let Some(listen) = listen {
-        settings.listen.clone_from(listen);
-    }
-    if advertise.is_some() {
-        settings.advertise.clone_from(advertise);
-    }
-    if ior_file.is_some() {
-        settings.ior_file.clone_from(ior_file);
-    }
-    if topology.is_some() {
-        settings.topology.clone_from(topology);
-    }
-    if let Some(data) = data {
-        settings.store.directory = Some(data.clone());
-    }
-    if naming.is_some() {
-        settings.naming.outside.clone_from(naming);
-    }
-    if json_listen.is_some() {
-        settings.json.listen.clone_from(json_listen);
-    }
-    if tempo_listen.is_some() {
-        settings.tempo.listen.clone_from(tempo_listen);
-    }
-    if http.is_some() {
-        settings.http.listen.clone_from(http);
-    }
-    let ServeOptions { tls_listen, tls_certificate, tls_key, tls_client_ca, tls_ca, .. } = options;
-    let tls = &mut settings.tls;
-    if tls_listen.is_some() {
-        tls.listen.clone_from(tls_listen);
-    }
-    for (here, there) in [
-        (tls_certificate, &mut tls.certificate),
-        (tls_key, &mut tls.key),
-        (tls_client_ca, &mut tls.client_ca),
-        (tls_ca, &mut tls.ca),
-    ] {
+    fn set<T: Clone>(there: &mut Option<T>, here: &Option<T>) {
         if here.is_some() {
             there.clone_from(here);
         }
     }
+
+    let mut settings = match &options.config {
+        Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
+        None => Config::default(),
+    };
+    if let Some(listen) = &options.listen {
+        settings.listen.clone_from(listen);
+    }
+    set(&mut settings.advertise, &options.advertise);
+    set(&mut settings.ior_file, &options.ior_file);
+    set(&mut settings.topology, &options.topology);
+    set(&mut settings.store.directory, &options.data);
+    set(&mut settings.naming.outside, &options.naming);
+    set(&mut settings.json.listen, &options.json_listen);
+    set(&mut settings.tempo.listen, &options.tempo_listen);
+    set(&mut settings.http.listen, &options.http);
+    set(&mut settings.tls.listen, &options.tls_listen);
+    set(&mut settings.tls.certificate, &options.tls_certificate);
+    set(&mut settings.tls.key, &options.tls_key);
+    set(&mut settings.tls.client_ca, &options.tls_client_ca);
+    set(&mut settings.tls.ca, &options.tls_ca);
     settings.log = log_of(options, settings.log);
     Ok(settings)
 }

@@ -222,6 +222,39 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// Columns as wide as what is in them; those with nothing in them but a heading are left out, unless all are wanted. Names are to the
+/// left, figures to the right.
+pub(crate) fn table<Row: AsRef<[String]>>(
+    text: &mut String,
+    (headings, all): (&[&str], bool),
+    names: &[usize],
+    rows: &[Row],
+) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
+        let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let heading = headings.get(column).map_or(0, |heading| heading.chars().count());
+        if widest == 0 && !all { None } else { Some(widest.max(heading)) }
+    };
+    let widths: Vec<Option<usize>> = (0..headings.len()).map(width).collect();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (column, (cell, width)) in cells.zip(&widths).enumerate() {
+            let Some(width) = *width else { continue };
+            let _ = if names.contains(&column) {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    line(&mut headings.iter().copied());
+    for row in rows {
+        line(&mut row.as_ref().iter().map(String::as_str));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

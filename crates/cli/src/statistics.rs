@@ -2,22 +2,18 @@
 
 use crate::args::ServerOptions;
 use crate::failure::Failure;
-use crate::info::status::{self, ConsumerStatus, Restored};
+use crate::info::status::{ConsumerStatus, Restored};
 use crate::json;
 use crate::ls::orb_options;
 use crate::show::clean;
 use client::notify::{EventChannel, find_channel};
-use client::{InvokeError, ObjectRef, Orb};
-use giop::cdr::{ReadError, Reader, Writer};
+use client::{InvokeError, Marshal, ObjectRef, Orb, Unmarshal};
+use giop::cdr::{ReadError, Reader};
+use giop::typecode::Work;
+use serde::Serialize;
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Octets of the shortest `Statistic` and `SupplierStatistic`.
-const STATISTIC_BYTES_MIN: usize = 16;
-const SUPPLIER_BYTES_MIN: usize = 44;
-/// Octets of the shortest `ChannelName`.
-const CHANNEL_NAME_BYTES_MIN: usize = 9;
 /// Channels looked at to find out which one a reference is of.
 const CHANNELS_MAX: usize = 256;
 
@@ -39,16 +35,22 @@ pub(crate) enum Connected {
 pub(crate) struct Clients(HashMap<(u32, u32), Connected>);
 
 /// One `SupplierStatistic`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Supplier {
+    #[serde(skip)]
     pub(crate) channel: u32,
+    #[serde(skip)]
     pub(crate) proxy: u32,
     /// The address from which it connected, or nothing if that is not known.
+    #[serde(rename = "supplier")]
     pub(crate) client: String,
-    pub(crate) is_probed: bool,
-    pub(crate) is_open: bool,
     pub(crate) events: u64,
+    #[serde(rename = "idle_ms", serialize_with = "json::millis")]
     pub(crate) idle: Duration,
+    #[serde(rename = "connection_open")]
+    pub(crate) is_open: bool,
+    #[serde(rename = "has_reference")]
+    pub(crate) is_probed: bool,
     /// That it was connected again when the service began, if it was.
     pub(crate) restored: Option<Restored>,
 }
@@ -79,67 +81,73 @@ impl Statistics {
 
     /// What the service counts, in its order.
     pub(crate) fn counters(&self) -> Result<Vec<(String, u64)>, InvokeError> {
-        self.object.invoke("get_statistics", |_| ())?.read("get_statistics", |reader| {
-            let count = reader.seq_len(STATISTIC_BYTES_MIN)?;
-            (0..count).map(|_| Ok((reader.text()?, reader.u64()?))).collect::<Result<_, ReadError>>()
-        })
+        self.object.request("get_statistics", &())
     }
 
     /// What is configured, as JSON.
     pub(crate) fn topology(&self) -> Result<String, InvokeError> {
-        let octets = self.object.invoke("get_topology", |_| ())?;
-        octets.read("get_topology", |reader| reader.octets().map(|octets| String::from_utf8_lossy(octets).into_owned()))
+        let octets: Vec<u8> = self.object.request("get_topology", &())?;
+        Ok(String::from_utf8_lossy(&octets).into_owned())
     }
 
     /// Has it make what is to be configured; says why it does not.
     pub(crate) fn apply(&self, topology: &str) -> Result<String, InvokeError> {
-        let write = |w: &mut Writer<'_>| w.octets(topology.as_bytes());
-        self.object.invoke("apply_topology", write)?.read("apply_topology", |reader| reader.text())
+        self.object.request("apply_topology", &topology.as_bytes())
     }
 
-    /// The names of channels, by their numbers. An earlier version tells none.
-    pub(crate) fn channel_names(&self) -> Result<HashMap<u32, String>, InvokeError> {
-        let (mut names, mut behind) = (HashMap::new(), None);
+    /// Reads what the service answers in parts: the first of all, or those behind a key.
+    pub(crate) fn read_parts<T: Unmarshal, K: Copy + PartialOrd + Marshal>(
+        &self,
+        operation: &str,
+        mut behind: Option<K>,
+        key: impl Fn(&T) -> K,
+        all: &mut Vec<T>,
+    ) -> Result<(), InvokeError> {
         loop {
-            let operation = if behind.is_some() { "get_channels_behind" } else { "get_channels" };
-            let answer = self.object.invoke(operation, |w| behind.into_iter().for_each(|channel| w.u32(channel)))?;
-            let more: Vec<(u32, String)> = answer.read(operation, |reader| {
-                let count = reader.seq_len(CHANNEL_NAME_BYTES_MIN)?;
-                (0..count).map(|_| Ok((reader.u32()?, reader.text()?))).collect::<Result<_, ReadError>>()
-            })?;
-            let last = more.last().map(|(channel, _)| *channel).filter(|last| Some(*last) > behind);
-            names.extend(more.into_iter().filter(|(_, name)| !name.is_empty()));
+            let more: Vec<T> = match &behind {
+                None => self.object.request(operation, &()),
+                Some(behind) => self.object.request(&format!("{operation}_behind"), behind),
+            }?;
+            let last = more.last().map(&key).filter(|last| behind.is_none_or(|behind| *last > behind));
+            all.extend(more);
             if last.is_none() {
-                return Ok(names);
+                return Ok(());
             }
             behind = last;
         }
     }
 
+    /// The names of channels, by their numbers. An earlier version tells none.
+    pub(crate) fn channel_names(&self) -> Result<HashMap<u32, String>, InvokeError> {
+        let mut names: Vec<(u32, String)> = Vec::new();
+        self.read_parts("get_channels", None, |(channel, _)| *channel, &mut names)?;
+        Ok(names.into_iter().filter(|(_, name)| !name.is_empty()).collect())
+    }
+
+    /// The consumers of all channels, the largest backlog first.
     pub(crate) fn consumers(&self) -> Result<Vec<ConsumerStatus>, InvokeError> {
-        status::read_all(&self.object)
+        self.object.request("get_consumers", &())
     }
 
     /// All connected suppliers, by channel and proxy.
     pub(crate) fn suppliers(&self) -> Result<Vec<Supplier>, InvokeError> {
-        let mut suppliers = read_suppliers(&self.object, "get_suppliers", |_| ())?;
-        // The service answers in parts, each behind the last one's proxy.
-        let mut last = suppliers.last().cloned();
-        while let Some(Supplier { channel, proxy, .. }) = last {
-            let write = move |w: &mut Writer<'_>| [channel, proxy].into_iter().for_each(|number| w.u32(number));
-            let more = read_suppliers(&self.object, "get_suppliers_behind", write)?;
-            last = more.last().filter(|more| (more.channel, more.proxy) > (channel, proxy)).cloned();
-            suppliers.extend(more);
-        }
-        let restored = Restored::read_all(&self.object);
+        let mut suppliers: Vec<Supplier> = Vec::new();
+        self.read_parts("get_suppliers", None, |supplier| (supplier.channel, supplier.proxy), &mut suppliers)?;
+        let restored = self.restored();
         suppliers.iter_mut().for_each(|found| found.restored = restored.get(&(found.channel, found.proxy)).copied());
         Ok(suppliers)
     }
 
+    /// The clients of all channels that were connected again when the service began. A service of before this operation tells of none.
+    pub(crate) fn restored(&self) -> HashMap<(u32, u32), Restored> {
+        let mut all: Vec<((u32, u32), Restored)> = Vec::new();
+        let _ = self.read_parts("get_restored", None, |(key, _)| *key, &mut all);
+        all.into_iter().collect()
+    }
+
     /// Disconnects the client of a proxy. False if there is no such proxy.
     pub(crate) fn disconnect(&self, channel: u32, proxy: u32) -> Result<bool, InvokeError> {
-        let write = |w: &mut Writer<'_>| [channel, proxy].into_iter().for_each(|number| w.u32(number));
-        self.object.invoke("disconnect", write)?.read("disconnect", |reader| reader.bool())
+        self.object.request("disconnect", &(channel, proxy))
     }
 
     /// Another service has no such object, and an earlier Campanile not all of its operations.
@@ -159,9 +167,11 @@ impl Clients {
     /// The clients that the service at an address reports; nothing if it reports none, being another one than Campanile.
     pub(crate) fn read(orb: &Orb, address: &str) -> Option<Self> {
         let statistics = Statistics::at(orb, address.to_owned()).ok()?;
-        let restored = Restored::read_all(&statistics.object);
+        let restored = statistics.restored();
         let mut consumers = statistics.consumers().ok()?;
-        consumers.iter_mut().for_each(|found| found.restored = restored.get(&(found.channel, found.proxy)).copied());
+        consumers
+            .iter_mut()
+            .for_each(|found| found.state.restored = restored.get(&(found.channel, found.proxy)).copied());
         // An earlier version tells of consumers only.
         let suppliers = statistics.suppliers().unwrap_or_default().into_iter();
         let consumers = consumers.into_iter().map(|found| ((found.channel, found.proxy), Connected::Consumer(found)));
@@ -189,35 +199,18 @@ impl Connected {
     }
 }
 
-fn read_suppliers(
-    object: &ObjectRef,
-    operation: &str,
-    arguments: impl Fn(&mut Writer<'_>),
-) -> Result<Vec<Supplier>, InvokeError> {
-    object.invoke(operation, arguments)?.read(operation, |reader| {
-        let count = reader.seq_len(SUPPLIER_BYTES_MIN)?;
-        (0..count).map(|_| Supplier::read(reader)).collect::<Result<_, ReadError>>()
-    })
-}
+impl Unmarshal for Supplier {
+    const BYTES_MIN: usize = 44;
 
-impl Supplier {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+    fn unmarshal(reader: &mut Reader<'_>, _work: &mut Work) -> Result<Self, ReadError> {
         let (channel, proxy, _name, client) = (reader.u32()?, reader.u32()?, reader.text()?, reader.text()?);
         let (_is_pulled, is_probed, is_open) = (reader.bool()?, reader.bool()?, reader.bool()?);
         let (events, idle) = (reader.u64()?, Duration::from_millis(reader.u64()?));
         Ok(Self { channel, proxy, client, is_probed, is_open, events, idle, restored: None })
     }
+}
 
-    /// As members of an object that has others already.
-    pub(crate) fn write_json(&self, out: &mut String) {
-        let Self { client, is_probed, is_open, events, idle, restored, .. } = self;
-        out.push_str(",\"supplier\":");
-        json::text(out, client);
-        let _ = write!(out, ",\"events\":{events},\"idle_ms\":{}", idle.as_millis());
-        let _ = write!(out, ",\"connection_open\":{is_open},\"has_reference\":{is_probed}");
-        status::write_restored(*restored, out);
-    }
-
+impl Supplier {
     /// Since when nothing came from it, if it cannot be asked whether it still exists.
     pub(crate) fn describe(&self) -> String {
         let client = if self.client.is_empty() { "(unknown address)" } else { self.client.as_str() };

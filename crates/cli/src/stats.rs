@@ -71,20 +71,20 @@ fn describe(before: Option<&Reading>, now: &Reading, options: &StatsOptions, is_
     let shown: Vec<&(String, u64)> = now.counters.iter().filter(|(_, value)| !options.nonzero || *value > 0).collect();
     let mut text = String::new();
     if options.json {
-        json::object(&mut text, shown.iter().map(|(name, value)| (name.as_str(), *value)), |out, value| {
-            let _ = write!(out, "{value}");
-        });
-        if let Some(rates) = &rates {
-            let counters = core::mem::take(&mut text);
-            let _ = write!(text, "{{\"seconds\":{:.6},\"counters\":{counters},\"per_second\":", rates.seconds);
-            let rates = shown.iter().filter_map(|(name, value)| Some((name.as_str(), rates.of(name, *value)?)));
-            json::object(&mut text, rates, |out, rate| {
-                let _ = write!(out, "{rate:.3}");
-            });
-            text.push('}');
+        let counters = json::Map(shown.iter().copied().cloned().collect());
+        match &rates {
+            None => text = serde_json::to_string(&counters).unwrap_or_default(),
+            Some(rates) => {
+                let of =
+                    |(name, value): &&(String, u64)| Some((name.clone(), json::Fixed::<3>(rates.of(name, *value)?)));
+                json::Object::new(&mut text)
+                    .member("seconds", json::Fixed::<6>(rates.seconds))
+                    .member("counters", counters)
+                    .member("per_second", json::Map(shown.iter().filter_map(of).collect()))
+                    .end();
+            }
         }
-        text.push('\n');
-        return text;
+        return text + "\n";
     }
     let width = shown.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in shown {

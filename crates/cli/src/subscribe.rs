@@ -1,6 +1,6 @@
 //! `campanile sub`.
 
-use crate::args::{ServerOptions, SubOptions};
+use crate::args::{Selection, ServerOptions, SubOptions};
 use crate::failure::Failure;
 use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
@@ -43,13 +43,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
             ..ls::orb_options(&options.server)
         },
         form: if options.any { ClientType::Any } else { ClientType::Structured },
-        types: options.selection.types.iter().map(Into::into).collect(),
-        constraint: options.selection.constraint.clone(),
-        start_from: options.selection.history.start_from(),
-        // A consumer that an operator disconnected does not come back at once.
-        ends_when_disconnected: true,
-        best_effort: true,
-        ..ConsumerOptions::default()
+        ..consumer_options(&options.server, &options.selection)
     };
     let place = channels::number_or_new(options.selection.channel.as_ref(), &options.server)?;
     let channel = place.number;
@@ -79,6 +73,20 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     match options.until.count {
         Some(count) if counters.events < count => Err(Failure::Quiet),
         _ => Ok(()),
+    }
+}
+
+/// Options with which a command receives the events selected; the service forgets its consumer with the connection.
+pub(crate) fn consumer_options(server: &ServerOptions, selection: &Selection) -> ConsumerOptions {
+    ConsumerOptions {
+        orb: ls::orb_options(server),
+        types: selection.types.iter().map(Into::into).collect(),
+        constraint: selection.constraint.clone(),
+        start_from: selection.history.start_from(),
+        // A consumer that an operator disconnected does not come back at once.
+        ends_when_disconnected: true,
+        best_effort: true,
+        ..ConsumerOptions::default()
     }
 }
 
@@ -330,17 +338,12 @@ fn line(out: &mut String, now: SystemTime, received: &Received<'_>) {
     let shown = match received.body() {
         ReceivedBody::Structured(_) => received.event().map(|event| json::event(out, &time, &event)),
         ReceivedBody::Any(_) => received.any().map(|event| {
-            out.push_str(&format!("{{\"received\":\"{time}\",\"body\":"));
-            json::any(out, &event);
-            out.push('}');
+            json::Object::new(out).member("received", &time).written("body", |out| json::any(out, &event)).end();
         }),
     };
     if let Err(error) = shown {
-        out.push_str(&format!("{{\"received\":\"{time}\",\"error\":"));
-        json::text(out, &error.to_string());
-        out.push_str(",\"octets\":\"");
-        json::hex(out, received.bytes());
-        out.push_str("\"}");
+        let object = json::Object::new(out).member("received", &time).member("error", error.to_string());
+        object.hex("octets", received.bytes()).end();
     }
     out.push('\n');
 }

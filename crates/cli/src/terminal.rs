@@ -3,7 +3,7 @@
 use crate::signals::Wake;
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, BufRead as _, IsTerminal, Read, Write};
 use std::panic;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +14,20 @@ static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Control-D.
 const END_OF_TRANSMISSION: u8 = 4;
+
+/// Whether standard input and standard error are terminals, so that a question is seen and answered.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a question to which only yes is yes.
+pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
+    eprint!("{question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
 
 /// Gives the terminal back when it is dropped, or when the program panics. Whatever else ends the program calls [`restore`].
 pub(crate) struct Keys(());

@@ -8,7 +8,7 @@ use client::notify::{
     ClientType, EventType, ObtainInfoMode, ProxyConsumer, StructuredEvent, StructuredProxyPushConsumer,
     StructuredProxyPushSupplier, find_channel,
 };
-use client::{ConsumerOptions, InvokeError, Orb, SimpleConsumer};
+use client::{InvokeError, Orb, SimpleConsumer};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::AnyValue;
 use std::collections::BTreeMap;
@@ -100,15 +100,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     let types = Arc::new(Mutex::new(types));
     let counted = Arc::clone(&types);
     let selection = &options.selection;
-    let settings = ConsumerOptions {
-        orb: ls::orb_options(&options.server),
-        types: selection.types.iter().map(Into::into).collect(),
-        constraint: selection.constraint.clone(),
-        start_from: selection.history.start_from(),
-        ends_when_disconnected: true,
-        best_effort: true,
-        ..ConsumerOptions::default()
-    };
+    let settings = subscribe::consumer_options(&options.server, selection);
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         if let Ok(event) = received.event() {
             let mut types = counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,22 +210,26 @@ fn definitions<'t>(codes: impl Iterator<Item = &'t TypeCode>) -> String {
 }
 
 fn as_json(types: &Types, took: Duration) -> String {
-    let mut text = format!("{{\"seconds\":{:.3},\"types\":[", took.as_secs_f64());
-    for (at, ((domain, name), seen)) in types.seen.iter().enumerate() {
-        text.push_str(if at > 0 { ",{\"type\":" } else { "{\"type\":" });
-        json::text(&mut text, &format!("{domain}/{name}"));
+    let mut text = String::new();
+    let seen: Vec<_> = types.seen.iter().collect();
+    let of_type = |out: &mut String, ((domain, name), seen): &(&(String, String), &Seen)| {
         let Seen { is_offered, is_subscribed, events, octets, fields, carried } = seen;
-        let _ = write!(
-            text,
-            ",\"events\":{events},\"octets\":{octets},\"offered\":{is_offered},\"subscribed\":{is_subscribed},\"fields\":"
-        );
-        json::object(&mut text, fields.iter().map(|(name, of)| (name.as_str(), of)), |out, of| json::text(out, of));
-        text.push_str(",\"idl\":");
-        json::list(&mut text, carried, |out, code| json::text(out, &idl::text(code)));
-        text.push('}');
-    }
-    let _ = writeln!(text, "],\"events_of_others\":{}}}", types.others);
-    text
+        json::Object::new(out)
+            .member("type", format!("{domain}/{name}"))
+            .member("events", events)
+            .member("octets", octets)
+            .member("offered", is_offered)
+            .member("subscribed", is_subscribed)
+            .member("fields", fields)
+            .member("idl", carried.iter().map(idl::text).collect::<Vec<_>>())
+            .end();
+    };
+    json::Object::new(&mut text)
+        .member("seconds", json::Fixed::<3>(took.as_secs_f64()))
+        .written("types", |out| json::list(out, &seen, of_type))
+        .member("events_of_others", types.others)
+        .end();
+    text + "\n"
 }
 
 #[cfg(test)]

@@ -138,12 +138,8 @@ fn disconnect_the_consumer(service: &Service) {
     let proxies = channel_of(service).default_consumer_admin().unwrap().push_suppliers().unwrap();
     let proxy = *proxies.first().unwrap();
     let statistics = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("Statistics")).unwrap();
-    let arguments = [0, u32::try_from(proxy).unwrap()];
-    let was_there = statistics
-        .invoke("disconnect", |w| arguments.into_iter().for_each(|number| w.u32(number)))
-        .unwrap()
-        .read("disconnect", |reader| reader.bool());
-    assert!(was_there.unwrap());
+    let was_there: bool = statistics.request("disconnect", &(0_u32, u32::try_from(proxy).unwrap())).unwrap();
+    assert!(was_there);
 }
 
 /// A consumer that the service had disconnected, with notice, subscribed again up to five seconds later.

@@ -65,6 +65,7 @@ macro_rules! primitives {
 
 primitives! {
     bool: 1, bool, bool;
+    u8: 1, u8, u8;
     i16: 2, i16, i16;
     u16: 2, u16, u16;
     i32: 4, i32, i32;

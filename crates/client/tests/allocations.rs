@@ -1,52 +1,12 @@
 //! What the lowest layer promises about the path of an event: no allocation in the steady state, at either end.
 
-#![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
-
 use campanile_client::notify::{CallbackConsumer, ClientType, Delivery, Property, StructuredEvent, events_of};
 use campanile_client::{Answers, Orb, OrbOptions, Publisher, PublisherOptions, Servant, ServantError};
 use giop::cdr::{Reader, Writer};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use testing::wait_until;
-
-thread_local! {
-    /// Of this thread: what the test harness does on its own threads does not count.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is ending has no counter any more.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
+use testing::{Counting, allocations, wait_until};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -1,7 +1,5 @@
 //! In the steady state the event path allocates nothing: counted, not estimated.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -14,48 +12,15 @@ use engine::{
     NoFields, OrderPolicy, Outcome, OutputForm, Peer, PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal,
     SettingsPatch, Side, Time, TopicSettings, Topics,
 };
-
-thread_local! {
-    /// Allocations of this thread, so that tests that run beside each other do not count each other's.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-#[expect(unsafe_code, reason = "a global allocator cannot be written without")]
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract; counting touches only
-// a thread-local number that needs neither allocation nor destruction.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and what `alloc` gave came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `realloc`'s contract, and what `alloc` gave came from `System`.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use testing::{Counting, allocations};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn count() {
-    // A thread that is ending has no counter any more, and nothing to count for.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
 fn allocations_during(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     work();
-    ALLOCATIONS.get() - before
+    allocations() - before
 }
 
 /// A lane with one supplier and some consumers, and a protocol that answers as it is set to.

@@ -1,32 +1,9 @@
 //! Reports to a consumer besides events.
 
 use crate::status::c_string;
-use campanile::Trouble;
+use campanile::{Trouble, TroubleCode};
 use std::ffi::{CString, c_char, c_void};
-
-/// Which sort of trouble it is. Numbers stay as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum TroubleCode {
-    /// The service cannot be reached; the consumer goes on trying.
-    Unreachable = 1,
-    /// The service answers again.
-    Reachable = 2,
-    /// The subscription was gone and is made anew: events between are missing.
-    Gap = 3,
-    /// Another type came than the one that is declared. Reported once for each; its events are not handed over.
-    Mismatch = 4,
-    /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
-    Unreadable = 5,
-    /// A callback failed. The event counts as handed over.
-    Callback = 6,
-    /// A callback took long. Meanwhile events wait.
-    Slow = 7,
-    /// Events did not come, over DDS.
-    Lost = 8,
-    /// Something of a later version of the library: the text says it.
-    Other = 100,
-}
+use std::time::Duration;
 
 /// A report to a consumer that is no event. All that it points to is good until the function returns, and no pointer is null.
 #[derive(Debug)]
@@ -57,45 +34,24 @@ pub type OnTrouble = Option<unsafe extern "C" fn(context: *mut c_void, trouble: 
 
 /// Has a report of some trouble read.
 pub(crate) fn report(trouble: &Trouble, read: impl FnOnce(&TroubleReport)) {
-    let mut name = "";
-    let (mut path, mut reason, mut declared, mut came, mut milliseconds) = ("", "", "", "", 0);
-    let mut lost = 0;
-    let code = match trouble {
-        Trouble::Unreachable(why) => {
-            reason = why;
-            TroubleCode::Unreachable
-        }
-        Trouble::Reachable => TroubleCode::Reachable,
-        Trouble::Gap(gap) => {
-            let length = gap.until.duration_since(gap.since).unwrap_or_default();
-            milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-            TroubleCode::Gap
-        }
+    let (mut name, mut path, mut reason, mut declared, mut came) = ("", "", "", "", "");
+    let (mut length, mut events) = (Duration::ZERO, 0);
+    match trouble {
+        Trouble::Unreachable(why) => reason = why,
+        Trouble::Gap(gap) => length = gap.until.duration_since(gap.since).unwrap_or_default(),
         Trouble::Mismatch(mismatch) => {
             (name, path, reason) = (&mismatch.name, &mismatch.path, &mismatch.reason);
             (declared, came) = (&mismatch.declared, &mismatch.came);
-            TroubleCode::Mismatch
         }
-        Trouble::Unreadable { name: of, reason: why } => {
+        Trouble::Unreadable { name: of, reason: why } | Trouble::Callback { name: of, reason: why } => {
             (name, reason) = (of, why);
-            TroubleCode::Unreadable
         }
-        Trouble::Callback { name: of, reason: why } => {
-            (name, reason) = (of, why);
-            TroubleCode::Callback
-        }
-        Trouble::Slow { name: of, took } => {
-            name = of;
-            milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            TroubleCode::Slow
-        }
-        Trouble::Lost { name: of, events } => {
-            (name, lost) = (of, *events);
-            TroubleCode::Lost
-        }
-        _ => TroubleCode::Other,
-    };
+        Trouble::Slow { name: of, took } => (name, length) = (of, *took),
+        Trouble::Lost { name: of, events: lost } => (name, events) = (of, *lost),
+        _ => {}
+    }
+    let (code, milliseconds) = (trouble.code(), u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
     let all: [CString; 6] = [&trouble.to_string(), name, path, reason, declared, came].map(c_string);
     let [text, name, path, reason, declared, came] = all.each_ref().map(|text| text.as_ptr());
-    read(&TroubleReport { code, text, name, path, reason, declared, came, milliseconds, events: lost });
+    read(&TroubleReport { code, text, name, path, reason, declared, came, milliseconds, events });
 }

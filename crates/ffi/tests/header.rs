@@ -10,6 +10,7 @@ fn the_header_is_what_the_sources_make() {
     for module in ["status", "settings", "types", "supplier", "publisher", "event", "trouble", "consumer", "log"] {
         builder = builder.with_src(here.join("src").join(module).with_extension("rs"));
     }
+    builder = builder.with_src(here.join("../campanile/src/error.rs"));
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
     let kept = here.join("include/campanile.h");

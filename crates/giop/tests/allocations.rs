@@ -1,7 +1,6 @@
 //! Skipping, copying and looking for a value, and requests and replies of a connection, allocate nothing once the buffers have grown.
 //!
 //! A program of its own, since what is counted is what its whole process allocates.
-#![expect(unsafe_code, reason = "an allocator can be counted only by being one")]
 
 use campanile_giop::cdr::Reader;
 use campanile_giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
@@ -12,35 +11,7 @@ use campanile_giop::message;
 use campanile_giop::recode;
 use campanile_giop::typecode::{Kind, TypeCode, Work};
 use campanile_giop::value::{AnyRef, AnyValue, Value};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator with what it was called with; counting touches a thread's own cell
-// that needs no initialisation and has no destructor, so it neither allocates nor fails.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the promises that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `System`, and the caller keeps the other promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the pointer came from `System`, and the caller keeps the other promises.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use testing::{Counting, allocations};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -79,7 +50,7 @@ fn nothing_is_allocated_in_the_steady_state() {
     let mut bytes = Vec::new();
     event().write(&mut Writer::new(&mut bytes, from)).expect("the event fits its type");
     let mut copy = Vec::with_capacity(bytes.len() * 2);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     for endian in [Endian::Big, Endian::Little] {
         for version in [Version::V1_1, Version::V1_2] {
             for chars in [CharSet::Latin1, CharSet::Utf8] {
@@ -101,9 +72,9 @@ fn nothing_is_allocated_in_the_steady_state() {
         extra.map(|extra| extra.scalar(work)).transpose()
     };
     assert!(matches!(find(work), Ok(Some(Some(Scalar::Text(b"text"))))));
-    assert_eq!(ALLOCATIONS.get(), before, "allocations");
+    assert_eq!(allocations(), before, "allocations");
     let _ = event();
-    assert_ne!(ALLOCATIONS.get(), before, "nothing is counted");
+    assert_ne!(allocations(), before, "nothing is counted");
 }
 
 #[test]
@@ -129,8 +100,8 @@ fn a_connection_allocates_nothing_in_the_steady_state() {
         }
         assert_eq!((told, caller.waiting()), (16, 0));
         if round == 0 {
-            before = ALLOCATIONS.get();
+            before = allocations();
         }
     }
-    assert_eq!(ALLOCATIONS.get(), before, "allocations");
+    assert_eq!(allocations(), before, "allocations");
 }

@@ -251,19 +251,8 @@ impl Service {
     /// The service's own counters, by name.
     pub fn counters(&self) -> Result<BTreeMap<String, u64>, BenchError> {
         let doing = "reading Campanile's counters";
-        let statistics = self.orb.resolve(&self.corbaloc("Statistics")).map_err(setup(doing))?;
-        let body = statistics.invoke("get_statistics", |_| ()).map_err(setup(doing))?;
-        let mut reader = body.reader();
-        let mut counters = BTreeMap::new();
-        let mut read = || {
-            for _ in 0..reader.seq_len(12)? {
-                let name = reader.text()?;
-                counters.insert(name, reader.u64()?);
-            }
-            Ok::<_, giop::cdr::ReadError>(())
-        };
-        read().map_err(setup(doing))?;
-        Ok(counters)
+        let counters: Vec<Counted> = self.statistics()?.request("get_statistics", &()).map_err(setup(doing))?;
+        Ok(counters.into_iter().collect())
     }
 
     /// Its factory of channels.
@@ -280,21 +269,12 @@ impl Service {
     /// What each lane has counted by itself.
     pub fn lane_counters(&self) -> Result<Vec<LaneCounters>, BenchError> {
         let doing = "reading the counters of Campanile's lanes";
-        let body = self.statistics()?.invoke("get_lanes", |_| ()).map_err(setup(doing))?;
-        let mut reader = body.reader();
-        let mut read = || {
-            let mut lanes = Vec::new();
-            for _ in 0..reader.seq_len(12)? {
-                reader.u32()?; // its number, which its name has in it
-                let mut lane = LaneCounters { name: reader.text()?, counters: BTreeMap::new() };
-                for _ in 0..reader.seq_len(12)? {
-                    lane.counters.insert(reader.text()?, reader.u64()?);
-                }
-                lanes.push(lane);
-            }
-            Ok::<_, giop::cdr::ReadError>(lanes)
-        };
-        read().map_err(setup(doing))
+        // A lane's number is in its name.
+        let lanes: Vec<((u32, String), Vec<Counted>)> =
+            self.statistics()?.request("get_lanes", &()).map_err(setup(doing))?;
+        let lane =
+            |((_, name), counters): ((_, _), Vec<_>)| LaneCounters { name, counters: counters.into_iter().collect() };
+        Ok(lanes.into_iter().map(lane).collect())
     }
 
     fn corbaloc(&self, key: &str) -> String {
@@ -315,6 +295,9 @@ fn program() -> Result<PathBuf, BenchError> {
     let program = this.with_file_name(PROGRAM);
     if program.is_file() { Ok(program) } else { Err(BenchError::NoService { program }) }
 }
+
+/// A counter with its value.
+type Counted = (String, u64);
 
 /// What a lane of the service has counted.
 #[derive(Debug)]

@@ -1,37 +1,12 @@
 //! End points allocate nothing: not when they are made, not when peers come and go, not in between. Counted, not estimated.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::SocketAddr;
 
 use tempo::endpoint::{
     Channel, Endpoint, Message, Order, Place, Receive, Settings, To, TopicId, TopicSettings, Transmit,
 };
 use tempo::wire::{Content, Role};
-
-thread_local! {
-    /// Allocations of this thread, so that tests that run beside each other do not count each other's.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-#[expect(unsafe_code, reason = "a global allocator cannot be written without")]
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract; counting touches only
-// a thread-local number that needs neither allocation nor destruction.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more, and nothing to count for.
-        let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and what `alloc` gave came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use testing::{Counting, allocations};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -116,7 +91,7 @@ impl Pair {
 
 #[test]
 fn end_points_allocate_nothing_however_long_they_run() {
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     let mut pair = Pair::new();
     let subscription = pair.topic(1, Role::Subscriber);
     let mut publication = pair.topic(0, Role::Publisher);
@@ -140,8 +115,8 @@ fn end_points_allocate_nothing_however_long_they_run() {
             publication = pair.topic(0, Role::Publisher);
         }
     }
-    let allocations = ALLOCATIONS.get() - before;
-    assert_eq!(allocations, 0);
+    let allocated = allocations() - before;
+    assert_eq!(allocated, 0);
     let report = subscription.map(|topic| pair.ends[1].subscribed(topic)).unwrap_or_default();
     assert_eq!((accepted, report.received), (20_000, pair.counted.messages));
     assert!(report.lost > 100 && report.received > 15_000, "{report:?}");

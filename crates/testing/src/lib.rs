@@ -4,6 +4,7 @@
 //! for something that does not come, and fails saying what that was. What waits without these functions is ended by `.cargo/watched`, which
 //! every test program is run by.
 
+mod allocations;
 #[cfg(feature = "certificates")]
 pub mod certificates;
 mod limit;
@@ -12,6 +13,7 @@ mod program;
 #[cfg(feature = "rulebook")]
 pub mod rulebook;
 
+pub use allocations::{Counting, allocations};
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
 pub use loopback::own_loopback;
 pub use program::{Leash, output_in_time};

@@ -12,8 +12,6 @@ use client::notify::{
 };
 use client::{ConsumerOptions, ObjectRef, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
 use console::Console;
-use giop::cdr::Writer;
-use giop::ior::Ior;
 use giop::url::Corbaloc;
 use service::{Answer, Config, ConsumerStatus, Http, Query, Service, Tls};
 use testing::EndInTime;
@@ -93,17 +91,7 @@ impl Rig {
     }
 
     pub(crate) fn named_channel(&self, name: &str) -> i32 {
-        let write = |w: &mut Writer<'_>| {
-            w.u32(0);
-            w.u32(0);
-            w.string(name);
-        };
-        let made = self.found().invoke("create_named_channel", write).unwrap();
-        let read = made.read("create_named_channel", |reader| {
-            Ior::read(reader)?;
-            reader.i32()
-        });
-        read.unwrap()
+        EventChannelFactory::unchecked(self.found()).create_named_channel(&[], &[], name).unwrap().1
     }
 
     /// A consumer that is pushed to and never answers.

@@ -1,9 +1,10 @@
 //! What `info` prints for people.
 
 use super::status::{ConsumerStatus, Drops};
-use super::{Admin, FilterInfo, Filtering, Info, MappingInfo, Proxy, Side};
+use super::{Admin, Constraint, Contents, Filtering, Info, Proxy};
 use crate::show::{self, clean};
-use client::notify::{ConstraintExp, EventType, Property};
+use client::notify::Property;
+use giop::value::AnyValue;
 use std::fmt::Write;
 
 /// Event types shown before the rest is only counted.
@@ -29,22 +30,24 @@ pub(super) fn write(out: &mut String, info: &Info) {
         let _ = writeln!(out, "  history     {}", history.describe());
     }
     summary(out, info);
-    for admin in &info.admins {
-        write_admin(out, admin);
+    for (side, admins) in [("consumer", &info.consumer_admins), ("supplier", &info.supplier_admins)] {
+        admins.iter().for_each(|admin| write_admin(out, side, admin));
     }
 }
 
 fn summary(out: &mut String, info: &Info) {
-    let proxies = |side| info.admins.iter().filter(move |admin| admin.side == side).flat_map(|admin| &admin.proxies);
+    let (consumers, suppliers) = [&info.consumer_admins, &info.supplier_admins]
+        .map(|admins| admins.iter().flat_map(|admin| &admin.proxies))
+        .into();
     let _ = write!(
         out,
         "  {} for consumers, {} for suppliers",
-        number(proxies(Side::Consumers).count(), "proxy", "proxies"),
-        number(proxies(Side::Suppliers).count(), "proxy", "proxies")
+        number(consumers.clone().count(), "proxy", "proxies"),
+        number(suppliers.count(), "proxy", "proxies")
     );
     if info.has_statuses {
         let mut total = ConsumerStatus::default();
-        for status in proxies(Side::Consumers).filter_map(|proxy| proxy.status.as_ref()) {
+        for status in consumers.filter_map(|proxy| proxy.status.as_ref()) {
             total.backlog_events += status.backlog_events;
             total.backlog_bytes += status.backlog_bytes;
             total.delivered += status.delivered;
@@ -64,11 +67,7 @@ fn summary(out: &mut String, info: &Info) {
     out.push('\n');
 }
 
-fn write_admin(out: &mut String, admin: &Admin) {
-    let side = match admin.side {
-        Side::Consumers => "consumer",
-        Side::Suppliers => "supplier",
-    };
+fn write_admin(out: &mut String, side: &str, admin: &Admin) {
     let _ = writeln!(out, "\n{side} admin {}  {}", admin.id, admin.operator);
     differences(out, "  ", &admin.qos);
     write_filtering(out, "  ", &admin.filtering);
@@ -146,69 +145,61 @@ fn number(number: impl std::fmt::Display, one: &str, many: &str) -> String {
 
 fn write_filtering(out: &mut String, indent: &str, filtering: &Filtering) {
     for filter in &filtering.filters {
-        write_filter(out, indent, filter);
+        write_contents(out, indent, &format!("filter {}", filter.id), &filter.contents);
     }
     for (what, mapping) in [("priority", &filtering.priority), ("lifetime", &filtering.lifetime)] {
         if let Some(mapping) = mapping {
-            write_mapping(out, indent, what, mapping);
+            write_contents(out, indent, &format!("{what} filter"), mapping);
         }
     }
 }
 
-fn write_filter(out: &mut String, indent: &str, filter: &FilterInfo) {
-    let _ = write!(out, "{indent}filter {}", filter.id);
-    match &filter.contents {
-        Err(reason) => {
-            let _ = writeln!(out, "  cannot be read: {}", clean(reason));
+fn write_contents(out: &mut String, indent: &str, what: &str, contents: &Contents) {
+    let _ = write!(out, "{indent}{what}  ");
+    let constraints = match contents {
+        Contents::Unreadable { error } => {
+            let _ = writeln!(out, "cannot be read: {}", clean(error));
+            return;
         }
-        Ok((grammar, constraints)) => {
-            let _ = writeln!(out, "  {}", clean(grammar));
+        Contents::Filter { grammar, constraints } => {
+            let _ = writeln!(out, "{}", clean(grammar));
             if constraints.is_empty() {
                 let _ = writeln!(out, "{indent}  no constraints");
             }
-            for info in constraints {
-                let constraint = constraint(&info.constraint_expression);
-                let _ = writeln!(out, "{indent}  {}  {constraint}", info.constraint_id);
-            }
+            constraints
         }
+        Contents::Mapping { default, constraints } => {
+            let _ = writeln!(out, "default {}", shown(default.as_ref()));
+            constraints
+        }
+    };
+    for info in constraints {
+        let value = info.value.as_ref().map_or_else(String::new, |value| format!("{} if ", shown(Some(value))));
+        let _ = writeln!(out, "{indent}  {}  {value}{}", info.id, constraint(info));
     }
 }
 
-fn write_mapping(out: &mut String, indent: &str, what: &str, mapping: &MappingInfo) {
-    let _ = write!(out, "{indent}{what} filter");
-    match &mapping.contents {
-        Err(reason) => {
-            let _ = writeln!(out, "  cannot be read: {}", clean(reason));
-        }
-        Ok((default, constraints)) => {
-            let mut value = String::new();
-            show::value(&mut value, &default.value);
-            let _ = writeln!(out, "  default {value}");
-            for info in constraints {
-                value.clear();
-                show::value(&mut value, &info.value.value);
-                let constraint = constraint(&info.constraint_expression);
-                let _ = writeln!(out, "{indent}  {}  {value} if {constraint}", info.constraint_id);
-            }
-        }
-    }
+fn shown(any: Option<&AnyValue>) -> String {
+    let mut value = String::new();
+    any.iter().for_each(|any| show::value(&mut value, &any.value));
+    value
 }
 
 /// A constraint, and behind it the types it is about if not all.
-fn constraint(constraint: &ConstraintExp) -> String {
-    let text = clean(&constraint.constraint_expr);
+fn constraint(info: &Constraint) -> String {
+    let text = clean(&info.constraint);
     let text = if text.trim().is_empty() { "TRUE".to_owned() } else { text };
-    if constraint.event_types.is_empty() {
+    if info.types.is_empty() {
         return text;
     }
-    format!("{text}  for {}", type_list(&constraint.event_types))
+    format!("{text}  for {}", type_list(&info.types))
 }
 
-fn type_list(types: &[EventType]) -> String {
+fn type_list(types: &[String]) -> String {
     if types.is_empty() {
         return "none".to_owned();
     }
-    let mut shown: Vec<String> = types.iter().take(TYPES_SHOWN).map(|t| clean(&t.to_string())).collect();
+    let mut shown: Vec<String> = types.iter().take(TYPES_SHOWN).map(|name| clean(name)).collect();
     if types.len() > TYPES_SHOWN {
         shown.push(format!("… {} in all", show::count(types.len())));
     }

@@ -1,6 +1,6 @@
 //! `campanile plan tempo`: what topics with shares are guaranteed, and how long their messages take.
 
-use super::{read, response_parts, table};
+use super::{read, response_parts};
 use crate::args::TempoOptions;
 use crate::failure::Failure;
 use crate::show;
@@ -183,7 +183,7 @@ fn describe_topics(text: &mut String, request: &ForecastRequest, found: &Forecas
     headings.extend(percentiles.iter().map(String::as_str));
     headings.extend(["none left", "turn after", "has to be", ""]);
     let last = headings.len() - 1;
-    table(text, &headings, &[0, last], &rows);
+    show::table(text, (&headings, false), &[0, last], &rows);
 }
 
 fn describe_threads(text: &mut String, threads: &[Activity], analysis: &Analysis) {
@@ -206,7 +206,7 @@ fn describe_threads(text: &mut String, threads: &[Activity], analysis: &Analysis
     };
     let rows: Vec<Vec<String>> = analysis.by_urgency().iter().filter_map(row).collect();
     let _ = writeln!(text);
-    table(text, &["thread", "priority", "period", "execution", "response", ""], &[0, 5], &rows);
+    show::table(text, (&["thread", "priority", "period", "execution", "response", ""], false), &[0, 5], &rows);
     let utilisation = analysis.utilisation.first().copied().unwrap_or_default() * 100.0;
     let _ = writeln!(text, "\n{}: {}", analysis.policy, analysis.explain(threads));
     let _ = writeln!(

@@ -244,30 +244,24 @@ fn hexadecimal(out: &mut String, format: Format, octets: &[u8]) {
 }
 
 fn object(out: &mut String, topic: &str, message: &Message<'_>, now: SystemTime) {
-    out.push_str(&format!("{{\"received\":\"{}\",\"topic\":", moment::rfc3339(now)));
-    json::text(out, topic);
     let Message { sequence, priority, from, .. } = message;
-    out.push_str(&format!(",\"publisher\":\"{from:08x}\",\"sequence\":{sequence},\"priority\":{priority}"));
     let content = match message.content {
         Content::Octets => None,
         Content::Typed => Some("cdr"),
         Content::Structured => Some("structured"),
     };
-    if let Some(content) = content {
-        out.push_str(&format!(",\"content\":\"{content}\""));
-    }
+    let object = json::Object::new(out)
+        .member("received", moment::rfc3339(now))
+        .member("topic", topic)
+        .member("publisher", format!("{from:08x}"))
+        .member("sequence", sequence)
+        .member("priority", priority)
+        .optional("content", content);
     match std::str::from_utf8(message.octets) {
-        Ok(text) if content.is_none() => {
-            out.push_str(",\"text\":");
-            json::text(out, text);
-        }
-        _ => {
-            out.push_str(",\"octets\":\"");
-            json::hex(out, message.octets);
-            out.push('"');
-        }
+        Ok(text) if content.is_none() => object.member("text", text),
+        _ => object.hex("octets", message.octets),
     }
-    out.push('}');
+    .end();
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::{json, show};
 use client::tempo::wire::{Announcement, Frame, Header, Payload, Role};
 use client::tempo::{Address, Error, Node};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,6 +102,8 @@ struct Line {
     period_ms: u16,
 }
 
+const HEADINGS: [&str; 7] = ["TOPIC", "ROLE", "RATE", "DEADLINE", "END POINTS", "ADDRESS", "SESSION"];
+
 impl Seen {
     fn read(&mut self, from: SocketAddr, mut octets: &[u8]) {
         while let Ok((frame, count)) = Frame::read(octets) {
@@ -130,23 +131,26 @@ impl Seen {
     fn objects(&self, out: &mut String) {
         for ((topic, is_subscriber, session), line) in &self.announced {
             let Line { from, by_broker, rate, highest_rate, deadline_us, end_points, largest, period_ms } = line;
-            out.push_str("{\"topic\":");
-            json::text(out, topic);
-            let role = role(*is_subscriber);
-            let (rate, highest_rate) = (f64::from(*rate) / 1e3, f64::from(*highest_rate) / 1e3);
-            let _ = writeln!(
-                out,
-                ",\"role\":\"{role}\",\"rate\":{rate},\"highest_rate\":{highest_rate},\"deadline_us\":{deadline_us},\
-                 \"end_points\":{end_points},\"largest\":{largest},\"period_ms\":{period_ms},\"address\":\"{from}\",\
-                 \"session\":\"{session:08x}\",\"broker\":{by_broker}}}"
-            );
+            json::Object::new(out)
+                .member("topic", topic)
+                .member("role", role(*is_subscriber))
+                .written("rate", |out| out.push_str(&(f64::from(*rate) / 1e3).to_string()))
+                .written("highest_rate", |out| out.push_str(&(f64::from(*highest_rate) / 1e3).to_string()))
+                .member("deadline_us", deadline_us)
+                .member("end_points", end_points)
+                .member("largest", largest)
+                .member("period_ms", period_ms)
+                .member("address", from)
+                .member("session", format!("{session:08x}"))
+                .member("broker", by_broker)
+                .end();
+            out.push('\n');
         }
     }
 
     /// For people in columns; in a pipe with a tab between.
     fn table(&self, out: &mut String, is_for_people: bool) {
-        let mut rows =
-            vec![["TOPIC", "ROLE", "RATE", "DEADLINE", "END POINTS", "ADDRESS", "SESSION"].map(str::to_owned)];
+        let mut rows = Vec::new();
         for ((topic, is_subscriber, session), line) in &self.announced {
             let is_told = line.rate != 0;
             let told_rate = match is_for_people {
@@ -173,18 +177,10 @@ impl Seen {
             rows.push(row);
         }
         if !is_for_people {
-            rows.iter().skip(1).for_each(|row| out.push_str(&(row.join("\t") + "\n")));
+            rows.iter().for_each(|row| out.push_str(&(row.join("\t") + "\n")));
             return;
         }
-        let width = |column: usize| {
-            rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..7).map(width).collect();
-        for row in &rows {
-            let cells = row.iter().zip(&widths).map(|(text, width)| format!("{text:width$}"));
-            out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-            out.push('\n');
-        }
+        show::table(out, (&HEADINGS, true), &[0, 1, 2, 3, 4, 5, 6], &rows);
     }
 }
 

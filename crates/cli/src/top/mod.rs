@@ -23,7 +23,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     statistics.check_channel(&options.server, channel).map_err(remote)?;
     let mut stdout = io::stdout();
     let live = !options.once && !options.json && stdout.is_terminal();
-    let sample = || Sample::take(&statistics.object);
+    let sample = || Sample::take(&statistics);
     let failure = |error: InvokeError| statistics.failure(&error, &options.server);
     let mut before = sample().map_err(failure)?;
     if live {

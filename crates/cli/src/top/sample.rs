@@ -1,14 +1,10 @@
 //! What a service says of itself at one moment.
 
-use crate::info::status::{self, ConsumerStatus};
-use client::{InvokeError, ObjectRef};
-use giop::cdr::{ReadError, Reader};
+use crate::info::status::ConsumerStatus;
+use crate::statistics::Statistics;
+use client::InvokeError;
 use std::collections::HashMap;
 use std::time::Instant;
-
-/// Octets of the shortest `Statistic` and `LaneStatistic`.
-const STATISTIC_BYTES_MIN: usize = 16;
-const LANE_BYTES_MIN: usize = 16;
 
 /// One moment of a service.
 #[derive(Clone)]
@@ -18,6 +14,9 @@ pub(super) struct Sample {
     pub(super) lanes: Vec<Lane>,
     pub(super) consumers: Vec<ConsumerStatus>,
 }
+
+/// One `Statistic`.
+type Counted = (String, u64);
 
 /// One `LaneStatistic`.
 #[derive(Clone, Default)]
@@ -29,22 +28,15 @@ pub(super) struct Lane {
 
 impl Sample {
     /// Asks the object `Statistics`.
-    pub(super) fn take(statistics: &ObjectRef) -> Result<Self, InvokeError> {
-        let consumers = status::read_all(statistics)?;
-        let counters = statistics.invoke("get_statistics", |_| ())?.read("get_statistics", read_counters)?;
-        let lanes = statistics.invoke("get_lanes", |_| ())?.read("get_lanes", |reader| {
-            let count = reader.seq_len(LANE_BYTES_MIN)?;
-            (0..count).map(|_| read_lane(reader)).collect::<Result<Vec<_>, ReadError>>()
-        })?;
+    pub(super) fn take(statistics: &Statistics) -> Result<Self, InvokeError> {
+        let consumers = statistics.consumers()?;
+        let counters = statistics.counters()?.into_iter().collect();
+        let lanes: Vec<((u32, String), Vec<Counted>)> = statistics.object.request("get_lanes", &())?;
+        let lane = |((id, name), counters): ((u32, String), Vec<_>)| {
+            let counters = counters.into_iter().collect();
+            Lane { id, name, counters }
+        };
+        let lanes = lanes.into_iter().map(lane).collect();
         Ok(Self { taken: Instant::now(), counters, lanes, consumers })
     }
-}
-
-fn read_counters(reader: &mut Reader<'_>) -> Result<HashMap<String, u64>, ReadError> {
-    let count = reader.seq_len(STATISTIC_BYTES_MIN)?;
-    (0..count).map(|_| Ok((reader.text()?, reader.u64()?))).collect()
-}
-
-fn read_lane(reader: &mut Reader<'_>) -> Result<Lane, ReadError> {
-    Ok(Lane { id: reader.u32()?, name: reader.text()?, counters: read_counters(reader)? })
 }

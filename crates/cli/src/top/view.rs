@@ -1,7 +1,7 @@
 //! Two moments of a service as rates, for people and for programs.
 
 use super::sample::{Lane, Sample};
-use crate::info::status::{ConsumerStatus, Holds};
+use crate::info::status::ConsumerStatus;
 use crate::show;
 use serde_json::{Value as Json, json};
 use service::Counter;
@@ -108,10 +108,9 @@ impl View {
             },
             if self.is_disk_full { "; the disk is full, and persistent events are refused" } else { "" }
         );
-        let mut table =
-            vec![cells(["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""])];
-        for lane in &self.lanes {
-            table.push([
+        let headings = ["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""];
+        let lanes = self.lanes.iter().map(|lane| {
+            [
                 show::clean(&lane.name),
                 self.rate(lane.rates.events_in),
                 self.rate(lane.rates.delivered),
@@ -120,9 +119,9 @@ impl View {
                 self.rate(lane.taken_over),
                 format!("{} µs", show::count(lane.cycle_max_ns / 1000)),
                 lane.notes(),
-            ]);
-        }
-        write_table(&mut text, &table, &[0, 7]);
+            ]
+        });
+        show::table(&mut text, (&headings, true), &[0, 7], &lanes.collect::<Vec<_>>());
         text.push('\n');
         self.describe_consumers(&mut text, rows);
         text
@@ -135,7 +134,7 @@ impl View {
         }
         let headings =
             ["CONSUMER", "STATE", "BACKLOG", "BYTES", "DELIVERED", "DROPPED", "DROPPED IN ALL", "MOST OF THEM"];
-        let mut table = vec![cells(headings)];
+        let mut table = Vec::new();
         for ConsumerRow { status, delivered, dropped } in self.consumers.iter().take(rows) {
             let most = status.reasons.iter().max_by_key(|(_, count)| *count);
             table.push([
@@ -149,7 +148,7 @@ impl View {
                 most.map(|(reason, _)| show::clean(reason)).unwrap_or_default(),
             ]);
         }
-        write_table(text, &table, &[0, 1, 7]);
+        show::table(text, (&headings, true), &[0, 1, 7], &table);
         if self.consumers.len() > rows {
             let _ = writeln!(text, "and {} more (--rows)", self.consumers.len() - rows);
         }
@@ -224,9 +223,9 @@ impl ConsumerRow {
             "channel": status.channel,
             "proxy": status.proxy,
             "name": name(status),
-            "state": status.state,
-            "unreachable_seconds": status.unreachable_s,
-            "holds_suppliers": status.holds.map(|Holds { for_s, left_s }| json!({ "for_seconds": for_s, "seconds_left": left_s })),
+            "state": status.state.doing,
+            "unreachable_seconds": status.state.unreachable_s,
+            "holds_suppliers": status.state.holds,
             "backlog_events": status.backlog_events,
             "backlog_bytes": status.backlog_bytes,
             "in_flight": status.in_flight,
@@ -295,33 +294,10 @@ fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-fn cells<const N: usize>(headings: [&str; N]) -> [String; N] {
-    headings.map(str::to_owned)
-}
-
-/// Columns as wide as what is in them, those named to the left, the others to the right.
-fn write_table<const N: usize>(text: &mut String, rows: &[[String; N]], left: &[usize]) {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if left.contains(&column) {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
-            };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::info::status::ConsumerState;
     use std::time::{Duration, Instant};
 
     fn counters(all: &[(&str, u64)]) -> HashMap<String, u64> {
@@ -333,7 +309,7 @@ mod tests {
             channel,
             proxy,
             name: format!("{channel}/{proxy} 10.0.0.{proxy}:1"),
-            state: "active".to_owned(),
+            state: ConsumerState { doing: "active".to_owned(), ..ConsumerState::default() },
             backlog_events: backlog,
             backlog_bytes: backlog * 100,
             delivered,

@@ -55,10 +55,8 @@ fn it_serves_as_taos_options_and_directives_mean_and_says_what_it_leaves_aside()
         assert!(found.is_a("IDL:sandia.gov/NotifyMonitoringExt/EventChannelFactory:1.0").unwrap(), "{url}");
     }
     let monitor = std::fs::read_to_string(monitor.path()).unwrap();
-    let names = orb.resolve(monitor.trim()).unwrap().invoke("get_statistic_names", |_| ()).unwrap();
-    let names =
-        names.read("get_statistic_names", |r| (0..r.seq_len(4)?).map(|_| r.text()).collect::<Result<Vec<_>, _>>());
-    assert!(names.unwrap().contains(&"LoggingFactory/ActiveEventChannelNames".to_owned()));
+    let names: Vec<String> = orb.resolve(monitor.trim()).unwrap().request("get_statistic_names", &()).unwrap();
+    assert!(names.contains(&"LoggingFactory/ActiveEventChannelNames".to_owned()));
     let tower = orb.resolve(&format!("corbaname::{}#Tower", serve.address)).unwrap();
     assert!(tower.is_a("IDL:sandia.gov/NotifyMonitoringExt/EventChannel:1.0").unwrap());
     // Something that TAO takes from its clients.

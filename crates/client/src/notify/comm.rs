@@ -173,29 +173,75 @@ impl<'a> BatchEvents<'a> {
     }
 }
 
-/// A consumer of events of one form that hands what happens to a closure, one call at a time.
-///
-/// The closure's error is raised to the service: `Disconnected` ([`CallbackConsumer::disconnected`]) ends the
-/// subscription, another exception makes the service try again or go on, by its policy.
-pub struct CallbackConsumer<F> {
-    form: ClientType,
-    early: bool,
-    callback: Mutex<F>,
+/// Declares consumers that hand what happens to a closure, one with the priority of the call.
+macro_rules! consumers {
+    ($($(#[$doc:meta])* $name:ident, $priority:ident $(: $given:ty)?;)+) => {$(
+        $(#[$doc])*
+        pub struct $name<F> {
+            form: ClientType,
+            early: bool,
+            callback: Mutex<F>,
+        }
+
+        impl<F: FnMut(Delivery<'_> $(, $given)?) -> Result<(), ServantError> + Send + 'static> $name<F> {
+            /// A consumer of events of that form.
+            pub fn new(form: ClientType, callback: F) -> Self {
+                Self { form, early: false, callback: Mutex::new(callback) }
+            }
+
+            /// The same, answering events as soon as they have been read, before the closure ran, or not (the default); see
+            /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for what that gives up.
+            #[must_use]
+            pub fn answering_early(self, early: bool) -> Self {
+                Self { early, ..self }
+            }
+        }
+
+        impl<F: FnMut(Delivery<'_> $(, $given)?) -> Result<(), ServantError> + Send + 'static> Servant for $name<F> {
+            fn type_id(&self) -> &str {
+                push_consumer(self.form).type_id
+            }
+
+            fn supports(&self, id: &str) -> bool {
+                push_consumer(self.form).supports(id)
+            }
+
+            fn early_operations(&self) -> &'static [&'static str] {
+                if self.early { PUSHES } else { &[] }
+            }
+
+            fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
+                self.invoke_at(None, operation, args, reply)
+            }
+
+            fn invoke_at(
+                &self,
+                $priority: Option<i16>,
+                operation: &str,
+                args: &mut Reader<'_>,
+                _reply: &mut Writer<'_>,
+            ) -> Result<(), ServantError> {
+                let delivery = read_delivery(self.form, operation, args)?;
+                let mut callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
+                callback(delivery $(, { let given: $given = $priority; given })?)
+            }
+        }
+    )+};
+}
+
+consumers! {
+    /// A consumer of events of one form that hands what happens to a closure, one call at a time.
+    ///
+    /// The closure's error is raised to the service: `Disconnected` ([`CallbackConsumer::disconnected`]) ends the
+    /// subscription, another exception makes the service try again or go on, by its policy.
+    CallbackConsumer, _priority;
+
+    /// A [`CallbackConsumer`] with a closure that also gets the Real-time CORBA priority of the call: `None` unless its
+    /// reference asks for it ([`Orb::activate_at`](crate::Orb::activate_at)) and the service sends it.
+    PrioritizedConsumer, priority: Option<i16>;
 }
 
 impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> CallbackConsumer<F> {
-    /// A consumer of events of that form.
-    pub fn new(form: ClientType, callback: F) -> Self {
-        Self { form, early: false, callback: Mutex::new(callback) }
-    }
-
-    /// The same, answering events as soon as they have been read, before the closure ran, or not (the default); see
-    /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for what that gives up.
-    #[must_use]
-    pub fn answering_early(self, early: bool) -> Self {
-        Self { early, ..self }
-    }
-
     /// A consumer of structured events.
     pub fn structured(callback: F) -> Self {
         Self::new(ClientType::Structured, callback)
@@ -210,11 +256,6 @@ impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Callba
     pub fn sequence(callback: F) -> Self {
         Self::new(ClientType::Sequence, callback)
     }
-
-    fn call(&self, delivery: Delivery<'_>) -> Result<(), ServantError> {
-        let mut callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
-        callback(delivery)
-    }
 }
 
 impl CallbackConsumer<()> {
@@ -222,79 +263,6 @@ impl CallbackConsumer<()> {
     #[must_use]
     pub fn disconnected() -> ServantError {
         disconnected()
-    }
-}
-
-impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servant for CallbackConsumer<F> {
-    fn type_id(&self) -> &str {
-        push_consumer(self.form).type_id
-    }
-
-    fn supports(&self, id: &str) -> bool {
-        push_consumer(self.form).supports(id)
-    }
-
-    fn early_operations(&self) -> &'static [&'static str] {
-        if self.early { PUSHES } else { &[] }
-    }
-
-    fn invoke(&self, operation: &str, args: &mut Reader<'_>, _reply: &mut Writer<'_>) -> Result<(), ServantError> {
-        self.call(read_delivery(self.form, operation, args)?)
-    }
-}
-
-/// A [`CallbackConsumer`] with a closure that also gets the Real-time CORBA priority of the call: `None` unless its
-/// reference asks for it ([`Orb::activate_at`](crate::Orb::activate_at)) and the service sends it.
-pub struct PrioritizedConsumer<F> {
-    form: ClientType,
-    early: bool,
-    callback: Mutex<F>,
-}
-
-impl<F: FnMut(Delivery<'_>, Option<i16>) -> Result<(), ServantError> + Send + 'static> PrioritizedConsumer<F> {
-    /// A consumer of events of that form.
-    pub fn new(form: ClientType, callback: F) -> Self {
-        Self { form, early: false, callback: Mutex::new(callback) }
-    }
-
-    /// The same, answering events as soon as they have been read, before the closure ran, or not (the default); see
-    /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for what that gives up.
-    #[must_use]
-    pub fn answering_early(self, early: bool) -> Self {
-        Self { early, ..self }
-    }
-}
-
-impl<F> Servant for PrioritizedConsumer<F>
-where
-    F: FnMut(Delivery<'_>, Option<i16>) -> Result<(), ServantError> + Send + 'static,
-{
-    fn type_id(&self) -> &str {
-        push_consumer(self.form).type_id
-    }
-
-    fn supports(&self, id: &str) -> bool {
-        push_consumer(self.form).supports(id)
-    }
-
-    fn early_operations(&self) -> &'static [&'static str] {
-        if self.early { PUSHES } else { &[] }
-    }
-
-    fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError> {
-        self.invoke_at(None, operation, args, reply)
-    }
-
-    fn invoke_at(
-        &self,
-        priority: Option<i16>,
-        operation: &str,
-        args: &mut Reader<'_>,
-        _reply: &mut Writer<'_>,
-    ) -> Result<(), ServantError> {
-        let delivery = read_delivery(self.form, operation, args)?;
-        let mut callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
-        callback(delivery, priority)
     }
 }
 

@@ -53,6 +53,6 @@ pub use types::{
     QosErrorCode, StructuredEvent, admin_limit, invalid_event_type, property_errors,
 };
 
-pub(crate) use comm::{DISCONNECTED, push_consumer};
+pub(crate) use comm::{DISCONNECTED, push_consumer, push_supplier};
 pub(crate) use filter::constraint_error_text;
 pub(crate) use types::{property_errors_text, skip_event};

@@ -117,110 +117,90 @@ impl ThreadPoolLanes {
     }
 }
 
+/// Struct fields as members of a struct of `NotifyExt`, in the order of its IDL.
+macro_rules! notify_ext {
+    ($($of:ident as $name:literal { $($field:ident),+ })+) => {$(
+        impl From<$of> for AnyValue {
+            fn from(of: $of) -> Self {
+                let $of { $($field),+ } = of;
+                structure($name, vec![$((stringify!($field), $field.into_member())),+])
+            }
+        }
+    )+};
+}
+
+notify_ext! {
+    ThreadPool as "ThreadPoolParams" {
+        priority_model, server_priority, stacksize, static_threads, dynamic_threads, default_priority,
+        allow_request_buffering, max_buffered_requests, max_request_buffer_size
+    }
+    ThreadPoolLanes as "ThreadPoolLanesParams" {
+        priority_model, server_priority, stacksize, lanes, allow_borrowing,
+        allow_request_buffering, max_buffered_requests, max_request_buffer_size
+    }
+    ThreadPoolLane as "ThreadPoolLane" { priority_model, server_priority, lane_priority, static_threads, dynamic_threads }
+}
+
 impl From<ThreadPool> for Property {
     fn from(pool: ThreadPool) -> Self {
-        Self::new("ThreadPool", AnyValue::from(pool))
+        Self::new("ThreadPool", pool)
     }
 }
 
 impl From<ThreadPoolLanes> for Property {
     fn from(pool: ThreadPoolLanes) -> Self {
-        Self::new("ThreadPoolLanes", AnyValue::from(pool))
+        Self::new("ThreadPoolLanes", pool)
     }
 }
 
-impl From<ThreadPool> for AnyValue {
-    fn from(pool: ThreadPool) -> Self {
-        let ThreadPool { priority_model, server_priority, stacksize, static_threads, dynamic_threads, .. } = pool;
-        let ThreadPool { default_priority, allow_request_buffering, .. } = pool;
-        let ThreadPool { max_buffered_requests, max_request_buffer_size, .. } = pool;
-        structure(
-            "ThreadPoolParams",
-            [
-                ("priority_model", model_type(), model(priority_model)),
-                ("server_priority", priority_type(), Value::Short(server_priority)),
-                ("stacksize", number_type(), Value::ULong(stacksize)),
-                ("static_threads", number_type(), Value::ULong(static_threads)),
-                ("dynamic_threads", number_type(), Value::ULong(dynamic_threads)),
-                ("default_priority", priority_type(), Value::Short(default_priority)),
-                ("allow_request_buffering", flag_type(), Value::Bool(allow_request_buffering)),
-                ("max_buffered_requests", number_type(), Value::ULong(max_buffered_requests)),
-                ("max_request_buffer_size", number_type(), Value::ULong(max_request_buffer_size)),
-            ],
-        )
+/// A field of a struct of `NotifyExt`, with the type that it has there.
+trait Member {
+    fn into_member(self) -> AnyValue;
+}
+
+impl Member for u32 {
+    fn into_member(self) -> AnyValue {
+        self.into()
     }
 }
 
-impl From<ThreadPoolLanes> for AnyValue {
-    fn from(pool: ThreadPoolLanes) -> Self {
-        let ThreadPoolLanes { priority_model, server_priority, stacksize, lanes, allow_borrowing, .. } = pool;
-        let ThreadPoolLanes { allow_request_buffering, max_buffered_requests, max_request_buffer_size, .. } = pool;
-        let element = lane(&ThreadPoolLane {
-            priority_model,
-            server_priority,
-            lane_priority: 0,
-            static_threads: 0,
-            dynamic_threads: 0,
-        });
-        let id = "IDL:NotifyExt/ThreadPoolLanes_List:1.0";
-        let list = TypeCode::alias(id, "ThreadPoolLanes_List", TypeCode::sequence(element.type_code));
-        let lanes = lanes.iter().map(|each| lane(each).value).collect();
-        structure(
-            "ThreadPoolLanesParams",
-            [
-                ("priority_model", model_type(), model(priority_model)),
-                ("server_priority", priority_type(), Value::Short(server_priority)),
-                ("stacksize", number_type(), Value::ULong(stacksize)),
-                ("lanes", list, Value::Sequence(lanes)),
-                ("allow_borrowing", flag_type(), Value::Bool(allow_borrowing)),
-                ("allow_request_buffering", flag_type(), Value::Bool(allow_request_buffering)),
-                ("max_buffered_requests", number_type(), Value::ULong(max_buffered_requests)),
-                ("max_request_buffer_size", number_type(), Value::ULong(max_request_buffer_size)),
-            ],
-        )
+impl Member for bool {
+    fn into_member(self) -> AnyValue {
+        self.into()
     }
 }
 
-fn lane(lane: &ThreadPoolLane) -> AnyValue {
-    let ThreadPoolLane { priority_model, server_priority, lane_priority, static_threads, dynamic_threads } = *lane;
-    structure(
-        "ThreadPoolLane",
-        [
-            ("priority_model", model_type(), model(priority_model)),
-            ("server_priority", priority_type(), Value::Short(server_priority)),
-            ("lane_priority", priority_type(), Value::Short(lane_priority)),
-            ("static_threads", number_type(), Value::ULong(static_threads)),
-            ("dynamic_threads", number_type(), Value::ULong(dynamic_threads)),
-        ],
-    )
+impl Member for i16 {
+    fn into_member(self) -> AnyValue {
+        let code = TypeCode::alias("IDL:NotifyExt/Priority:1.0", "Priority", TypeCode::primitive(Kind::Short));
+        AnyValue::new(code, Value::Short(self))
+    }
 }
 
-fn structure<const N: usize>(name: &str, members: [(&str, TypeCode, Value); N]) -> AnyValue {
-    let types = members.each_ref().map(|(name, kind, _)| (*name, kind.clone()));
+impl Member for PriorityModel {
+    fn into_member(self) -> AnyValue {
+        let (id, name) = ("IDL:NotifyExt/PriorityModel:1.0", "PriorityModel");
+        let value = Value::Enum { type_name: name.to_owned(), label: self.label().to_owned(), index: self.number() };
+        AnyValue::new(TypeCode::enumeration(id, name, &Self::ALL.map(Self::label)), value)
+    }
+}
+
+impl Member for Vec<ThreadPoolLane> {
+    fn into_member(self) -> AnyValue {
+        let (priority_model, server_priority) = (PriorityModel::ClientPropagated, 0);
+        let none =
+            ThreadPoolLane { priority_model, server_priority, lane_priority: 0, static_threads: 0, dynamic_threads: 0 };
+        let (id, name) = ("IDL:NotifyExt/ThreadPoolLanes_List:1.0", "ThreadPoolLanes_List");
+        let code = TypeCode::alias(id, name, TypeCode::sequence(AnyValue::from(none).type_code));
+        AnyValue::new(code, Value::Sequence(self.into_iter().map(|lane| AnyValue::from(lane).value).collect()))
+    }
+}
+
+fn structure(name: &str, members: Vec<(&str, AnyValue)>) -> AnyValue {
+    let types: Vec<_> = members.iter().map(|(name, member)| (*name, member.type_code.clone())).collect();
     let type_code = TypeCode::structure(&format!("IDL:NotifyExt/{name}:1.0"), name, &types);
-    let fields = members.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
+    let fields = members.into_iter().map(|(name, member)| (name.to_owned(), member.value)).collect();
     AnyValue::new(type_code, Value::Struct { type_name: name.to_owned(), fields })
-}
-
-fn model(model: PriorityModel) -> Value {
-    Value::Enum { type_name: "PriorityModel".to_owned(), label: model.label().to_owned(), index: model.number() }
-}
-
-fn model_type() -> TypeCode {
-    let labels = PriorityModel::ALL.map(PriorityModel::label);
-    TypeCode::enumeration("IDL:NotifyExt/PriorityModel:1.0", "PriorityModel", &labels)
-}
-
-fn priority_type() -> TypeCode {
-    TypeCode::alias("IDL:NotifyExt/Priority:1.0", "Priority", TypeCode::primitive(Kind::Short))
-}
-
-fn number_type() -> TypeCode {
-    TypeCode::primitive(Kind::ULong)
-}
-
-fn flag_type() -> TypeCode {
-    TypeCode::primitive(Kind::Boolean)
 }
 
 #[cfg(test)]

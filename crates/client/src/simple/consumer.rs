@@ -6,8 +6,7 @@ use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
 use crate::backoff::Backoff;
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
-    PrioritizedConsumer, Property, ProxyPushSupplier, ProxySupplier, SequenceProxyPushSupplier, StructuredEvent,
-    StructuredProxyPushSupplier, events_of, property_errors,
+    PrioritizedConsumer, Property, ProxySupplier, StructuredEvent, events_of, property_errors, push_supplier,
 };
 use crate::orb::Role;
 use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
@@ -609,7 +608,7 @@ impl Core {
     }
 
     const fn disconnect_operation(&self) -> &'static str {
-        disconnect_operation_of(self.options.form)
+        push_supplier(self.options.form).disconnect
     }
 }
 
@@ -702,7 +701,7 @@ fn attach(
         })
         .inspect_err(|_| {
             // No consumer would ever connect to it. The first error is the one to return.
-            let _ = proxy.object().take_leave(disconnect_operation_of(options.form), DISCONNECT_TIMEOUT);
+            let _ = proxy.object().take_leave(push_supplier(options.form).disconnect, DISCONNECT_TIMEOUT);
         })?;
     Ok(proxy.object().clone())
 }
@@ -735,24 +734,12 @@ fn prepare(
 }
 
 fn connect_to(proxy: &ObjectRef, form: ClientType, consumer: &ObjectRef) -> Result<(), InvokeError> {
-    match form {
-        ClientType::Any => ProxyPushSupplier::unchecked(proxy.clone()).connect_any_push_consumer(consumer),
-        ClientType::Structured => {
-            StructuredProxyPushSupplier::unchecked(proxy.clone()).connect_structured_push_consumer(consumer)
-        }
-        ClientType::Sequence => {
-            SequenceProxyPushSupplier::unchecked(proxy.clone()).connect_sequence_push_consumer(consumer)
-        }
-    }
-}
-
-/// The operation by which a consumer takes leave of its proxy.
-const fn disconnect_operation_of(form: ClientType) -> &'static str {
-    match form {
-        ClientType::Any => "disconnect_push_supplier",
-        ClientType::Structured => "disconnect_structured_push_supplier",
-        ClientType::Sequence => "disconnect_sequence_push_supplier",
-    }
+    let operation = match form {
+        ClientType::Any => "connect_any_push_consumer",
+        ClientType::Structured => "connect_structured_push_consumer",
+        ClientType::Sequence => "connect_sequence_push_consumer",
+    };
+    proxy.request(operation, &(consumer,))
 }
 
 fn make_filter(channel: &EventChannel, constraint: &str) -> Result<Filter, InvokeError> {

@@ -2,7 +2,7 @@
 
 use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
 use crate::notify::{
-    ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant,
+    ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant, push_consumer,
 };
 use crate::orb::Role;
 use crate::publisher::operation;
@@ -238,7 +238,7 @@ impl Source {
     }
 
     const fn disconnect_operation(&self) -> &'static str {
-        disconnect_operation_of(self.options.form)
+        push_consumer(self.options.form).disconnect
     }
 }
 
@@ -261,17 +261,8 @@ fn obtain(
     let (proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
     connect_to((&admin, &proxy, id), options, own).inspect_err(|_| {
         // No supplier would ever connect to it. The first error is the one to return.
-        let _ = proxy.object().take_leave(disconnect_operation_of(options.form), DISCONNECT_TIMEOUT);
+        let _ = proxy.object().take_leave(push_consumer(options.form).disconnect, DISCONNECT_TIMEOUT);
     })
-}
-
-/// The operation by which a supplier takes leave of its proxy.
-const fn disconnect_operation_of(form: ClientType) -> &'static str {
-    match form {
-        ClientType::Any => "disconnect_push_consumer",
-        ClientType::Structured => "disconnect_structured_push_consumer",
-        ClientType::Sequence => "disconnect_sequence_push_consumer",
-    }
 }
 
 fn connect_to(

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use client::notify::{
-    ClientType, Property, StructuredEvent, StructuredProxyPullSupplier, StructuredProxyPushSupplier, find_channel,
+    ClientType, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
+    StructuredProxyPushSupplier, find_channel,
 };
 use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
 use console::Console;
-use giop::cdr::Writer;
-use giop::ior::Ior;
 use giop::url::Corbaloc;
 use rustix::net::{AddressFamily, SocketType};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -256,7 +255,7 @@ impl Rig {
     pub(crate) fn new_channel(&self) -> i32 {
         let orb = Orb::new(OrbOptions::default());
         let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
-        let factory = client::notify::EventChannelFactory::unchecked(found);
+        let factory = EventChannelFactory::unchecked(found);
         factory.create_channel(&[], &[]).unwrap().1
     }
 
@@ -264,17 +263,7 @@ impl Rig {
     pub(crate) fn named_channel(&self, name: &str) -> i32 {
         let orb = Orb::new(OrbOptions::default());
         let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
-        let write = |w: &mut Writer<'_>| {
-            w.u32(0);
-            w.u32(0);
-            w.string(name);
-        };
-        let made = found.invoke("create_named_channel", write).unwrap();
-        made.read("create_named_channel", |reader| {
-            Ior::read(reader)?;
-            reader.i32()
-        })
-        .unwrap()
+        EventChannelFactory::unchecked(found).create_named_channel(&[], &[], name).unwrap().1
     }
 
     /// A consumer that is pushed to and never answers: the listener takes its connections.
