@@ -2,7 +2,7 @@
 //!
 //! A lane knows events, outboxes, timers, and sockets as streams of bytes; a protocol knows what the bytes mean. [`protocols!`] has the
 //! list, and makes of it [`Tag`], the numbers in handles, forms, output forms and sockets, the structs with one field for each protocol,
-//! and two dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`], one statement for each. Nothing is called through a pointer
+//! and dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`] and [`any_of!`], a statement for each. Nothing is called through a pointer
 //! on an event's path, and what a protocol leaves out of [`WireProtocol`] is no call.
 //!
 //! A protocol uses what of the lane it needs: it hands events in with `Core::admit`, is notified by [`WireProtocol::answer`] when the
@@ -36,7 +36,6 @@ use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::links::messages::LaneThread;
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
 use access::{OutgoingPolicy, Tokens};
@@ -63,9 +62,11 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
     protocol.publish()?.access
 }
 
-pub(crate) use admin_messages::{Answered, Call, Fault, Request, Returned, ToProtocol, Wish};
+pub(crate) use admin_messages::{Answered, Fault, Request, ToProtocol, Wish};
 /// The objects that clients of whichever door name. Today they are all with one door.
 pub(crate) use giop::objects::Objects;
+/// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.
+pub(crate) use giop::{callers::Incoming as Moving, foreign_pushes::ForeignPush as Foreign};
 
 /// What lanes, administration and the start of a service ask of a protocol: of the type that has its state on a lane.
 ///
@@ -310,9 +311,19 @@ macro_rules! protocols {
         macro_rules! of_each {
             ($d P:ident => $d body:expr) => {
                 $($(#[$on])* {
-                    type $d P = $module::Protocol;
+                    type $d P = $crate::protocols::$module::Protocol;
                     $d body;
                 })+
+            };
+        }
+
+        /// Whether an expression is true with the type of some protocol.
+        macro_rules! any_of {
+            ($d P:ident => $d body:expr) => {
+                'any: {
+                    $crate::protocols::of_each!($d P => if $d body { break 'any true });
+                    false
+                }
             };
         }
     };
@@ -326,7 +337,7 @@ protocols! {$
     #[cfg(test)]
     Toy toy,
 }
-pub(crate) use by_tag;
+pub(crate) use {any_of, by_tag, of_each};
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -335,10 +346,6 @@ impl fmt::Display for Tag {
 }
 
 impl Tag {
-    pub(crate) const fn has_reserve(self) -> bool {
-        by_tag!(self, P => P::HAS_RESERVE)
-    }
-
     pub(crate) const fn number(self) -> u64 {
         self as u64
     }
@@ -347,20 +354,6 @@ impl Tag {
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
         Self::ALL.get(number as usize & 0xff).copied().unwrap_or(Self::Giop)
-    }
-
-    /// The configured address for its connections, if any.
-    ///
-    /// # Errors
-    /// When it is not an address, or its host has none.
-    pub(crate) fn listen_address(self, config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
-        by_tag!(self, P => P::LISTEN_ADDRESS(config, layer))
-    }
-
-    /// The answer to a client for which there is no place, where the protocol has words for that.
-    #[cold]
-    pub(crate) fn no_place(self, reason: &str) -> Option<Vec<u8>> {
-        by_tag!(self, P => P::NO_PLACE(reason))
     }
 
     /// The number's place in handles of local proxies: below the bit that they have in common, each protocol has 2^55 of them.
@@ -410,16 +403,6 @@ pub(crate) struct Listeners {
     pub(crate) outlive: bool,
     /// The service's own addresses beside the first one's, at which no client is called.
     pub(crate) own: Vec<SocketAddr>,
-}
-
-/// A message for another lane than the one that has its connection, on its way there or home.
-pub(crate) enum Foreign {
-    Giop(Box<giop::foreign_pushes::ForeignPush>),
-}
-
-/// A connection on its way to another lane.
-pub(crate) enum Moving {
-    Giop(Box<giop::callers::Incoming>),
 }
 
 /// Connections by the side that made them.
@@ -497,66 +480,10 @@ impl Clients {
 }
 
 impl Core {
-    /// Makes a call that administration asked for.
-    pub(crate) fn call_client(&mut self, id: u64, call: Call) {
-        match call {
-            Call::Giop(call) => self.begin_call(id, call),
-        }
-    }
-
-    pub(crate) fn note_time(&mut self) {
-        of_each!(P => P::NOTE_TIME(self));
-    }
-
-    pub(crate) fn forget_types(&mut self) {
-        of_each!(P => P::FORGET_TYPES(self));
-    }
-
-    pub(crate) fn look_at_rings(&self) {
-        of_each!(P => P::LOOK(self));
-    }
-
-    pub(crate) fn handle_new_routing(&mut self, before: &Snapshot) {
-        of_each!(P => P::HANDLE_NEW_ROUTING(self, before));
-    }
-
-    pub(crate) fn serve_due(&mut self) {
-        of_each!(P => P::SERVE_DUE(self));
-    }
-
-    pub(crate) fn protocols_have_to_answer(&self) -> bool {
-        of_each!(P => if P::HAS_TO_ANSWER(self) { return true });
-        false
-    }
-
-    pub(crate) fn protocols_have_under_way(&self) -> bool {
-        of_each!(P => if P::HAS_UNDER_WAY(self) { return true });
-        false
-    }
-
-    /// When a protocol has something to do next of which the lane does not know otherwise.
-    pub(crate) fn protocols_next_due(&self) -> Option<Time> {
-        let mut first = None;
-        of_each!(P => first = [first, P::NEXT_DUE(self)].into_iter().flatten().min());
-        first
-    }
-
     /// Sends events to the consumer that they are for. Their list is empty then.
     #[inline]
     pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         by_tag!(Tag::of_output_form(delivery.output_form), P => P::SEND(self, delivery, events));
-    }
-
-    /// Hands events of the engine to the client that asked for them and waits.
-    pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
-        by_tag!(Tag::of_output_form(delivery.output_form), P => P::HAND_OVER(self, delivery, events));
-    }
-
-    /// A message of another lane's has come.
-    pub(crate) fn take_foreign(&mut self, thread: LaneThread, message: Foreign) {
-        match message {
-            Foreign::Giop(push) => self.take_foreign_push(thread, push),
-        }
     }
 }
 
@@ -573,22 +500,10 @@ impl Worker {
         }
     }
 
-    /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
-    pub(crate) fn go_on_with(&mut self, socket: Socket) {
-        if let Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _) = socket {
-            by_tag!(protocol, P => P::RESUME(self, socket));
-        }
-    }
-
     /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
     pub(crate) fn place_of(&mut self, socket: Socket) -> Option<(Token, &mut bool)> {
         let (Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _)) = socket else { return None };
         by_tag!(protocol, P => P::PLACE_OF(self, socket))
-    }
-
-    /// Has a protocol keep a connection that a client made. Gives how many of its are open then; nothing if the poll does not take it.
-    pub(crate) fn let_in(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
-        by_tag!(protocol, P => P::LET_IN(self, arrival))
     }
 
     /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
@@ -616,35 +531,9 @@ impl Worker {
         }
     }
 
-    /// The lane ends: closes all connections that clients made.
-    pub(crate) fn close_connections(&mut self) {
-        of_each!(P => P::CLOSE_ALL(self));
-    }
-
-    pub(crate) fn begin_protocols_round(&mut self) {
-        of_each!(P => P::BEGIN_ROUND(self));
-    }
-
-    /// Does what protocols' threads have posted. True if there is more.
-    pub(crate) fn serve_rings(&mut self) -> bool {
-        let mut has_more = false;
-        of_each!(P => has_more |= P::SERVE_RINGS(self));
-        has_more
-    }
-
-    pub(crate) fn have_unflushed(&self) -> bool {
-        of_each!(P => if P::HAS_UNFLUSHED(self) { return true });
-        false
-    }
-
-    fn is_write_due(&self) -> bool {
-        of_each!(P => if P::IS_DUE(self) { return true });
-        false
-    }
-
     /// Writes what is due: to consumers first, then replies to clients.
     pub(crate) fn write_due(&mut self) {
-        if !self.is_write_due() {
+        if !any_of!(P => P::IS_DUE(self)) {
             return;
         }
         // A client that has its reply is to find its event counted.
@@ -660,50 +549,11 @@ impl Worker {
         of_each!(P => P::SWEEP(self));
     }
 
-    /// Goes on with what waited for room, or was too much for one round.
-    pub(crate) fn go_on_with_what_waits(&mut self) {
-        of_each!(P => P::GO_ON(self));
-    }
-
-    /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
-    pub(crate) fn take_in_more(&mut self) {
-        of_each!(P => P::TAKE_IN_MORE(self));
-    }
-
-    pub(crate) fn protocols_go_on(&self) -> bool {
-        of_each!(P => if P::GOES_ON(self) { return true });
-        false
-    }
-
-    pub(crate) fn protocols_have_deadlines(&self) -> bool {
-        of_each!(P => if P::HAS_DEADLINES(self) { return true });
-        false
-    }
-
-    pub(crate) fn protocols_are_done(&self) -> bool {
-        of_each!(P => if !P::IS_DONE(self) { return false });
-        true
-    }
-
     /// Administration has written to a protocol.
     pub(crate) fn handle_admin_message(&mut self, message: ToProtocol) {
         match message {
             ToProtocol::Giop(message) => self.pass_answer(message),
             ToProtocol::LocalProxy(message) => self.handle_proxy_notice(message),
-        }
-    }
-
-    /// A message that was passed to another lane has come home.
-    pub(crate) fn conclude_foreign(&mut self, message: Foreign) {
-        match message {
-            Foreign::Giop(push) => self.conclude_push_elsewhere(push),
-        }
-    }
-
-    /// Takes a connection over that another lane sends.
-    pub(crate) fn take_over_connection(&mut self, connection: Moving) {
-        match connection {
-            Moving::Giop(connection) => self.adopt(connection),
         }
     }
 }
@@ -730,13 +580,6 @@ impl Listeners {
 impl Claim {
     pub(crate) const fn for_test() -> Self {
         Self::Giop(giop::claims::Claim::Puller(Token::from_bits(0xffff_ffff)))
-    }
-}
-
-#[cfg(test)]
-impl Foreign {
-    pub(crate) fn for_test() -> Self {
-        Self::Giop(Box::new(giop::foreign_pushes::ForeignPush::new(Vec::new())))
     }
 }
 
