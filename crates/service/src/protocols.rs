@@ -2,7 +2,7 @@
 //!
 //! A lane knows events, outboxes, timers, and sockets as streams of bytes; a protocol knows what the bytes mean. [`protocols!`] has the
 //! list, and makes of it [`Tag`], the numbers in handles, forms, output forms and sockets, the structs with one field for each protocol,
-//! and two dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`], one statement for each. Nothing is called through a pointer
+//! and dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`] and [`any_of!`], a statement for each. Nothing is called through a pointer
 //! on an event's path, and what a protocol leaves out of [`WireProtocol`] is no call.
 //!
 //! A protocol uses what of the lane it needs: it hands events in with `Core::admit`, is notified by [`WireProtocol::answer`] when the
@@ -16,6 +16,8 @@ pub(crate) mod giop;
 pub(crate) mod json;
 pub(crate) mod local_proxies;
 pub(crate) mod tempo;
+#[cfg(test)]
+pub(crate) mod toy;
 #[cfg(test)]
 pub(crate) mod ways;
 
@@ -34,7 +36,6 @@ use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::links::messages::LaneThread;
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
 use access::{OutgoingPolicy, Tokens};
@@ -61,13 +62,16 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
     protocol.publish()?.access
 }
 
-pub(crate) use admin_messages::{Answered, Call, Fault, Request, Returned, ToProtocol, Wish};
-/// The objects that clients of whichever protocol name. Today they are all with one protocol.
+pub(crate) use admin_messages::{Answered, Fault, Request, ToProtocol, Wish};
+/// The objects that clients of whichever door name. Today they are all with one door.
 pub(crate) use giop::objects::Objects;
+/// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.
+pub(crate) use giop::{callers::Incoming as Moving, foreign_pushes::ForeignPush as Foreign};
 
 /// What lanes, administration and the start of a service ask of a protocol: of the type that has its state on a lane.
 ///
-/// A method with a body is left out by protocols that have nothing to do there.
+/// What it does is a constant function each, called directly. One with a value here is left out by protocols that have nothing to do there,
+/// and then is no call.
 pub(crate) trait WireProtocol: Sized {
     /// What it is called in logs.
     const NAME: &'static str;
@@ -90,168 +94,105 @@ pub(crate) trait WireProtocol: Sized {
     /// When the poll does not take a socket, or the system refuses a waker.
     fn new(common: &Common, ends: &mut LaneEnds, sockets: Self::Sockets, poll: &Poll) -> io::Result<Self>;
 
-    /// The configured address for its connections, if any.
-    ///
-    /// # Errors
-    /// When it is not an address, or its host has none.
-    fn listen_address(_config: &Config, _layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
-        Ok(None)
-    }
+    /// Gives the configured address for its connections, if any.
+    const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> = |_, _| Ok(None);
 
-    /// The answer to a client for which there is no place, where the protocol has words for that.
-    fn no_place(_reason: &str) -> Option<Vec<u8>> {
-        None
-    }
-
+    /// Gives the answer to a client for which there is no place, where the protocol has words for that.
+    const NO_PLACE: fn(reason: &str) -> Option<Vec<u8>> = |_| None;
     /// Keeps a connection that a client made. Gives how many of its are open then; nothing if the poll does not take it.
-    fn let_in(_worker: &mut Worker, _arrival: Arrival) -> Option<usize> {
-        None
-    }
-
-    /// The client of a connection. Those in the reserve are idle although they carry a proxy.
-    fn client(_worker: &Worker, _token: Token, _in_reserve: bool) -> Option<Client<'_>> {
-        None
-    }
-
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |_, _| None;
+    /// Gives the client of a connection. Those in the reserve are idle although they carry a proxy.
+    const CLIENT: fn(&Worker, Token, in_reserve: bool) -> Option<Client<'_>> = |_, _, _| None;
     /// Closes a connection that gives way to another.
-    fn close(_worker: &mut Worker, _token: Token) {}
-
+    const CLOSE: fn(&mut Worker, Token) = |_, _| ();
     /// Serves a socket that is ready.
-    fn serve(_worker: &mut Worker, _ready: Ready) {}
-
+    const SERVE: fn(&mut Worker, Ready) = |_, _| ();
     /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
-    fn resume(_worker: &mut Worker, _socket: Socket) {}
-
-    /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
-    fn place_of(_worker: &mut Worker, _socket: Socket) -> Option<(Token, &mut bool)> {
-        None
-    }
-
-    /// Whether something waits to be written on the connections of clients in so many places from one on. Nothing if there are no
-    /// places from there on.
-    fn has_output_at(_worker: &Worker, _from: u32, _places: u32) -> Option<bool> {
-        None
-    }
-
+    const RESUME: fn(&mut Worker, Socket) = |_, _| ();
+    /// Gives the address that is charged for what is done for a connection, and whether it waits for the turn of that.
+    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |_, _| None;
+    /// Whether something waits to be written on the connections of clients in so many places from one on. Nothing if there are no places
+    /// from there on.
+    const HAS_OUTPUT_AT: fn(&Worker, from: u32, places: u32) -> Option<bool> = |_, _, _| None;
     /// Closes all connections that clients made, since the lane ends.
-    fn close_all(_worker: &mut Worker) {}
+    const CLOSE_ALL: Step = |_| ();
 
     /// Reads what time it is now.
-    fn note_time(_core: &mut Core) {}
-
+    const NOTE_TIME: CoreStep = |_| ();
     /// Adapts to routing that the lane has taken over.
-    fn handle_new_routing(_core: &mut Core, _before: &Snapshot) {}
-
+    const HANDLE_NEW_ROUTING: fn(&mut Core, before: &Snapshot) = |_, _| ();
     /// Forgets numbers of event types, which are used anew.
-    fn forget_types(_core: &mut Core) {}
-
+    const FORGET_TYPES: CoreStep = |_| ();
     /// Begins a round with what the last one left.
-    fn begin_round(_worker: &mut Worker) {}
-
+    const BEGIN_ROUND: Step = |_| ();
     /// Has what is posted from now on wake the lane again.
-    fn look(_core: &Core) {}
-
+    const LOOK: fn(&Core) = |_| ();
     /// Does what its threads have posted. True if there is more.
-    fn serve_rings(_worker: &mut Worker) -> bool {
-        false
-    }
-
+    const SERVE_RINGS: fn(&mut Worker) -> bool = |_| false;
     /// Does what is due by the clock at a time of its own.
-    fn serve_due(_core: &mut Core) {}
-
+    const SERVE_DUE: CoreStep = |_| ();
     /// Goes on with what waited for room, or was too much for one round.
-    fn go_on(_worker: &mut Worker) {}
-
+    const GO_ON: Step = |_| ();
     /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
-    fn take_in_more(_worker: &mut Worker) {}
-
+    const TAKE_IN_MORE: Step = |_| ();
     /// Ends what has waited too long.
-    fn sweep(_worker: &mut Worker) {}
+    const SWEEP: Step = |_| ();
+    /// Writes what is due to consumers, or on connections that are both.
+    const WRITE_EVENTS: CoreStep = |_| ();
+    /// Writes what is due to suppliers, after that.
+    const WRITE_REPLIES: Step = |_| ();
 
     /// Whether replies wait to be written in this round.
-    fn has_unflushed(_worker: &Worker) -> bool {
-        false
-    }
-
+    const HAS_UNFLUSHED: Check = |_| false;
     /// Whether something is to be written when the round ends.
-    fn is_due(_worker: &Worker) -> bool {
-        false
-    }
-
-    /// Writes what is due to consumers, or on connections that are both.
-    fn write_events(_core: &mut Core) {}
-
-    /// Writes what is due to suppliers, after that.
-    fn write_replies(_worker: &mut Worker) {}
-
+    const IS_DUE: Check = |_| false;
     /// Whether there is something to do without a socket or a message having to speak of it.
-    fn goes_on(_worker: &Worker) -> bool {
-        false
-    }
-
+    const GOES_ON: Check = |_| false;
     /// Whether a client can be answered that waited for something other than the intake.
-    fn has_to_answer(_core: &Core) -> bool {
-        false
-    }
-
+    const HAS_TO_ANSWER: CoreCheck = |_| false;
     /// Whether anything has to be looked after by the clock.
-    fn has_deadlines(_worker: &Worker) -> bool {
-        false
-    }
-
+    const HAS_DEADLINES: Check = |_| false;
     /// When something is to be done next of which the lane does not know otherwise.
-    fn next_due(_core: &Core) -> Option<Time> {
-        None
-    }
-
+    const NEXT_DUE: fn(&Core) -> Option<Time> = |_| None;
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
-    fn has_under_way(_core: &Core) -> bool {
-        false
-    }
-
+    const HAS_UNDER_WAY: CoreCheck = |_| false;
     /// Whether no connection is open and nothing is left to do for others. For a lane that is to end.
-    fn is_done(_worker: &Worker) -> bool {
-        true
-    }
+    const IS_DONE: Check = |_| true;
 
     /// Sends events to the consumer that they are for. Their list is empty then.
-    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>);
-
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>);
     /// Hands events of the engine to the client that asked for them and waits.
-    fn hand_over(core: &mut Core, _delivery: Delivery, events: Vec<Arc<Event>>) {
-        core.recycle(events);
-    }
-
+    const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = |core, _, events| core.recycle(events);
     /// Answers that events were taken in, or why not.
-    fn answer(worker: &mut Worker, claim: Self::Claim, refused: Option<Refused>);
-
+    const ANSWER: fn(&mut Worker, Self::Claim, Option<Refused>);
     /// Takes notice that administration has made a proxy, or refused it.
-    fn proxy_registered(_worker: &mut Worker, _peer: Peer, _proxy: Result<ProxyKey, String>, _account: &Arc<Account>) {}
-
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = |_, _, _, _| ();
     /// Takes notice that a proxy was ended elsewhere.
-    fn proxy_gone(_core: &mut Core, _peer: Peer) {}
+    const PROXY_GONE: fn(&mut Core, Peer) = |_, _| ();
 
-    /// The note about the bytes of an event in its form that may have been delivered before the process began.
-    fn as_repeated(tag: u64) -> u64 {
-        event::as_repeated(tag)
-    }
-
+    /// Gives the note about the bytes of an event in its form that may have been delivered before the process began.
+    const AS_REPEATED: fn(tag: u64) -> u64 = event::as_repeated;
     /// Whether an event needs no translation for a consumer. By default consumers take structured events.
-    fn fits(form: Form, _tag: u64, _output_form: OutputForm) -> bool {
-        form == FORM_STRUCTURED
-    }
-
-    /// Puts an event in one of CORBA's forms into what consumers need. Nothing if that cannot be done; `out` is as it was then.
-    fn put_into(
-        _protocols: &Protocols,
-        _channel: ChannelId,
-        (form, tag, bytes): (Form, u64, &[u8]),
-        (_, came): (OutputForm, u64),
-        out: &mut Vec<u8>,
-    ) -> Result<Translated, Option<Untranslatable>> {
+    const FITS: fn(Form, tag: u64, OutputForm) -> bool = |form, _, _| form == FORM_STRUCTURED;
+    /// Puts an event in one of CORBA's forms, which came at a time, into what consumers need. Nothing if that cannot be done; the octets
+    /// are as they were then.
+    const PUT_INTO: PutInto = |_, _, (form, tag, bytes), (_, came), out| {
         event::translate(form, tag, bytes, (event::protocol_output_form(FORM_STRUCTURED), came), out).map_err(Some)
-    }
+    };
 }
+
+/// What a protocol does, asked of a lane's thread or of the part of it that the event path needs.
+pub(crate) type Step = fn(&mut Worker);
+pub(crate) type CoreStep = fn(&mut Core);
+pub(crate) type Check = fn(&Worker) -> bool;
+pub(crate) type CoreCheck = fn(&Core) -> bool;
+type PutInto = fn(
+    &Protocols,
+    ChannelId,
+    (Form, u64, &[u8]),
+    (OutputForm, u64),
+    &mut Vec<u8>,
+) -> Result<Translated, Option<Untranslatable>>;
 
 /// The client of a connection.
 pub(crate) struct Client<'a> {
@@ -349,7 +290,7 @@ macro_rules! protocols {
             /// Answers that events were taken in, or why not.
             pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
                 match claim {
-                    $($(#[$on])* Claim::$Tag(claim) => $module::Protocol::answer(self, claim, refused),)+
+                    $($(#[$on])* Claim::$Tag(claim) => $module::Protocol::ANSWER(self, claim, refused),)+
                 }
             }
         }
@@ -370,9 +311,19 @@ macro_rules! protocols {
         macro_rules! of_each {
             ($d P:ident => $d body:expr) => {
                 $($(#[$on])* {
-                    type $d P = $module::Protocol;
+                    type $d P = $crate::protocols::$module::Protocol;
                     $d body;
                 })+
+            };
+        }
+
+        /// Whether an expression is true with the type of some protocol.
+        macro_rules! any_of {
+            ($d P:ident => $d body:expr) => {
+                'any: {
+                    $crate::protocols::of_each!($d P => if $d body { break 'any true });
+                    false
+                }
             };
         }
     };
@@ -383,8 +334,10 @@ protocols! {$
     Json json,
     Tempo tempo,
     Dds dds,
+    #[cfg(test)]
+    Toy toy,
 }
-pub(crate) use by_tag;
+pub(crate) use {any_of, by_tag, of_each};
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -393,10 +346,6 @@ impl fmt::Display for Tag {
 }
 
 impl Tag {
-    pub(crate) const fn has_reserve(self) -> bool {
-        by_tag!(self, P => P::HAS_RESERVE)
-    }
-
     pub(crate) const fn number(self) -> u64 {
         self as u64
     }
@@ -405,20 +354,6 @@ impl Tag {
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
         Self::ALL.get(number as usize & 0xff).copied().unwrap_or(Self::Giop)
-    }
-
-    /// The configured address for its connections, if any.
-    ///
-    /// # Errors
-    /// When it is not an address, or its host has none.
-    pub(crate) fn listen_address(self, config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
-        by_tag!(self, P => P::listen_address(config, layer))
-    }
-
-    /// The answer to a client for which there is no place, where the protocol has words for that.
-    #[cold]
-    pub(crate) fn no_place(self, reason: &str) -> Option<Vec<u8>> {
-        by_tag!(self, P => P::no_place(reason))
     }
 
     /// The number's place in handles of local proxies: below the bit that they have in common, each protocol has 2^55 of them.
@@ -468,16 +403,6 @@ pub(crate) struct Listeners {
     pub(crate) outlive: bool,
     /// The service's own addresses beside the first one's, at which no client is called.
     pub(crate) own: Vec<SocketAddr>,
-}
-
-/// A message for another lane than the one that has its connection, on its way there or home.
-pub(crate) enum Foreign {
-    Giop(Box<giop::foreign_pushes::ForeignPush>),
-}
-
-/// A connection on its way to another lane.
-pub(crate) enum Moving {
-    Giop(Box<giop::callers::Incoming>),
 }
 
 /// Connections by the side that made them.
@@ -555,66 +480,10 @@ impl Clients {
 }
 
 impl Core {
-    /// Makes a call that administration asked for.
-    pub(crate) fn call_client(&mut self, id: u64, call: Call) {
-        match call {
-            Call::Giop(call) => self.begin_call(id, call),
-        }
-    }
-
-    pub(crate) fn note_time(&mut self) {
-        of_each!(P => P::note_time(self));
-    }
-
-    pub(crate) fn forget_types(&mut self) {
-        of_each!(P => P::forget_types(self));
-    }
-
-    pub(crate) fn look_at_rings(&self) {
-        of_each!(P => P::look(self));
-    }
-
-    pub(crate) fn handle_new_routing(&mut self, before: &Snapshot) {
-        of_each!(P => P::handle_new_routing(self, before));
-    }
-
-    pub(crate) fn serve_due(&mut self) {
-        of_each!(P => P::serve_due(self));
-    }
-
-    pub(crate) fn protocols_have_to_answer(&self) -> bool {
-        of_each!(P => if P::has_to_answer(self) { return true });
-        false
-    }
-
-    pub(crate) fn protocols_have_under_way(&self) -> bool {
-        of_each!(P => if P::has_under_way(self) { return true });
-        false
-    }
-
-    /// When a protocol has something to do next of which the lane does not know otherwise.
-    pub(crate) fn protocols_next_due(&self) -> Option<Time> {
-        let mut first = None;
-        of_each!(P => first = [first, P::next_due(self)].into_iter().flatten().min());
-        first
-    }
-
     /// Sends events to the consumer that they are for. Their list is empty then.
     #[inline]
     pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        by_tag!(Tag::of_output_form(delivery.output_form), P => P::send(self, delivery, events));
-    }
-
-    /// Hands events of the engine to the client that asked for them and waits.
-    pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
-        by_tag!(Tag::of_output_form(delivery.output_form), P => P::hand_over(self, delivery, events));
-    }
-
-    /// A message of another lane's has come.
-    pub(crate) fn take_foreign(&mut self, thread: LaneThread, message: Foreign) {
-        match message {
-            Foreign::Giop(push) => self.take_foreign_push(thread, push),
-        }
+        by_tag!(Tag::of_output_form(delivery.output_form), P => P::SEND(self, delivery, events));
     }
 }
 
@@ -627,41 +496,29 @@ impl Worker {
             Socket::Incoming(protocol, _)
             | Socket::Outgoing(protocol, _)
             | Socket::Datagrams(protocol)
-            | Socket::Group(protocol) => by_tag!(protocol, P => P::serve(self, ready)),
-        }
-    }
-
-    /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
-    pub(crate) fn go_on_with(&mut self, socket: Socket) {
-        if let Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _) = socket {
-            by_tag!(protocol, P => P::resume(self, socket));
+            | Socket::Group(protocol) => by_tag!(protocol, P => P::SERVE(self, ready)),
         }
     }
 
     /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
     pub(crate) fn place_of(&mut self, socket: Socket) -> Option<(Token, &mut bool)> {
         let (Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _)) = socket else { return None };
-        by_tag!(protocol, P => P::place_of(self, socket))
-    }
-
-    /// Has a protocol keep a connection that a client made. Gives how many of its are open then; nothing if the poll does not take it.
-    pub(crate) fn let_in(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
-        by_tag!(protocol, P => P::let_in(self, arrival))
+        by_tag!(protocol, P => P::PLACE_OF(self, socket))
     }
 
     /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
     /// than those below the limit.
     pub(crate) fn idle_since(&self, protocol: Tag, token: Token, in_reserve: bool) -> Option<Time> {
-        let Client { account, idle_since, .. } = by_tag!(protocol, P => P::client(self, token, in_reserve))?;
+        let Client { account, idle_since, .. } = by_tag!(protocol, P => P::CLIENT(self, token, in_reserve))?;
         let carries = !in_reserve && account.used(Resource::Proxies) > 0;
         idle_since.filter(|_| account.is_reserved() == in_reserve && !carries)
     }
 
     /// Closes a connection that gives way to another. Gives the name of its client.
     pub(crate) fn have_give_way(&mut self, protocol: Tag, token: Token) -> Option<String> {
-        let Client { address, account, .. } = by_tag!(protocol, P => P::client(self, token, false))?;
+        let Client { address, account, .. } = by_tag!(protocol, P => P::CLIENT(self, token, false))?;
         let named = Named(address, account).to_string();
-        by_tag!(protocol, P => P::close(self, token));
+        by_tag!(protocol, P => P::CLOSE(self, token));
         Some(named)
     }
 
@@ -670,77 +527,26 @@ impl Worker {
     pub(crate) fn has_output_at(&self, made: Made, from: u32, places: u32) -> Option<bool> {
         match made {
             Made::ByUs => self.core.protocols.giop.outgoing.has_output_at(from, places),
-            Made::ByClients(protocol) => by_tag!(protocol, P => P::has_output_at(self, from, places)),
+            Made::ByClients(protocol) => by_tag!(protocol, P => P::HAS_OUTPUT_AT(self, from, places)),
         }
-    }
-
-    /// The lane ends: closes all connections that clients made.
-    pub(crate) fn close_connections(&mut self) {
-        of_each!(P => P::close_all(self));
-    }
-
-    pub(crate) fn begin_protocols_round(&mut self) {
-        of_each!(P => P::begin_round(self));
-    }
-
-    /// Does what protocols' threads have posted. True if there is more.
-    pub(crate) fn serve_rings(&mut self) -> bool {
-        let mut has_more = false;
-        of_each!(P => has_more |= P::serve_rings(self));
-        has_more
-    }
-
-    pub(crate) fn have_unflushed(&self) -> bool {
-        of_each!(P => if P::has_unflushed(self) { return true });
-        false
-    }
-
-    fn is_write_due(&self) -> bool {
-        of_each!(P => if P::is_due(self) { return true });
-        false
     }
 
     /// Writes what is due: to consumers first, then replies to clients.
     pub(crate) fn write_due(&mut self) {
-        if !self.is_write_due() {
+        if !any_of!(P => P::IS_DUE(self)) {
             return;
         }
         // A client that has its reply is to find its event counted.
         self.core.update_counters();
-        of_each!(P => P::write_events(&mut self.core));
-        of_each!(P => P::write_replies(self));
+        of_each!(P => P::WRITE_EVENTS(&mut self.core));
+        of_each!(P => P::WRITE_REPLIES(self));
     }
 
     /// Ends what has waited too long.
     #[inline(never)]
     pub(crate) fn sweep(&mut self) {
         self.listen_again();
-        of_each!(P => P::sweep(self));
-    }
-
-    /// Goes on with what waited for room, or was too much for one round.
-    pub(crate) fn go_on_with_what_waits(&mut self) {
-        of_each!(P => P::go_on(self));
-    }
-
-    /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
-    pub(crate) fn take_in_more(&mut self) {
-        of_each!(P => P::take_in_more(self));
-    }
-
-    pub(crate) fn protocols_go_on(&self) -> bool {
-        of_each!(P => if P::goes_on(self) { return true });
-        false
-    }
-
-    pub(crate) fn protocols_have_deadlines(&self) -> bool {
-        of_each!(P => if P::has_deadlines(self) { return true });
-        false
-    }
-
-    pub(crate) fn protocols_are_done(&self) -> bool {
-        of_each!(P => if !P::is_done(self) { return false });
-        true
+        of_each!(P => P::SWEEP(self));
     }
 
     /// Administration has written to a protocol.
@@ -748,20 +554,6 @@ impl Worker {
         match message {
             ToProtocol::Giop(message) => self.pass_answer(message),
             ToProtocol::LocalProxy(message) => self.handle_proxy_notice(message),
-        }
-    }
-
-    /// A message that was passed to another lane has come home.
-    pub(crate) fn conclude_foreign(&mut self, message: Foreign) {
-        match message {
-            Foreign::Giop(push) => self.conclude_push_elsewhere(push),
-        }
-    }
-
-    /// Takes a connection over that another lane sends.
-    pub(crate) fn take_over_connection(&mut self, connection: Moving) {
-        match connection {
-            Moving::Giop(connection) => self.adopt(connection),
         }
     }
 }
@@ -788,13 +580,6 @@ impl Listeners {
 impl Claim {
     pub(crate) const fn for_test() -> Self {
         Self::Giop(giop::claims::Claim::Puller(Token::from_bits(0xffff_ffff)))
-    }
-}
-
-#[cfg(test)]
-impl Foreign {
-    pub(crate) fn for_test() -> Self {
-        Self::Giop(Box::new(giop::foreign_pushes::ForeignPush::new(Vec::new())))
     }
 }
 

@@ -57,7 +57,7 @@ use crate::lane::scheduling;
 use crate::memory::Memory;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::tempo::types::DeclaredTypes;
-use crate::protocols::{self, ByTag, Given, Listeners, Objects, Tag, tempo};
+use crate::protocols::{self, ByTag, Given, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
@@ -156,7 +156,7 @@ impl Service {
         let address = giop.map_or_else(|| config.listen_address(), Ok)?;
         for (protocol, layer) in Tag::ALL.into_iter().flat_map(|protocol| Layer::ALL.map(|layer| (protocol, layer))) {
             if (protocol, layer) != (Tag::Giop, Layer::Plain) {
-                protocol.listen_address(config, layer)?;
+                by_tag!(protocol, P => P::LISTEN_ADDRESS(config, layer))?;
             }
         }
         config.http_listen_address()?;
@@ -513,7 +513,7 @@ fn bind_ports(
             let (socket, address) = if let Some(socket) = given.and_then(|(_, _, socket)| socket.take()) {
                 taken_over(socket)?
             } else {
-                let Some(address) = protocol.listen_address(config, layer)? else { continue };
+                let Some(address) = by_tag!(protocol, P => P::LISTEN_ADDRESS(config, layer))? else { continue };
                 if (protocol, layer) == (Tag::Tempo, Layer::Plain) {
                     let (bound, of_datagrams) = ports.bind_both(address, group)?;
                     datagrams = Some(of_datagrams);

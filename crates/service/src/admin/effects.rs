@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use engine::{ProxyKey, Side};
 
 use crate::counters::Counter;
-use crate::protocols::{Call, ToProtocol};
+use crate::protocols::ToProtocol;
+use crate::protocols::giop::admin_messages::Call;
 
 /// Something for administration to do.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::{Delivery, Event, Outcome};
 
 use crate::lane::run::Core;
+use crate::protocols::{Tag, WireProtocol, by_tag};
 
 /// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
 /// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
@@ -63,7 +64,7 @@ impl Core {
     #[inline(never)]
     fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
         if delivery.pulled {
-            self.hand_over(delivery, events);
+            by_tag!(Tag::of_output_form(delivery.output_form), P => P::HAND_OVER(self, delivery, events));
         } else if self.protocols.waits_for_filters(delivery.outbox) {
             self.leave_waiting(&delivery, &mut events);
             self.recycle(events);

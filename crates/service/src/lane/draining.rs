@@ -5,7 +5,7 @@ use engine::Undelivered;
 
 use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::{Core, Worker};
-use crate::protocols::Made;
+use crate::protocols::{Made, WireProtocol, any_of};
 
 /// Places for outboxes, and for connections, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 256;
@@ -62,7 +62,7 @@ impl Core {
         let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
         let is_waiting = lane.queued_events() > 0 || intake.awaiting_filter.has_to_go_on() || intake.has_released();
         let is_waiting = is_waiting || intake.journal.is_waiting();
-        is_waiting || is_passing || self.protocols_have_under_way()
+        is_waiting || is_passing || any_of!(P => P::HAS_UNDER_WAY(self))
     }
 }
 

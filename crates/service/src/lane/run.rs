@@ -40,7 +40,7 @@ use crate::lane::reporting::Reporting;
 use crate::lane::reports::printable;
 use crate::lane::saturation::Saturation;
 use crate::overflow;
-use crate::protocols::{self, Clients, Listeners, Protocols};
+use crate::protocols::{self, Clients, Listeners, Protocols, WireProtocol, any_of, by_tag, of_each};
 use crate::published::Published;
 use crate::store::journal;
 use accounts::Accounts;
@@ -233,7 +233,7 @@ impl Worker {
 
     /// Closes what is open.
     pub(crate) fn end(mut self) {
-        self.close_connections();
+        of_each!(P => P::CLOSE_ALL(&mut self));
     }
 
     /// Waits for something to serve, and serves it. False if it is to stop.
@@ -313,7 +313,7 @@ impl Worker {
     fn goes_on(&self) -> bool {
         let core = &self.core;
         core.intake.journal.is_restoring()
-            || self.protocols_go_on()
+            || any_of!(P => P::GOES_ON(self))
             || !core.io.slices.is_idle()
             || core.deliveries.undelivered
             || core.intake.awaiting_filter.has_to_go_on()
@@ -369,21 +369,21 @@ impl Worker {
             self.serve_inboxes();
             return self.core.account(began);
         }
-        self.begin_protocols_round();
+        of_each!(P => P::BEGIN_ROUND(self));
         self.serve_sockets();
         self.write_due();
         self.serve_timers();
-        self.go_on_with_what_waits();
+        of_each!(P => P::GO_ON(self));
         self.core.go_on_surveying();
         self.go_on_draining();
         self.core.resume_awaiting_filter();
         self.core.flush_engine();
         self.answer_all();
-        self.take_in_more();
+        of_each!(P => P::TAKE_IN_MORE(self));
         self.serve_queued_events();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
-        if self.protocols_have_deadlines() || self.core.reporting.reports.is_waiting() {
+        if any_of!(P => P::HAS_DEADLINES(self)) || self.core.reporting.reports.is_waiting() {
             self.core.clock.plan_sweep();
         }
         self.core.account(began);
@@ -418,16 +418,16 @@ impl Worker {
 
     fn timeout(&self) -> Option<Duration> {
         let is_polling = !self.core.reporting.draining.has_begun();
-        let polling = self.core.protocols_next_due().filter(|_| is_polling);
-        let due = [self.core.lane.next_timeout(), self.core.clock.next_sweep(), polling];
-        let due = due.into_iter().flatten().min()?;
+        let mut due = [self.core.lane.next_timeout(), self.core.clock.next_sweep()].into_iter().flatten().min();
+        of_each!(P => due = [due, P::NEXT_DUE(&self.core).filter(|_| is_polling)].into_iter().flatten().min());
+        let due = due?;
         Some(self.core.clock.until(due))
     }
 
     /// Serves what was deferred, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.io.poll.len();
-        let is_single = found <= 1 && !self.have_unflushed();
+        let is_single = found <= 1 && !any_of!(P => P::HAS_UNFLUSHED(self));
         if !self.core.io.slices.begin_round(is_single) {
             self.serve_deferred();
             for index in 0..found {
@@ -501,7 +501,10 @@ impl Worker {
                 }
                 self.serve_socket(ready);
             }
-            Work::Resume(socket) => self.go_on_with(socket),
+            Work::Resume(socket @ (Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _))) => {
+                by_tag!(protocol, P => P::RESUME(self, socket));
+            }
+            Work::Resume(_) => {}
         }
     }
 
@@ -517,14 +520,14 @@ impl Worker {
             secured.look();
         }
         self.core.links.lanes.look();
-        self.core.look_at_rings();
-        let more = self.serve_links()
+        of_each!(P => P::LOOK(&self.core));
+        let mut more = self.serve_links()
             | self.serve_resolver()
             | self.serve_handshakes()
             | self.serve_administration()
             | self.serve_store()
-            | self.serve_overflow()
-            | self.serve_rings();
+            | self.serve_overflow();
+        of_each!(P => more |= P::SERVE_RINGS(self));
         if more {
             // Come back to it after the sockets.
             self.inboxes.waker.notify();
@@ -536,7 +539,7 @@ impl Worker {
         if !self.retiring {
             return;
         }
-        let are_done = self.protocols_are_done();
+        let are_done = !any_of!(P => !P::IS_DONE(self));
         let Core { lane, links, intake, reporting, .. } = &mut self.core;
         let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.queued_events() == 0;
         let is_waiting = intake.awaiting_filter.has_to_go_on() || intake.journal.is_waiting();
@@ -556,7 +559,7 @@ impl Worker {
             match message {
                 ToLane::Protocol(message) => self.handle_admin_message(message),
                 ToLane::Call { call, what } => {
-                    self.core.call_client(call, what);
+                    self.core.begin_call(call, what);
                     self.core.clock.plan_sweep();
                 }
                 ToLane::Visitor(visitor) => self.let_in_visitor(*visitor),
@@ -597,11 +600,11 @@ impl Worker {
             let released = self.core.lane.types_released();
             self.core.lane.handle_timeout(now);
             if self.core.lane.types_released() != released {
-                self.core.forget_types();
+                of_each!(P => P::FORGET_TYPES(&mut self.core));
                 self.core.access.forget_types();
             }
         }
-        self.core.serve_due();
+        of_each!(P => P::SERVE_DUE(&mut self.core));
         if self.core.clock.begin_sweep() {
             self.sweep();
             self.core.sweep_acknowledgements();
@@ -648,7 +651,7 @@ impl Core {
     /// Reads the clock.
     pub(crate) fn read_clock(&mut self) -> Time {
         self.clock.read();
-        self.note_time();
+        of_each!(P => P::NOTE_TIME(self));
         self.clock.now
     }
 
@@ -663,7 +666,7 @@ impl Core {
             self.access.handle_access(published.access.as_ref());
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.clock.now);
-            self.handle_new_routing(&before);
+            of_each!(P => P::HANDLE_NEW_ROUTING(self, &before));
             let Self { intake, lane, .. } = self;
             intake.awaiting_filter.forget_but(|source| lane.snapshot().supplier(source).is_some());
             intake.journal.forget_but(|source| lane.snapshot().supplier(source).is_some());
@@ -707,6 +710,6 @@ impl Core {
 
     /// Whether an answer that had to wait can be sent.
     fn has_to_answer(&self) -> bool {
-        self.intake.has_released() || self.protocols_have_to_answer()
+        self.intake.has_released() || any_of!(P => P::HAS_TO_ANSWER(self))
     }
 }

@@ -74,18 +74,6 @@ impl Request {
     }
 }
 
-/// A call of a client that administration has a lane make.
-#[derive(Debug)]
-pub(crate) enum Call {
-    Giop(giop::admin_messages::Call),
-}
-
-/// How such a call ended.
-#[derive(Debug)]
-pub(crate) enum Returned {
-    Giop(Result<giop::admin_messages::Reply, giop::admin_messages::CallFailure>),
-}
-
 /// What a request is for administration.
 #[derive(Debug)]
 pub(crate) enum Wish {
@@ -191,13 +179,6 @@ impl Objects {
                 (answered.unwrap_or_default(), log_lines)
             }
             Request::LocalProxy(request) => with_lines(lines, || request.execute(self)),
-        }
-    }
-
-    /// A call has ended.
-    pub(crate) fn handle_returned(&mut self, call: u64, how: Returned) {
-        match how {
-            Returned::Giop(result) => self.handle_giop_returned(call, result),
         }
     }
 }

@@ -21,7 +21,7 @@ use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
 use engine::{ChannelId, Delivery, Event, OutboxId, Outcome, OutputForm, Peer, PendingEvent, ProxyKey};
 
-use super::{Given, Tag, WireProtocol};
+use super::{Check, CoreCheck, Given, Step, Tag, WireProtocol};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
 use crate::lane::intake::{Refused, Submission};
@@ -189,35 +189,26 @@ impl WireProtocol for Protocol {
         })
     }
 
-    fn look(core: &Core) {
+    const LOOK: fn(&Core) = |core| {
         for join in &core.protocols.dds.joins {
             join.samples.look();
             join.done.look();
         }
-    }
-
-    fn serve_rings(worker: &mut Worker) -> bool {
-        worker.core.serve_dds_joins()
-    }
-
-    fn goes_on(worker: &Worker) -> bool {
-        worker.core.protocols.dds.goes_on
-    }
-
-    fn go_on(worker: &mut Worker) {
+    };
+    const SERVE_RINGS: fn(&mut Worker) -> bool = |worker| worker.core.serve_dds_joins();
+    const GOES_ON: Check = |worker| worker.core.protocols.dds.goes_on;
+    const GO_ON: Step = |worker| {
         if worker.core.protocols.dds.goes_on {
             worker.core.protocols.dds.goes_on = worker.core.serve_dds_joins();
         }
-    }
-
+    };
     /// Whether a proxy is to be asked for when a while is over.
-    fn has_deadlines(worker: &Worker) -> bool {
+    const HAS_DEADLINES: Check = |worker| {
         let mut joins = worker.core.protocols.dds.joins.iter();
         joins.any(|join| join.supplier == Proxy::Later || join.consumer == Proxy::Later)
-    }
-
+    };
     /// Asks again for proxies that were refused.
-    fn sweep(worker: &mut Worker) {
+    const SWEEP: Step = |worker| {
         let Self { joins, goes_on, .. } = &mut worker.core.protocols.dds;
         for proxy in joins.iter_mut().flat_map(|join| [&mut join.supplier, &mut join.consumer]) {
             if *proxy == Proxy::Later {
@@ -225,33 +216,23 @@ impl WireProtocol for Protocol {
                 *goes_on = true;
             }
         }
-    }
-
+    };
     /// Whether events are on their way to writing threads or with them.
-    fn has_under_way(core: &Core) -> bool {
-        core.protocols.dds.joins.iter().any(|join| join.out > 0)
-    }
+    const HAS_UNDER_WAY: CoreCheck = |core| core.protocols.dds.joins.iter().any(|join| join.out > 0);
 
-    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        core.send_dds(delivery, events);
-    }
-
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_dds;
     /// A sample that waited was taken in, or not.
-    fn answer(worker: &mut Worker, claim: Claim, refused: Option<Refused>) {
+    const ANSWER: fn(&mut Worker, Claim, Option<Refused>) = |worker, claim, refused| {
         let Core { counters, protocols, .. } = &mut worker.core;
         counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
         if let Some(join) = protocols.dds.joins.get_mut(claim.join) {
             join.unanswered = join.unanswered.saturating_sub(1);
         }
         protocols.dds.goes_on = true;
-    }
-
-    fn proxy_registered(worker: &mut Worker, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
-        worker.core.dds_proxy_registered(peer, proxy, account);
-    }
-
+    };
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::dds_proxy_registered;
     /// It is asked for again later.
-    fn proxy_gone(core: &mut Core, peer: Peer) {
+    const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| {
         for join in &mut core.protocols.dds.joins {
             for proxy in [&mut join.supplier, &mut join.consumer] {
                 if proxy.is_of(peer) {
@@ -261,7 +242,7 @@ impl WireProtocol for Protocol {
             }
         }
         core.clock.plan_sweep();
-    }
+    };
 }
 
 impl Protocol {

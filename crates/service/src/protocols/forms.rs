@@ -113,7 +113,7 @@ impl Core {
             };
             let (to, out) = ((*output_form, came), &mut alternate.bytes);
             let written =
-                by_tag!(Tag::of_output_form(*output_form), P => P::put_into(protocols, source.channel, of, to, out));
+                by_tag!(Tag::of_output_form(*output_form), P => P::PUT_INTO(protocols, source.channel, of, to, out));
             match written {
                 // It is the other bytes that fit.
                 Ok(Translated::AlreadyFits) if structured.is_some() => {
@@ -160,13 +160,13 @@ impl Core {
 
 /// The note about the bytes of an event that may have been delivered before the process began.
 pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
-    by_tag!(Tag::of_form(form), P => P::as_repeated(tag))
+    by_tag!(Tag::of_form(form), P => P::AS_REPEATED(tag))
 }
 
 /// Whether an event needs no translation for a consumer with this output form.
 #[inline]
 pub(crate) fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
-    by_tag!(Tag::of_output_form(output_form), P => P::fits(form, tag, output_form))
+    by_tag!(Tag::of_output_form(output_form), P => P::FITS(form, tag, output_form))
 }
 
 /// See [`WireProtocol::MADE_ON`].

@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use giop::framing;
 
-use corba::event::{self, Batch, CorbaForms, Translated, Untranslatable, UtcClock};
+use corba::event::{self, Batch, CorbaForms, UtcClock};
 
 use self::chunked_batches::ChunkedBatches;
 use self::foreign_pushes::ForeignPushes;
@@ -56,7 +56,7 @@ use self::pull_consumers::Due;
 use self::pull_suppliers::Pullers;
 use self::remote_filters::OpenFilterCalls;
 use self::waiting_pulls::WaitingPulls;
-use super::{Client, Given, NOBODY, Protocols, WireProtocol};
+use super::{Check, Client, CoreCheck, CoreStep, Given, NOBODY, Protocols, PutInto, Step, WireProtocol};
 use crate::config::{Config, ConfigError};
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
@@ -66,7 +66,7 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::Ready;
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use access::OutgoingPolicy;
-use engine::{ChannelId, Delivery, Event, Form, LaneId, OutputForm, Snapshot, Time};
+use engine::{Delivery, Event, Form, LaneId, OutputForm, Snapshot, Time};
 
 /// Bytes of memory that a connection keeps for its own use when nothing is under way on it.
 const OWN_BYTES: usize = 4 << 10;
@@ -180,125 +180,78 @@ impl WireProtocol for Protocol {
         })
     }
 
-    fn listen_address(config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
-        match layer {
-            Layer::Plain if config.tls.required => Ok(None),
-            Layer::Plain => config.listen_address().map(Some),
-            Layer::Tls => config.tls_listen_address(),
-        }
-    }
-
-    fn let_in(worker: &mut Worker, arrival: Arrival) -> Option<usize> {
-        worker.let_in_giop(arrival)
-    }
-
-    fn client(worker: &Worker, token: Token, in_reserve: bool) -> Option<Client<'_>> {
+    const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> = |config, layer| match layer {
+        Layer::Plain if config.tls.required => Ok(None),
+        Layer::Plain => config.listen_address().map(Some),
+        Layer::Tls => config.tls_listen_address(),
+    };
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = Worker::let_in_giop;
+    const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, in_reserve| {
         let caller = &worker.clients.giop.incoming.get(token)?.caller;
         let idle_since = caller.idle_since(in_reserve);
         Some(Client { address: caller.address, account: caller.account(), idle_since })
-    }
-
-    fn close(worker: &mut Worker, token: Token) {
-        worker.say_and_close(token);
-    }
-
-    fn serve(worker: &mut Worker, ready: Ready) {
-        match ready.socket {
-            Socket::Incoming(_, token) => worker.serve_incoming(token, ready),
-            Socket::Outgoing(_, token) => worker.core.serve_outgoing(token, ready),
-            _ => {}
-        }
-    }
-
-    fn resume(worker: &mut Worker, socket: Socket) {
-        match socket {
-            Socket::Incoming(_, token) => worker.serve_backlog(token),
-            Socket::Outgoing(_, token) => worker.core.begin_connecting(token),
-            _ => {}
-        }
-    }
-
-    fn place_of(worker: &mut Worker, socket: Socket) -> Option<(Token, &mut bool)> {
-        let Worker { clients, core, .. } = worker;
+    };
+    const CLOSE: fn(&mut Worker, Token) = Worker::say_and_close;
+    const SERVE: fn(&mut Worker, Ready) = |worker, ready| match ready.socket {
+        Socket::Incoming(_, token) => worker.serve_incoming(token, ready),
+        Socket::Outgoing(_, token) => worker.core.serve_outgoing(token, ready),
+        _ => {}
+    };
+    const RESUME: fn(&mut Worker, Socket) = |worker, socket| match socket {
+        Socket::Incoming(_, token) => worker.serve_backlog(token),
+        Socket::Outgoing(_, token) => worker.core.begin_connecting(token),
+        _ => {}
+    };
+    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
         let rounds = match socket {
-            Socket::Incoming(_, token) => &mut clients.giop.incoming.get_mut(token)?.caller.rounds,
-            Socket::Outgoing(_, token) => &mut core.protocols.giop.outgoing.connections.get_mut(token)?.rounds,
+            Socket::Incoming(_, token) => &mut worker.clients.giop.incoming.get_mut(token)?.caller.rounds,
+            Socket::Outgoing(_, token) => &mut worker.core.protocols.giop.outgoing.connections.get_mut(token)?.rounds,
             _ => return None,
         };
         Some(rounds.defer())
-    }
+    };
+    const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> =
+        |worker, from, places| worker.clients.giop.has_output_at(from, places);
+    const CLOSE_ALL: Step = Worker::close_all;
 
-    fn has_output_at(worker: &Worker, from: u32, places: u32) -> Option<bool> {
-        worker.clients.giop.has_output_at(from, places)
-    }
-
-    fn close_all(worker: &mut Worker) {
-        worker.close_all();
-    }
-
-    #[inline]
-    fn note_time(core: &mut Core) {
+    const NOTE_TIME: CoreStep = |core| {
         let Core { clock, protocols: Protocols { giop, .. }, .. } = core;
         giop.utc = UtcClock::new(clock.now, clock.since_1970);
         giop.forms = CorbaForms::at(&giop.utc, clock.now);
-    }
-
-    fn handle_new_routing(core: &mut Core, before: &Snapshot) {
+    };
+    const HANDLE_NEW_ROUTING: fn(&mut Core, &Snapshot) = |core, before| {
         core.protocols.giop.header_cache.forget();
         core.place_pullers();
         core.end_waits(before);
-    }
-
-    fn forget_types(core: &mut Core) {
-        core.protocols.giop.header_cache.forget();
-    }
-
-    fn begin_round(worker: &mut Worker) {
+    };
+    const FORGET_TYPES: CoreStep = |core| core.protocols.giop.header_cache.forget();
+    const BEGIN_ROUND: Step = |worker| {
         worker.clients.giop.begin_round();
         worker.core.go_on_after_rest();
-    }
-
-    fn serve_due(core: &mut Core) {
-        core.serve_pullers();
-    }
-
-    fn go_on(worker: &mut Worker) {
+    };
+    const SERVE_DUE: CoreStep = Core::serve_pullers;
+    const GO_ON: Step = |worker| {
         worker.serve_parked();
         worker.serve_deferred_requests();
         worker.serve_unfinished();
         worker.core.end_some_waits();
         worker.core.tell_of_losses();
-    }
-
-    fn take_in_more(worker: &mut Worker) {
-        worker.serve_chunked_batches();
-    }
-
-    fn sweep(worker: &mut Worker) {
+    };
+    const TAKE_IN_MORE: Step = Worker::serve_chunked_batches;
+    const SWEEP: Step = |worker| {
         worker.core.sweep_outgoing();
         worker.send_movers_away();
         if worker.end_overdue() {
             worker.core.clock.plan_sweep();
         }
-    }
+    };
+    const WRITE_EVENTS: CoreStep = Core::flush_due;
+    const WRITE_REPLIES: Step = Worker::flush_replies;
 
-    fn has_unflushed(worker: &Worker) -> bool {
-        !worker.clients.giop.unflushed.is_empty()
-    }
-
-    fn is_due(worker: &Worker) -> bool {
-        Self::has_unflushed(worker) || worker.core.protocols.giop.outgoing.is_due()
-    }
-
-    fn write_events(core: &mut Core) {
-        core.flush_due();
-    }
-
-    fn write_replies(worker: &mut Worker) {
-        worker.flush_replies();
-    }
-
-    fn goes_on(worker: &Worker) -> bool {
+    const HAS_UNFLUSHED: Check = |worker| !worker.clients.giop.unflushed.is_empty();
+    const IS_DUE: Check =
+        |worker| !worker.clients.giop.unflushed.is_empty() || worker.core.protocols.giop.outgoing.is_due();
+    const GOES_ON: Check = |worker| {
         let Self { outgoing, chunked_batches, waiting, due, .. } = &worker.core.protocols.giop;
         worker.clients.giop.goes_on()
             || outgoing.is_due()
@@ -307,63 +260,33 @@ impl WireProtocol for Protocol {
             || !chunked_batches.is_empty()
             || waiting.is_moving()
             || !due.is_empty()
-    }
-
-    fn has_to_answer(core: &Core) -> bool {
-        !core.protocols.giop.due.is_empty()
-    }
-
-    fn has_deadlines(worker: &Worker) -> bool {
+    };
+    const HAS_TO_ANSWER: CoreCheck = |core| !core.protocols.giop.due.is_empty();
+    const HAS_DEADLINES: Check = |worker| {
         let Self { outgoing, filter_calls, pullers, large_answers, .. } = &worker.core.protocols.giop;
         worker.clients.giop.unfinished.is_waiting()
             || outgoing.has_deadlines()
             || !filter_calls.is_empty()
             || !pullers.is_empty()
             || large_answers.is_waiting()
-    }
-
-    fn next_due(core: &Core) -> Option<Time> {
-        core.protocols.giop.pullers.next_due()
-    }
-
-    fn has_under_way(core: &Core) -> bool {
+    };
+    const NEXT_DUE: fn(&Core) -> Option<Time> = |core| core.protocols.giop.pullers.next_due();
+    const HAS_UNDER_WAY: CoreCheck = |core| {
         let Self { chunked_batches, filter_calls, foreign, due, .. } = &core.protocols.giop;
         !chunked_batches.is_empty() || !filter_calls.is_empty() || !foreign.are_quiet() || !due.is_empty()
-    }
-
-    fn is_done(worker: &Worker) -> bool {
+    };
+    const IS_DONE: Check = |worker| {
         let Self { chunked_batches, outgoing, foreign, filter_calls, .. } = &worker.core.protocols.giop;
         let are_reported = chunked_batches.is_empty() && outgoing.losses.is_empty();
         worker.clients.giop.open == 0 && are_reported && foreign.serves_none() && filter_calls.is_empty()
-    }
+    };
 
-    #[inline]
-    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        core.send_push(delivery, events);
-    }
-
-    fn hand_over(core: &mut Core, delivery: Delivery, events: Vec<Arc<Event>>) {
-        core.hand_to_waiter(delivery, events);
-    }
-
-    fn answer(worker: &mut Worker, claim: claims::Claim, refused: Option<Refused>) {
-        worker.answer_claim(claim, refused);
-    }
-
-    #[inline]
-    fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
-        event::fits(form, tag, output_form)
-    }
-
-    fn put_into(
-        _protocols: &Protocols,
-        _channel: ChannelId,
-        (form, tag, bytes): (Form, u64, &[u8]),
-        want: (OutputForm, u64),
-        out: &mut Vec<u8>,
-    ) -> Result<Translated, Option<Untranslatable>> {
-        event::translate(form, tag, bytes, want, out).map_err(Some)
-    }
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_push;
+    const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = Core::hand_to_waiter;
+    const ANSWER: fn(&mut Worker, claims::Claim, Option<Refused>) = Worker::answer_claim;
+    const FITS: fn(Form, u64, OutputForm) -> bool = event::fits;
+    const PUT_INTO: PutInto =
+        |_, _, (form, tag, bytes), to, out| event::translate(form, tag, bytes, to, out).map_err(Some);
 }
 
 #[cfg(test)]

@@ -23,13 +23,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
+use corba::event::{self, FORM_STRUCTURED, Translated};
 use core::time::Duration;
 use engine::{ChannelId, Delivery, Event, Form, NumberForm, NumberPlace, OutboxId, OutputForm, Peer, ProxyKey};
 use hashbrown::HashMap;
 
 use self::connection::Connection;
-use super::{Client, Given, Protocols, Tag, WireProtocol};
+use super::{Check, Client, CoreStep, Given, PutInto, Step, Tag, WireProtocol};
 use crate::config::{Config, ConfigError, parse_listen};
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
@@ -122,111 +122,59 @@ impl WireProtocol for Protocol {
         })
     }
 
-    fn listen_address(config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
-        match layer {
-            Layer::Plain => parse_listen("json.listen", config.json.listen.as_deref()),
-            Layer::Tls => parse_listen("tls.json_listen", config.tls.json_listen.as_deref()),
-        }
-    }
-
-    fn no_place(reason: &str) -> Option<Vec<u8>> {
+    const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> = |config, layer| match layer {
+        Layer::Plain => parse_listen("json.listen", config.json.listen.as_deref()),
+        Layer::Tls => parse_listen("tls.json_listen", config.tls.json_listen.as_deref()),
+    };
+    const NO_PLACE: fn(&str) -> Option<Vec<u8>> = |reason| {
         let mut line = Vec::new();
         ::json::answer::error(&mut line, None, reason);
         Some(line)
-    }
-
-    fn let_in(worker: &mut Worker, arrival: Arrival) -> Option<usize> {
-        worker.core.let_in_json(arrival)
-    }
-
-    fn client(worker: &Worker, token: Token, _in_reserve: bool) -> Option<Client<'_>> {
+    };
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |worker, arrival| worker.core.let_in_json(arrival);
+    const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, _| {
         let connection = worker.core.protocols.json.connections.get(token)?;
         let (address, account) = (connection.address, connection.account());
         Some(Client { address, account, idle_since: connection.idle_since() })
-    }
-
-    fn close(worker: &mut Worker, token: Token) {
-        worker.core.close_json(token);
-    }
-
-    fn serve(worker: &mut Worker, ready: Ready) {
+    };
+    const CLOSE: fn(&mut Worker, Token) = |worker, token| worker.core.close_json(token);
+    const SERVE: fn(&mut Worker, Ready) = |worker, ready| {
         if let Socket::Incoming(_, token) = ready.socket {
             worker.core.serve_json(token, ready);
         }
-    }
-
-    fn resume(worker: &mut Worker, socket: Socket) {
+    };
+    const RESUME: fn(&mut Worker, Socket) = |worker, socket| {
         if let Socket::Incoming(_, token) = socket {
             worker.core.go_on_with_json(token);
         }
-    }
-
-    fn place_of(worker: &mut Worker, socket: Socket) -> Option<(Token, &mut bool)> {
+    };
+    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
         let Socket::Incoming(_, token) = socket else { return None };
         let Connection { slice, is_deferred, .. } = worker.core.protocols.json.connections.get_mut(token)?;
         Some((*slice, is_deferred))
-    }
-
-    fn has_output_at(worker: &Worker, from: u32, places: u32) -> Option<bool> {
+    };
+    const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
         let mut connections = worker.core.protocols.json.connections.range(from, places)?;
         Some(connections.any(|connection| !connection.output.is_empty()))
-    }
+    };
+    const CLOSE_ALL: Step = |worker| worker.core.close_all_json();
+    const SWEEP: Step = |worker| worker.core.sweep_json();
+    const WRITE_EVENTS: CoreStep = Core::flush_json;
+    const IS_DUE: Check = |worker| !worker.core.protocols.json.due.is_empty();
+    const GOES_ON: Check = Self::IS_DUE;
+    const HAS_DEADLINES: Check = |worker| worker.core.protocols.json.has_deadlines;
 
-    fn close_all(worker: &mut Worker) {
-        worker.core.close_all_json();
-    }
-
-    fn sweep(worker: &mut Worker) {
-        worker.core.sweep_json();
-    }
-
-    fn is_due(worker: &Worker) -> bool {
-        !worker.core.protocols.json.due.is_empty()
-    }
-
-    fn write_events(core: &mut Core) {
-        core.flush_json();
-    }
-
-    fn goes_on(worker: &Worker) -> bool {
-        Self::is_due(worker)
-    }
-
-    fn has_deadlines(worker: &Worker) -> bool {
-        worker.core.protocols.json.has_deadlines
-    }
-
-    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        core.send_line(delivery, events);
-    }
-
-    fn answer(worker: &mut Worker, claim: requests::Claim, refused: Option<Refused>) {
-        worker.core.answer_json(claim, refused);
-    }
-
-    fn proxy_registered(worker: &mut Worker, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
-        worker.core.json_proxy_registered(peer, proxy, account);
-    }
-
-    fn proxy_gone(core: &mut Core, peer: Peer) {
-        core.json_proxy_gone(peer);
-    }
-
-    fn fits(_form: Form, _tag: u64, _output_form: OutputForm) -> bool {
-        false
-    }
-
-    fn put_into(
-        _protocols: &Protocols,
-        channel: ChannelId,
-        event: (Form, u64, &[u8]),
-        (output_form, came): (OutputForm, u64),
-        out: &mut Vec<u8>,
-    ) -> Result<Translated, Option<Untranslatable>> {
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_line;
+    const ANSWER: fn(&mut Worker, requests::Claim, Option<Refused>) =
+        |worker, claim, refused| worker.core.answer_json(claim, refused);
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::json_proxy_registered;
+    const PROXY_GONE: fn(&mut Core, Peer) = Core::json_proxy_gone;
+    const FITS: fn(Form, u64, OutputForm) -> bool = |_, _, _| false;
+    const PUT_INTO: PutInto = |_, channel, event, (output_form, came), out| {
         let came = output_form.marks_numbers().then_some(came);
         let number_at = translate(channel, event, came, out).ok_or(None)?;
         Ok(Translated::Written { tag: 0, number_at })
-    }
+    };
 }
 
 impl Protocol {

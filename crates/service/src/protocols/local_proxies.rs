@@ -144,10 +144,10 @@ impl Worker {
     pub(crate) fn handle_proxy_notice(&mut self, notice: Notice) {
         match notice {
             Notice::Registered { peer, proxy, charge } => {
-                by_tag!(Tag::of_peer(peer), P => P::proxy_registered(self, peer, proxy, charge.account()));
+                by_tag!(Tag::of_peer(peer), P => P::PROXY_REGISTERED(&mut self.core, peer, proxy, charge.account()));
             }
             Notice::Dismissed => {}
-            Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::proxy_gone(&mut self.core, peer)),
+            Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::PROXY_GONE(&mut self.core, peer)),
         }
     }
 }

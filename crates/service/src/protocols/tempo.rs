@@ -38,8 +38,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use corba::event::{Translated, Untranslatable};
-use engine::{ChannelId, Delivery, Event, Form, OutputForm, Peer, ProxyKey, Time};
+use engine::{Delivery, Event, Form, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::{HashMap, HashSet};
 use tempo::Nanos;
 use tempo::cookies::Cookies;
@@ -51,7 +50,7 @@ use self::input::{Bounds, TopicScheduler};
 use self::sessions::{Proxy, Sessions};
 use self::topics::Topics;
 use self::types::DeclaredTypes;
-use super::{Client, Given, Protocols, Tag, WireProtocol};
+use super::{Check, Client, CoreStep, Given, PutInto, Step, Tag, WireProtocol};
 use crate::config::{self, Config, ConfigError, parse_listen};
 use crate::lane::intake::Refused;
 use crate::lane::io::datagrams::Received;
@@ -189,129 +188,64 @@ impl WireProtocol for Protocol {
         })
     }
 
-    fn listen_address(config: &Config, layer: Layer) -> Result<Option<SocketAddr>, ConfigError> {
-        match layer {
-            Layer::Plain => parse_listen("tempo.listen", config.tempo.listen.as_deref()),
-            Layer::Tls => parse_listen("tls.tempo_listen", config.tls.tempo_listen.as_deref()),
-        }
-    }
-
-    fn let_in(worker: &mut Worker, arrival: Arrival) -> Option<usize> {
-        worker.core.let_in_tempo(arrival)
-    }
-
-    fn client(worker: &Worker, token: Token, _in_reserve: bool) -> Option<Client<'_>> {
+    const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> = |config, layer| match layer {
+        Layer::Plain => parse_listen("tempo.listen", config.tempo.listen.as_deref()),
+        Layer::Tls => parse_listen("tls.tempo_listen", config.tls.tempo_listen.as_deref()),
+    };
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |worker, arrival| worker.core.let_in_tempo(arrival);
+    const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, _| {
         let connection = worker.core.protocols.tempo.out.connections.get(token)?;
         let (address, account) = (connection.address, connection.account());
         Some(Client { address, account, idle_since: connection.idle_since() })
-    }
-
-    fn close(worker: &mut Worker, token: Token) {
-        worker.core.close_stream(token);
-    }
-
-    fn serve(worker: &mut Worker, ready: Ready) {
-        match ready.socket {
-            Socket::Incoming(_, token) => worker.serve_tempo(token, ready),
-            Socket::Datagrams(_) => worker.serve_tempo_datagrams(ready),
-            Socket::Group(_) => worker.serve_tempo_group(),
-            _ => {}
-        }
-    }
-
-    fn resume(worker: &mut Worker, socket: Socket) {
+    };
+    const CLOSE: fn(&mut Worker, Token) = |worker, token| worker.core.close_stream(token);
+    const SERVE: fn(&mut Worker, Ready) = |worker, ready| match ready.socket {
+        Socket::Incoming(_, token) => worker.serve_tempo(token, ready),
+        Socket::Datagrams(_) => worker.serve_tempo_datagrams(ready),
+        Socket::Group(_) => worker.serve_tempo_group(),
+        _ => {}
+    };
+    const RESUME: fn(&mut Worker, Socket) = |worker, socket| {
         if let Socket::Incoming(_, token) = socket {
             worker.go_on_with_tempo(token);
         }
-    }
-
-    fn place_of(worker: &mut Worker, socket: Socket) -> Option<(Token, &mut bool)> {
+    };
+    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
         let Socket::Incoming(_, token) = socket else { return None };
         Some(worker.core.protocols.tempo.out.connections.get_mut(token)?.defer())
-    }
-
+    };
     /// The sessions in those places count as well, to which something is to be sent.
-    fn has_output_at(worker: &Worker, from: u32, places: u32) -> Option<bool> {
+    const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
         let Self { out, sessions, .. } = &worker.core.protocols.tempo;
         let connections = out.connections.range(from, places).map(|mut all| all.any(|one| !one.output.is_empty()));
         let sessions = sessions.range(from, places).map(|mut all| all.any(|one| !one.packets.is_empty()));
-        match (connections, sessions) {
-            (None, None) => None,
-            (connections, sessions) => Some(connections.unwrap_or(false) || sessions.unwrap_or(false)),
-        }
-    }
-
-    fn close_all(worker: &mut Worker) {
-        worker.core.close_all_tempo();
-    }
-
-    fn serve_due(core: &mut Core) {
-        core.serve_tempo_due();
-    }
-
-    fn take_in_more(worker: &mut Worker) {
-        worker.serve_tempo_topics();
-    }
-
-    fn sweep(worker: &mut Worker) {
-        worker.core.sweep_tempo();
-    }
-
-    fn is_due(worker: &Worker) -> bool {
+        [connections, sessions].into_iter().flatten().reduce(|one, other| one || other)
+    };
+    const CLOSE_ALL: Step = |worker| worker.core.close_all_tempo();
+    const SERVE_DUE: CoreStep = Core::serve_tempo_due;
+    const TAKE_IN_MORE: Step = Worker::serve_tempo_topics;
+    const SWEEP: Step = |worker| worker.core.sweep_tempo();
+    const WRITE_EVENTS: CoreStep = Core::flush_tempo;
+    const IS_DUE: Check = |worker| {
         let Out { due, due_streams, .. } = &worker.core.protocols.tempo.out;
         !due.is_empty() || !due_streams.is_empty()
-    }
-
-    fn write_events(core: &mut Core) {
-        core.flush_tempo();
-    }
-
-    fn goes_on(worker: &Worker) -> bool {
+    };
+    const GOES_ON: Check = |worker| {
         let Self { scheduler, out: Out { due, due_streams, is_full, .. }, .. } = &worker.core.protocols.tempo;
         !scheduler.are_idle() || !due_streams.is_empty() || !(due.is_empty() || *is_full)
-    }
+    };
+    const HAS_DEADLINES: Check = |worker| worker.core.protocols.tempo.has_deadlines;
+    const NEXT_DUE: fn(&Core) -> Option<Time> =
+        |core| core.protocols.tempo.timers.peek().map(|Reverse((due, _))| Time(*due));
 
-    fn has_deadlines(worker: &Worker) -> bool {
-        worker.core.protocols.tempo.has_deadlines
-    }
-
-    fn next_due(core: &Core) -> Option<Time> {
-        core.protocols.tempo.timers.peek().map(|Reverse((due, _))| Time(*due))
-    }
-
-    fn send(core: &mut Core, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        core.send_tempo(delivery, events);
-    }
-
-    fn answer(worker: &mut Worker, claim: intake::Claim, refused: Option<Refused>) {
-        worker.answer_tempo(claim, refused);
-    }
-
-    fn proxy_registered(worker: &mut Worker, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
-        worker.core.tempo_proxy_registered(peer, proxy, account);
-    }
-
-    fn proxy_gone(core: &mut Core, peer: Peer) {
-        core.tempo_proxy_gone(peer);
-    }
-
-    fn as_repeated(tag: u64) -> u64 {
-        form::as_repeated(tag)
-    }
-
-    fn fits(form: Form, _tag: u64, _output_form: OutputForm) -> bool {
-        form == form::FORM_TEMPO
-    }
-
-    fn put_into(
-        protocols: &Protocols,
-        channel: ChannelId,
-        event: (Form, u64, &[u8]),
-        _want: (OutputForm, u64),
-        out: &mut Vec<u8>,
-    ) -> Result<Translated, Option<Untranslatable>> {
-        protocols.tempo.forms.put_into_message(channel, event, out).ok_or(None)
-    }
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_tempo;
+    const ANSWER: fn(&mut Worker, intake::Claim, Option<Refused>) = Worker::answer_tempo;
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::tempo_proxy_registered;
+    const PROXY_GONE: fn(&mut Core, Peer) = Core::tempo_proxy_gone;
+    const AS_REPEATED: fn(u64) -> u64 = form::as_repeated;
+    const FITS: fn(Form, u64, OutputForm) -> bool = |form, _, _| form == form::FORM_TEMPO;
+    const PUT_INTO: PutInto =
+        |protocols, channel, event, _, out| protocols.tempo.forms.put_into_message(channel, event, out).ok_or(None);
 }
 
 impl Protocol {

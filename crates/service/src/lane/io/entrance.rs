@@ -14,7 +14,7 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::run::{Core, Worker};
-use crate::protocols::Tag;
+use crate::protocols::{Tag, WireProtocol, by_tag};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
 
@@ -122,7 +122,7 @@ impl Worker {
                 Ok(place) => place,
                 Err(reason) => {
                     // It is new, so what there is of it fits; with TLS there are no words before the handshake.
-                    if let (Layer::Plain, Some(words)) = (layer, protocol.no_place(reason)) {
+                    if let (Layer::Plain, Some(words)) = (layer, by_tag!(protocol, P => P::NO_PLACE(reason))) {
                         let _ = net::write(&tcp, &words);
                     }
                     continue;
@@ -159,7 +159,7 @@ impl Worker {
     /// Has a protocol keep a connection.
     fn greet(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
-        let open = self.let_in(protocol, arrival)?;
+        let open = by_tag!(protocol, P => P::LET_IN(self, arrival))?;
         self.core.log_debug(|| {
             format!("accepted a connection from {} for {protocol}; {open} open", Named(address, &account))
         });
@@ -240,7 +240,7 @@ impl Worker {
         if is_full(&granted) && self.have_one_give_way(false) {
             granted = account.charge(Resource::Connections, 1);
         }
-        if is_full(&granted) && protocol.has_reserve() && self.is_place_reserved(&account) {
+        if is_full(&granted) && by_tag!(protocol, P => P::HAS_RESERVE) && self.is_place_reserved(&account) {
             account.note_reserved();
             self.core.counters.add(Counter::ConnectionsLimit, 1);
             return Ok(account.charge_anyway(Resource::Connections, 1));

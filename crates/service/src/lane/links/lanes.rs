@@ -26,13 +26,13 @@ pub(crate) enum ToPeer {
     /// What became of one that came from there.
     Taken(Passed, Outcome),
     /// A message for that lane.
-    Foreign(Foreign),
+    Foreign(Box<Foreign>),
     /// It is answered, or is not for that lane after all.
-    ForeignDone(Foreign),
+    ForeignDone(Box<Foreign>),
     /// An event of that lane's, for which an answer waits there, is done with here.
     Completed(NonZeroU64),
     /// A connection that is to be served there.
-    Connection(Moving),
+    Connection(Box<Moving>),
     /// Nothing new comes any more, only answers.
     Parting,
     /// The last message.
@@ -187,7 +187,7 @@ impl LaneLinks {
     ///
     /// # Errors
     /// Gives it back if there is no room for it, or no such lane, which is what the other value says.
-    pub(crate) fn send_foreign(&mut self, lane: LaneId, message: Foreign) -> Result<(), (Foreign, bool)> {
+    pub(crate) fn send_foreign(&mut self, lane: LaneId, message: Box<Foreign>) -> Result<(), (Box<Foreign>, bool)> {
         let Some(link) = self.find(lane) else { return Err((message, false)) };
         match link.ask(ToPeer::Foreign(message)) {
             Err(ToPeer::Foreign(message)) => Err((message, true)),
@@ -196,7 +196,7 @@ impl LaneLinks {
     }
 
     /// Sends a message home.
-    pub(crate) fn return_foreign(&mut self, thread: LaneThread, message: Foreign) {
+    pub(crate) fn return_foreign(&mut self, thread: LaneThread, message: Box<Foreign>) {
         if let Some(link) = self.of(thread) {
             link.tell(ToPeer::ForeignDone(message));
         }
@@ -208,7 +208,7 @@ impl LaneLinks {
     }
 
     /// Sends a connection to a lane, which was asked before whether it can.
-    pub(crate) fn move_to(&mut self, lane: LaneId, connection: Moving) {
+    pub(crate) fn move_to(&mut self, lane: LaneId, connection: Box<Moving>) {
         if let Some(link) = self.find(lane) {
             link.tell(ToPeer::Connection(connection));
         }
@@ -281,13 +281,13 @@ impl Worker {
             match message {
                 ToPeer::Event(passed) => self.core.take_over(thread, passed),
                 ToPeer::Taken(passed, outcome) => self.core.note_taken_over(thread, passed, outcome),
-                ToPeer::Foreign(message) => self.core.take_foreign(thread, message),
+                ToPeer::Foreign(message) => self.core.take_foreign_push(thread, message),
                 ToPeer::ForeignDone(message) => {
                     self.core.note_answered(thread);
-                    self.conclude_foreign(message);
+                    self.conclude_push_elsewhere(message);
                 }
                 ToPeer::Completed(watch) => self.core.note_done_elsewhere(watch),
-                ToPeer::Connection(connection) => self.take_over_connection(connection),
+                ToPeer::Connection(connection) => self.adopt(connection),
                 ToPeer::Parting => {
                     if let Some(link) = self.core.links.lanes.of(thread) {
                         link.was_parted_from = true;
@@ -421,11 +421,11 @@ mod tests {
     }
 
     fn request() -> ToPeer {
-        ToPeer::Foreign(Foreign::for_test())
+        ToPeer::Foreign(Box::new(Foreign::new(Vec::new())))
     }
 
     fn answer() -> ToPeer {
-        ToPeer::ForeignDone(Foreign::for_test())
+        ToPeer::ForeignDone(Box::new(Foreign::new(Vec::new())))
     }
 
     #[test]

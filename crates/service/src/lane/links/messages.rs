@@ -17,7 +17,8 @@ use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
 use crate::lane::io::slots::Token;
 use crate::lane::saturation::Finding;
-use crate::protocols::{Call, Denied, Request, Returned, ToProtocol};
+use crate::protocols::giop::admin_messages::{Call, CallFailure, Reply};
+use crate::protocols::{Denied, Request, ToProtocol};
 use accounts::{Charge, Principal};
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
@@ -49,7 +50,7 @@ pub(crate) enum ToAdministration {
     /// A call that administration asked for has ended.
     Returned {
         call: u64,
-        how: Returned,
+        how: Result<Reply, CallFailure>,
     },
     /// Something about a supplier that is pulled from.
     Supplier {

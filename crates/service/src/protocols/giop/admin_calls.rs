@@ -11,7 +11,6 @@ use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::Core;
-use crate::protocols::Returned;
 use crate::protocols::giop::admin_messages::{self, CallFailure, OWN_ENDIAN, Reply};
 use crate::protocols::giop::outgoing::Outgoings;
 use crate::protocols::giop::pending::Pending;
@@ -156,7 +155,7 @@ impl Core {
     fn finish_call(&mut self, call: &PendingCall, result: Result<Reply, CallFailure>) {
         self.protocols.giop.outgoing.calls.remove(&call.id);
         self.protocols.giop.outgoing.upkeep.stale = true;
-        self.reporting.reports.send(ToAdministration::Returned { call: call.id, how: Returned::Giop(result) });
+        self.reporting.reports.send(ToAdministration::Returned { call: call.id, how: result });
     }
 
     pub(crate) fn end_late_calls(&mut self) {

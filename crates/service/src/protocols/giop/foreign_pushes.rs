@@ -17,7 +17,6 @@ use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::messages::LaneThread;
 use crate::lane::run::{Core, Worker};
-use crate::protocols::Foreign;
 use crate::protocols::giop::callers::Caller;
 use crate::protocols::giop::claims::{Answer, Claim, answer_exception, exception_of, write_done, write_exception};
 use accounts::Account;
@@ -132,7 +131,7 @@ impl Core {
         push.by = self.access.is_on().then(|| Arc::clone(caller.account()));
         caller.await_answer(push.size);
         self.counters.add(Counter::PushesPassed, 1);
-        if let Err((Foreign::Giop(push), _)) = self.links.lanes.send_foreign(lane, Foreign::Giop(push)) {
+        if let Err((push, _)) = self.links.lanes.send_foreign(lane, push) {
             self.counters.add(Counter::HandoverFull, 1);
             caller.parked = Some((lane, push));
             self.protocols.giop.foreign.parked.push_back(connection);
@@ -217,7 +216,7 @@ impl Core {
 
     fn send_home(&mut self, served: Token) {
         if let Some(ServedPush { thread, push }) = self.protocols.giop.foreign.served.remove(served) {
-            self.links.lanes.return_foreign(thread, Foreign::Giop(push));
+            self.links.lanes.return_foreign(thread, push);
         }
     }
 }
@@ -254,14 +253,14 @@ impl Worker {
             let Some(connection) = self.core.protocols.giop.foreign.parked.pop_front() else { return };
             let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
             let Some((lane, push)) = entry.caller.parked.take() else { continue };
-            match self.core.links.lanes.send_foreign(lane, Foreign::Giop(push)) {
+            match self.core.links.lanes.send_foreign(lane, push) {
                 Ok(()) => self.resume(connection),
-                Err((Foreign::Giop(push), true)) => {
+                Err((push, true)) => {
                     entry.caller.parked = Some((lane, push));
                     self.core.protocols.giop.foreign.parked.push_back(connection);
                 }
                 // The lane has ended meanwhile: its supplier is gone, as administration will say.
-                Err((Foreign::Giop(mut push), false)) => {
+                Err((mut push, false)) => {
                     push.is_unknown = true;
                     self.conclude_push_elsewhere(push);
                 }

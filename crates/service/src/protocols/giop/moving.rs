@@ -12,8 +12,8 @@ use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Interest;
 use crate::lane::run::{Core, Worker};
+use crate::protocols::Tag;
 use crate::protocols::giop::callers::{Caller, Incoming};
-use crate::protocols::{Moving, Tag};
 
 /// Pushes in a row for one less important lane after which a connection moves there.
 const DOWN_AFTER: u32 = 64;
@@ -94,7 +94,7 @@ impl Worker {
         self.core.io.slices.leave(entry.caller.rounds.slice);
         self.note_open(-1);
         self.core.counters.add(Counter::ConnectionsMoved, 1);
-        self.core.links.lanes.move_to(lane, Moving::Giop(Box::new(entry)));
+        self.core.links.lanes.move_to(lane, Box::new(entry));
         true
     }
 

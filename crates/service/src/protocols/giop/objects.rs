@@ -20,11 +20,11 @@ use crate::admin::effects::Effect;
 use crate::admin::values::{Answer, ChannelStatus, Declined, Query};
 use crate::config::DeclaredChannel;
 use crate::lane::reports::printable;
-use crate::protocols::giop::admin_messages::{self, CallFailure, OWN_ENDIAN, Reply, Request};
+use crate::protocols::giop::admin_messages::{Call, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::protocols::giop::answers::answer_with;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::giop::statistics;
-use crate::protocols::{Answered, Call, Fault, ToProtocol, Wish};
+use crate::protocols::{Answered, Fault, ToProtocol, Wish};
 use crate::published::Published;
 use crate::time;
 use access::{Right, Rules};
@@ -494,11 +494,11 @@ impl Objects {
         let id = self.next_call;
         self.next_call += 1;
         self.calls.insert(id, purpose);
-        Effect::Call(id, Call::Giop(admin_messages::Call { to, by, operation, body, timeout: CALL_TIMEOUT }))
+        Effect::Call(id, Call { to, by, operation, body, timeout: CALL_TIMEOUT })
     }
 
     /// A call has ended.
-    pub(crate) fn handle_giop_returned(&mut self, call: u64, result: Result<Reply, CallFailure>) {
+    pub(crate) fn handle_returned(&mut self, call: u64, result: Result<Reply, CallFailure>) {
         match (self.calls.remove(&call), result) {
             (None | Some(Purpose::Parting), _) => {}
             (Some(Purpose::Telling { operation, whom, delayed_reply }), result) => {

@@ -31,7 +31,7 @@ use crate::lane::links::messages::{LaneThread, Lookup, Resolved, ToAdministratio
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::protocols::giop::Settings;
 use crate::protocols::giop::admin_messages::{self, CallFailure, Reply};
-use crate::protocols::{Given, Listeners, Request, Returned, Tag};
+use crate::protocols::{Given, Listeners, Request, Tag};
 use crate::published::Published;
 use accounts::{Account, Accounts, Ceilings, Resource};
 use corba::naming::NamingLimits;
@@ -238,7 +238,7 @@ impl Bench {
     fn result(&mut self) -> Result<Reply, CallFailure> {
         loop {
             match self.administration.take() {
-                Some(ToAdministration::Returned { call: 7, how: Returned::Giop(result) }) => return result,
+                Some(ToAdministration::Returned { call: 7, how: result }) => return result,
                 Some(_) => {}
                 None => self.lane.round_within(Duration::from_millis(10)),
             }

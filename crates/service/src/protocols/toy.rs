@@ -1,0 +1,219 @@
+//! A fifth protocol, in tests only: what it takes to add one is this folder, and its line in [`protocols!`](super).
+//!
+//! A line of a client's is an event of the type `Toy/LINE` in the default channel; it is answered by `+`, or by `-`. The client gets a line
+//! with the type of each event of that channel.
+
+mod tests;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use corba::event::{self, FORM_STRUCTURED};
+use corba::{LocalProxy, Part};
+use engine::{ChannelId, Delivery, Event, Outcome, OutputForm, Peer, ProxyKey};
+use giop::cdr::Writer;
+
+use super::tempo::types::ENCODING;
+use super::{Client, Given, Step, Tag, WireProtocol};
+use crate::config::{Config, ConfigError};
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::Poll;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::stream::Stream;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
+use accounts::{Account, Charge};
+
+thread_local! {
+    /// Where a service that is started on this thread listens for clients.
+    static LISTEN: Cell<Option<SocketAddr>> = const { Cell::new(None) };
+}
+
+pub(crate) struct Protocol {
+    connections: Slots<Connection>,
+    /// Connections by the handles of their proxies.
+    peers: HashMap<Peer, Token>,
+    next_peer: Peer,
+    request_bytes_min: u64,
+}
+
+struct Connection {
+    stream: Stream,
+    address: SocketAddr,
+    place: Charge,
+    slice: Token,
+    is_deferred: bool,
+    /// What was read and not looked at: it is until there is a proxy for it.
+    read: Vec<u8>,
+    /// The handles of its proxies, a supplier's and a consumer's, and their keys once they are there.
+    proxies: [(Peer, Option<ProxyKey>); 2],
+}
+
+impl WireProtocol for Protocol {
+    const NAME: &'static str = "toys";
+    type Settings = u64;
+    type Sockets = ();
+    type Claim = Token;
+
+    fn settings(given: &Given<'_>) -> u64 {
+        given.request_bytes_min
+    }
+
+    fn new(common: &Common, _ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
+        let (next_peer, request_bytes_min) = (Tag::Toy.first_peer(), common.protocols.toy);
+        Ok(Self { connections: Slots::new(), peers: HashMap::new(), next_peer, request_bytes_min })
+    }
+
+    const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> =
+        |_, layer| Ok(LISTEN.get().filter(|_| layer == Layer::Plain));
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |worker, arrival| worker.core.let_in_toy(arrival);
+    const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, _| {
+        let connection = worker.core.protocols.toy.connections.get(token)?;
+        Some(Client { address: connection.address, account: connection.place.account(), idle_since: None })
+    };
+    const SERVE: fn(&mut Worker, Ready) = |worker, ready| {
+        if let Socket::Incoming(_, token) = ready.socket {
+            worker.core.serve_toy(token);
+        }
+    };
+    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+        let Socket::Incoming(_, token) = socket else { return None };
+        let Connection { slice, is_deferred, .. } = worker.core.protocols.toy.connections.get_mut(token)?;
+        Some((*slice, is_deferred))
+    };
+    const CLOSE_ALL: Step = |worker| {
+        let all: Vec<Token> = worker.core.protocols.toy.connections.iter().map(|(token, _)| token).collect();
+        all.into_iter().for_each(|token| worker.core.close_toy(token));
+    };
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_toy;
+    const ANSWER: fn(&mut Worker, Token, Option<Refused>) =
+        |worker, token, refused| worker.core.say_to_toy(token, if refused.is_none() { b"+" } else { b"-" });
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) =
+        |core, peer, proxy, account| {
+            let token = core.protocols.toy.peers.get(&peer).copied();
+            let connection = token.and_then(|token| core.protocols.toy.connections.get_mut(token));
+            match (token, connection, proxy) {
+                (Some(token), Some(connection), Ok(key)) => {
+                    let proxies = connection.proxies.iter_mut().filter(|(known, _)| *known == peer);
+                    proxies.for_each(|(_, known)| *known = Some(key));
+                    core.take_in_toys(token);
+                }
+                // Its client has gone.
+                (_, None, Ok(key)) => core.remove_local_proxy(0, key, account),
+                (Some(token), ..) => core.close_toy(token),
+                (None, ..) => {}
+            }
+        };
+    const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| {
+        if let Some(token) = core.protocols.toy.peers.get(&peer) {
+            core.close_toy(*token);
+        }
+    };
+}
+
+impl Core {
+    fn let_in_toy(&mut self, arrival: Arrival) -> Option<usize> {
+        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        let account = Arc::clone(place.account());
+        let toy = &mut self.protocols.toy;
+        let peers = [toy.next_peer, Peer(toy.next_peer.0 + 1)];
+        toy.next_peer = Peer(toy.next_peer.0 + 2);
+        let (proxies, read) = (peers.map(|peer| (peer, None)), Vec::new());
+        let token =
+            toy.connections.insert(Connection { stream, address, place, slice, is_deferred: false, read, proxies });
+        let connection = toy.connections.get(token)?;
+        self.io.poll.add(connection.stream.tcp(), Socket::Incoming(Tag::Toy, token), Interest::READ).ok()?;
+        self.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
+        let output_form = OutputForm((Tag::Toy as u32) << 16);
+        let (types, constraint, start, looks_on) = (Vec::new(), String::new(), None, false);
+        let parts = [Part::Supplier, Part::Consumer { types, constraint, output_form, start, looks_on }];
+        for (peer, part) in peers.into_iter().zip(parts) {
+            self.protocols.toy.peers.insert(peer, token);
+            let (channel, name) = (ChannelId(0), format!("toy at {address}"));
+            let proxy = LocalProxy { channel, peer, name, part, about: None };
+            self.request_local_proxy(token.to_bits(), proxy, (&account, self.protocols.toy.request_bytes_min)).ok()?;
+        }
+        Some(self.protocols.toy.connections.iter().count())
+    }
+
+    fn serve_toy(&mut self, token: Token) {
+        let Some(Connection { stream, read, .. }) = self.protocols.toy.connections.get_mut(token) else { return };
+        read.reserve(1_024);
+        match stream.receive(read) {
+            Ok(0) => self.close_toy(token),
+            Ok(_) => self.take_in_toys(token),
+            Err(_) => {}
+        }
+    }
+
+    /// Takes in the lines that were read, once there is a supplier's proxy.
+    fn take_in_toys(&mut self, token: Token) {
+        loop {
+            let Some(connection) = self.protocols.toy.connections.get_mut(token) else { return };
+            let [(_, Some(source)), _] = connection.proxies else { return };
+            let Some(end) = connection.read.iter().position(|octet| *octet == b'\n') else { return };
+            let line: Vec<u8> = connection.read.drain(..=end).take(end).collect();
+            match self.admit_toy(token, source, &line) {
+                Ok(true) => self.say_to_toy(token, b"+"),
+                Ok(false) => {}
+                Err(_) => self.say_to_toy(token, b"-"),
+            }
+        }
+    }
+
+    /// Hands an event to the engine. False if its outcome comes later.
+    fn admit_toy(&mut self, token: Token, source: ProxyKey, line: &[u8]) -> Result<bool, Refused> {
+        let mut pending_event = self.lane.begin_event_for(line.len() + 64);
+        self.lane.classify(&mut pending_event, b"Toy", line);
+        let event: &mut Event = &mut pending_event;
+        (event.form, event.tag) = (FORM_STRUCTURED, event::tag_at(ENCODING, 0, false));
+        let mut writer = Writer::new(&mut event.bytes, ENCODING);
+        [b"Toy", line, b""].into_iter().for_each(|name| writer.string_bytes(name));
+        // No properties of the header, no fields, and no remainder: its type is `null`.
+        [0, 0, 0].into_iter().for_each(|nothing| writer.u32(nothing));
+        self.translate(source, event);
+        let mut submission = Submission::new(source, super::Claim::Toy(token), None);
+        self.admit(&mut submission, pending_event);
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        finished
+    }
+
+    fn send_toy(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let token = delivery.peer.and_then(|peer| self.protocols.toy.peers.get(&peer).copied());
+        let outcome = if let (Some(token), Some(event)) = (token, events.first()) {
+            let names = self.lane.type_names(event.event_type).unwrap_or_else(|| event.names());
+            let line = [names.0, b"/", names.1].concat();
+            self.say_to_toy(token, &line);
+            Outcome::Sent
+        } else {
+            Outcome::Gone
+        };
+        self.release_events(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+    }
+
+    /// Writes a line. What the socket has no room for is lost.
+    fn say_to_toy(&mut self, token: Token, line: &[u8]) {
+        if let Some(connection) = self.protocols.toy.connections.get_mut(token) {
+            let _ = connection.stream.write(&[line, b"\n"].concat());
+        }
+    }
+
+    fn close_toy(&mut self, token: Token) {
+        let Some(connection) = self.protocols.toy.connections.remove(token) else { return };
+        self.io.occupied.leave(Tag::Toy, token);
+        self.io.slices.leave(connection.slice);
+        for (peer, key) in connection.proxies {
+            self.protocols.toy.peers.remove(&peer);
+            if let Some(key) = key {
+                self.remove_local_proxy(token.to_bits(), key, connection.place.account());
+            }
+        }
+    }
+}
