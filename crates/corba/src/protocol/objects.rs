@@ -93,12 +93,12 @@ impl Objects {
     /// The default channel and nothing else.
     pub(crate) fn new(settings: ProtocolSettings) -> Self {
         let ProtocolSettings { host, port, secure, chars, hierarchy, naming, key_numbers, .. } = &settings;
-        let references = References::new(host, *port, *chars).with_tls(secure);
+        let references = References::new(host, *port, *chars).with_tls(*secure);
         let mut keys = Keys::new(*key_numbers);
         Self {
             naming: Naming::new(naming.clone(), || keys.drawing.next(), &references),
             references,
-            hierarchy: Hierarchy::new(hierarchy),
+            hierarchy: Hierarchy::new(*hierarchy),
             filters: Filters::default(),
             keys,
             names: Names::default(),
