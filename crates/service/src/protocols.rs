@@ -63,7 +63,7 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
 }
 
 pub(crate) use admin_messages::{Answered, Fault, Request, ToProtocol, Wish};
-/// The objects that clients of whichever door name. Today they are all with one door.
+/// Objects that clients of whichever protocol name. Today they are all CORBA's.
 pub(crate) use giop::objects::Objects;
 /// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.
 pub(crate) use giop::{callers::Incoming as Moving, foreign_pushes::ForeignPush as Foreign};
@@ -337,6 +337,7 @@ protocols! {$
     #[cfg(test)]
     Toy toy,
 }
+#[expect(clippy::single_component_path_imports, reason = "macros that a macro makes have no other path")]
 pub(crate) use {any_of, by_tag, of_each};
 
 impl fmt::Display for Tag {
@@ -353,7 +354,8 @@ impl Tag {
     /// The protocol of which the lowest octet is the number; it was got from one.
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
-        Self::ALL.get(number as usize & 0xff).copied().unwrap_or(Self::Giop)
+        let protocol = usize::try_from(number & 0xff).ok().and_then(|number| Self::ALL.get(number));
+        protocol.copied().unwrap_or(Self::Giop)
     }
 
     /// The number's place in handles of local proxies: below the bit that they have in common, each protocol has 2^55 of them.
@@ -393,11 +395,14 @@ pub(crate) struct Clients {
     pub(crate) giop: giop::callers::Clients,
 }
 
+/// Something that some protocols have in the clear, and some with TLS.
+pub(crate) type Layered<T> = ByTag<[Option<T>; Layer::ALL.len()]>;
+
 /// Where clients connect; the main lane's.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     /// For connections, in the clear and with TLS.
-    pub(crate) streams: ByTag<[Option<Listener>; Layer::ALL.len()]>,
+    pub(crate) streams: Layered<Listener>,
     pub(crate) sockets: Sockets,
     /// Whether CORBA's stays open in another process when the service ends: clients that connect then wait for the next service.
     pub(crate) outlive: bool,

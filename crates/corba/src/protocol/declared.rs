@@ -145,7 +145,7 @@ fn tell_of_others(channel: ChannelId, name: &str, others: &BTreeSet<ChannelId>) 
         target: "campanile::corba",
         "the name {name} is channel {}'s alone, which is declared under it; it led to channel {} as well, where all stays as it is but \
          the name: start clients that found it by that anew, so that they find channel {}, and when nothing uses it any more destroy it \
-         (`campanile channel destroy {}`)",
+         (`campanile channel rm {}`)",
         channel.0, numbers.join(" and channel "), channel.0, first.0
     );
 }

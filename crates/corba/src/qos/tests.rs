@@ -166,7 +166,8 @@ fn every_property_reaches_the_engine() {
     assert!(settings.start_time_supported && settings.stop_time_supported);
     assert_eq!((settings.batch_size_max.get(), settings.pacing_interval), (12, Duration::from_millis(200)));
     assert_eq!((settings.filter_timeout, settings.probe_interval), (Duration::from_millis(400), Duration::ZERO));
-    let patch = *scene.d.protocol.objects().hierarchy().channels().next().unwrap().patch();
+    let channels: Vec<_> = scene.d.protocol.objects().hierarchy().channels().collect();
+    let patch = *channels[0].patch();
     let times = (patch.pull_interval, patch.supplier_linger);
     assert_eq!((patch.priority, times), (Some(-7), (Some(Duration::from_millis(300)), Some(Duration::from_secs(600)))));
     let bounds = (settings.discard_policy, settings.max_events_per_consumer);
@@ -176,10 +177,7 @@ fn every_property_reaches_the_engine() {
     let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after, settings.max_blocked_time()];
     let expected = [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO, Duration::from_secs(5)];
     assert_eq!(times, expected);
-    assert_eq!(
-        scene.d.protocol.objects().hierarchy().channels().next().unwrap().limits().memory_budget_bytes,
-        1_000_000
-    );
+    assert_eq!(channels[0].limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
     assert_eq!(qos.len(), 41);

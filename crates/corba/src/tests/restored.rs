@@ -106,11 +106,8 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
             let nonce = if channel.0 == 0 { 0xaa } else { 0xbb };
             ObjectKey::Proxy { channel, nonce, proxy }
         });
-        assert!(
-            guessed
-                .clone()
-                .all(|key| !after.protocol.objects().locate(&key.to_bytes()) && of_lanes(&key.to_bytes()).is_none())
-        );
+        let is_unknown = |key: &[u8]| !after.protocol.objects().locate(key) && of_lanes(key).is_none();
+        assert!(guessed.clone().all(|key| is_unknown(&key.to_bytes())));
         image = after.protocol.objects().image();
         assert!(text(&image).contains("former"));
     }

@@ -8,8 +8,6 @@
 
 pub(crate) mod admin_calls;
 pub(crate) mod admin_messages;
-mod answers;
-pub(crate) mod body;
 pub(crate) mod callers;
 pub(crate) mod chunked_batches;
 pub(crate) mod claims;
@@ -24,7 +22,6 @@ pub(crate) mod moving;
 pub(crate) mod objects;
 pub(crate) mod outgoing;
 pub(crate) mod outside_naming;
-pub(crate) mod pending;
 pub(crate) mod pull_consumers;
 pub(crate) mod pull_suppliers;
 pub(crate) mod push;
@@ -33,7 +30,6 @@ pub(crate) mod replies;
 pub(crate) mod routes;
 mod statistics;
 pub(crate) mod take_in;
-pub(crate) mod unused;
 pub(crate) mod upkeep;
 pub(crate) mod waiting_pulls;
 

@@ -55,7 +55,7 @@ fn a_start_with_two_channels_of_a_declared_name_says_once_which_has_it_and_what_
         let lines = logged::lines(&[name, "alone"]);
         assert_eq!(lines.len(), starts, "{lines:?}");
         let line = lines.last().unwrap();
-        for part in ["is channel 1's alone", "it led to channel 2 as well", "`campanile channel destroy 2`"] {
+        for part in ["is channel 1's alone", "it led to channel 2 as well", "`campanile channel rm 2`"] {
             assert!(line.contains(part), "{line}");
         }
     }

@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine::{Peer, Time};
+use engine::{OutboxId, Peer, Time};
 use giop::cdr::{CharSet, Encoding, Endian, Lacking, Version, Writer};
 use giop::codeset;
 use giop::ior::Ior;
@@ -16,12 +16,27 @@ use hashbrown::HashMap;
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
-use crate::protocols::giop::admin_calls::UNREAD_MAX;
+use crate::protocols::giop::admin_calls::{PendingCall, UNREAD_MAX};
 use crate::protocols::giop::outgoing::{Outgoings, Scratch};
-use crate::protocols::giop::pending::Pending;
 use crate::protocols::giop::replies::Verdict;
 use crate::protocols::giop::routes::{ADDRESSES_MAX, FORWARDS_MAX, Target};
 use corba::PeerAddress;
+
+/// Senders that wait for replies, by request id.
+pub(crate) type PendingReplies<T = Pending> = giop::connection::PendingReplies<T>;
+
+/// Senders that waited for replies on a connection that was lost, until they are notified.
+pub(crate) type LastPending<T = Pending> = giop::connection::LastPending<T>;
+
+/// The sender of a request, which waits for the reply.
+pub(crate) enum Pending {
+    /// A consumer's outbox.
+    Push { outbox: OutboxId, serial: u32 },
+    /// Administration.
+    Call(Box<PendingCall>),
+    /// The lane itself.
+    Ask(Asker),
+}
 
 /// The asker of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use engine::OutboxId;
 
 use crate::lane::io::slots::Token;
-use crate::protocols::giop::pending::{LastPending, Pending};
+use crate::protocols::giop::lane_calls::{LastPending, Pending};
 
 /// A connection that was lost.
 pub(crate) struct Loss {
@@ -81,7 +81,7 @@ impl Losses {
 mod tests {
     use super::*;
     use crate::protocols::giop::lane_calls::Asker;
-    use crate::protocols::giop::pending::PendingReplies;
+    use crate::protocols::giop::lane_calls::PendingReplies;
 
     fn loss(number: u64, requests: core::ops::Range<u32>) -> Loss {
         let mut pending = PendingReplies::default();

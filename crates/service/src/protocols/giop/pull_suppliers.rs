@@ -28,7 +28,7 @@ use crate::protocols::giop::admin_messages::{self, OWN_ENDIAN};
 use crate::protocols::giop::claims::Claim;
 use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::protocols::giop::replies::{DISCONNECTED, Verdict};
-use crate::protocols::giop::unused::Around;
+use crate::protocols::giop::upkeep::Around;
 use access::Right;
 use corba::event::{self, FORM_STRUCTURED};
 

@@ -20,7 +20,7 @@ use crate::lane::run::Core;
 use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::protocols::giop::pull_consumers::{Due, Waiter};
 use crate::protocols::giop::replies::Verdict;
-use crate::protocols::giop::unused::Around;
+use crate::protocols::giop::upkeep::Around;
 use crate::protocols::tempo::form::FORM_TEMPO;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
 

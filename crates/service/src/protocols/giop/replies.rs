@@ -17,9 +17,9 @@ use crate::lane::run::Core;
 use crate::protocols::giop::Protocol;
 use crate::protocols::giop::admin_messages;
 use crate::protocols::giop::lane_calls::Asker;
+use crate::protocols::giop::lane_calls::Pending;
 use crate::protocols::giop::losses::Lost;
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Scratch};
-use crate::protocols::giop::pending::Pending;
 use crate::protocols::giop::pull_suppliers::Pullers;
 use corba::keys::ObjectKey;
 

@@ -1,12 +1,16 @@
 //! What is looked after from time to time of the connections to clients, and of what is asked on them.
+//!
+//! There may be as many consumers, and connections to them, as clients like. So a look, which begins when a user has stopped using
+//! one, marks what is in use piece by piece, and goes on with the connections when all users have been asked. A user that begins to
+//! use one meanwhile has it [marked](Unused::number) itself.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Upkeep};
 use crate::protocols::giop::routes::Route;
-use crate::protocols::giop::unused::{Chunk, LOOKED_AT_ONCE};
 
 /// A connection that is not used is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.
@@ -80,5 +84,167 @@ impl Core {
         for token in closed {
             self.lose(token, "it is not used any more");
         }
+    }
+}
+
+/// Users and connections that are looked at in one go.
+pub(crate) const LOOKED_AT_ONCE: usize = 4_096;
+
+/// Where to go on with what is looked at all the time, around and around.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    at: usize,
+}
+
+impl Around {
+    /// The places that are looked at in this go, of so many.
+    pub(crate) const fn next(&mut self, places: usize) -> Range<usize> {
+        let (first, end) = (self.at, self.at + LOOKED_AT_ONCE);
+        self.at = if end < places { end } else { 0 };
+        first..end
+    }
+}
+
+/// How far a look has come.
+#[derive(Debug, Default)]
+pub(crate) struct Unused {
+    /// The number of the look, or of the last one.
+    number: u64,
+    stage: Stage,
+    /// Some connection is to be looked at again.
+    again: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Stage {
+    #[default]
+    Resting,
+    /// Users were marked up to there.
+    Users(usize),
+    /// Connections were looked at up to there.
+    Connections(usize),
+}
+
+/// What is to be looked at next, by place.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// What these users use is to be marked; by the last piece, what all other users use, too.
+    Users { places: Range<usize>, is_last: bool },
+    /// These are to be closed if they are not marked.
+    Connections(Range<usize>),
+}
+
+impl Unused {
+    /// The number of the look: what is in use is marked with it.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether a look has begun and not ended.
+    pub(crate) const fn is_looking(&self) -> bool {
+        !matches!(self.stage, Stage::Resting)
+    }
+
+    /// Begins a look.
+    pub(crate) const fn begin(&mut self) {
+        self.number += 1;
+        self.stage = Stage::Users(0);
+        self.again = false;
+    }
+
+    /// A connection is to be looked at again, later.
+    pub(crate) const fn look_again(&mut self) {
+        self.again = true;
+    }
+
+    /// What is to be looked at next, where there are so many places of users and of connections, and `left` are to be looked at in one
+    /// go. None when those have been, or when the look has ended.
+    pub(crate) fn next(&mut self, users: usize, connections: usize, left: &mut usize) -> Option<Chunk> {
+        if *left == 0 {
+            return None;
+        }
+        let mut take = |first: usize, places: usize| {
+            let end = places.max(first).min(first + *left);
+            *left -= end - first;
+            first..end
+        };
+        match self.stage {
+            Stage::Resting => None,
+            Stage::Users(first) => {
+                let places = take(first, users);
+                let is_last = places.end >= users;
+                self.stage = if is_last { Stage::Connections(0) } else { Stage::Users(places.end) };
+                Some(Chunk::Users { places, is_last })
+            }
+            Stage::Connections(first) => {
+                let places = take(first, connections);
+                self.stage = if places.end >= connections { Stage::Resting } else { Stage::Connections(places.end) };
+                Some(Chunk::Connections(places))
+            }
+        }
+    }
+
+    /// Whether another look is to follow this one, which has ended.
+    pub(crate) const fn needs_another(&mut self) -> bool {
+        !self.is_looking() && core::mem::replace(&mut self.again, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces that are looked at in one go.
+    fn go(unused: &mut Unused, users: usize, connections: usize) -> Vec<Chunk> {
+        let mut left = 1_000;
+        core::iter::from_fn(|| unused.next(users, connections, &mut left)).collect()
+    }
+
+    fn users(places: Range<usize>, is_last: bool) -> Chunk {
+        Chunk::Users { places, is_last }
+    }
+
+    /// Whether connections were made in time was looked at of all of them, twenty times a second, as long as there was one to be made.
+    #[test]
+    fn what_is_looked_at_all_the_time_is_looked_at_in_pieces_and_each_once_around() {
+        let (mut around, places) = (Around::default(), 2 * LOOKED_AT_ONCE + 10);
+        for _ in 0..2 {
+            let chunks = [0; 3].map(|_| around.next(places));
+            assert!(chunks.iter().all(|chunk| chunk.len() <= 4_096), "{chunks:?}");
+            let all: Vec<usize> = chunks.into_iter().flatten().filter(|place| *place < places).collect();
+            assert_eq!(all, (0..places).collect::<Vec<_>>());
+        }
+        // There may be fewer meanwhile, or none.
+        around.next(places);
+        assert_eq!([around.next(10).start, around.next(0).start, around.next(10).start], [LOOKED_AT_ONCE, 0, 0]);
+    }
+
+    #[test]
+    fn a_few_are_looked_at_in_one_go() {
+        let mut unused = Unused::default();
+        assert!(go(&mut unused, 10, 20).is_empty() && !unused.is_looking());
+        unused.begin();
+        assert_eq!(go(&mut unused, 10, 20), [users(0..10, true), Chunk::Connections(0..20)]);
+        assert!(!unused.is_looking() && !unused.needs_another());
+        unused.begin();
+        assert_eq!(go(&mut unused, 0, 0), [users(0..0, true), Chunk::Connections(0..0)]);
+        assert!(!unused.is_looking());
+    }
+
+    /// With a consumer that came and went each second, fifty thousand others and their connections were looked at, all of them, twenty
+    /// times a second: each time for ten milliseconds in which no event went anywhere.
+    #[test]
+    fn many_are_looked_at_a_thousand_in_one_go_and_each_once() {
+        let mut unused = Unused::default();
+        unused.begin();
+        assert_eq!(unused.number(), 1);
+        assert_eq!(go(&mut unused, 1_500, 2_200), [users(0..1_000, false)]);
+        assert_eq!(go(&mut unused, 1_500, 2_200), [users(1_000..1_500, true), Chunk::Connections(0..500)]);
+        assert_eq!(go(&mut unused, 1_500, 2_200), [Chunk::Connections(500..1_500)]);
+        unused.look_again();
+        // Some have gone meanwhile, and the tables with them.
+        assert!(unused.is_looking() && !unused.needs_another());
+        assert_eq!(go(&mut unused, 100, 1_400), [Chunk::Connections(1_500..1_500)]);
+        assert!(unused.needs_another() && !unused.needs_another());
     }
 }
