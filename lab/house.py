@@ -81,7 +81,11 @@ STANDARD = [
 ]
 
 # What `--check` allows: lowered as the tree gets plainer; `rust_lines` is raised only with a reason in the commit.
-BOUNDS = {"rust_lines": 279_000, "lab_lines": 26_600, "pronouns_per_1000": 15, "private_words": 40, "impl_files_max": 46, "fields_max": 44}
+BOUNDS = {
+    "rust_lines": 276_400, "lab_lines": 26_400, "pronouns_per_1000": 15, "words_in_strings": 76, "private_words": 0,
+    # One of the files is that of a protocol that exists in tests only.
+    "impl_files_max": 47, "fields_max": 38,
+}
 
 DECLARED = re.compile(
     r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+\"C\"\s+)*"

@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
         }
         other.new_channel()?;
         let carrier = Carrier::Campanile(&service, CarriageOptions::default());
-        workload::run(&carrier, std::slice::from_ref(&traffic), Lasting::until_told(), |view| {
+        workload::run(&carrier, std::slice::from_ref(&traffic), Lasting::until_stopped(), |view| {
             let (mut here, mut elsewhere) = (Clients::of(&service)?, Clients::of(&other)?);
             rows.extend(rounds((&plan, kind), view, &mut here, &mut elsewhere, out)?);
             Ok(())

@@ -243,7 +243,7 @@ impl Plan<'_> {
         let carrier = Carrier::Campanile(service, CarriageOptions::default());
         // The two clients stand for machines of their own. Their threads have the class of this one when they begin.
         let _ = system::run_fifo(CLIENTS_PRIORITY);
-        let run = workload::run(&carrier, std::slice::from_ref(&self.traffic), Lasting::until_told(), |view| {
+        let run = workload::run(&carrier, std::slice::from_ref(&self.traffic), Lasting::until_stopped(), |view| {
             run_as_usual()?;
             watch(view)
         });

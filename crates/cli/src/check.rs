@@ -9,6 +9,7 @@ use crate::statistics::Statistics;
 use client::{InvokeError, Orb, Unmarshal};
 use giop::cdr::{ReadError, Reader};
 use giop::typecode::Work;
+use service::Counter;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -228,7 +228,7 @@ pub(crate) fn each<T>(
         error.object_is_gone()
             || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name))
     };
-    let found = ids.into_iter().map(|id| find(id));
+    let found = ids.into_iter().map(find);
     found.filter(|found| !found.as_ref().is_err_and(is_gone)).collect()
 }
 

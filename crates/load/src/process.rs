@@ -25,13 +25,13 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Lines of a process's output that are kept to explain an early end.
-const KEPT_LINES: usize = 64;
+const LOG_LINES_MAX: usize = 64;
 
 /// Of these, how many an error message shows.
 const SHOWN_LINES: usize = 12;
 
 /// Characters of a line that are kept; some answers are megabytes.
-const KEPT_CHARACTERS: usize = 500;
+const LOG_CHARACTERS_MAX: usize = 500;
 
 /// A running contender. Dropping it ends it and waits until it has.
 #[derive(Debug)]
@@ -377,10 +377,10 @@ fn follow(
         for line in BufReader::new(stream).lines() {
             let Ok(line) = line else { break };
             let mut kept = last_lines.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() == KEPT_LINES {
+            if kept.len() == LOG_LINES_MAX {
                 kept.pop_front();
             }
-            kept.push_back(line.chars().take(KEPT_CHARACTERS).collect());
+            kept.push_back(line.chars().take(LOG_CHARACTERS_MAX).collect());
             drop(kept);
             // Nobody listens once the process is ready.
             let _ = lines.send(line);

@@ -165,7 +165,7 @@ impl Machine {
     }
 
     /// What a reader of the tables must be told of the machine; nothing when it was idle and its own.
-    pub fn write_remarks(&self, out: &mut Output<'_>) -> io::Result<()> {
+    pub fn write_warnings(&self, out: &mut Output<'_>) -> io::Result<()> {
         if self.load_average_before > 0.5 {
             writeln!(
                 out,

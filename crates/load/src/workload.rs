@@ -71,7 +71,7 @@ impl Lasting {
     }
 
     /// The usual warm-up, and then until whoever watches has seen enough.
-    pub fn until_told() -> Self {
+    pub fn until_stopped() -> Self {
         Self::measured(u64::MAX)
     }
 }

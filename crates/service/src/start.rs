@@ -337,8 +337,8 @@ fn assemble(
     let histories = HistoryInquiry::new(keepers.inquirer.take());
     let dead_letters = DeadLetterInquiry::new(keepers.store.as_mut().and_then(|store| store.desk.take()));
     ports.open()?;
-    let mut lane_registry = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
-    warnings.extend(start_lanes(&mut protocol, &mut lane_registry, &published, &counters, config));
+    let mut lanes = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
+    warnings.extend(start_lanes(&mut protocol, &mut lanes, &published, &counters, config));
     let administrator = Administration {
         objects: Objects::new(protocol, outside_naming),
         publishing: Publishing::new(published),

@@ -38,7 +38,7 @@ pub(super) fn run(traffic: &Traffic, options: &MonitorOptions, out: &mut Output<
     let report = workload::run(
         &Carrier::Campanile(&service, options.carriage),
         std::slice::from_ref(traffic),
-        Lasting::until_told(),
+        Lasting::until_stopped(),
         |view| {
             while !over.load(Ordering::Relaxed) && !view.shared.is_stopped() {
                 board.tick(view, out)?;

@@ -62,7 +62,7 @@ pub(super) fn run(options: &LatencyOptions, server: &str, out: &mut Output<'_>) 
     write_json(&report, &options.report, out)?;
     if !options.report.json {
         workload::write_table(std::slice::from_ref(&report.run), out)?;
-        report.machine.write_remarks(out)?;
+        report.machine.write_warnings(out)?;
     }
     let lost: u64 = report.run.traffics.iter().map(|report| report.losses.lost).sum();
     match lost {

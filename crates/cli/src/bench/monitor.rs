@@ -76,7 +76,7 @@ pub(super) fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), 
         if !options.no_sockets {
             writeln!(out, "\nPlain sockets: {PLAIN_SOCKETS_ARE}.")?;
         }
-        report.machine.write_remarks(out)?;
+        report.machine.write_warnings(out)?;
     }
     Ok(())
 }

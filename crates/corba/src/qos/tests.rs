@@ -182,8 +182,7 @@ fn every_property_reaches_the_engine() {
     let qos = scene.qos(&channel);
     assert_eq!(qos.len(), 41);
     assert_eq!(qos["Profile"], text("Standard"));
-    assert_eq!(qos["DiscardPolicy"], Value::Short(4));
-    assert_eq!(qos["OrderPolicy"], Value::Short(2));
+    assert_eq!((&qos["DiscardPolicy"], &qos["OrderPolicy"]), (&Value::Short(4), &Value::Short(2)));
     assert_eq!((&qos["Priority"], &qos["Timeout"]), (&Value::Short(-7), &Value::ULongLong(50_000_000)));
     assert_eq!((&qos["MaximumBatchSize"], &qos["PacingInterval"]), (&Value::Long(12), &Value::ULongLong(2_000_000)));
     let times = ["PullInterval", "FilterTimeout", "ProbeInterval"].map(|name| qos[name].clone());

@@ -63,7 +63,7 @@ impl Datagrams {
     /// As the system says.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
         self.lengths.clear();
-        let (mut pieces, mut headers) = (pieces(&mut self.bytes, self.octets), empty());
+        let (mut pieces, mut headers) = (parts_of(&mut self.bytes, self.octets), empty());
         for (header, piece) in headers.iter_mut().zip(&mut pieces) {
             header.msg_hdr.msg_iov = ptr::from_mut(piece);
             header.msg_hdr.msg_iovlen = 1;
@@ -82,7 +82,7 @@ impl Datagrams {
     /// # Errors
     /// As the system says.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        let (mut pieces, mut headers) = (pieces(&mut self.bytes, self.octets), empty());
+        let (mut pieces, mut headers) = (parts_of(&mut self.bytes, self.octets), empty());
         for ((header, piece), length) in headers.iter_mut().zip(&mut pieces).zip(&self.lengths) {
             piece.iov_len = *length;
             header.msg_hdr.msg_iov = ptr::from_mut(piece);
@@ -106,7 +106,7 @@ fn empty() -> [libc::mmsghdr; DATAGRAMS_MAX] {
     unsafe { std::mem::zeroed() }
 }
 
-fn pieces(bytes: &mut [u8], octets: usize) -> [libc::iovec; DATAGRAMS_MAX] {
+fn parts_of(bytes: &mut [u8], octets: usize) -> [libc::iovec; DATAGRAMS_MAX] {
     let mut parts = bytes.chunks_exact_mut(octets);
     std::array::from_fn(|_| {
         let part = parts.next().unwrap_or_default();
