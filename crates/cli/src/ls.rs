@@ -221,7 +221,7 @@ impl Walk {
 /// to be shown.
 pub(crate) fn each<T>(
     mut ids: Vec<i32>,
-    mut find: impl FnMut(i32) -> Result<T, InvokeError>,
+    find: impl FnMut(i32) -> Result<T, InvokeError>,
 ) -> Result<Vec<T>, InvokeError> {
     ids.sort_unstable();
     let is_gone = |error: &InvokeError| {
