@@ -3,7 +3,7 @@
 //!
 //! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
 //! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Objects::monitored_channels`] says of which channels); all else the door knows itself.
+//! ([`Objects::monitored_channels`] says of which channels); all else the protocol knows itself.
 
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;

@@ -170,7 +170,7 @@ impl Campanile {
         Self::start_confined(core, None, &serve)
     }
 
-    /// Starts a service on free ports of loopback, all of it on this core if there is one. Also where its door for lines of JSON is.
+    /// Starts a service on free ports of loopback, all of it on this core if there is one. Also where its protocol for lines of JSON is.
     pub fn start_with_json(core: Option<usize>) -> Result<(Self, SocketAddr), BenchError> {
         let any = "127.0.0.1:0";
         let serve = arguments(["serve", "--data", "none", "--listen", any, "--json-listen", any]);

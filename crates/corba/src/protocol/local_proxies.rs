@@ -120,7 +120,7 @@ impl Objects {
         Constraint::parse(constraint, &language).map(drop).map_err(RegisterError::Constraint)
     }
 
-    /// Forgets the guest, if any, of a proxy that is gone. Its door is notified unless it knows.
+    /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
     pub(super) fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
         let Some(LocalProxyState { filter, .. }) = self.proxies.local.remove(&removed.key) else { return };
         if let Some(filter) = filter {

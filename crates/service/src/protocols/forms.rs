@@ -101,7 +101,7 @@ impl Core {
         let tempo = &mut protocols.tempo.forms;
         tempo.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
         let Event { bytes, alternates, priority, .. } = event;
-        // What others than its own door take of it is made of the structured event that it becomes, which is made once.
+        // What others than its own protocol take of it is made of the structured event that it becomes, which is made once.
         let structured = (form == FORM_TEMPO).then(|| tempo.make_structured(source.channel, (*priority, tag, bytes)));
         let output_forms = channel.output_forms().iter().skip(first);
         for output_form in output_forms.filter(|output_form| !fits(form, tag, **output_form) && is_made(**output_form))

@@ -44,7 +44,7 @@ use accounts::Account;
 /// What consumers of this protocol need: a line.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Json as u32) << 16);
 
-/// What the door is made with.
+/// What the protocol is made with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// What clients may send.

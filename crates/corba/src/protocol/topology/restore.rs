@@ -162,7 +162,7 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Makes everything that there was, in a door that has not been used. What is put into effect is to be published, and its
+    /// Makes everything that there was, in a protocol that has not been used. What is put into effect is to be published, and its
     /// effects are to be carried out, as after a request.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::slots::Token;
 use crate::protocols::Tag;
 
-/// Places beside the limit, for doors with a reserve (`WireProtocol::HAS_RESERVE`) where none gives way: proxies are not made from there, so that
+/// Places beside the limit, for protocols with a reserve (`WireProtocol::HAS_RESERVE`) where none gives way: proxies are not made there, so that
 /// such a connection is idle when what it was for is done.
 pub(crate) const RESERVED: u64 = 8;
 /// Addresses that are looked through for a connection that is to give way: those that have most.
