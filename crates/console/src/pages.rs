@@ -11,9 +11,12 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 macro_rules! names {
     ($({
         $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored $stored:tt property [$($name:literal $($rest:tt)*)?]
-        $(drawn $drawn:expr)?
+        $($drawn:tt)*
     })*) => {
-        concat!("export const PROPERTIES = [", $($("\"", $name, "\", ",)?)* "\"MaxQueueLength\", \"MaxConsumers\", \"MaxSuppliers\", \"RejectNewEvents\"];\n")
+        concat!(
+            "export const PROPERTIES = [", $($("\"", $name, "\", ",)?)*
+            "\"MaxQueueLength\", \"MaxConsumers\", \"MaxSuppliers\", \"RejectNewEvents\"];\n",
+        )
     };
 }
 

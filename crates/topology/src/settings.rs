@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! settings {
     ($({
         $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored [$key:ident: $stored:ty] property [$($name:literal $($rest:tt)*)?]
-        $(drawn $drawn:expr)?
+        $($drawn:tt)*
     })*) => {
         /// What a level says of its own settings; what is left out is inherited.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

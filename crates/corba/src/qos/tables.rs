@@ -182,7 +182,7 @@ fn nothing_to_do(_: &mut RequestedProperties, _: Accepted) {}
 macro_rules! inherited {
     ($({
         $(#[$doc:meta])* $side:ident $field:ident: [$type:ty $(=> $effective:ty)? = $default:expr] stored $stored:tt
-        property [$($name:literal $number:literal $places:ident $(($low:expr, $high:expr))?)?] $(drawn $drawn:expr)?
+        property [$($name:literal $number:literal $places:ident $(($low:expr, $high:expr))?)?] $($drawn:tt)*
     })*) => {
         vec![$($(($number, Property {
             name: $name,

@@ -29,22 +29,30 @@ const fn count(number: u32) -> NonZeroU32 {
 
 macro_rules! draw {
     ($({
-        $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored $stored:tt property $property:tt $(drawn $drawn:expr)?
+        $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored $stored:tt property $property:tt
+        $(drawn $number:literal $(by [$draw:expr])? $(among $values:expr)?)?
     })*) => {
         impl Run {
             /// A patch of which most says nothing, but for the bounds of outboxes.
             fn drawn(&mut self) -> SettingsPatch {
                 let mut patch = SettingsPatch::default();
-                $($(
-                    let odds = if ["max_events_per_consumer", "full_outbox"].contains(&stringify!($field)) { 2 } else { 4 };
-                    if self.random.u32(..odds) == 0 {
-                        patch.$field = Some(self.pick(&$drawn));
+                for setting in 0..[$($($number,)?)*].len() {
+                    if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
+                        continue;
                     }
-                )?)*
+                    match setting {
+                        $($($number => patch.$field = Some($(self.pick(&$values))? $(drawn_by(&mut self.random, $draw))?),)?)*
+                        _ => {}
+                    }
+                }
                 patch
             }
         }
     };
+}
+
+fn drawn_by<T>(random: &mut fastrand::Rng, draw: impl Fn(&mut fastrand::Rng) -> T) -> T {
+    draw(random)
 }
 
 engine::properties!(draw);
