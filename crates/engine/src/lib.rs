@@ -21,17 +21,17 @@
 //! let supplier = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;
 //! let consumer = hierarchy.create_proxy(channel, Side::Consumers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;
 //! let source = ProxyKey { channel, proxy: supplier };
-//! hierarchy.connect(source, None, Want(0))?;
-//! hierarchy.connect(ProxyKey { channel, proxy: consumer }, Some(Peer(7)), Want(0))?;
+//! hierarchy.connect(source, None, OutputForm(0))?;
+//! hierarchy.connect(ProxyKey { channel, proxy: consumer }, Some(Peer(7)), OutputForm(0))?;
 //!
 //! let now = Time(0);
 //! let mut lane = Lane::new(now);
 //! lane.handle_snapshot(hierarchy.snapshot(), now);
 //!
-//! let mut draft = lane.begin_event();
-//! draft.bytes.extend_from_slice(b"hello");
-//! lane.classify(&mut draft, b"Telescope", b"Status");
-//! assert_eq!(lane.handle_event(source, draft, &NoFields, now), Admission::Accepted { destinations: 1 });
+//! let mut pending = lane.begin_event();
+//! pending.bytes.extend_from_slice(b"hello");
+//! lane.classify(&mut pending, b"Telescope", b"Status");
+//! assert_eq!(lane.handle_event(source, pending, &NoFields, now), Admission::Accepted { destinations: 1 });
 //!
 //! let mut events = Vec::new();
 //! let delivery = lane.poll_delivery(now, &mut events).expect("one consumer wants it");

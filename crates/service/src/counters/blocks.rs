@@ -341,11 +341,11 @@ mod tests {
         assert_eq!(Counter::named("lane_turns_waited"), Some(Counter::EventsQueued));
         assert_eq!(Counter::named("lane_events_queued"), Some(Counter::EventsQueued));
         assert_eq!((Counter::named("turns"), Counter::EventsIn.former_name()), (None, None));
-        let handbook = include_str!("../../../../docs/operating.md");
+        let handbook = include_str!("../../../../docs/operating-reference.md");
         for counter in Counter::ALL {
             let Some(former) = counter.former_name() else { continue };
             let row = format!("\n| `{former}` | `{}` |\n", counter.name());
-            assert!(handbook.contains(&row), "docs/operating.md has no row for {former}");
+            assert!(handbook.contains(&row), "docs/operating-reference.md has no row for {former}");
         }
     }
 
