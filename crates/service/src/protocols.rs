@@ -63,6 +63,8 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
 }
 
 pub(crate) use admin_messages::{Answered, Fault, Request, ToProtocol, Wish};
+/// Calls to clients that administration asks for, and how they end.
+pub(crate) use giop::admin_messages::{Call, CallFailure, Reply};
 /// Objects that clients of whichever protocol name. Today they are all CORBA's.
 pub(crate) use giop::objects::Objects;
 /// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.

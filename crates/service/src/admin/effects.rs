@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use engine::{ProxyKey, Side};
 
 use crate::counters::Counter;
-use crate::protocols::ToProtocol;
-use crate::protocols::giop::admin_messages::Call;
+use crate::protocols::{Call, ToProtocol};
 
 /// Something for administration to do.
 #[derive(Debug)]

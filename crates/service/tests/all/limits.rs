@@ -757,7 +757,7 @@ fn every_counter_in_the_tables_of_limits_is_read_by_a_test() {
         .collect();
     assert!(variants.len() > 50, "{variants:?}");
     let mut tests = String::new();
-    for folder in ["crates", "interop", "bench"] {
+    for folder in ["crates", "interop", "lab"] {
         tests_under(&root.join(folder), &mut tests);
     }
     let tests: std::collections::BTreeSet<&str> = words(&tests).collect();

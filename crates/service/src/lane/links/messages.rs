@@ -17,8 +17,7 @@ use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
 use crate::lane::io::slots::Token;
 use crate::lane::saturation::Finding;
-use crate::protocols::giop::admin_messages::{Call, CallFailure, Reply};
-use crate::protocols::{Denied, Request, ToProtocol};
+use crate::protocols::{Call, CallFailure, Denied, Reply, Request, ToProtocol};
 use accounts::{Charge, Principal};
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
