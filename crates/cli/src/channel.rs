@@ -56,7 +56,7 @@ fn set(options: &SetOptions) -> Result<(), Failure> {
 
 fn remove(options: &RmOptions) -> Result<(), Failure> {
     if !options.yes && !terminal::can_ask() {
-        return Err(Failure::Usage("nobody can be asked, without a terminal: say --yes".to_owned()));
+        return Err(Failure::Usage("there is no terminal to ask on: say --yes".to_owned()));
     }
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let service = service(&options.server).map_err(remote)?;

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     }
     let whom = if clients.len() == 1 { "this client".to_owned() } else { format!("these {} clients", clients.len()) };
     if is_asked_about && !terminal::is_confirmed(&format!("disconnect {whom}?"))? {
-        return Err(Failure::message("nobody was disconnected"));
+        return Err(Failure::message("no client was disconnected"));
     }
     let mut was_missing = false;
     for Client { channel, proxy, description } in &clients {

@@ -446,7 +446,7 @@ pub fn next_reply<'a>(
             Ok(Some((reply, message)))
         }
         None | Some(Event::Closed(Closed::Orderly)) => Ok(None),
-        Some(other) => Err(broken(contender, format!("sent what nobody waits for: {other:?}"))),
+        Some(other) => Err(broken(contender, format!("sent what no request waits for: {other:?}"))),
     }
 }
 

@@ -283,7 +283,7 @@ fn a_client_that_asks_for_its_name_after_a_restart_is_not_there_twice() {
     connect(&mut after, &anew, "after").unwrap();
     after.call(&former, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
     assert_eq!(after.protocol.objects().topology().channels[0].proxies.len(), 1);
-    assert_eq!(after.notified(), [], "nobody is told that it is disconnected");
+    assert_eq!(after.notified(), [], "no client is notified of a disconnection");
 }
 
 /// At a channel that was full it could not be made anew: the proxy that had its name was counted, too.

@@ -37,7 +37,7 @@ impl Intake {
             let before = ledger.missing();
             ledger.enter(stamp.number).ok().map(|()| ledger.missing().wrapping_sub(before))
         });
-        let Some(change) = change else { return Err(self.broken("delivered an event that nobody sent".to_owned())) };
+        let Some(change) = change else { return Err(self.broken("delivered an event that was never sent".to_owned())) };
         if change != 0 {
             own.missing.fetch_add(change, Ordering::Relaxed);
         }

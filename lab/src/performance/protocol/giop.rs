@@ -207,7 +207,7 @@ impl GiopSubscribing {
                 None => self.learn_event(message, at)?,
             };
             let stamp = message.get(payload..end).and_then(Stamp::read);
-            found(stamp.ok_or_else(|| broken("delivered an event that nobody sent"))?);
+            found(stamp.ok_or_else(|| broken("delivered an event that was never sent"))?);
             at = end;
         }
         if at == message.len() { Ok(()) } else { Err(broken("delivered octets behind an event")) }
@@ -221,7 +221,7 @@ impl GiopSubscribing {
         let mut body = request.body(message, &header, CharSet::Latin1);
         body.take(at.saturating_sub(request.body_offset)).map_err(unreadable)?;
         let payload = wire::read_event(&mut body, self.form).map_err(unreadable)?;
-        let payload = payload.ok_or_else(|| broken("delivered an event that nobody sent"))?.len();
+        let payload = payload.ok_or_else(|| broken("delivered an event that was never sent"))?.len();
         let end = message.len() - body.remaining();
         let bytes = message.get(at..end - payload).unwrap_or_default().to_vec();
         self.event = Some(Event { bytes, payload });
