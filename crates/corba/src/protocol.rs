@@ -113,8 +113,7 @@ pub struct ProtocolSettings {
 ///
 /// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After each
 /// [`Protocol::handle`], [`Protocol::handle_disconnected`] and [`Protocol::handle_answer`], call [`Protocol::publish`] and hand the result
-/// to the lanes
-/// *before* the reply is sent, so that the lanes know a client as connected by the time its reply says so (a change that concerns very many
+/// to the lanes *before* the reply is sent, so that the lanes know a client as connected by the time its reply says so (a change that concerns very many
 /// is published later: [`Protocol::take_unpublished`]); then call [`Protocol::poll_effect`] until it gives `None`.
 /// [`Protocol::handle_time`] sets the time, at the latest when [`Protocol::poll_timeout`] asks for it.
 ///
