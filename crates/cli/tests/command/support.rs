@@ -222,6 +222,14 @@ impl Sub {
     }
 }
 
+/// A subscriber tries for ever to find a service that is gone: each run of the tests left some thirty of them.
+impl Drop for Sub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 pub(crate) fn send_signal(child: &Child, signal: &str) {
     let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
