@@ -221,14 +221,14 @@ impl Walk {
 /// to be shown.
 pub(crate) fn each<T>(
     mut ids: Vec<i32>,
-    mut find: impl FnMut(i32) -> Result<T, InvokeError>,
+    find: impl FnMut(i32) -> Result<T, InvokeError>,
 ) -> Result<Vec<T>, InvokeError> {
     ids.sort_unstable();
     let is_gone = |error: &InvokeError| {
         error.object_is_gone()
             || ["ChannelNotFound", "AdminNotFound", "ProxyNotFound"].iter().any(|name| error.is(name))
     };
-    let found = ids.into_iter().map(|id| find(id));
+    let found = ids.into_iter().map(find);
     found.filter(|found| !found.as_ref().is_err_and(is_gone)).collect()
 }
 
