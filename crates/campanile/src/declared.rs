@@ -213,8 +213,9 @@ fn ended(reader: &Reader<'_>) -> Result<(), Fault> {
     }
 }
 
-/// What filters can compare.
-const fn is_scalar(kind: Kind) -> bool {
+/// Whether filters can compare values of that kind.
+#[must_use]
+pub const fn is_scalar(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::Boolean

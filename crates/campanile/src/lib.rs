@@ -20,10 +20,10 @@ mod projection;
 mod queue;
 pub mod raw;
 pub mod settings;
-pub mod time;
 mod typed;
 mod types;
 
+pub use client::time;
 pub use client::{Fate, Gap, Loss, PublisherCounters};
 pub use declared::Declared;
 pub use derive::Event;

@@ -1,12 +1,13 @@
 //! A queue between a callback and the threads that ask for its events: bounded, and with an end.
 
+use crate::raw::RawSubscription;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Waits at both ends: a producer for room, a consumer for an item. When it is closed, no thread waits any more.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
     most: usize,
@@ -30,13 +31,15 @@ pub enum Next<T> {
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new(most: usize) -> Self {
+    /// One with room for so many, at least one.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
         let state = State { waiting: VecDeque::new(), is_closed: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
     /// Puts one in, as soon as there is room; false once it is closed.
-    pub(crate) fn put(&self, it: T) -> bool {
+    pub fn put(&self, it: T) -> bool {
         let full = |state: &mut State<T>| state.waiting.len() >= self.most && !state.is_closed;
         let mut state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
@@ -50,7 +53,7 @@ impl<T> Queue<T> {
 
     /// Takes the next out, waiting for it for no longer than `limit`; without one, for as long as it takes. What is there when it is closed
     /// can still be taken.
-    pub(crate) fn next(&self, limit: Option<Duration>) -> Next<T> {
+    pub fn next(&self, limit: Option<Duration>) -> Next<T> {
         let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lock();
         loop {
@@ -71,7 +74,7 @@ impl<T> Queue<T> {
     }
 
     /// Closes the queue: no thread waits any more.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
@@ -81,10 +84,60 @@ impl<T> Queue<T> {
     }
 }
 
+/// The events of a consumer, one after the other. It waits for the next; dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Events<T> {
+    queue: Arc<Queue<T>>,
+    subscription: RawSubscription,
+}
+
+impl<T> Events<T> {
+    pub(crate) const fn new(queue: Arc<Queue<T>>, subscription: RawSubscription) -> Self {
+        Self { queue, subscription }
+    }
+
+    /// The next event, whenever it comes.
+    pub fn wait(&self) -> Next<T> {
+        self.queue.next(None)
+    }
+
+    /// The next event, if one comes within that time.
+    pub fn next_within(&self, limit: Duration) -> Next<T> {
+        self.queue.next(Some(limit))
+    }
+
+    /// Ends it for all threads: no more events come, and a thread that waits for one gets none once those that are here are taken.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+
+    /// The subscription behind it.
+    pub const fn subscription(&self) -> &RawSubscription {
+        &self.subscription
+    }
+}
+
+impl<T> Iterator for Events<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self.wait() {
+            Next::Event(event) => Some(event),
+            Next::Late | Next::Ended => None,
+        }
+    }
+}
+
+impl<T> Drop for Events<T> {
+    fn drop(&mut self) {
+        // So that a callback that waits for room ends.
+        self.queue.close();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::thread;
 
     #[test]

@@ -118,7 +118,7 @@ fn a_publisher_that_outruns_its_reader_waits_and_nothing_is_lost() {
             publisher.close()
         });
         for number in 0..5000_u16 {
-            let Next::Event(came) = events.next(Some(PATIENCE)) else { panic!("no event {number}") };
+            let Next::Event(came) = events.next_within(PATIENCE) else { panic!("no event {number}") };
             let speed = f64::from_ne_bytes(came.cdr[..8].try_into().unwrap());
             assert!((speed - f64::from(number)).abs() < 0.5, "{speed} where {number} is due");
         }
@@ -209,10 +209,10 @@ fn wide_text_travels_and_is_a_string_where_one_is_expected() {
     let (mut came, mut came_wide) = (None, None);
     wait_until("the sign as strings", || {
         supplier.publish(&wide, &value).unwrap();
-        if let Next::Event(event) = same.next(Some(Duration::ZERO)) {
+        if let Next::Event(event) = same.next_within(Duration::ZERO) {
             came_wide.get_or_insert(event.cdr);
         }
-        came = match other.next(Some(Duration::from_millis(50))) {
+        came = match other.next_within(Duration::from_millis(50)) {
             Next::Event(event) => Some(event.cdr),
             _ => None,
         };
@@ -224,7 +224,7 @@ fn wide_text_travels_and_is_a_string_where_one_is_expected() {
     });
     assert_eq!(came.unwrap(), strings);
     let came_wide = came_wide.unwrap_or_else(|| {
-        let Next::Event(event) = same.next(Some(PATIENCE)) else { panic!("no event") };
+        let Next::Event(event) = same.next_within(PATIENCE) else { panic!("no event") };
         event.cdr
     });
     assert_eq!(came_wide, value);

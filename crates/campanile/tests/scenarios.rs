@@ -197,7 +197,7 @@ fn thousand_types() {
         }
         let mut came = BTreeMap::new();
         while came.len() < types.len() {
-            let Next::Event(event) = all.next(Some(PATIENCE)) else { panic!("{} of {count} came", came.len()) };
+            let Next::Event(event) = all.next_within(PATIENCE) else { panic!("{} of {count} came", came.len()) };
             assert!(is_dds || event.name == types[came.len()].name(), "{} is out of order", event.name);
             assert!(came.insert(event.name.clone(), event).is_none(), "one came twice");
         }
@@ -206,10 +206,10 @@ fn thousand_types() {
             assert_eq!(event.cdr, number.to_ne_bytes());
             assert_eq!(event.type_code.to_string(), of.type_code().to_string());
         }
-        let Next::Event(came) = one.next(Some(PATIENCE)) else { panic!("none of its type") };
+        let Next::Event(came) = one.next_within(PATIENCE) else { panic!("none of its type") };
         assert_eq!(came.cdr, 7_u32.to_ne_bytes());
         assert_eq!(publisher.close().confirmed, u64::from(count));
-        assert_eq!(one.next(Some(Duration::ZERO)), Next::Late);
+        assert_eq!(one.next_within(Duration::ZERO), Next::Late);
     }
 }
 

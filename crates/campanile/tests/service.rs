@@ -385,15 +385,15 @@ fn events_come_one_after_the_other_until_one_side_closes() {
         publisher.publish(&Rain { mm: number }).unwrap();
     }
     for number in 0..100_u32 {
-        let Next::Event(wind) = events.next(Some(testing::PATIENCE)) else { panic!("no wind {number}") };
+        let Next::Event(wind) = events.next_within(testing::PATIENCE) else { panic!("no wind {number}") };
         assert_eq!((wind.name.as_str(), wind.declared), ("Wind", Some(0)));
-        let Next::Event(rain) = events.next(Some(testing::PATIENCE)) else { panic!("no rain {number}") };
+        let Next::Event(rain) = events.next_within(testing::PATIENCE) else { panic!("no rain {number}") };
         assert_eq!((rain.name.as_str(), rain.declared, rain.cdr), ("Rain", None, number.to_ne_bytes().to_vec()));
         assert_eq!(*rain.type_code, *Rain::event_type());
     }
-    assert_eq!(events.next(Some(Duration::ZERO)), Next::Late);
+    assert_eq!(events.next_within(Duration::ZERO), Next::Late);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| events.next(None));
+        let waiting = scope.spawn(|| events.wait());
         events.close();
         assert_eq!(waiting.join().unwrap(), Next::Ended);
     });

@@ -334,24 +334,8 @@ mod tests {
     }
 
     fn supplier() -> Proxy {
-        let supplier = Supplier {
-            channel: 3,
-            proxy: 1,
-            client: "10.0.0.7".into(),
-            is_probed: false,
-            is_open: false,
-            events: 3,
-            idle: Duration::from_secs(604_800),
-            restored: None,
-        };
-        Proxy {
-            id: 1,
-            kind: ProxyType::PullAny,
-            qos: Vec::new(),
-            filtering: Filtering::default(),
-            status: None,
-            supplier: Some(supplier),
-        }
+        let (filtering, supplier) = (Filtering::default(), Some(Supplier::gone()));
+        Proxy { id: 1, kind: ProxyType::PullAny, qos: Vec::new(), filtering, status: None, supplier }
     }
 
     /// A channel with something of everything.

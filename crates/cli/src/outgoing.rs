@@ -198,7 +198,8 @@ impl<'o> Maker<'o> {
             EventForm::Body => {
                 if let Value::Struct { fields, .. } = &whole.value {
                     let members = declared.root().members().zip(fields);
-                    let simple = members.filter(|(member, _)| is_simple(member.type_ref().resolved().kind()));
+                    let simple =
+                        members.filter(|(member, _)| campanile::raw::is_scalar(member.type_ref().resolved().kind()));
                     event.filterable_data = simple
                         .map(|(member, (name, value))| Property {
                             name: name.clone(),
@@ -211,28 +212,6 @@ impl<'o> Maker<'o> {
         }
         Ok(Outgoing::Structured(event))
     }
-}
-
-/// What filters compare.
-const fn is_simple(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Boolean
-            | Kind::Octet
-            | Kind::Char
-            | Kind::Wchar
-            | Kind::Short
-            | Kind::UShort
-            | Kind::Long
-            | Kind::ULong
-            | Kind::LongLong
-            | Kind::ULongLong
-            | Kind::Float
-            | Kind::Double
-            | Kind::String
-            | Kind::Wstring
-            | Kind::Enum
-    )
 }
 
 /// The struct of a file that has one only, or that none of the others has in it.

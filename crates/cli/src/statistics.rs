@@ -260,6 +260,22 @@ pub(crate) fn number_of(channel: &EventChannel) -> Option<i32> {
 mod tests {
     use super::*;
 
+    impl Supplier {
+        /// One of which nothing was heard for a week.
+        pub(crate) fn gone() -> Self {
+            Self {
+                channel: 3,
+                proxy: 1,
+                client: "10.0.0.7".into(),
+                is_probed: false,
+                is_open: false,
+                events: 3,
+                idle: Duration::from_secs(604_800),
+                restored: None,
+            }
+        }
+    }
+
     #[test]
     fn idle_times_are_short() {
         let shown = [0, 59, 60, 3_599, 3_600, 86_399, 86_400, 900_000].map(|s| idle(Duration::from_secs(s)));
@@ -268,16 +284,7 @@ mod tests {
 
     #[test]
     fn suppliers_are_described_with_what_an_operator_has_to_know() {
-        let supplier = Supplier {
-            channel: 0,
-            proxy: 7,
-            client: "10.0.0.7".into(),
-            is_probed: false,
-            is_open: false,
-            events: 3,
-            idle: Duration::from_secs(604_800),
-            restored: None,
-        };
+        let supplier = Supplier::gone();
         assert_eq!(supplier.describe(), "10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference");
         let alive = Supplier { is_probed: true, is_open: true, ..supplier };
         assert_eq!(alive.describe(), "10.0.0.7  3 events, idle for 7 d 0 h");

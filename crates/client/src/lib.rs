@@ -33,6 +33,7 @@ mod servant;
 mod server;
 mod simple;
 pub mod tempo;
+pub mod time;
 mod typed;
 mod wire;
 

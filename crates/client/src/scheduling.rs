@@ -14,6 +14,7 @@
 //! ```
 
 use crate::notify::EventType;
+use crate::time::duration_of;
 use crate::typed::{idl_enum, operations, stubs};
 use crate::{Marshal, Unmarshal, UserException};
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
@@ -193,7 +194,7 @@ impl Unmarshal for Assignment {
     fn unmarshal(reader: &mut Reader<'_>, _work: &mut Work) -> Result<Self, ReadError> {
         let (name, priority, cpu) = (reader.text()?, reader.i16()?, reader.u16()?);
         let kind = reader.u32()?;
-        let (response, late_by) = (read_time(reader)?, read_time(reader)?);
+        let (response, late_by) = (duration_of(reader.u64()?), duration_of(reader.u64()?));
         let response = match kind {
             0 => Response::Worst(response),
             1 => Response::AtLeast(response),
@@ -203,10 +204,4 @@ impl Unmarshal for Assignment {
         };
         Ok(Self { name, priority, cpu, response, late_by })
     }
-}
-
-fn read_time(reader: &mut Reader<'_>) -> Result<Duration, ReadError> {
-    let units = reader.u64()?;
-    let nanoseconds = u32::try_from(units % 10_000_000 * 100).unwrap_or(0);
-    Ok(Duration::new(units / 10_000_000, nanoseconds))
 }

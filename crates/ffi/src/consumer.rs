@@ -5,18 +5,20 @@ use crate::exit::{AtExit, tell_at_exit};
 use crate::gate::Gate;
 use crate::log::listen;
 use crate::pointers::{borrow, give, put, take, text};
-use crate::queue::Queue;
 use crate::settings::SettingsHandle;
 use crate::status::{Failure, Status, guarded};
 use crate::trouble::{OnTrouble, TroubleReport, report};
 use crate::types::Type;
-use campanile::CallbackError;
-use campanile::raw::{RawConsumer, RawEvent, RawSubscription};
+use campanile::raw::{Queue, RawConsumer, RawEvent, RawSubscription};
+use campanile::{CallbackError, Next};
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+/// Events that may wait here; beyond that, they wait at the service.
+const WAITING_MAX: usize = 256;
 
 /// What a function for events answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub struct Consumer {
 struct Shared {
     maker: u32,
     gate: Gate,
-    queue: Queue,
+    queue: Queue<QueuedEvent>,
     /// Of all its functions, until it is closed.
     contexts: Mutex<Vec<Context>>,
 }
@@ -175,7 +177,7 @@ impl Consumer {
             let context = context.get();
             let Some(_inside) = shared.gate.enter() else { return Err(CallbackError::Enough) };
             let Some(function) = function else {
-                let is_open = shared.queue.push(QueuedEvent::new(&event, context));
+                let is_open = shared.queue.put(QueuedEvent::new(&event, context));
                 return if is_open { Ok(()) } else { Err(CallbackError::Enough) };
             };
             // SAFETY: the header asks for a function that may be called so.
@@ -232,8 +234,12 @@ pub unsafe extern "C" fn campanile_consumer_new(
             None => raw,
         };
         let maker = process::id();
-        let shared =
-            Arc::new(Shared { maker, gate: Gate::default(), queue: Queue::default(), contexts: Mutex::default() });
+        let shared = Arc::new(Shared {
+            maker,
+            gate: Gate::default(),
+            queue: Queue::new(WAITING_MAX),
+            contexts: Mutex::default(),
+        });
         let made = Consumer { maker, shared, state: Mutex::new(State::Building(Box::new(raw))) };
         // SAFETY: the header asks for it.
         unsafe { give(consumer, made) }
@@ -379,7 +385,11 @@ pub unsafe extern "C" fn campanile_consumer_next(
         if matches!(&*consumer.lock(), State::Building(_)) {
             return Err(Failure::argument("the consumer is not ready yet"));
         }
-        let queued = consumer.shared.queue.next(u64::try_from(limit_ms).ok().map(Duration::from_millis))?;
+        let queued = match consumer.shared.queue.next(u64::try_from(limit_ms).ok().map(Duration::from_millis)) {
+            Next::Event(queued) => queued,
+            Next::Late => return Err(Failure::timeout()),
+            Next::Ended => return Err(Failure::closed()),
+        };
         // SAFETY: the header asks for it.
         unsafe { put(event, Owned::new(queued).into_handle()) }
     })

@@ -16,7 +16,6 @@ mod gate;
 pub mod log;
 mod pointers;
 pub mod publisher;
-mod queue;
 pub mod settings;
 pub mod status;
 pub mod supplier;

@@ -244,7 +244,7 @@ impl Waiting {
                 return Err(raise(py, &campanile::Error::Forked));
             }
             let left = ends.map_or(LOOK_EVERY, |ends| ends.saturating_duration_since(Instant::now()).min(LOOK_EVERY));
-            match released(py, || events.next(Some(left))) {
+            match released(py, || events.next_within(left)) {
                 Next::Event(event) => return self.object(py, &event).map(Some),
                 Next::Ended => return Err(PyStopIteration::new_err(())),
                 Next::Late => {}

@@ -1,12 +1,11 @@
 //! Receiving octets one event after the other, instead of being called back.
 
-use super::{CallbackError, RawConsumer, RawEvent, RawSubscription};
+use super::{CallbackError, RawConsumer, RawEvent};
 use crate::declared::Declared;
 use crate::error::Error;
-use crate::queue::{Next, Queue};
+use crate::queue::{Events, Queue};
 use giop::typecode::TypeCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// An event that is kept: as [`RawEvent`], with everything its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +38,8 @@ impl OwnedEvent {
     }
 }
 
-/// The events of a consumer, one after the other. They end when this is dropped, or [closed](Self::close).
-#[derive(Debug)]
-pub struct RawEvents {
-    queue: Arc<Queue<OwnedEvent>>,
-    subscription: RawSubscription,
-}
+/// The events of a consumer with everything their own, one after the other.
+pub type RawEvents = Events<OwnedEvent>;
 
 impl RawConsumer {
     /// Subscribes, and keeps events until they are asked for: those of the declared types and, if `others`, all others as they come. At
@@ -67,31 +62,6 @@ impl RawConsumer {
         if others {
             consumer = consumer.on_any(putting(None));
         }
-        let subscription = consumer.ready()?;
-        Ok(RawEvents { queue, subscription })
-    }
-}
-
-impl RawEvents {
-    /// The next event. Waits for it for no longer than `limit`; without one, until it comes or another thread [closes](Self::close).
-    pub fn next(&self, limit: Option<Duration>) -> Next<OwnedEvent> {
-        self.queue.next(limit)
-    }
-
-    /// Ends it for all threads: no more events come, and a thread that waits for one gets an error once those that are here are taken.
-    pub fn close(&self) {
-        self.queue.close();
-    }
-
-    /// The subscription behind it.
-    pub const fn subscription(&self) -> &RawSubscription {
-        &self.subscription
-    }
-}
-
-impl Drop for RawEvents {
-    fn drop(&mut self) {
-        // So that a callback that waits for room ends.
-        self.queue.close();
+        Ok(Events::new(queue, consumer.ready()?))
     }
 }

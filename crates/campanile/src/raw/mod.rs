@@ -65,6 +65,8 @@ mod publisher;
 mod restart;
 mod supplier;
 
+pub use crate::declared::is_scalar;
+pub use crate::queue::Queue;
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
 pub(crate) use consumer::{Handler, Handling, Way};
 pub(crate) use desk::Desk;

@@ -4,7 +4,7 @@ use super::Event;
 use crate::declared::Declared;
 use crate::dynamic::Dynamic;
 use crate::error::{Error, Trouble};
-use crate::queue::{Next, Queue};
+use crate::queue::{Events, Queue};
 use crate::raw::{CallbackError, Handler, Handling, Header, RawConsumer, RawSubscription};
 use crate::settings::Settings;
 use giop::cdr::Reader;
@@ -144,48 +144,6 @@ impl Consumer {
         let putting = queue.clone();
         let put = move |event: T| if putting.put(event) { Ok(()) } else { Err(CallbackError::Enough) };
         let subscription = self.try_on(put)?.ready()?;
-        Ok(Events { queue, subscription })
-    }
-}
-
-/// The events of a type, one after the other. It waits for the next; dropping it ends the subscription.
-#[derive(Debug)]
-pub struct Events<T> {
-    queue: Arc<Queue<T>>,
-    subscription: Subscription,
-}
-
-impl<T> Events<T> {
-    /// The next event, if one comes within that time.
-    pub fn next_within(&self, limit: Duration) -> Next<T> {
-        self.queue.next(Some(limit))
-    }
-
-    /// Ends it for all threads: no more events come.
-    pub fn close(&self) {
-        self.queue.close();
-    }
-
-    /// The subscription behind it.
-    pub const fn subscription(&self) -> &Subscription {
-        &self.subscription
-    }
-}
-
-impl<T> Iterator for Events<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        match self.queue.next(None) {
-            Next::Event(event) => Some(event),
-            Next::Late | Next::Ended => None,
-        }
-    }
-}
-
-impl<T> Drop for Events<T> {
-    fn drop(&mut self) {
-        // So that a callback that waits for room ends.
-        self.queue.close();
+        Ok(Events::new(queue, subscription))
     }
 }

@@ -4,7 +4,8 @@ mod consumer;
 pub(crate) mod field;
 mod supplier;
 
-pub use consumer::{Consumer, Events, Subscription};
+pub use crate::queue::Events;
+pub use consumer::{Consumer, Subscription};
 pub use field::Field;
 pub use supplier::{Publisher, Supplier};
 

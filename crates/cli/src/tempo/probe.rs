@@ -3,6 +3,7 @@
 use super::meeting::{self, MISSED_AFTER, failure, meet, time};
 use crate::args::TempoProbeOptions;
 use crate::failure::Failure;
+use crate::json;
 use crate::signals::{Waiter, Wake};
 use client::tempo::wire::{Frame, Payload};
 use client::tempo::{Node, now};
@@ -117,9 +118,12 @@ impl Probing<'_> {
             times.count += 1;
             let us = took.as_nanos() / 1_000;
             let line = match (self.options.json, is_terminal) {
-                (true, _) => format!(
-                    "{{\"subscriber\":\"{by:08x}\",\"address\":\"{from}\",\"number\":{number},\"delay_us\":{us}}}\n"
-                ),
+                (true, _) => {
+                    let mut line = String::new();
+                    let object = json::Object::new(&mut line).member("subscriber", format!("{by:08x}"));
+                    object.member("address", from).member("number", number).member("delay_us", us).end();
+                    line + "\n"
+                }
                 (false, true) => format!("subscriber {by:08x} at {from}: probe {number}, {}\n", time(took)),
                 (false, false) => format!("{by:08x}\t{from}\t{number}\t{us}\n"),
             };

@@ -13,6 +13,7 @@
 //! ```
 
 use super::{EventType, Property};
+use crate::time::{duration_of, ticks_of_duration};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
 use std::time::Duration;
@@ -58,8 +59,8 @@ impl Topic {
             ) => Some(Self {
                 event_type: EventType::new(domain, name),
                 share: *share,
-                deadline: Some(duration(*deadline)).filter(|deadline| !deadline.is_zero()),
-                execution_time: duration(*execution_time),
+                deadline: Some(duration_of(*deadline)).filter(|deadline| !deadline.is_zero()),
+                execution_time: duration_of(*execution_time),
                 criticality: *criticality,
             }),
             _ => None,
@@ -77,8 +78,8 @@ impl Topic {
             [
                 ("event_type", event_type),
                 ("share", Value::ULong(*share)),
-                ("deadline", Value::ULongLong(hundreds_of_nanos(deadline.unwrap_or_default()))),
-                ("execution_time", Value::ULongLong(hundreds_of_nanos(*execution_time))),
+                ("deadline", Value::ULongLong(ticks_of_duration(deadline.unwrap_or_default()))),
+                ("execution_time", Value::ULongLong(ticks_of_duration(*execution_time))),
                 ("criticality", Value::Short(*criticality)),
             ],
         )
@@ -125,14 +126,6 @@ fn structure<const N: usize>(name: &str, members: [(&str, Value); N]) -> Value {
 fn members<const N: usize>(value: &Value) -> Option<[&Value; N]> {
     let Value::Struct { fields, .. } = value else { return None };
     fields.iter().map(|(_, value)| value).collect::<Vec<_>>().try_into().ok()
-}
-
-fn hundreds_of_nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
-}
-
-fn duration(hundreds_of_nanos: u64) -> Duration {
-    Duration::from_nanos(hundreds_of_nanos.saturating_mul(100))
 }
 
 fn text_type() -> TypeCode {

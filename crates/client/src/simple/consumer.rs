@@ -9,6 +9,7 @@ use crate::notify::{
     PrioritizedConsumer, Property, ProxySupplier, StructuredEvent, events_of, property_errors, push_supplier,
 };
 use crate::orb::Role;
+use crate::time::time_of;
 use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
 use giop::cdr::{ReadError, Reader};
 use giop::realtime::PriorityModelPolicy;
@@ -181,7 +182,7 @@ impl<'a> Received<'a> {
                 *place = Some(value);
             }
         }
-        Ok(number.map(|number| EventNumber { number, came: came.map(time_of_ticks) }))
+        Ok(number.map(|number| EventNumber { number, came: came.map(time_of) }))
     }
 
     /// The event's octets as they travelled.
@@ -233,14 +234,6 @@ pub struct EventNumber {
     pub number: u64,
     /// When it came to the service, by its clock.
     pub came: Option<SystemTime>,
-}
-
-/// A `TimeBase::TimeT`, in 100 ns since 15 October 1582.
-fn time_of_ticks(ticks: u64) -> SystemTime {
-    const TICKS_TO_1970: u64 = 122_192_928_000_000_000;
-    let since = ticks.saturating_sub(TICKS_TO_1970);
-    let time = Duration::new(since / 10_000_000, u32::try_from(since % 10_000_000 * 100).unwrap_or(0));
-    SystemTime::UNIX_EPOCH.checked_add(time).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// What [`SimpleConsumer::check`] found.
