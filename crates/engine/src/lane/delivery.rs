@@ -256,6 +256,8 @@ impl Lane {
         let slot = outbox.slot;
         let Some(outbox) = live(&mut self.outboxes, &mut self.counters, outbox) else { return };
         outbox.trouble.blocked = None;
+        // What was to be tried instead of a set-aside event may have expired meanwhile.
+        self.watch_aside(slot);
         self.list_if_ready(slot);
     }
 

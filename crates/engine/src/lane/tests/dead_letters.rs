@@ -317,6 +317,26 @@ fn what_is_set_aside_goes_back_where_nothing_is_taken_instead() {
         scene.run(6, |number| number == 0);
         assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[2][..], 1), "{instead:?}");
     }
+    // Its connection takes nothing when it is to be tried, and it expires before there is room again.
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
+    scene.rig.publish(0);
+    let mut pending_event = scene.rig.lane.begin_event();
+    pending_event.bytes.push(1);
+    pending_event.timeout = Some(Duration::from_secs(20));
+    scene.rig.lane.handle_event(scene.rig.source, pending_event, &NoFields, scene.rig.now);
+    let mut blocked = None;
+    while blocked.is_none() {
+        while let Some((_, number, outbox, serial)) = scene.rig.poll() {
+            let outcome = if number == 0 { Outcome::Refused } else { Outcome::NoRoom };
+            blocked = blocked.or((number == 1).then_some(outbox));
+            scene.rig.lane.handle_outcome(outbox, serial, outcome, scene.rig.now);
+        }
+        scene.rig.advance(Duration::from_secs(1));
+    }
+    scene.rig.advance(Duration::from_secs(20));
+    scene.rig.lane.resume_outbox(blocked.unwrap(), scene.rig.now);
+    scene.run(6, |_| false);
+    assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[0][..], 0));
     // Suspended before it is tried.
     let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
     (0..2).for_each(|number| _ = scene.rig.publish(number));
