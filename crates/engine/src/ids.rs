@@ -43,6 +43,13 @@ impl fmt::Display for ProxyKey {
     }
 }
 
+/// An address that clients come from, as its protocol numbers it. Consumers of one address are charged together for what suppliers wait for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Payer(
+    /// The protocol's number.
+    pub u64,
+);
+
 /// A protocol's handle for the client connected to a proxy. Opaque to the engine, which hands it back with each delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(

@@ -76,7 +76,7 @@ pub use hierarchy::{
 };
 pub use history::{FieldName, HistoryLimits, StartFrom};
 pub use ids::{
-    AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, OutputForm, Peer, PoolId, ProxyId, ProxyKey,
+    AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, OutputForm, Payer, Peer, PoolId, ProxyId, ProxyKey,
     ProxyKind, Side, Ticket, TypeId,
 };
 pub use lane::{

@@ -12,7 +12,8 @@ use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
     Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings,
-    OutputForm, Owner, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics,
+    OutputForm, Owner, Payer, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings,
+    Topics,
 };
 
 /// Suppliers and consumers, channel by channel, at one moment.
@@ -360,6 +361,8 @@ pub struct ConsumerRoute {
     pub activity: Option<Activity>,
     /// Its principal, if the publisher of the routing has given one.
     pub owner: Option<Owner>,
+    /// The client address that is charged for what suppliers wait for it.
+    pub payer: Option<Payer>,
     /// Whether it takes several events at a time.
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.

@@ -19,7 +19,7 @@ use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
 use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
-use engine::{ChannelId, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
+use engine::{ChannelId, EventType, Owner, Payer, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::{IiopProfile, Ior};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -194,6 +194,15 @@ fn is_same(one: &Account, other: &Account) -> bool {
     }
 }
 
+/// Number of a client address. Its consumers have together what each of them may have suppliers wait for.
+fn payer(ip: IpAddr) -> Payer {
+    match ip {
+        IpAddr::V4(ip) => Payer(0xFFFF_0000_0000 | u64::from(ip.to_bits())),
+        // Accounts take the addresses of one network together.
+        IpAddr::V6(ip) => Payer(u64::try_from(ip.to_bits() >> 64).unwrap_or(u64::MAX)),
+    }
+}
+
 impl Objects {
     fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
         self.names.for_rules(channel).cloned()
@@ -332,8 +341,7 @@ impl Protocol {
         if proxy.side != Side::Consumers {
             return;
         }
-        let before = proxy.permitted.clone();
-        let known = proxy.owner.clone();
+        let before = (proxy.permitted.clone(), proxy.owner.clone(), proxy.payer);
         let account = self.objects.ledger.owner(Thing::Proxy(key));
         let permitted = match &self.guard.access {
             None => None,
@@ -344,10 +352,14 @@ impl Protocol {
                 self.guard.permitted(&grant)
             }
         };
+        let payer = account.as_ref().map(|account| payer(account.ip()));
         let owner = account.filter(|_| self.guard.access.is_some()).map(Owner::new);
-        if (&permitted, &owner) != (&before, &known)
-            && let Err(refusal) = self.objects.hierarchy.permit(key, permitted, owner)
-        {
+        let now = (permitted, owner, payer);
+        if now == before {
+            return;
+        }
+        let (permitted, owner, payer) = now;
+        if let Err(refusal) = self.objects.hierarchy.permit(key, permitted, owner, payer) {
             log::debug!(target: "campanile::corba", "no client to permit anything: {refusal}");
         }
     }

@@ -375,3 +375,24 @@ fn reconnection_callbacks_of_one_address_have_a_quota_and_those_that_cannot_be_r
     scene.d.call(&factory, "unregister_callback", |w| w.i32(last)).unwrap();
     assert_eq!(used(&scene), before - 1);
 }
+
+/// Consumers that never read, connected without end, blocked suppliers for a budget each.
+#[test]
+fn what_suppliers_wait_for_a_consumer_is_charged_to_the_address_it_was_connected_from() {
+    let mut scene = Scene::new(MIB);
+    let channel = scene.channel();
+    for last in [1, 1, 2] {
+        scene.d.principal = scene.from(last);
+        let proxy = scene.proxy(&channel).unwrap();
+        scene.d.give(&proxy, "connect_structured_push_consumer", &large(10)).unwrap();
+    }
+    let payers = |scene: &Scene| {
+        let channels = scene.d.protocol.objects().hierarchy().channels();
+        channels.flat_map(|channel| channel.proxies().map(|proxy| proxy.payer)).collect::<Vec<_>>()
+    };
+    let [Some(first), Some(second), Some(other)] = payers(&scene)[..] else { panic!("{:?}", payers(&scene)) };
+    assert!(first == second && first != other);
+    let routing = scene.d.protocol.publish().unwrap().routing;
+    let routed = routing.channels().iter().flat_map(|channel| channel.consumers().map(|consumer| consumer.payer));
+    assert_eq!(routed.collect::<Vec<_>>(), [Some(first), Some(second), Some(other)]);
+}

@@ -10,7 +10,7 @@ use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
     Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, OutputForm,
-    Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription,
+    Owner, Payer, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription,
     SupplierSettings, Topics,
 };
 
@@ -81,6 +81,8 @@ pub struct Proxy {
     pub permitted: Option<Arc<Permitted>>,
     /// The principal of the connected consumer, if the publisher of the routing has given one.
     pub owner: Option<Owner>,
+    /// The client address that is charged for what suppliers wait for the connected consumer.
+    pub payer: Option<Payer>,
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
@@ -445,6 +447,7 @@ impl Channel {
             resumes: false,
             permitted: None,
             owner: None,
+            payer: None,
         };
         self.proxies.insert(id, Box::new(proxy));
         if let Some(admin) = self.admins.get_mut(&(side, admin)) {
@@ -488,7 +491,8 @@ impl Channel {
         self.check_connected(found.side, leaving)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.output_form, found.connection) = (peer, output_form, connection);
-        (found.state, found.start, found.permitted, found.owner) = (ProxyState::Active, None, None, None);
+        (found.state, found.start, found.permitted) = (ProxyState::Active, None, None);
+        (found.owner, found.payer) = (None, None);
         self.count_consumer(proxy, true);
         self.count_connected(admin, true);
         Ok(())
@@ -503,7 +507,8 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.output_form, found.in_order) = (peer, output_form, false);
-        (found.state, found.permitted, found.owner) = (ProxyState::Active, None, None);
+        (found.state, found.permitted) = (ProxyState::Active, None);
+        (found.owner, found.payer) = (None, None);
         Ok(())
     }
 
@@ -533,10 +538,11 @@ impl Channel {
         proxy: ProxyId,
         permitted: Option<Arc<Permitted>>,
         owner: Option<Owner>,
+        payer: Option<Payer>,
     ) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
-        (found.permitted, found.owner) = (permitted, owner);
+        (found.permitted, found.owner, found.payer) = (permitted, owner, payer);
         Ok(())
     }
 
@@ -544,7 +550,8 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        (found.in_order, found.start, found.permitted, found.owner) = (false, None, None, None);
+        (found.in_order, found.start, found.permitted) = (false, None, None);
+        (found.owner, found.payer) = (None, None);
         let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);
         self.count_connected(admin, false);

@@ -29,7 +29,8 @@ use core::ops::Bound;
 
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, OutputForm, Owner,
-    Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics,
+    Payer, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings,
+    Topics,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -410,6 +411,7 @@ impl Hierarchy {
     }
 
     /// The consumer that is connected may have events of these types only, whatever it wants, and is this one, until it is disconnected.
+    /// All consumers of one payer have one `hold_budget` on each lane; one without has it alone.
     ///
     /// # Errors
     ///
@@ -419,8 +421,9 @@ impl Hierarchy {
         key: ProxyKey,
         permitted: Option<Arc<Permitted>>,
         owner: Option<Owner>,
+        payer: Option<Payer>,
     ) -> Result<(), Refusal> {
-        self.changed_proxy(key)?.permit(key.proxy, permitted, owner)
+        self.changed_proxy(key)?.permit(key.proxy, permitted, owner, payer)
     }
 
     /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may

@@ -508,6 +508,7 @@ impl Book {
             pull: proxy.kind.pull,
             activity: proxy.activity.clone(),
             owner: proxy.owner.clone(),
+            payer: proxy.payer,
             batches: proxy.kind.batches,
             remote_filters: self.both_remote(counts, proxy, &of_admin),
             places,

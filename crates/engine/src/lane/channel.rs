@@ -10,6 +10,7 @@ use hashbrown::HashSet;
 use super::counters::{ChannelStats, Traffic};
 use super::destinations::Destinations;
 use super::history::History;
+use super::hold_budget::Budgets;
 use super::memory_pool::MemoryPool;
 use super::overflow::Depot;
 use super::queue::Entry;
@@ -56,6 +57,8 @@ pub(super) struct ChannelState {
     pub(super) is_listed_short: bool,
     /// Slots of outboxes that are [charged](super::hold_budget) for what they block suppliers.
     pub(super) charged: Vec<u32>,
+    /// What was spent of the time for which consumers may block suppliers.
+    pub(super) hold_budgets: Budgets,
     /// When suppliers were first held since the channel last had room.
     pub(super) pressed_since: Option<Time>,
 }
@@ -208,6 +211,7 @@ impl ChannelState {
             known_slow_consumer: None,
             is_listed_short: false,
             charged: Vec::new(),
+            hold_budgets: Budgets::default(),
             pressed_since: None,
         }
     }

@@ -1,25 +1,29 @@
-//! What one consumer may hold others: its `hold_budget` of time in any ten minutes, however it takes events meanwhile.
+//! What the consumers of one client address may hold others: their `hold_budget` of time in any ten minutes, however they take events
+//! meanwhile and however many they are, one beside or after the other. A consumer of unknown address has a budget alone.
 //!
-//! The budget is spent while suppliers wait because of the consumer and another consumer of an event that is held has taken all that it
-//! got. Of the other consumers of an event the one with the smallest backlog is looked at. Several consumers that hold the same suppliers
-//! each spend theirs. Where no other consumer could go on, as where the only consumer is slow, nothing is spent.
+//! The budget is spent while suppliers wait because of a consumer and another consumer of an event that is held has taken all that it
+//! got. Of the other consumers of an event the one with the smallest backlog is looked at. Time in which several consumers of an address
+//! hold suppliers counts once. Where no other consumer could go on, as where the only consumer is slow, nothing is spent.
 //!
 //! When the budget is spent the consumer is disconnected, or suppliers do not wait for it: what there is no room for is dropped for it
-//! until it takes something and half of the budget is there again.
+//! until it takes something and half of the budget is there again. Suppliers do not wait for one that is connected from there anew, either.
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use super::channel::{ELSEWHERE, Whose};
 use super::queue::Entry;
 use super::suppliers::Supplier;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, Notice, ProxyId, Time};
+use crate::{DiscardReason, DisconnectReason, Notice, Payer, ProxyId, Time};
 
 const MINUTE_NANOS: u64 = 60_000_000_000;
 /// Ten minutes, and the one that has begun.
 const MINUTES: usize = 11;
 /// A budget is looked at no more often, so that another consumer that is busy at the moment does not have it looked at all the time.
 const LOOK_AT_LEAST: Duration = Duration::from_millis(10);
+/// Maximum budgets of one channel with something spent. Beyond it the one with the least spent is forgotten.
+const BUDGETS_MAX: usize = 1_024;
 
 /// Time that was spent in each of the last minutes, in nanoseconds. What began in an earlier minute counts in the one in which it ended.
 #[derive(Debug, Default)]
@@ -59,6 +63,65 @@ impl Spent {
     }
 }
 
+/// The consumers with a budget together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PaidBy {
+    Address(Payer),
+    Proxy(ProxyId),
+}
+
+/// One budget.
+#[derive(Debug, Default)]
+struct Budget {
+    spent: Spent,
+    /// Up to when time was counted.
+    until: Time,
+    /// Whether it was noted that it is spent.
+    is_noted: bool,
+}
+
+/// Budgets of a channel's consumers.
+#[derive(Debug, Default)]
+pub(super) struct Budgets(BTreeMap<PaidBy, Budget>);
+
+impl Budgets {
+    /// What was spent of a budget lately.
+    fn spent(&mut self, of: PaidBy, now: Time) -> Duration {
+        self.0.get_mut(&of).map_or(Duration::ZERO, |budget| budget.spent.total(now))
+    }
+
+    /// Spends the time from `since` until now, but for what was counted before.
+    fn spend(&mut self, of: PaidBy, since: Time, now: Time) {
+        let budget = self.budget(of, now);
+        budget.spent.add(now.since(since.max(budget.until)), now);
+        budget.until = now;
+    }
+
+    /// Notes that a budget is spent. Says whether that is new.
+    fn note_spent(&mut self, of: PaidBy, now: Time) -> bool {
+        !core::mem::replace(&mut self.budget(of, now).is_noted, true)
+    }
+
+    /// Half of a budget is there again.
+    fn end_spent(&mut self, of: PaidBy) {
+        if let Some(budget) = self.0.get_mut(&of) {
+            budget.is_noted = false;
+        }
+    }
+
+    fn budget(&mut self, of: PaidBy, now: Time) -> &mut Budget {
+        if self.0.len() >= BUDGETS_MAX && !self.0.contains_key(&of) {
+            self.0.retain(|_, budget| !budget.spent.total(now).is_zero());
+            let spent = self.0.iter_mut().map(|(of, budget)| (budget.spent.total(now), *of));
+            let least = spent.min().map(|(_, of)| of);
+            if let Some(least) = least.filter(|_| self.0.len() >= BUDGETS_MAX) {
+                self.0.remove(&least);
+            }
+        }
+        self.0.entry(of).or_default()
+    }
+}
+
 /// Suppliers that wait because of a consumer while others could go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charging {
@@ -84,9 +147,9 @@ impl Outbox {
         !settings.hold_budget.is_zero() && !self.dead && !is_bridge && self.hold.waited_out.is_none() && is_own
     }
 
-    /// What is left of its budget.
-    fn budget_left(&mut self, now: Time) -> Duration {
-        self.terms.settings.hold_budget.saturating_sub(self.hold.spent.total(now))
+    /// The budget that it spends.
+    fn paid_by(&self) -> PaidBy {
+        self.terms.payer.map_or(PaidBy::Proxy(self.key.proxy), PaidBy::Address)
     }
 
     /// Since when it has had nothing to take, if it takes what it gets.
@@ -140,20 +203,37 @@ impl Lane {
         self.channels.get(channel).is_some_and(|state| state.members.contains(&ELSEWHERE))
     }
 
+    /// What is left of a consumer's budget.
+    fn budget_left(&mut self, slot: u32) -> Duration {
+        let Some(outbox) = self.outboxes.get(slot) else { return Duration::ZERO };
+        let (budget, paid_by) = (outbox.terms.settings.hold_budget, outbox.paid_by());
+        let Some(state) = self.channels.get_mut(outbox.channel) else { return Duration::ZERO };
+        let left = budget.saturating_sub(state.hold_budgets.spent(paid_by, self.now));
+        if left >= budget / 2 {
+            state.hold_budgets.end_spent(paid_by);
+        }
+        left
+    }
+
+    /// When a consumer's budget may be spent: now, if it is.
+    fn budget_spent_at(&mut self, slot: u32) -> Time {
+        let left = self.budget_left(slot);
+        if left.is_zero() { self.now } else { self.now + left.max(LOOK_AT_LEAST) }
+    }
+
     fn begin_charge(&mut self, slot: u32, other: u32) {
-        let now = self.now;
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_charged()) else { return };
-        let left = outbox.budget_left(now).max(LOOK_AT_LEAST);
-        match &mut outbox.hold.charging {
-            Some(charging) => charging.other = other,
-            None => {
-                outbox.hold.charging = Some(Charging { since: now, due: now + left, other });
-                outbox.look_at(now + left, &mut self.agenda.timers);
-                let channel = outbox.channel;
-                if let Some(state) = self.channels.get_mut(channel) {
-                    state.charged.push(slot);
-                }
-            }
+        if let Some(charging) = &mut outbox.hold.charging {
+            charging.other = other;
+            return;
+        }
+        let due = self.budget_spent_at(slot);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        outbox.hold.charging = Some(Charging { since: self.now, due, other });
+        outbox.look_at(due, &mut self.agenda.timers);
+        let channel = outbox.channel;
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.charged.push(slot);
         }
     }
 
@@ -178,13 +258,16 @@ impl Lane {
             ELSEWHERE => Some(since),
             other => self.outboxes.get(other).and_then(Outbox::idle_since),
         };
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if let Some(idle_since) = idle_since {
-            outbox.hold.spent.add(now.since(since.max(idle_since)), now);
+        let Some(outbox) = self.outboxes.get(slot) else { return };
+        if let Some(idle_since) = idle_since
+            && let Some(state) = self.channels.get_mut(outbox.channel)
+        {
+            state.hold_budgets.spend(outbox.paid_by(), since.max(idle_since), now);
         }
-        let left = outbox.budget_left(now);
-        let due = if left.is_zero() { now } else { now + left.max(LOOK_AT_LEAST) };
-        outbox.hold.charging = Some(Charging { since: now, due, other });
+        let due = self.budget_spent_at(slot);
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            outbox.hold.charging = Some(Charging { since: now, due, other });
+        }
     }
 
     /// Suppliers do not wait because of a consumer for one reason: if they do for none, it is not charged any more.
@@ -198,20 +281,26 @@ impl Lane {
         }
         outbox.hold.charging = None;
         state.charged.retain(|charged| *charged != slot);
-        if outbox.budget_left(self.now).is_zero() && !outbox.terms.settings.spent_disconnects {
+        let disconnects = outbox.terms.settings.spent_disconnects;
+        if !disconnects && self.budget_left(slot).is_zero() {
             self.note_spent(slot);
         }
     }
 
-    /// Notes that a budget is spent: suppliers do not wait for the consumer any more.
+    /// Notes that a budget is spent: suppliers do not wait for the consumer any more. One notice is enough for all of an address.
     fn note_spent(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead && !outbox.hold.is_spent) else {
             return;
         };
         outbox.hold.is_spent = true;
-        if outbox.hold.waited_out.is_none() {
-            outbox.hold.waited_out = Some(outbox.counters.discards.of(DiscardReason::WaitedOut));
-            let (key, blocked_for) = (outbox.key, outbox.terms.settings.hold_budget);
+        if outbox.hold.waited_out.is_some() {
+            return;
+        }
+        outbox.hold.waited_out = Some(outbox.counters.discards.of(DiscardReason::WaitedOut));
+        let (key, blocked_for) = (outbox.key, outbox.terms.settings.hold_budget);
+        let paid_by = outbox.paid_by();
+        let budgets = self.channels.get_mut(outbox.channel).map(|state| &mut state.hold_budgets);
+        if budgets.is_some_and(|budgets| budgets.note_spent(paid_by, self.now)) {
             self.news.notices.push_back(Notice::HoldSpent { key, blocked_for });
         }
     }
@@ -222,11 +311,10 @@ impl Lane {
             return;
         }
         self.charge(slot);
-        let now = self.now;
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if !outbox.budget_left(now).is_zero() {
+        if !self.budget_left(slot).is_zero() {
             return;
         }
+        let Some(outbox) = self.outboxes.get(slot) else { return };
         let blocked_for = outbox.terms.settings.hold_budget;
         if outbox.terms.settings.spent_disconnects {
             return self.disconnect(slot, DisconnectReason::HoldSpent { blocked_for });
@@ -237,11 +325,9 @@ impl Lane {
 
     /// Whether a consumer's budget is spent, and less than half of it is there again.
     pub(super) fn is_spent(&mut self, slot: u32) -> bool {
-        let now = self.now;
-        self.outboxes.get_mut(slot).is_some_and(|outbox| {
-            let budget = outbox.terms.settings.hold_budget;
-            outbox.hold.is_spent && !budget.is_zero() && outbox.budget_left(now) < budget / 2
-        })
+        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let budget = outbox.terms.settings.hold_budget;
+        outbox.hold.is_spent && !budget.is_zero() && self.budget_left(slot) < budget / 2
     }
 }
 

@@ -15,7 +15,7 @@ use self::aside::Aside;
 use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
 use super::history::CatchUp;
-use super::hold_budget::{Charging, Spent};
+use super::hold_budget::Charging;
 use super::latency::Latency;
 use super::overflow::Elsewhere;
 use super::queue::{Ask, Entry, Policy, Queue};
@@ -23,8 +23,8 @@ use super::tickets::Waiters;
 use super::timers::Timers;
 use crate::event::EventAt;
 use crate::{
-    BlockedBy, ChannelId, ConsumerRoute, FullOutbox, LaneId, OutboxId, OutboxSettings, OutputForm, Peer, ProxyId,
-    ProxyKey, Time,
+    BlockedBy, ChannelId, ConsumerRoute, FullOutbox, LaneId, OutboxId, OutboxSettings, OutputForm, Payer, Peer,
+    ProxyId, ProxyKey, Time,
 };
 
 /// How many events may be under way from a channel to one other lane at once.
@@ -85,6 +85,8 @@ pub(super) struct Outbox {
 pub(super) struct Terms {
     pub(super) settings: OutboxSettings,
     pub(super) output_form: OutputForm,
+    /// The client address that is charged for what suppliers wait for it.
+    pub(super) payer: Option<Payer>,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -155,7 +157,6 @@ pub(super) struct OutboxHold {
     pub(super) waited_out: Option<u64>,
     /// Whether that is because its `hold_budget` is spent: then it takes more than an event.
     pub(super) is_spent: bool,
-    pub(super) spent: Spent,
     /// Set while its budget is being spent.
     pub(super) charging: Option<Charging>,
 }
@@ -295,6 +296,7 @@ impl Outbox {
             terms: Terms {
                 settings,
                 output_form: OutputForm::default(),
+                payer: None,
                 pull: false,
                 batches,
                 reply_nanos: nanos_of(settings.reply_timeout),
@@ -332,7 +334,6 @@ impl Outbox {
                 blocked_events: 0,
                 waited_out: None,
                 is_spent: false,
-                spent: Spent::default(),
                 charging: None,
             },
             full: Full::default(),
@@ -347,6 +348,7 @@ impl Outbox {
         }
         self.peer = route.peer;
         self.terms.output_form = route.output_form;
+        self.terms.payer = route.payer;
         self.terms.settings = *route.settings;
         self.terms.reply_nanos = nanos_of(route.settings.reply_timeout);
         self.terms.bound_nanos = nanos_of(route.settings.latency_bound);

@@ -69,8 +69,9 @@ pub(super) fn describe_notice(
         Notice::HoldSpent { key, blocked_for } => {
             let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
             format!(
-                "suppliers of channel {channel} wait no more for {name}: within ten minutes they have waited for it for its HoldTimeout, \
-                 {millis} ms, while other consumers could go on; events that there is no room for are dropped for it"
+                "suppliers of channel {channel} wait no more for {name}, nor for other consumers of its address: within ten minutes they have \
+                 waited for them for its HoldTimeout, {millis} ms, while other consumers could go on; events that there is no room for \
+                 are dropped for them"
             )
         }
         ref other => format!("{other:?}"),
@@ -170,8 +171,8 @@ fn reason_text(reason: DisconnectReason) -> String {
         }
         DisconnectReason::HoldSpent { blocked_for } => {
             format!(
-                "within ten minutes suppliers waited for it for its HoldTimeout, {} ms, while other consumers could go on, and its channel \
-                 has such consumers disconnected",
+                "within ten minutes suppliers waited for consumers of its address for its HoldTimeout, {} ms, while other consumers could go \
+                 on, and its channel has such consumers disconnected",
                 blocked_for.as_millis()
             )
         }

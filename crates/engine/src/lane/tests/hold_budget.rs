@@ -89,6 +89,12 @@ impl Plant {
         waited
     }
 
+    /// The slow one is connected from this address.
+    fn connect_from(&mut self, payer: Option<u64>) {
+        self.rig.hierarchy.permit(self.slow, None, None, payer.map(Payer)).unwrap();
+        self.rig.route();
+    }
+
     fn dropped(&self, reason: DiscardReason) -> u64 {
         self.rig.stats(self.slow).discards.of(reason)
     }
@@ -262,4 +268,47 @@ fn suppliers_go_on_one_by_one_as_a_slow_consumer_takes_events() {
         }
         assert_eq!((most, rig.lane.counters().discards.total()), (1, 0));
     }
+}
+
+/// Consumers that never read, each connected when the one before had spent its budget, blocked suppliers nearly all the time.
+#[test]
+fn consumers_of_one_address_have_one_budget_however_many_come_after_each_other() {
+    // What is under way to a consumer stays in memory, whatever it has spent.
+    let room = budget(40 * (charge(1) + HOLDER_OVERHEAD_BYTES));
+    for (one_address, blocked) in [(true, 28..=48), (false, 300..=600)] {
+        let mut plant = Plant::new(SettingsPatch::default(), room, SettingsPatch::default(), true);
+        plant.connect_from(one_address.then_some(1));
+        let (mut waited, mut notices) = (0, 0);
+        for _ in 0..14 {
+            waited += plant.run(40, 100);
+            let next = plant.rig.consumer(SettingsPatch::default());
+            (plant.slow, plant.under_way) = (next, None);
+            plant.connect_from(one_address.then_some(1));
+            notices += spent(&plant.rig.notices());
+        }
+        assert!(blocked.contains(&waited), "{waited}");
+        assert!(!one_address || notices <= 1, "{notices}");
+    }
+}
+
+/// What one address has spent is no other's.
+#[test]
+fn each_address_has_a_budget() {
+    let mut plant = Plant::new(SettingsPatch::default(), room_for_few(), SettingsPatch::default(), true);
+    plant.connect_from(Some(1));
+    assert!((28..=34).contains(&plant.run(100, 4)));
+    (plant.slow, plant.under_way) = (plant.rig.consumer(SettingsPatch::default()), None);
+    plant.connect_from(Some(2));
+    assert!((28..=34).contains(&plant.run(100, 4)));
+    assert_eq!(spent(&plant.rig.notices()), 2);
+}
+
+/// Two that hold suppliers at the same time spend that time once.
+#[test]
+fn time_in_which_two_of_an_address_hold_suppliers_counts_once() {
+    let mut plant = Plant::new(SettingsPatch::default(), room_for_few(), SettingsPatch::default(), true);
+    plant.connect_from(Some(1));
+    plant.slow = plant.rig.consumer(SettingsPatch::default());
+    plant.connect_from(Some(1));
+    assert!((28..=34).contains(&plant.run(100, 4)));
 }
