@@ -45,7 +45,7 @@ impl fmt::Display for ProxyKey {
 
 /// An address that clients come from, as its protocol numbers it. Consumers of one address are charged together for what suppliers wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Payer(
+pub struct ClientAddress(
     /// The protocol's number.
     pub u64,
 );

@@ -76,8 +76,8 @@ pub use hierarchy::{
 };
 pub use history::{FieldName, HistoryLimits, StartFrom};
 pub use ids::{
-    AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, OutputForm, Payer, Peer, PoolId, ProxyId, ProxyKey,
-    ProxyKind, Side, Ticket, TypeId,
+    AdminId, ChannelId, ClientAddress, FilterId, Form, LaneId, Operator, OutboxId, OutputForm, Peer, PoolId, ProxyId,
+    ProxyKey, ProxyKind, Side, Ticket, TypeId,
 };
 pub use lane::{
     Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DiscardReason, Discards,

@@ -11,9 +11,9 @@ use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings,
-    OutputForm, Owner, Payer, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings,
-    Topics,
+    Activity, AdminId, ChannelId, ChannelLimits, ClientAddress, Form, FullOutbox, Interest, LaneId, LaneInfo,
+    OutboxSettings, OutputForm, Owner, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom,
+    SupplierSettings, Topics,
 };
 
 /// Suppliers and consumers, channel by channel, at one moment.
@@ -362,7 +362,7 @@ pub struct ConsumerRoute {
     /// Its principal, if the publisher of the routing has given one.
     pub owner: Option<Owner>,
     /// The client address that is charged for what suppliers wait for it.
-    pub payer: Option<Payer>,
+    pub client_address: Option<ClientAddress>,
     /// Whether it takes several events at a time.
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.

@@ -19,7 +19,7 @@ use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
 use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
-use engine::{ChannelId, EventType, Owner, Payer, Permitted, ProxyKey, ProxyState, Side};
+use engine::{ChannelId, ClientAddress, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::{IiopProfile, Ior};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -195,11 +195,11 @@ fn is_same(one: &Account, other: &Account) -> bool {
 }
 
 /// Number of a client address. Its consumers have together what each of them may have suppliers wait for.
-fn payer(ip: IpAddr) -> Payer {
+fn client_address(ip: IpAddr) -> ClientAddress {
     match ip {
-        IpAddr::V4(ip) => Payer(0xFFFF_0000_0000 | u64::from(ip.to_bits())),
+        IpAddr::V4(ip) => ClientAddress(0xFFFF_0000_0000 | u64::from(ip.to_bits())),
         // Accounts take the addresses of one network together.
-        IpAddr::V6(ip) => Payer(u64::try_from(ip.to_bits() >> 64).unwrap_or(u64::MAX)),
+        IpAddr::V6(ip) => ClientAddress(u64::try_from(ip.to_bits() >> 64).unwrap_or(u64::MAX)),
     }
 }
 
@@ -341,7 +341,7 @@ impl Protocol {
         if proxy.side != Side::Consumers {
             return;
         }
-        let before = (proxy.permitted.clone(), proxy.owner.clone(), proxy.payer);
+        let before = (proxy.permitted.clone(), proxy.owner.clone(), proxy.client_address);
         let account = self.objects.ledger.owner(Thing::Proxy(key));
         let permitted = match &self.guard.access {
             None => None,
@@ -352,14 +352,14 @@ impl Protocol {
                 self.guard.permitted(&grant)
             }
         };
-        let payer = account.as_ref().map(|account| payer(account.ip()));
+        let client_address = account.as_ref().map(|account| client_address(account.ip()));
         let owner = account.filter(|_| self.guard.access.is_some()).map(Owner::new);
-        let now = (permitted, owner, payer);
+        let now = (permitted, owner, client_address);
         if now == before {
             return;
         }
-        let (permitted, owner, payer) = now;
-        if let Err(refusal) = self.objects.hierarchy.permit(key, permitted, owner, payer) {
+        let (permitted, owner, client_address) = now;
+        if let Err(refusal) = self.objects.hierarchy.permit(key, permitted, owner, client_address) {
             log::debug!(target: "campanile::corba", "no client to permit anything: {refusal}");
         }
     }

@@ -386,13 +386,14 @@ fn what_suppliers_wait_for_a_consumer_is_charged_to_the_address_it_was_connected
         let proxy = scene.proxy(&channel).unwrap();
         scene.d.give(&proxy, "connect_structured_push_consumer", &large(10)).unwrap();
     }
-    let payers = |scene: &Scene| {
+    let addresses = |scene: &Scene| {
         let channels = scene.d.protocol.objects().hierarchy().channels();
-        channels.flat_map(|channel| channel.proxies().map(|proxy| proxy.payer)).collect::<Vec<_>>()
+        channels.flat_map(|channel| channel.proxies().map(|proxy| proxy.client_address)).collect::<Vec<_>>()
     };
-    let [Some(first), Some(second), Some(other)] = payers(&scene)[..] else { panic!("{:?}", payers(&scene)) };
+    let [Some(first), Some(second), Some(other)] = addresses(&scene)[..] else { panic!("{:?}", addresses(&scene)) };
     assert!(first == second && first != other);
     let routing = scene.d.protocol.publish().unwrap().routing;
-    let routed = routing.channels().iter().flat_map(|channel| channel.consumers().map(|consumer| consumer.payer));
+    let routed =
+        routing.channels().iter().flat_map(|channel| channel.consumers().map(|consumer| consumer.client_address));
     assert_eq!(routed.collect::<Vec<_>>(), [Some(first), Some(second), Some(other)]);
 }

@@ -41,7 +41,7 @@ fn a_local_proxy_is_known_to_the_event_path_and_seen_by_all_clients() {
     let channel = published.routing.channel(DEFAULT).unwrap();
     let routed: Vec<_> = channel.consumers().filter(|consumer| consumer.key == key).collect();
     assert!(
-        matches!(&routed[..], [one] if one.output_form == OutputForm(3 << 8) && one.settings.one_way && one.payer.is_some())
+        matches!(&routed[..], [one] if one.output_form == OutputForm(3 << 8) && one.settings.one_way && one.client_address.is_some())
     );
     assert!(published.routing.supplier(other).is_some());
     assert_eq!(

@@ -9,9 +9,9 @@ use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, OutputForm,
-    Owner, Payer, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription,
-    SupplierSettings, Topics,
+    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, ClientAddress, FilterId, Form, Operator,
+    OutboxSettings, OutputForm, Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side,
+    StartFrom, Subscription, SupplierSettings, Topics,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -82,7 +82,7 @@ pub struct Proxy {
     /// The principal of the connected consumer, if the publisher of the routing has given one.
     pub owner: Option<Owner>,
     /// The client address that is charged for what suppliers wait for the connected consumer.
-    pub payer: Option<Payer>,
+    pub client_address: Option<ClientAddress>,
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
@@ -447,7 +447,7 @@ impl Channel {
             resumes: false,
             permitted: None,
             owner: None,
-            payer: None,
+            client_address: None,
         };
         self.proxies.insert(id, Box::new(proxy));
         if let Some(admin) = self.admins.get_mut(&(side, admin)) {
@@ -492,7 +492,7 @@ impl Channel {
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.output_form, found.connection) = (peer, output_form, connection);
         (found.state, found.start, found.permitted) = (ProxyState::Active, None, None);
-        (found.owner, found.payer) = (None, None);
+        (found.owner, found.client_address) = (None, None);
         self.count_consumer(proxy, true);
         self.count_connected(admin, true);
         Ok(())
@@ -508,7 +508,7 @@ impl Channel {
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.output_form, found.in_order) = (peer, output_form, false);
         (found.state, found.permitted) = (ProxyState::Active, None);
-        (found.owner, found.payer) = (None, None);
+        (found.owner, found.client_address) = (None, None);
         Ok(())
     }
 
@@ -538,11 +538,11 @@ impl Channel {
         proxy: ProxyId,
         permitted: Option<Arc<Permitted>>,
         owner: Option<Owner>,
-        payer: Option<Payer>,
+        client_address: Option<ClientAddress>,
     ) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
-        (found.permitted, found.owner, found.payer) = (permitted, owner, payer);
+        (found.permitted, found.owner, found.client_address) = (permitted, owner, client_address);
         Ok(())
     }
 
@@ -551,7 +551,7 @@ impl Channel {
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
         (found.in_order, found.start, found.permitted) = (false, None, None);
-        (found.owner, found.payer) = (None, None);
+        (found.owner, found.client_address) = (None, None);
         let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);
         self.count_connected(admin, false);

@@ -28,9 +28,9 @@ pub use parts::HierarchyPart;
 use core::ops::Bound;
 
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, OutputForm, Owner,
-    Payer, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings,
-    Topics,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, ClientAddress, EventType, Form, Operator, OutboxSettings,
+    OutputForm, Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot,
+    SupplierSettings, Topics,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -411,7 +411,7 @@ impl Hierarchy {
     }
 
     /// The consumer that is connected may have events of these types only, whatever it wants, and is this one, until it is disconnected.
-    /// All consumers of one payer have one `hold_budget` on each lane; one without has it alone.
+    /// All consumers of one client address have one `hold_budget` on each lane; one of unknown address has it alone.
     ///
     /// # Errors
     ///
@@ -421,9 +421,9 @@ impl Hierarchy {
         key: ProxyKey,
         permitted: Option<Arc<Permitted>>,
         owner: Option<Owner>,
-        payer: Option<Payer>,
+        client_address: Option<ClientAddress>,
     ) -> Result<(), Refusal> {
-        self.changed_proxy(key)?.permit(key.proxy, permitted, owner, payer)
+        self.changed_proxy(key)?.permit(key.proxy, permitted, owner, client_address)
     }
 
     /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may

@@ -508,7 +508,7 @@ impl Book {
             pull: proxy.kind.pull,
             activity: proxy.activity.clone(),
             owner: proxy.owner.clone(),
-            payer: proxy.payer,
+            client_address: proxy.client_address,
             batches: proxy.kind.batches,
             remote_filters: self.both_remote(counts, proxy, &of_admin),
             places,

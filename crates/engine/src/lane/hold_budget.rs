@@ -15,7 +15,7 @@ use super::channel::{ELSEWHERE, Whose};
 use super::queue::Entry;
 use super::suppliers::Supplier;
 use super::{Lane, Outbox};
-use crate::{DiscardReason, DisconnectReason, Notice, Payer, ProxyId, Time};
+use crate::{ClientAddress, DiscardReason, DisconnectReason, Notice, ProxyId, Time};
 
 const MINUTE_NANOS: u64 = 60_000_000_000;
 /// Ten minutes, and the one that has begun.
@@ -65,8 +65,8 @@ impl Spent {
 
 /// The consumers with a budget together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum PaidBy {
-    Address(Payer),
+pub(super) enum BudgetOf {
+    Address(ClientAddress),
     Proxy(ProxyId),
 }
 
@@ -82,34 +82,34 @@ struct Budget {
 
 /// Budgets of a channel's consumers.
 #[derive(Debug, Default)]
-pub(super) struct Budgets(BTreeMap<PaidBy, Budget>);
+pub(super) struct Budgets(BTreeMap<BudgetOf, Budget>);
 
 impl Budgets {
     /// What was spent of a budget lately.
-    fn spent(&mut self, of: PaidBy, now: Time) -> Duration {
+    fn spent(&mut self, of: BudgetOf, now: Time) -> Duration {
         self.0.get_mut(&of).map_or(Duration::ZERO, |budget| budget.spent.total(now))
     }
 
     /// Spends the time from `since` until now, but for what was counted before.
-    fn spend(&mut self, of: PaidBy, since: Time, now: Time) {
+    fn spend(&mut self, of: BudgetOf, since: Time, now: Time) {
         let budget = self.budget(of, now);
         budget.spent.add(now.since(since.max(budget.until)), now);
         budget.until = now;
     }
 
     /// Notes that a budget is spent. Says whether that is new.
-    fn note_spent(&mut self, of: PaidBy, now: Time) -> bool {
+    fn note_spent(&mut self, of: BudgetOf, now: Time) -> bool {
         !core::mem::replace(&mut self.budget(of, now).is_noted, true)
     }
 
     /// Half of a budget is there again.
-    fn end_spent(&mut self, of: PaidBy) {
+    fn end_spent(&mut self, of: BudgetOf) {
         if let Some(budget) = self.0.get_mut(&of) {
             budget.is_noted = false;
         }
     }
 
-    fn budget(&mut self, of: PaidBy, now: Time) -> &mut Budget {
+    fn budget(&mut self, of: BudgetOf, now: Time) -> &mut Budget {
         if self.0.len() >= BUDGETS_MAX && !self.0.contains_key(&of) {
             self.0.retain(|_, budget| !budget.spent.total(now).is_zero());
             let spent = self.0.iter_mut().map(|(of, budget)| (budget.spent.total(now), *of));
@@ -148,8 +148,8 @@ impl Outbox {
     }
 
     /// The budget that it spends.
-    fn paid_by(&self) -> PaidBy {
-        self.terms.payer.map_or(PaidBy::Proxy(self.key.proxy), PaidBy::Address)
+    fn budget_of(&self) -> BudgetOf {
+        self.terms.client_address.map_or(BudgetOf::Proxy(self.key.proxy), BudgetOf::Address)
     }
 
     /// Since when it has had nothing to take, if it takes what it gets.
@@ -206,11 +206,11 @@ impl Lane {
     /// What is left of a consumer's budget.
     fn budget_left(&mut self, slot: u32) -> Duration {
         let Some(outbox) = self.outboxes.get(slot) else { return Duration::ZERO };
-        let (budget, paid_by) = (outbox.terms.settings.hold_budget, outbox.paid_by());
+        let (budget, budget_of) = (outbox.terms.settings.hold_budget, outbox.budget_of());
         let Some(state) = self.channels.get_mut(outbox.channel) else { return Duration::ZERO };
-        let left = budget.saturating_sub(state.hold_budgets.spent(paid_by, self.now));
+        let left = budget.saturating_sub(state.hold_budgets.spent(budget_of, self.now));
         if left >= budget / 2 {
-            state.hold_budgets.end_spent(paid_by);
+            state.hold_budgets.end_spent(budget_of);
         }
         left
     }
@@ -262,7 +262,7 @@ impl Lane {
         if let Some(idle_since) = idle_since
             && let Some(state) = self.channels.get_mut(outbox.channel)
         {
-            state.hold_budgets.spend(outbox.paid_by(), since.max(idle_since), now);
+            state.hold_budgets.spend(outbox.budget_of(), since.max(idle_since), now);
         }
         let due = self.budget_spent_at(slot);
         if let Some(outbox) = self.outboxes.get_mut(slot) {
@@ -298,9 +298,9 @@ impl Lane {
         }
         outbox.hold.waited_out = Some(outbox.counters.discards.of(DiscardReason::WaitedOut));
         let (key, blocked_for) = (outbox.key, outbox.terms.settings.hold_budget);
-        let paid_by = outbox.paid_by();
+        let budget_of = outbox.budget_of();
         let budgets = self.channels.get_mut(outbox.channel).map(|state| &mut state.hold_budgets);
-        if budgets.is_some_and(|budgets| budgets.note_spent(paid_by, self.now)) {
+        if budgets.is_some_and(|budgets| budgets.note_spent(budget_of, self.now)) {
             self.news.notices.push_back(Notice::HoldSpent { key, blocked_for });
         }
     }

@@ -23,7 +23,7 @@ use super::tickets::Waiters;
 use super::timers::Timers;
 use crate::event::EventAt;
 use crate::{
-    BlockedBy, ChannelId, ConsumerRoute, FullOutbox, LaneId, OutboxId, OutboxSettings, OutputForm, Payer, Peer,
+    BlockedBy, ChannelId, ClientAddress, ConsumerRoute, FullOutbox, LaneId, OutboxId, OutboxSettings, OutputForm, Peer,
     ProxyId, ProxyKey, Time,
 };
 
@@ -86,7 +86,7 @@ pub(super) struct Terms {
     pub(super) settings: OutboxSettings,
     pub(super) output_form: OutputForm,
     /// The client address that is charged for what suppliers wait for it.
-    pub(super) payer: Option<Payer>,
+    pub(super) client_address: Option<ClientAddress>,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -296,7 +296,7 @@ impl Outbox {
             terms: Terms {
                 settings,
                 output_form: OutputForm::default(),
-                payer: None,
+                client_address: None,
                 pull: false,
                 batches,
                 reply_nanos: nanos_of(settings.reply_timeout),
@@ -348,7 +348,7 @@ impl Outbox {
         }
         self.peer = route.peer;
         self.terms.output_form = route.output_form;
-        self.terms.payer = route.payer;
+        self.terms.client_address = route.client_address;
         self.terms.settings = *route.settings;
         self.terms.reply_nanos = nanos_of(route.settings.reply_timeout);
         self.terms.bound_nanos = nanos_of(route.settings.latency_bound);

@@ -90,8 +90,8 @@ impl Plant {
     }
 
     /// The slow one is connected from this address.
-    fn connect_from(&mut self, payer: Option<u64>) {
-        self.rig.hierarchy.permit(self.slow, None, None, payer.map(Payer)).unwrap();
+    fn connect_from(&mut self, client_address: Option<u64>) {
+        self.rig.hierarchy.permit(self.slow, None, None, client_address.map(ClientAddress)).unwrap();
         self.rig.route();
     }
 
