@@ -3,7 +3,7 @@
 
     lab/house.py              # a table
     lab/house.py --json       # the same as one JSON object
-    lab/house.py --check      # fail where a figure is above its bound (BOUNDS): `make check` runs this
+    lab/house.py --check      # fail where a figure is above its bound (BOUNDS) or a document's link is broken: `make check` runs this
     lab/house.py --words      # every private word with its places
     lab/house.py --property DeliveryAttempts   # count the files that name this property
 
@@ -246,6 +246,40 @@ def property_files(name, root=ROOT):
     return len(found.split())
 
 
+def anchors(text):
+    """The anchors of a document: its headings, as GitHub names them, and those set by hand."""
+    found, in_code = collections.Counter(), False
+    names = set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+    for line in text.splitlines():
+        in_code ^= line.startswith("```")
+        heading = re.match(r"#+ (.*)", line)
+        if in_code or not heading:
+            continue
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1])
+        name = re.sub(r"[^\w\- ]", "", re.sub("[`*]", "", shown).strip().lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
+
+
+def broken_links(documents):
+    """A sentence for each link of a document to a file or an anchor that does not exist. Links to other sites are not followed."""
+    known = {path.resolve(): anchors(path.read_text()) for path in documents}
+    problems = []
+    for path in documents:
+        text = re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL))
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, anchor = link.partition("#")
+            target = (path.parent / file if file else path).resolve()
+            if re.match("[a-z]+:", link):
+                continue
+            if not target.exists():
+                problems.append(f"{path}: {link}: there is no such file")
+            elif anchor and target.suffix == ".md" and anchor not in known.get(target, ()):
+                problems.append(f"{path}: {link}: there is no such heading")
+    return problems
+
+
 def exceeded(figures, bounds):
     """A sentence for each figure above its bound."""
     return [f"{name} is {figures[name]}, at most {bound} is allowed" for name, bound in bounds.items() if figures[name] > bound]
@@ -271,7 +305,7 @@ def main():
         for word, count in words.most_common():
             print(f"\n{word} ({count}; the field's: {WORDS.get(word) or PAIRS.get(tuple(word.split()))})")
             print("\n".join(f"  {place}" for place in places[word]))
-    if options.check and (problems := exceeded(figures, BOUNDS)):
+    if options.check and (problems := exceeded(figures, BOUNDS) + broken_links(tracked("*.md"))):
         sys.exit("\n".join(problems))
 
 

@@ -118,6 +118,20 @@ class Tree(unittest.TestCase):
             self.assertEqual((figures["fields_max"], figures["fields_of"]), (2, "a::GuestBook"))
             self.assertEqual(house.property_files("GuestBook", root), 1)
 
+    def test_a_link_to_a_file_or_a_heading_that_does_not_exist_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = pathlib.Path(folder, "one.md"), pathlib.Path(folder, "other.md")
+            one.write_text(
+                "# `Words` of [us](x)\n[a](other.md#far-off) [b](#words-of-us) [c](none.md) [d](other.md#none) [e](https://x.org/y)\n"
+                "```\n# no-heading [f](none.md)\n```\n`[g](none.md)` [h](#no-heading) [i](other.md#by-hand) [j](other.md#far-off-1)\n"
+            )
+            other.write_text('# Far off\n## Far off\n<a id="by-hand"></a>\n')
+            problems = [problem.removeprefix(f"{one}: ") for problem in house.broken_links([one, other])]
+        self.assertEqual(
+            problems,
+            ["x: there is no such file", "none.md: there is no such file", "other.md#none: there is no such heading", "#no-heading: there is no such heading"],
+        )
+
     def test_a_figure_above_its_bound_is_named(self):
         self.assertEqual(house.exceeded({"a": 3, "b": 1}, {"a": 2, "b": 1}), ["a is 3, at most 2 is allowed"])
 
