@@ -6,6 +6,8 @@ mod check;
 mod configure;
 mod context;
 mod dead;
+#[cfg(test)]
+mod documents;
 mod history;
 mod measure;
 mod operate;
