@@ -185,7 +185,7 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Makes what [`topology_json`](Self::topology_json) describes, as [`restore`](Self::restore) does.
+    /// Makes what [`topology_json`](Objects::topology_json) describes, as [`restore`](Self::restore) does.
     ///
     /// # Errors
     ///
