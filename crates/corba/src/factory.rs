@@ -55,7 +55,7 @@ fn get_event_channel(
     args.finish("the arguments of get_event_channel")?;
     let channel = id
         .map(ChannelId)
-        .filter(|id| protocol.objects.has_channel(*id) && protocol.knows(*id))
+        .filter(|id| protocol.objects.has_channel(*id) && protocol.guard.knows(&protocol.objects, *id))
         .ok_or(UserException::ChannelNotFound)?;
     protocol.objects.reference(Target::Channel(channel))?.write(reply);
     Ok(())

@@ -84,7 +84,7 @@ fn create_object(
         Some(given) => Some(instance_name(given)?),
         None => None,
     };
-    let known = name.as_deref().and_then(|name| protocol.objects.channel_named(name));
+    let known = name.as_deref().and_then(|name| protocol.objects.names.channel_named(name));
     let channel = match known {
         Some(channel) => channel,
         None => {

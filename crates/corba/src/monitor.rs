@@ -190,70 +190,9 @@ impl Objects {
             GET_STATISTICS | GET_AND_CLEAR => read_names(&mut args).ok()?,
             _ => return None,
         };
-        let found: Option<Vec<Statistic>> = names.iter().map(|name| self.statistic(name)).collect();
+        let found: Option<Vec<Statistic>> = names.iter().map(|name| statistic(self, name)).collect();
         let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::channel_to_query).collect();
         (!channels.is_empty()).then(|| channels.into_iter().collect())
-    }
-
-    fn statistic(&self, name: &str) -> Option<Statistic> {
-        if name == FACTORY_NAMES {
-            return Some(Statistic::Factories);
-        }
-        let rest = name.strip_prefix(self.factory_name())?.strip_prefix('/')?;
-        if let Some((_, of)) = FACTORY.iter().find(|(known, _)| *known == rest) {
-            return Some(Statistic::Factory(*of));
-        }
-        let (channel, rest) = rest.rsplit_once('/')?;
-        let (_, of) = CHANNEL.iter().find(|(known, _)| *known == rest)?;
-        Some(Statistic::Channel(self.channel_called(channel)?, *of))
-    }
-
-    /// `FACTORY/CHANNEL`.
-    fn channel_path(&self, channel: ChannelId) -> String {
-        let named = self.channel_name(channel).map(str::to_owned);
-        format!("{}/{}", self.factory_name(), named.unwrap_or_else(|| channel.0.to_string()))
-    }
-
-    /// `FACTORY/CHANNEL/PROXY`.
-    fn proxy_path(&self, key: ProxyKey, side: Side) -> String {
-        let named = self.proxy_name(key, side).map(str::to_owned);
-        format!("{}/{}", self.channel_path(key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
-    }
-
-    /// Names of statistics, in order: of so many octets at most.
-    fn statistic_names(&self) -> Vec<String> {
-        let factory = self.factory_name();
-        let mut names = vec![FACTORY_NAMES.to_owned()];
-        names.extend(FACTORY.iter().map(|(name, _)| format!("{factory}/{name}")));
-        let mut octets = 0;
-        for channel in self.channels() {
-            let of_channel = self.names_of_channel(channel);
-            octets += of_channel.iter().map(String::len).sum::<usize>();
-            if octets > NAMES_BYTES_MAX {
-                break;
-            }
-            names.extend(of_channel);
-        }
-        names
-    }
-
-    fn names_of_channel(&self, channel: ChannelId) -> Vec<String> {
-        let path = self.channel_path(channel);
-        CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
-    }
-
-    /// Exception for an unknown statistic, with those that there are, of its channel if the name has one.
-    fn no_statistic(&self, name: &str) -> Raised {
-        let rest = name.strip_prefix(self.factory_name()).and_then(|rest| rest.strip_prefix('/'));
-        let channel = rest.and_then(|rest| self.channel_called(rest.rsplit_once('/')?.0));
-        let mut valid = channel.map_or_else(|| self.statistic_names(), |channel| self.names_of_channel(channel));
-        valid.truncate(VALID_MAX);
-        UserException::InvalidStatistic(valid).into()
-    }
-
-    /// Statistics by their names, if there are all of them.
-    fn all_statistics(&self, names: &[String]) -> Result<Vec<Statistic>, Raised> {
-        names.iter().map(|name| self.statistic(name).ok_or_else(|| self.no_statistic(name))).collect()
     }
 }
 
@@ -273,7 +212,7 @@ impl Protocol {
                 match of {
                     OfFactory::ActiveCount | OfFactory::InactiveCount => numeric(chosen.count()),
                     OfFactory::ActiveNames | OfFactory::InactiveNames => {
-                        Value::Text(chosen.map(|channel| self.objects.channel_path(channel.id())).collect())
+                        Value::Text(chosen.map(|channel| channel_path(&self.objects, channel.id())).collect())
                     }
                 }
             }
@@ -290,7 +229,7 @@ impl Protocol {
         };
         let proxy_names = |side| -> Result<Value, Raised> {
             let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
-            Ok(Value::Text(keys.take(LIST_MAX).map(|key| self.objects.proxy_path(key, side)).collect()))
+            Ok(Value::Text(keys.take(LIST_MAX).map(|key| proxy_path(&self.objects, key, side)).collect()))
         };
         // TAO counts those that clients have made.
         let admins = |side| -> Result<Vec<engine::AdminId>, Raised> {
@@ -298,9 +237,9 @@ impl Protocol {
             Ok(all.filter(|admin| *admin != engine::AdminId::DEFAULT).collect())
         };
         let admin_names = |side| -> Result<Value, Raised> {
-            let path = self.objects.channel_path(channel);
+            let path = channel_path(&self.objects, channel);
             let called = |admin: engine::AdminId| {
-                let named = self.objects.admin_name(channel, side, admin).map(str::to_owned);
+                let named = self.objects.names.admin_name(channel, side, admin).map(str::to_owned);
                 format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
             };
             Ok(Value::Text(admins(side)?.into_iter().take(LIST_MAX).map(called).collect()))
@@ -323,7 +262,7 @@ impl Protocol {
                 Value::Numeric(figures.oldest.map_or(0.0, |age| since_1970.saturating_sub(age).as_secs_f64()))
             }
             OfChannel::SlowestConsumers => {
-                let called = |key: &ProxyKey| self.objects.proxy_path(*key, Side::Consumers);
+                let called = |key: &ProxyKey| proxy_path(&self.objects, *key, Side::Consumers);
                 Value::Text(figures.slowest.iter().map(called).collect())
             }
         })
@@ -386,7 +325,7 @@ fn get_statistic_names(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_statistic_names")?;
-    write_names(&protocol.objects.statistic_names(), reply);
+    write_names(&statistic_names(&protocol.objects), reply);
     Ok(())
 }
 
@@ -398,7 +337,7 @@ fn get_statistic(
 ) -> Result<(), Raised> {
     let name = args.text()?;
     args.finish("the arguments of get_statistic")?;
-    let statistic = protocol.objects.statistic(&name).ok_or_else(|| protocol.objects.no_statistic(&name))?;
+    let statistic = statistic(&protocol.objects, &name).ok_or_else(|| no_statistic(&protocol.objects, &name))?;
     let told = protocol.tell_statistic(&name, statistic, reply);
     protocol.monitor.figures.clear();
     told
@@ -411,7 +350,7 @@ fn get_statistics(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &
 fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Vec<Statistic>, Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of an operation that gives statistics")?;
-    let statistics = protocol.objects.all_statistics(&names)?;
+    let statistics = all_statistics(&protocol.objects, &names)?;
     reply.length(names.len());
     for (name, statistic) in names.iter().zip(&statistics) {
         protocol.tell_statistic(name, *statistic, reply)?;
@@ -445,7 +384,7 @@ fn clear_statistics(
 ) -> Result<(), Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of clear_statistics")?;
-    let cleared = protocol.objects.all_statistics(&names)?;
+    let cleared = all_statistics(&protocol.objects, &names)?;
     protocol.monitor.samples.retain(|statistic, _| !cleared.contains(statistic));
     Ok(())
 }
@@ -495,7 +434,7 @@ fn remove_proxy(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     let name = controlled(protocol, args)?;
     let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::ProxyId);
-        let proxy = protocol.objects.proxy_named(channel, side, called).or_else(numbered)?;
+        let proxy = protocol.objects.names.proxy_named(channel, side, called).or_else(numbered)?;
         let key = ProxyKey { channel, proxy };
         protocol.objects.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
     });
@@ -525,7 +464,7 @@ fn remove_admin(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     let name = controlled(protocol, args)?;
     let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::AdminId);
-        let admin = protocol.objects.admin_named(channel, side, called).or_else(numbered)?;
+        let admin = protocol.objects.names.admin_named(channel, side, called).or_else(numbered)?;
         let key = AdminKey { channel, side, admin };
         protocol.objects.has_admin(key).then_some(key)
     });
@@ -539,4 +478,65 @@ fn shutdown(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer
     }
     protocol.objects.ask_for_the_end();
     Ok(())
+}
+
+fn statistic(objects: &Objects, name: &str) -> Option<Statistic> {
+    if name == FACTORY_NAMES {
+        return Some(Statistic::Factories);
+    }
+    let rest = name.strip_prefix(objects.factory_name())?.strip_prefix('/')?;
+    if let Some((_, of)) = FACTORY.iter().find(|(known, _)| *known == rest) {
+        return Some(Statistic::Factory(*of));
+    }
+    let (channel, rest) = rest.rsplit_once('/')?;
+    let (_, of) = CHANNEL.iter().find(|(known, _)| *known == rest)?;
+    Some(Statistic::Channel(objects.channel_called(channel)?, *of))
+}
+
+/// `FACTORY/CHANNEL`.
+fn channel_path(objects: &Objects, channel: ChannelId) -> String {
+    let named = objects.names.channel_name(channel).map(str::to_owned);
+    format!("{}/{}", objects.factory_name(), named.unwrap_or_else(|| channel.0.to_string()))
+}
+
+/// `FACTORY/CHANNEL/PROXY`.
+fn proxy_path(objects: &Objects, key: ProxyKey, side: Side) -> String {
+    let named = objects.names.proxy_name(key, side).map(str::to_owned);
+    format!("{}/{}", channel_path(objects, key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
+}
+
+/// Names of statistics, in order: of so many octets at most.
+fn statistic_names(objects: &Objects) -> Vec<String> {
+    let factory = objects.factory_name();
+    let mut names = vec![FACTORY_NAMES.to_owned()];
+    names.extend(FACTORY.iter().map(|(name, _)| format!("{factory}/{name}")));
+    let mut octets = 0;
+    for channel in objects.channels() {
+        let of_channel = names_of_channel(objects, channel);
+        octets += of_channel.iter().map(String::len).sum::<usize>();
+        if octets > NAMES_BYTES_MAX {
+            break;
+        }
+        names.extend(of_channel);
+    }
+    names
+}
+
+fn names_of_channel(objects: &Objects, channel: ChannelId) -> Vec<String> {
+    let path = channel_path(objects, channel);
+    CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
+}
+
+/// Exception for an unknown statistic, with those that there are, of its channel if the name has one.
+fn no_statistic(objects: &Objects, name: &str) -> Raised {
+    let rest = name.strip_prefix(objects.factory_name()).and_then(|rest| rest.strip_prefix('/'));
+    let channel = rest.and_then(|rest| objects.channel_called(rest.rsplit_once('/')?.0));
+    let mut valid = channel.map_or_else(|| statistic_names(objects), |channel| names_of_channel(objects, channel));
+    valid.truncate(VALID_MAX);
+    UserException::InvalidStatistic(valid).into()
+}
+
+/// Statistics by their names, if there are all of them.
+fn all_statistics(objects: &Objects, names: &[String]) -> Result<Vec<Statistic>, Raised> {
+    names.iter().map(|name| statistic(objects, name).ok_or_else(|| no_statistic(objects, name))).collect()
 }

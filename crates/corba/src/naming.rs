@@ -222,7 +222,7 @@ fn read_binding(protocol: &Protocol, mut args: Reader<'_>, what: &'static str) -
 
 /// Charges the client that asks for a name and what it is bound to.
 fn charge(protocol: &mut Protocol, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
-    protocol.objects.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
+    protocol.objects.ledger.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
 }
 
 /// What a name and what it is bound to are charged.
@@ -278,7 +278,7 @@ fn unbind(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Wri
 
 fn new_context(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of new_context")?;
-    let charge = protocol.objects.charge_octets(weights::CONTEXT)?;
+    let charge = protocol.objects.ledger.charge_octets(weights::CONTEXT)?;
     let context = protocol.objects.naming.tree.new_context(charge)?;
     protocol.objects.reference(Target::NamingContext(context))?.write(reply);
     Ok(())
@@ -293,7 +293,7 @@ fn bind_new_context(
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of bind_new_context")?;
     checked(protocol, &name)?;
-    let of_context = protocol.objects.charge_octets(weights::CONTEXT)?;
+    let of_context = protocol.objects.ledger.charge_octets(weights::CONTEXT)?;
     let context = protocol.objects.naming.tree.new_context(of_context)?;
     let reference = protocol.objects.reference(Target::NamingContext(context))?;
     let binding = Binding::Context { reference: reference.clone(), here: Some(context) };

@@ -115,7 +115,7 @@ fn create_named_channel(
     let admin = qos::read_properties(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of create_named_channel")?;
-    protocol.objects.check_channel_name(&name)?;
+    protocol.objects.names.check_channel_name(&name)?;
     let requested = qos::initial(protocol, &qos, &admin)?;
     let channel = protocol.create_channel(requested, Some(&name))?;
     protocol.objects.reference(Target::Channel(channel))?.write(reply);

@@ -25,11 +25,10 @@ mod topology;
 mod undoing;
 mod validation_errors;
 
-use self::access::Guard;
-pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden};
-use self::changes::Changes;
+pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden, Guard};
+pub(super) use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
-use self::charges::Ledger;
+pub(super) use self::charges::Ledger;
 
 pub(super) use self::charges::{Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
 use self::clients::Tell;
@@ -39,22 +38,21 @@ pub use self::delayed_replies::DelayedReply;
 use self::effects::CallPurpose;
 pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
 pub use self::idle::AT_ONCE_MAX;
-use self::idle::Idle;
+pub use self::idle::Idle;
 pub use self::idle::SupplierStatus;
 use self::local_proxies::LocalProxyState;
 pub use self::local_proxies::{LocalProxy, Part, RegisterError};
-use self::names::Names;
+pub use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
 pub use self::nonces::{KeyNumbers, ProxyNonces};
 use self::nonces::{Nonces, ObjectNonces};
 pub use self::objects::Objects;
 pub use self::operating::{ListedChannel, Settable};
-use self::probes::Probes;
+pub use self::probes::Probes;
 pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
 use self::rescheduling::Rescheduling;
-pub use self::takeover::Line;
-use self::takeover::Lives;
+pub use self::takeover::{Line, Lives};
 use self::teardown::Teardowns;
 pub use self::teardown::Unpublished;
 pub use self::topology::RestoredClient;
@@ -121,26 +119,29 @@ pub struct ProtocolSettings {
 /// them answered.
 #[derive(Debug)]
 pub struct Protocol {
-    pub(super) objects: Objects,
+    /// The objects that there are.
+    pub objects: Objects,
     /// Access rules, denials and acts not yet reported.
-    guard: Guard,
+    pub guard: Guard,
     /// What TAO's monitor and control object remembers.
     pub(super) monitor: Monitor,
     /// What is known of the lives of clients.
-    lives: Lives,
+    pub lives: Lives,
     /// Set while stored objects are made again, before their clients are connected.
     is_restoring: bool,
     /// Calls that go behind the reply to the request that is being executed.
     partings: VecDeque<Parting>,
     published: Option<Published>,
-    changes: Changes,
+    pub(super) changes: Changes,
     delayed_replies: DelayedReplies,
     teardowns: Teardowns,
     /// What the last request has changed.
     unpublished: Unpublished,
     rescheduling: Rescheduling,
-    probes: Probes,
-    idle: Idle,
+    /// Clients that are asked from time to time whether they exist.
+    pub probes: Probes,
+    /// Clients that are found out by their silence.
+    pub idle: Idle,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -249,12 +250,6 @@ impl Protocol {
         }
     }
 
-    /// The objects that there are.
-    #[must_use]
-    pub const fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
     /// Executes a request and writes its results to `reply`, which stands where the body of the reply begins.
     ///
     /// # Errors
@@ -296,7 +291,11 @@ impl Protocol {
     /// Takes note of how a client answered what [`Effect::Ask`] asked it.
     pub fn handle_answer(&mut self, client_call: ClientCall, answer: ClientAnswer) {
         match client_call.0 {
-            CallPurpose::Change(peer) => self.change_answered(peer, answer),
+            CallPurpose::Change(peer) => {
+                if !self.changes.change_answered(&mut self.objects, peer, answer) {
+                    self.reap(peer, None);
+                }
+            }
             CallPurpose::Probe(peer) => self.probed(peer, answer),
             CallPurpose::Reconnect(id) => self.objects.reconnected(id, answer),
             CallPurpose::Registered(id) => self.objects.registration_probed(id, answer),
@@ -316,7 +315,7 @@ impl Protocol {
 
     /// What the event path has to know, if that changed since it was last asked for.
     pub fn publish(&mut self) -> Option<Published> {
-        self.tell_changes();
+        self.changes.tell_changes(&mut self.objects);
         let routing = self.objects.hierarchy.snapshot();
         self.end_teardowns();
         let others = self.objects.clients.called_changed || self.guard.has_changed();
@@ -360,18 +359,18 @@ impl Protocol {
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.objects.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
-        let act = self.act(target, operation.name, &call.args);
-        let done = self.authorize(target, operation.name);
+        let act = self.guard.act(&self.objects, target, operation.name, &call.args);
+        let done = self.guard.authorize(&self.objects, target, operation.name);
         let done = done.and_then(|()| (operation.handler)(self, target, call.args.clone(), reply));
         if let Some(what) = act {
-            self.note_act(what, done.as_ref().copied());
+            self.guard.note_act(&self.objects, what, done.as_ref().copied());
         }
         done
     }
 
     /// Channels that the requesting client may know of.
     pub(super) fn channels_known(&self) -> impl Iterator<Item = ChannelId> {
-        self.objects.channels().filter(|channel| self.knows(*channel))
+        self.objects.channels().filter(|channel| self.guard.knows(&self.objects, *channel))
     }
 
     pub(super) fn create_channel(
@@ -379,12 +378,12 @@ impl Protocol {
         requested: RequestedProperties,
         name: Option<&str>,
     ) -> Result<ChannelId, Raised> {
-        name.map_or(Ok(()), |name| self.objects.check_channel_name(name))?;
-        self.authorize_creation(name)?;
-        let one = self.objects.charge(Resource::Channels, 1)?;
+        name.map_or(Ok(()), |name| self.objects.names.check_channel_name(name))?;
+        self.guard.authorize_creation(&self.objects, name)?;
+        let one = self.objects.ledger.charge(Resource::Channels, 1)?;
         let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
         let octets = octets_of_types(topics) + octets_of_name(name) + requested.unknown.octets();
-        let claim = self.objects.charge_octets(weights::CHANNEL + octets)?;
+        let claim = self.objects.ledger.charge_octets(weights::CHANNEL + octets)?;
         let (patch, threads) = self.objects.with_pool(None, &requested)?;
         let channel = self.objects.hierarchy.create_channel(patch, requested.limits)?;
         self.objects.set_default_operator(channel)?;
@@ -395,8 +394,8 @@ impl Protocol {
         self.objects.set_topics(channel, requested.topics)?;
         name.into_iter().for_each(|name| self.objects.give_name(Named::Channel(channel), name));
         self.objects.take_unknown(Level::Channel(channel), requested.unknown);
-        self.note_name_for_rules(channel);
-        self.objects.note_owner(thing);
+        self.guard.note_name_for_rules(&self.objects, channel);
+        self.objects.ledger.note_owner(thing);
         self.objects.adjust(thing, claim);
         self.objects.made.note(thing);
         let (own, objects) = (self.objects.keys.drawing.next(), ObjectNonces::new(self.objects.keys.drawing.next()));
@@ -414,8 +413,8 @@ impl Protocol {
         let AdminKey { channel, side, admin } = admin;
         name.map_or(Ok(()), |name| self.check_proxy_name(channel, side, name))?;
         self.objects.admit_kind(channel, kind)?;
-        let one = self.objects.charge(Resource::Proxies, 1)?;
-        let claim = self.objects.charge_octets(weights::PROXY + octets_of_name(name))?;
+        let one = self.objects.ledger.charge(Resource::Proxies, 1)?;
+        let claim = self.objects.ledger.charge_octets(weights::PROXY + octets_of_name(name))?;
         let leaving = self.places_left(AdminKey { channel, side, admin }, kind, name);
         let place = (channel, side, admin);
         let proxy = self.objects.hierarchy.create_proxy_in_place_of(leaving, place, kind.form(), kind.passing())?;
@@ -424,7 +423,7 @@ impl Protocol {
         name.into_iter().for_each(|name| self.objects.give_name(Named::Proxy(key, side), name));
         self.objects.ledger.entry(Thing::Proxy(key)).one = one;
         self.objects.adjust(Thing::Proxy(key), claim);
-        self.objects.note_owner(Thing::Proxy(key));
+        self.objects.ledger.note_owner(Thing::Proxy(key));
         self.objects.made.note(Thing::Proxy(key));
         Ok(key)
     }

@@ -179,7 +179,7 @@ fn obtain_types(
         _ => InfoMode { all_now: false, updates: true },
     };
     args.finish("the arguments of an operation that obtains event types")?;
-    write_event_types(&protocol.obtain_types(on.proxy()?, mode)?, reply);
+    write_event_types(&protocol.changes.obtain_types(&mut protocol.objects, on.proxy()?, mode)?, reply);
     Ok(())
 }
 

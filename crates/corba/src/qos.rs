@@ -171,7 +171,7 @@ pub(super) fn initial(
     let requested =
         add_qos(qos, Place::Channel, protocol.objects.initial_properties()).map_err(UserException::UnsupportedQoS)?;
     let requested = add(admin, Place::Channel, ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
-    protocol.authorize_settings(None, &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, None, &requested)?;
     let is_admin = |error: &PropertyError| admin.iter().any(|given| given.name == error.name);
     match protocol.objects.validate(None, &requested) {
         Err(Raised::User(UserException::UnsupportedQoS(errors))) if errors.iter().all(is_admin) => {
@@ -185,7 +185,7 @@ pub(super) fn initial(
 pub(super) fn apply(protocol: &mut Protocol, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
     let requested =
         add_qos(given, place(level), protocol.objects.requested(level)?).map_err(UserException::UnsupportedQoS)?;
-    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     protocol.objects.validate(Some(level), &requested)?;
     protocol.set(level, requested)
 }
@@ -246,7 +246,7 @@ fn validate_qos(
     let requested = protocol.objects.requested(level)?;
     let place = place(level);
     let requested = add_qos(&required, place, requested).map_err(UserException::UnsupportedQoS)?;
-    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
         .map_err(UserException::UnsupportedQoS)?;
     write_available(&required, |property| property.is_available(place), requested.most, reply);
@@ -265,7 +265,7 @@ fn set_admin(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut 
     let level = on.level()?;
     let requested = protocol.objects.requested(level)?;
     let requested = add(&given, place(level), ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
-    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
         .map_err(UserException::UnsupportedAdmin)?;
     protocol.set(level, requested)

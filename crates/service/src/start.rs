@@ -316,7 +316,7 @@ fn assemble(
     let (dds, slots) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
-    let (factory, outside_naming) = (protocol.objects().factory_reference(), outside_naming(config, &announcement)?);
+    let (factory, outside_naming) = (protocol.objects.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
     let Some(published) = protocol.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
     let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
@@ -564,8 +564,8 @@ fn guard(
     policy: &Arc<OutgoingPolicy>,
     warnings: &mut Vec<String>,
 ) -> Result<(), StartError> {
-    protocol.set_access(config.access_rules()?, accounts);
-    protocol.set_outgoing(Arc::clone(policy), net::is_here);
+    protocol.guard.set_access(&mut protocol.objects, config.access_rules()?, accounts);
+    protocol.guard.set_outgoing(Arc::clone(policy), net::is_here);
     for warning in config.access_warnings() {
         log::warn!("{warning}");
         warnings.push(warning);

@@ -38,7 +38,8 @@ pub(super) fn add_filter(
         None => {
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
-            let address = PeerAddress { ior: reference, by: protocol.objects.principal(), name, operation: "match" };
+            let address =
+                PeerAddress { ior: reference, by: protocol.objects.ledger.principal(), name, operation: "match" };
             protocol.objects.attach_remote_filter(target_of(on)?, address)?
         }
     };

@@ -239,7 +239,7 @@ impl Objects {
         role: Role,
     ) -> Result<FilterId, Raised> {
         let filter = Filter { channel, grammar, constraints: Constraints::default(), role };
-        let claim = self.charge_octets(filter.weight())?;
+        let claim = self.ledger.charge_octets(filter.weight())?;
         let id = self.hierarchy.create_filter(channel)?;
         if let Err(refused) = self.filters.weigh(channel, 0, filter.bytes()) {
             self.hierarchy.destroy_filter(id)?;
@@ -247,7 +247,7 @@ impl Objects {
         }
         self.filters.objects.insert(id, filter);
         self.adjust(Thing::Filter(id), claim);
-        self.note_owner(Thing::Filter(id));
+        self.ledger.note_owner(Thing::Filter(id));
         self.made.note(Thing::Filter(id));
         Ok(id)
     }

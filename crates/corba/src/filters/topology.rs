@@ -93,7 +93,7 @@ impl Objects {
     }
 
     fn exported(&self, id: FilterId, filter: &Filter) -> t::Filter {
-        t::Filter { owner: self.stored_owner(Thing::Filter(id)), ..filter.exported(id) }
+        t::Filter { owner: self.ledger.stored_owner(Thing::Filter(id)), ..filter.exported(id) }
     }
 
     /// A filter that clients know, and its channel.
@@ -144,7 +144,7 @@ impl Objects {
         if made.0 != *id {
             return Err(Raised::bad_param());
         }
-        self.own_again(Thing::Filter(made), owner.as_ref());
+        self.ledger.own_again(Thing::Filter(made), owner.as_ref());
         let mut new = Vec::new();
         for t::Constraint { id, types, expression, value } in constraints {
             let expression = Expression { types: event_types_from(types), text: expression.clone() };

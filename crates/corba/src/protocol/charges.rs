@@ -8,8 +8,7 @@ use super::{Named, Objects, Protocol};
 use crate::exceptions::Raised;
 use crate::qos::Unknown;
 use crate::table::{AdminKey, Level};
-use accounts::Accounts;
-use accounts::{Account, Charge, Refused, Resource, Spent};
+use accounts::{Account, Accounts, CertifiedName, Charge, Refused, Resource, Spent};
 use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
@@ -69,7 +68,7 @@ pub(super) struct Charged {
 
 /// Charges of all things, and their owners.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     things: BTreeMap<Thing, Charged>,
     /// Account of the requesting client, while a request is executed.
     pub(super) principal: Option<Arc<Account>>,
@@ -124,6 +123,84 @@ impl Ledger {
         if threads.is_some() {
             self.entry(thing).threads = threads;
         }
+    }
+
+    /// Account of the requesting client, while a request is executed.
+    pub(crate) fn principal(&self) -> Option<Arc<Account>> {
+        self.principal.clone()
+    }
+
+    /// Charges the client that asks. What the service makes for itself is not charged.
+    pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
+        let Some(principal) = &self.principal else { return Ok(None) };
+        principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
+    }
+
+    /// Charges the client that asks for so many octets more of administration's memory.
+    pub(crate) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
+        self.charge(Resource::RetainedBytes, octets)
+    }
+
+    /// Exception for a client that claims too much.
+    pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
+        if let Some(principal) = &self.principal {
+            self.refused.push(Refused::new(spent, principal));
+        }
+        Raised::no_resources()
+    }
+
+    /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
+    pub(super) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
+        let held = self.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
+        let asker = self.principal.as_ref();
+        let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
+        let of_others = held.filter(|charge| more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
+        self.charge(resource, more.saturating_add(of_others))
+    }
+
+    /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
+    pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
+        self.claim(thing, Resource::EventTypes, places_of_types(added))
+    }
+
+    /// Makes the requesting client the owner of a thing.
+    pub(crate) fn note_owner(&mut self, thing: Thing) {
+        if let Some(principal) = &self.principal {
+            self.entry(thing).owner = Some(Arc::clone(principal));
+        }
+    }
+
+    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
+    pub(crate) fn stored_owner(&self, thing: Thing) -> Option<t::Principal> {
+        let owner = self.owner(thing)?;
+        let identity = owner.identity();
+        Some(t::Principal {
+            address: owner.is_outside().then(|| owner.from()),
+            certificate: identity
+                .certified()
+                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
+            token: identity.token().map(|name| (**name).to_owned()),
+        })
+    }
+
+    /// Restores the stored owner of a thing.
+    pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
+        let (Some(accounts), Some(stored)) = (&self.accounts, stored) else { return };
+        if let Some((_, account)) = self.restored.as_ref().filter(|(last, _)| last == stored) {
+            self.entry(thing).owner = Some(Arc::clone(account));
+            return;
+        }
+        let t::Principal { address, certificate, token } = stored;
+        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
+        if let Some(t::Certificate { subject, alternative_names }) = certificate {
+            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
+            account.identity().certify(Arc::new(name));
+        }
+        if let Some(token) = token {
+            account.identity().show_token(token.as_str().into());
+        }
+        self.restored = Some((stored.clone(), Arc::clone(&account)));
+        self.entry(thing).owner = Some(account);
     }
 }
 
@@ -195,30 +272,6 @@ impl Objects {
         owner.is_outside().then(|| owner.ip())
     }
 
-    /// Account of the requesting client, while a request is executed.
-    pub(crate) fn principal(&self) -> Option<Arc<Account>> {
-        self.ledger.principal.clone()
-    }
-
-    /// Charges the client that asks. What the service makes for itself is not charged.
-    pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
-        let Some(principal) = &self.ledger.principal else { return Ok(None) };
-        principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
-    }
-
-    /// Charges the client that asks for so many octets more of administration's memory.
-    pub(crate) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
-        self.charge(Resource::RetainedBytes, octets)
-    }
-
-    /// Exception for a client that claims too much.
-    pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
-        if let Some(principal) = &self.ledger.principal {
-            self.ledger.refused.push(Refused::new(spent, principal));
-        }
-        Raised::no_resources()
-    }
-
     /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
     pub(crate) fn change_thing<R>(
         &mut self,
@@ -226,7 +279,7 @@ impl Objects {
         octets_more: u64,
         change: impl FnOnce(&mut Self) -> Result<R, Raised>,
     ) -> Result<R, Raised> {
-        let claim = self.claim(thing, Resource::RetainedBytes, octets_more)?;
+        let claim = self.ledger.claim(thing, Resource::RetainedBytes, octets_more)?;
         let result = change(self)?;
         self.adjust(thing, claim);
         Ok(result)
@@ -236,20 +289,6 @@ impl Objects {
     pub(crate) fn forget_thing(&mut self, thing: Thing) {
         self.ledger.remove(thing);
         self.properties.unknown.remove(&thing);
-    }
-
-    /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
-    pub(super) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
-        let held = self.ledger.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
-        let asker = self.ledger.principal.as_ref();
-        let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
-        let of_others = held.filter(|charge| more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
-        self.charge(resource, more.saturating_add(of_others))
-    }
-
-    /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
-    pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
-        self.claim(thing, Resource::EventTypes, places_of_types(added))
     }
 
     /// Charges a consumer, or an admin of consumers, for the event types that it wants now.

@@ -181,7 +181,7 @@ impl Protocol {
         let reconnects = self.objects.compatibility().allow_reconnect
             && self.objects.is_connected(key)?
             && !self.objects.proxies.local.contains_key(&key);
-        let claim = self.objects.claim(Thing::Proxy(key), Resource::RetainedBytes, octets)?;
+        let claim = self.objects.ledger.claim(Thing::Proxy(key), Resource::RetainedBytes, octets)?;
         self.connect_client(key, client, reconnects)?;
         self.objects.adjust(Thing::Proxy(key), claim);
         if self.objects.hierarchy.proxy(key)?.side == Side::Consumers && !reconnects {
@@ -197,11 +197,11 @@ impl Protocol {
         let operation = kind.event_operation(side);
         if operation.is_some() {
             self.objects.check_called(key, kind, side, &client)?;
-            self.check_outgoing(&client)?;
+            self.guard.check_outgoing(&self.objects, &client)?;
         }
         let link = self.objects.link(key, kind, side, &client)?;
         if let Some(Link { from, to }) = link {
-            self.authorize_link(from, to)?;
+            self.guard.authorize_link(&self.objects, from, to)?;
         }
         let output_form = output_form(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.objects.next_peer());
@@ -209,17 +209,17 @@ impl Protocol {
             let former = self.objects.hierarchy.proxy(key)?.peer;
             self.objects.hierarchy.reconnect(key, peer, output_form)?;
             self.leave(key, former);
-            self.objects.note_owner(Thing::Proxy(key));
-            self.permit_connected(key);
+            self.objects.ledger.note_owner(Thing::Proxy(key));
+            self.guard.permit_connected(&mut self.objects, key);
         } else {
             let earlier = self.earlier_lives(key, side, &client);
-            let leaving = self.objects.places_of(&earlier, key);
+            let leaving = super::takeover::places_of(&self.objects, &earlier, key);
             self.objects
                 .hierarchy
                 .connect_in_place_of(leaving, key, peer, output_form)
                 .map_err(Raised::from_connect)?;
-            self.objects.note_owner(Thing::Proxy(key));
-            self.permit_connected(key);
+            self.objects.ledger.note_owner(Thing::Proxy(key));
+            self.guard.permit_connected(&mut self.objects, key);
             self.take_over(key, side, &client, &earlier);
         }
         self.have_namesake_give_way(key);
@@ -230,12 +230,12 @@ impl Protocol {
             activity.note(self.objects.clock.time);
         }
         if side == Side::Suppliers || (kind.pull && peer.is_none()) {
-            self.note_caller(key, side);
+            self.idle.note_caller(&mut self.objects, key, side);
         }
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
-            let notifying = self.initial_progress(key, kind, side, &client);
-            let by = self.objects.principal();
+            let notifying = self.changes.initial_progress(&self.objects, key, kind, side, &client);
+            let by = self.objects.ledger.principal();
             let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
             let address = Arc::new(address);
             if operation.is_some() {
@@ -247,8 +247,8 @@ impl Protocol {
             let client =
                 Client { proxy: key, side, address, notifying, health, line, connected, failing_since: None, link };
             self.objects.clients.by_peer.insert(peer, client);
-            self.notify_of_changes_since_request(peer);
-            self.begin_probes(peer);
+            self.changes.notify_of_changes_since_request(&mut self.objects, peer);
+            self.probes.begin_probes(&mut self.objects, peer);
         }
         self.objects.log_debug(|objects| {
             let from = objects.ledger.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
@@ -299,7 +299,7 @@ impl Protocol {
         self.objects.names.forget_proxy(removed.key, removed.side);
         self.objects.forget_thing(Thing::Proxy(removed.key));
         self.objects.forget_filters_of(FilterTarget::Proxy(removed.key));
-        self.callers_mut(removed.side).forget(removed.key);
+        self.idle.callers_mut(removed.side).forget(removed.key);
         self.lives.former.forget(removed.key);
         self.objects.keys.aliases.forget(removed.key);
         self.lives.given_up.remove(&removed.key);

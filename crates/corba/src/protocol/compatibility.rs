@@ -97,7 +97,7 @@ impl Objects {
     }
 
     fn asker(&self) -> IpAddr {
-        self.principal().map_or_else(|| Ipv4Addr::UNSPECIFIED.into(), |who| who.ip())
+        self.ledger.principal().map_or_else(|| Ipv4Addr::UNSPECIFIED.into(), |who| who.ip())
     }
 }
 

@@ -53,7 +53,7 @@ impl Objects {
     #[must_use]
     pub fn channel_called(&self, name: &str) -> Option<ChannelId> {
         let numbered = || name.parse().ok().map(ChannelId).filter(|channel| self.has_channel(*channel));
-        self.channel_named(name).or_else(numbered)
+        self.names.channel_named(name).or_else(numbered)
     }
 }
 
@@ -107,8 +107,8 @@ impl Protocol {
 
     /// The channel that a declaration of a name is about; nothing if one has to be made.
     fn channel_to_declare(&self, name: &str) -> Option<ChannelId> {
-        let is_nameless = |channel: &ChannelId| self.objects.channel_name(*channel).is_none();
-        let named = self.objects.channel_named(name);
+        let is_nameless = |channel: &ChannelId| self.objects.names.channel_name(*channel).is_none();
+        let named = self.objects.names.channel_named(name);
         if named.is_some_and(|channel| !self.is_restoring || self.objects.names.is_declared(channel)) {
             return named;
         }
@@ -122,17 +122,17 @@ impl Protocol {
 
     /// Has a declared channel have its name. Gives the others that had it, now or before.
     fn have_channel_named(&mut self, channel: ChannelId, name: &str) -> BTreeSet<ChannelId> {
-        if let Some(other) = self.objects.channel_named(name).filter(|other| *other != channel) {
+        if let Some(other) = self.objects.names.channel_named(name).filter(|other| *other != channel) {
             self.objects.names.keep_as_former(other);
             self.objects.hierarchy.note_changed_part(HierarchyPart::Channel(other));
         }
-        if self.objects.channel_named(name) != Some(channel) {
+        if self.objects.names.channel_named(name) != Some(channel) {
             self.objects.give_name(Named::Channel(channel), name);
         }
         if self.objects.names.note_declared(channel) {
             self.objects.hierarchy.note_changed_part(HierarchyPart::Channel(channel));
         }
-        self.note_name_for_rules(channel);
+        self.guard.note_name_for_rules(&self.objects, channel);
         self.objects.names.formerly(name).collect()
     }
 }

@@ -24,7 +24,7 @@ impl Objects {
 
     /// An object of another server that the event path is to call.
     pub(crate) fn add_peer(&mut self, address: PeerAddress) -> Result<Peer, Raised> {
-        let claim = self.charge_octets(weights::CALLBACK + octets_of_reference(&address.ior))?;
+        let claim = self.ledger.charge_octets(weights::CALLBACK + octets_of_reference(&address.ior))?;
         let peer = self.next_peer();
         self.clients.called.insert(peer, Arc::new(address));
         self.clients.called_changed = true;

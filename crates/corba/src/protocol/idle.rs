@@ -25,10 +25,10 @@ const LOOK_MIN: Duration = Duration::from_millis(100);
 
 /// Clients that call this service and need not be reachable.
 #[derive(Debug, Default)]
-pub(super) struct Idle {
-    pub(super) suppliers: Callers,
+pub struct Idle {
+    suppliers: Callers,
     /// Those that gave no reference.
-    pub(super) pull_consumers: Callers,
+    pull_consumers: Callers,
 }
 
 /// Clients of one side that are connected and call, and when they are to be looked at.
@@ -52,8 +52,7 @@ impl Callers {
         }
     }
 
-    /// When the first of them is to be looked at.
-    pub(super) fn next(&self) -> Option<Time> {
+    fn next(&self) -> Option<Time> {
         self.due.first().map(|(due, _)| *due)
     }
 }
@@ -77,42 +76,7 @@ pub struct SupplierStatus {
     pub idle: Duration,
 }
 
-impl Objects {
-    /// How long a client may be silent; nothing if for ever.
-    fn patience(&self, key: ProxyKey) -> Option<(Side, Duration)> {
-        let proxy = self.hierarchy.proxy(key).ok()?;
-        let patience = match proxy.side {
-            Side::Suppliers if proxy.kind.pull => Duration::ZERO,
-            Side::Suppliers => self.hierarchy.effective_supplier(key).ok()?.supplier_linger,
-            Side::Consumers => self.hierarchy.effective(key).ok()?.gives_up_after(),
-        };
-        Some((proxy.side, patience))
-    }
-
-    fn status(&self, key: ProxyKey, connected: &Connected) -> Option<SupplierStatus> {
-        let proxy = self.hierarchy.proxy(key).ok()?;
-        let activity = proxy.activity.as_ref()?;
-        let client = proxy.peer.and_then(|peer| self.clients.by_peer.get(&peer));
-        Some(SupplierStatus {
-            key,
-            address: connected.by.as_ref().map(|account| account.ip()),
-            is_pulled: proxy.kind.pull,
-            is_probed: client.is_some_and(|client| client.health.has_to_be_reached(&client.address)),
-            is_open: connected.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0),
-            events: activity.events(),
-            idle: self.clock.time.since(activity.last()),
-        })
-    }
-}
-
 impl Protocol {
-    /// The suppliers that are connected, by channel and proxy, behind one of them if that is said.
-    pub fn suppliers(&self, behind: Option<ProxyKey>) -> impl Iterator<Item = SupplierStatus> {
-        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = self.idle.suppliers.connected.range((from, Bound::Unbounded));
-        range.filter_map(|(key, connected)| self.objects.status(*key, connected))
-    }
-
     /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
     /// Returns what the proxy was called in logs; `None` if there is no such proxy.
     pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
@@ -133,44 +97,12 @@ impl Protocol {
     /// says so; a number of them at most. Says how many it was.
     pub fn disconnect_idle(&mut self, idle_for: Duration) -> usize {
         let is_idle = |supplier: &SupplierStatus| !supplier.is_probed && supplier.idle >= idle_for;
-        let idle: Vec<SupplierStatus> = self.suppliers(None).filter(is_idle).take(AT_ONCE_MAX).collect();
+        let idle: Vec<SupplierStatus> =
+            self.idle.suppliers(&self.objects, None).filter(is_idle).take(AT_ONCE_MAX).collect();
         for supplier in &idle {
             self.disconnect_idle_client(supplier, Side::Suppliers);
         }
         idle.len()
-    }
-
-    /// A supplier has connected, or a consumer that pulls and gave no reference.
-    pub(super) fn note_caller(&mut self, key: ProxyKey, side: Side) {
-        let Some(activity) = self.objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else {
-            return;
-        };
-        let connected = Connected { by: self.objects.ledger.principal.clone(), due: None };
-        self.callers_mut(side).connected.insert(key, connected);
-        self.schedule_look(key, activity.last());
-    }
-
-    pub(super) fn callers_mut(&mut self, side: Side) -> &mut Callers {
-        match side {
-            Side::Suppliers => &mut self.idle.suppliers,
-            Side::Consumers => &mut self.idle.pull_consumers,
-        }
-    }
-
-    /// Arranges for when a client is to be looked at: when it has not been heard of for so long since `then`.
-    pub(super) fn schedule_look(&mut self, key: ProxyKey, then: Time) {
-        let (Some((side, patience)), now) = (self.objects.patience(key), self.objects.clock.time) else { return };
-        let callers = self.callers_mut(side);
-        let Some(connected) = callers.connected.get_mut(&key) else { return };
-        if let Some(due) = connected.due.take() {
-            callers.due.remove(&(due, key));
-        }
-        if patience.is_zero() {
-            return;
-        }
-        let due = (then + patience.max(LOOK_MIN)).max(now);
-        connected.due = Some(due);
-        callers.due.insert((due, key));
     }
 
     /// Looks at the clients that are due, a few in one go.
@@ -178,10 +110,10 @@ impl Protocol {
         for side in [Side::Suppliers, Side::Consumers] {
             for _ in 0..LOOKED_AT_MAX {
                 let now = self.objects.clock.time;
-                let first = self.callers_mut(side).due.first().filter(|(due, _)| *due <= now);
+                let first = self.idle.callers_mut(side).due.first().filter(|(due, _)| *due <= now);
                 let Some(&(_, key)) = first else { break };
                 if self.look_at(key, side).is_none() {
-                    self.callers_mut(side).forget(key);
+                    self.idle.callers_mut(side).forget(key);
                 }
             }
         }
@@ -196,13 +128,14 @@ impl Protocol {
             Side::Suppliers => self.idle.suppliers.connected.get(&key)?,
             Side::Consumers => self.idle.pull_consumers.connected.get(&key)?,
         };
-        let status = self.objects.status(key, connected)?;
-        let (_, patience) = self.objects.patience(key)?;
+        let status = status(&self.objects, key, connected)?;
+        let (_, patience) = patience(&self.objects, key)?;
         if status.is_probed || status.is_open || activity.waits() {
             // It counts as heard of now, so that the next look lies ahead.
-            self.schedule_look(key, self.objects.clock.time);
+            let now = self.objects.clock.time;
+            self.idle.schedule_look(&mut self.objects, key, now);
         } else if status.idle < patience.max(LOOK_MIN) {
-            self.schedule_look(key, last);
+            self.idle.schedule_look(&mut self.objects, key, last);
         } else {
             self.disconnect_idle_client(&status, side);
         }
@@ -215,4 +148,77 @@ impl Protocol {
             self.objects.effects.push_back(Effect::IdleDisconnected { proxy, side, address, idle });
         }
     }
+}
+
+impl Idle {
+    /// A supplier has connected, or a consumer that pulls and gave no reference.
+    pub(super) fn note_caller(&mut self, objects: &mut Objects, key: ProxyKey, side: Side) {
+        let Some(activity) = objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else {
+            return;
+        };
+        let connected = Connected { by: objects.ledger.principal.clone(), due: None };
+        self.callers_mut(side).connected.insert(key, connected);
+        self.schedule_look(objects, key, activity.last());
+    }
+
+    /// When the first of them is to be looked at.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.suppliers.next().into_iter().chain(self.pull_consumers.next()).min()
+    }
+
+    pub(super) fn callers_mut(&mut self, side: Side) -> &mut Callers {
+        match side {
+            Side::Suppliers => &mut self.suppliers,
+            Side::Consumers => &mut self.pull_consumers,
+        }
+    }
+
+    /// Arranges for when a client is to be looked at: when it has not been heard of for so long since `then`.
+    pub(super) fn schedule_look(&mut self, objects: &mut Objects, key: ProxyKey, then: Time) {
+        let (Some((side, patience)), now) = (patience(objects, key), objects.clock.time) else { return };
+        let callers = self.callers_mut(side);
+        let Some(connected) = callers.connected.get_mut(&key) else { return };
+        if let Some(due) = connected.due.take() {
+            callers.due.remove(&(due, key));
+        }
+        if patience.is_zero() {
+            return;
+        }
+        let due = (then + patience.max(LOOK_MIN)).max(now);
+        connected.due = Some(due);
+        callers.due.insert((due, key));
+    }
+
+    /// The suppliers that are connected, by channel and proxy, behind one of them if that is said.
+    pub fn suppliers(&self, objects: &Objects, behind: Option<ProxyKey>) -> impl Iterator<Item = SupplierStatus> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.suppliers.connected.range((from, Bound::Unbounded));
+        range.filter_map(|(key, connected)| status(objects, *key, connected))
+    }
+}
+
+/// How long a client may be silent; nothing if for ever.
+fn patience(objects: &Objects, key: ProxyKey) -> Option<(Side, Duration)> {
+    let proxy = objects.hierarchy.proxy(key).ok()?;
+    let patience = match proxy.side {
+        Side::Suppliers if proxy.kind.pull => Duration::ZERO,
+        Side::Suppliers => objects.hierarchy.effective_supplier(key).ok()?.supplier_linger,
+        Side::Consumers => objects.hierarchy.effective(key).ok()?.gives_up_after(),
+    };
+    Some((proxy.side, patience))
+}
+
+fn status(objects: &Objects, key: ProxyKey, connected: &Connected) -> Option<SupplierStatus> {
+    let proxy = objects.hierarchy.proxy(key).ok()?;
+    let activity = proxy.activity.as_ref()?;
+    let client = proxy.peer.and_then(|peer| objects.clients.by_peer.get(&peer));
+    Some(SupplierStatus {
+        key,
+        address: connected.by.as_ref().map(|account| account.ip()),
+        is_pulled: proxy.kind.pull,
+        is_probed: client.is_some_and(|client| client.health.has_to_be_reached(&client.address)),
+        is_open: connected.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0),
+        events: activity.events(),
+        idle: objects.clock.time.since(activity.last()),
+    })
 }

@@ -56,14 +56,14 @@ pub struct Objects {
     pub(crate) naming: Naming,
     pub(super) keys: Keys,
     /// What clients call channels, admins and proxies.
-    pub(super) names: Names,
+    pub names: Names,
     pub(super) properties: Properties,
     pub(super) proxies: Proxies,
     pub(super) clients: Clients,
     /// Callbacks to notify that the service has restarted.
     pub(super) reconnection: Reconnection,
     /// What clients are charged for what is kept for them.
-    pub(super) ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// What the last request has made.
     pub(crate) made: Creations,
     pub(super) effects: VecDeque<Effect>,
@@ -137,8 +137,8 @@ impl Objects {
     pub fn name(&self, what: &str, key: ProxyKey) -> String {
         let proxy = self.hierarchy.proxy(key).ok();
         let quoted = |name: Option<&str>| name.map_or_else(String::new, |name| format!(" \"{}\"", name.escape_debug()));
-        let own = quoted(proxy.and_then(|proxy| self.proxy_name(key, proxy.side)));
-        let channel = quoted(self.channel_name(key.channel));
+        let own = quoted(proxy.and_then(|proxy| self.names.proxy_name(key, proxy.side)));
+        let channel = quoted(self.names.channel_name(key.channel));
         let at = format!("{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
         let peer = proxy.and_then(|proxy| proxy.peer);
         let client = peer.and_then(|peer| self.client(peer)).map(|client| &client.name);
@@ -213,12 +213,12 @@ impl Objects {
         operator: Operator,
         name: Option<&str>,
     ) -> Result<AdminKey, Raised> {
-        name.map_or(Ok(()), |name| self.check_admin_name(channel, side, name))?;
-        let claim = self.charge_octets(weights::ADMIN + octets_of_name(name))?;
+        name.map_or(Ok(()), |name| self.names.check_admin_name(channel, side, name))?;
+        let claim = self.ledger.charge_octets(weights::ADMIN + octets_of_name(name))?;
         let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
         name.into_iter().for_each(|name| self.give_name(Named::Admin(admin), name));
         self.adjust(Thing::Admin(admin), claim);
-        self.note_owner(Thing::Admin(admin));
+        self.ledger.note_owner(Thing::Admin(admin));
         self.made.note(Thing::Admin(admin));
         Ok(admin)
     }
@@ -259,7 +259,7 @@ impl Objects {
                 return Some(Target::Factory);
             }
             // `corbaloc::HOST:PORT/NAME`, as clients of omniEvents write it.
-            return self.channel_named(core::str::from_utf8(key).ok()?).map(Target::Channel);
+            return self.names.channel_named(core::str::from_utf8(key).ok()?).map(Target::Channel);
         };
         match parsed {
             ObjectKey::Factory => Some(Target::Factory),
@@ -378,7 +378,7 @@ impl Objects {
     /// The reference of the channel that has this name.
     #[must_use]
     pub fn reference_of_channel(&self, name: &str) -> Option<Ior> {
-        self.reference(Target::Channel(self.channel_named(name)?)).ok()
+        self.reference(Target::Channel(self.names.channel_named(name)?)).ok()
     }
 
     /// A channel's reference with the channel's name as key, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB. A
@@ -412,7 +412,11 @@ impl Protocol {
         if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
             return None;
         }
-        let channel = self.objects.channel_named(name.channel()?).filter(|channel| self.knows(*channel))?;
+        let channel = self
+            .objects
+            .names
+            .channel_named(name.channel()?)
+            .filter(|channel| self.guard.knows(&self.objects, *channel))?;
         self.objects.reference(Target::Channel(channel)).ok()
     }
 }

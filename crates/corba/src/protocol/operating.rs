@@ -51,7 +51,7 @@ impl Objects {
         let channels = self.hierarchy.channels().filter(|channel| behind.is_none_or(|behind| channel.id() > behind));
         let listed = channels.take(CHANNELS_AT_ONCE).map(|channel| ListedChannel {
             id: channel.id(),
-            name: self.channel_name(channel.id()).map(str::to_owned),
+            name: self.names.channel_name(channel.id()).map(str::to_owned),
             admins: channel.admins_count(),
             proxies: channel.proxies_count(),
         });

@@ -34,7 +34,7 @@ const ANNOUNCED_AFTER: Duration = Duration::from_secs(60);
 
 /// Clients to probe, by time.
 #[derive(Debug, Default)]
-pub(super) struct Probes {
+pub struct Probes {
     due: BTreeSet<(Time, Peer)>,
     unanswered: usize,
     /// Clients that are announced to be out of reach.
@@ -86,6 +86,80 @@ impl Probes {
         }
         self.announced = self.announced.saturating_sub(health.is_announced.into());
     }
+
+    /// Arranges for a client's next probe.
+    pub(super) fn schedule(&mut self, objects: &mut Objects, peer: Peer) {
+        let Some(client) = objects.clients.by_peer.get(&peer) else { return };
+        let Some(Pace { interval, .. }) = pace(objects, client.proxy) else { return };
+        let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return };
+        let health = &mut client.health;
+        if let Some(due) = health.due.take() {
+            self.due.remove(&(due, peer));
+        }
+        if interval.is_zero() || health.probe_pending {
+            return;
+        }
+        // Ahead of the time at which it was asked last, and of nothing else: a client that is not due sooner for having failed cannot be
+        // due at once for ever. It is behind the present only if the interval has just become shorter, and then once.
+        let due = (health.last_probed + interval.max(INTERVAL_MIN)).max(objects.clock.time);
+        health.due = Some(due);
+        self.due.insert((due, peer));
+    }
+
+    /// Takes note that a client connected, which is no sign yet that it can be reached.
+    pub(super) fn begin_probes(&mut self, objects: &mut Objects, peer: Peer) {
+        if let Some(client) = objects.clients.by_peer.get_mut(&peer) {
+            client.health.last_probed = objects.clock.time;
+            self.schedule(objects, peer);
+        }
+    }
+
+    fn probe(&mut self, objects: &mut Objects, peer: Peer) {
+        let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return };
+        client.health.due = None;
+        client.health.last_probed = objects.clock.time;
+        if client.notifying.has_pending_call() {
+            // It is being called already; that shows as much.
+            return self.schedule(objects, peer);
+        }
+        client.health.probe_pending = true;
+        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
+        let client_call = ClientCall(CallPurpose::Probe(peer));
+        objects.effects.push_back(Effect::Ask { client_call, to, by, operation: "_non_existent", body: Vec::new() });
+        self.unanswered += 1;
+    }
+
+    /// Says once in each episode that a client cannot be reached, and what becomes of it.
+    fn announce(&mut self, objects: &mut Objects, peer: Peer, failing: Duration, give_up_after: Duration) {
+        let Some(client) = objects.clients.by_peer.get_mut(&peer).filter(|client| !client.health.is_announced) else {
+            return;
+        };
+        client.health.is_announced = true;
+        self.announced += 1;
+        let (proxy, name) = (client.proxy, client.address.name.clone());
+        let left = Some(give_up_after.saturating_sub(failing)).filter(|_| !give_up_after.is_zero());
+        objects.effects.push_back(Effect::Unreachable { proxy, name, unreachable_for: failing, left });
+    }
+
+    fn ask_who_is_due(&mut self, objects: &mut Objects) {
+        for _ in 0..LOOKED_AT_MAX {
+            if self.unanswered >= PROBES_MAX {
+                break;
+            }
+            let Some(&(due, peer)) = self.due.first() else { break };
+            if due > objects.clock.time {
+                break;
+            }
+            self.due.remove(&(due, peer));
+            self.probe(objects, peer);
+        }
+    }
+
+    /// How many clients are announced to be out of reach.
+    #[must_use]
+    pub const fn unreachable_clients(&self) -> usize {
+        self.announced
+    }
 }
 
 /// A client is not asked more often, whatever its `ProbeInterval`.
@@ -105,27 +179,6 @@ impl Objects {
         let health = &self.clients.by_peer.get(&self.hierarchy.proxy(key).ok()?.peer?)?.health;
         health.unreachable_since.filter(|_| health.is_announced).map(|since| self.clock.time.since(since))
     }
-
-    /// Whether one that cannot be reached shows in no other way either that it lives.
-    fn is_silent(&self, peer: Peer, give_up_after: Duration) -> bool {
-        let Some(client) = self.clients.by_peer.get(&peer).filter(|client| client.address.operation.is_empty()) else {
-            return true;
-        };
-        let proxy = self.hierarchy.proxy(client.proxy).ok();
-        let Some(activity) = proxy.and_then(|proxy| proxy.activity.as_ref()) else { return true };
-        let was_reached = client.health.was_reached;
-        let is_open = || client.address.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0);
-        if activity.waits() || (!was_reached && is_open()) {
-            return false;
-        }
-        let quiet_max = if was_reached || client.side == Side::Consumers { Duration::ZERO } else { QUIET_MAX };
-        self.clock.time.since(activity.last()) >= give_up_after.max(quiet_max)
-    }
-
-    fn pace(&self, key: ProxyKey) -> Option<Pace> {
-        let settings = self.hierarchy.effective(key).ok()?;
-        Some(Pace { interval: settings.probe_interval, give_up_after: settings.gives_up_after() })
-    }
 }
 
 impl Protocol {
@@ -135,30 +188,16 @@ impl Protocol {
         self.objects.clock.time = self.objects.clock.time.max(now);
         self.go_on_taking_apart();
         self.go_on_rescheduling();
-        self.ask_who_is_due();
+        self.probes.ask_who_is_due(&mut self.objects);
         self.look_at_callers();
         self.objects.tell_reconnected();
         self.delayed_replies.handle_time(self.objects.clock.time);
     }
 
-    fn ask_who_is_due(&mut self) {
-        for _ in 0..LOOKED_AT_MAX {
-            if self.probes.unanswered >= PROBES_MAX {
-                break;
-            }
-            let Some(&(due, peer)) = self.probes.due.first() else { break };
-            if due > self.objects.clock.time {
-                break;
-            }
-            self.probes.due.remove(&(due, peer));
-            self.probe(peer);
-        }
-    }
-
     /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.has_more_to_tell() {
+        if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.changes.has_more_to_tell() {
             return Some(self.objects.clock.time);
         }
         // While as many are being asked as may be, the next answer is what is waited for.
@@ -166,59 +205,10 @@ impl Protocol {
         first
             .map(|(due, _)| *due)
             .into_iter()
-            .chain(self.idle.suppliers.next())
-            .chain(self.idle.pull_consumers.next())
+            .chain(self.idle.next())
             .chain(self.delayed_replies.next())
             .chain(self.objects.reconnection.next())
             .min()
-    }
-
-    /// Arranges for a client's next probe.
-    pub(super) fn schedule(&mut self, peer: Peer) {
-        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
-        let Some(Pace { interval, .. }) = self.objects.pace(client.proxy) else { return };
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
-        let health = &mut client.health;
-        if let Some(due) = health.due.take() {
-            self.probes.due.remove(&(due, peer));
-        }
-        if interval.is_zero() || health.probe_pending {
-            return;
-        }
-        // Ahead of the time at which it was asked last, and of nothing else: a client that is not due sooner for having failed cannot be
-        // due at once for ever. It is behind the present only if the interval has just become shorter, and then once.
-        let due = (health.last_probed + interval.max(INTERVAL_MIN)).max(self.objects.clock.time);
-        health.due = Some(due);
-        self.probes.due.insert((due, peer));
-    }
-
-    /// Takes note that a client connected, which is no sign yet that it can be reached.
-    pub(super) fn begin_probes(&mut self, peer: Peer) {
-        if let Some(client) = self.objects.clients.by_peer.get_mut(&peer) {
-            client.health.last_probed = self.objects.clock.time;
-            self.schedule(peer);
-        }
-    }
-
-    fn probe(&mut self, peer: Peer) {
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
-        client.health.due = None;
-        client.health.last_probed = self.objects.clock.time;
-        if client.notifying.has_pending_call() {
-            // It is being called already; that shows as much.
-            return self.schedule(peer);
-        }
-        client.health.probe_pending = true;
-        let (to, by) = (client.address.ior.clone(), client.address.by.clone());
-        let client_call = ClientCall(CallPurpose::Probe(peer));
-        self.objects.effects.push_back(Effect::Ask {
-            client_call,
-            to,
-            by,
-            operation: "_non_existent",
-            body: Vec::new(),
-        });
-        self.probes.unanswered += 1;
     }
 
     /// A client has answered a probe, or not.
@@ -231,7 +221,7 @@ impl Protocol {
         match answer {
             ClientAnswer::Gone | ClientAnswer::Returned(Some(true)) => self.reap(peer, None),
             ClientAnswer::Unreachable => self.unreachable(peer),
-            ClientAnswer::TimedOut => self.schedule(peer),
+            ClientAnswer::TimedOut => self.probes.schedule(&mut self.objects, peer),
             ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
                 client.health.was_reached = true;
                 client.health.heard = Some(self.objects.clock.time);
@@ -242,12 +232,12 @@ impl Protocol {
                     self.probes.announced = self.probes.announced.saturating_sub(1);
                     self.objects.effects.push_back(Effect::Reached { proxy, name, after });
                 }
-                self.schedule(peer);
-                self.queue_notification(peer);
-                self.tell_waiting();
+                self.probes.schedule(&mut self.objects, peer);
+                self.changes.queue_notification(&mut self.objects, peer);
+                self.changes.tell_waiting(&mut self.objects);
             }
         }
-        self.ask_who_is_due();
+        self.probes.ask_who_is_due(&mut self.objects);
     }
 
     fn unreachable(&mut self, peer: Peer) {
@@ -255,34 +245,15 @@ impl Protocol {
         let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
         let since = *client.health.unreachable_since.get_or_insert(client.health.last_probed);
         let key = client.proxy;
-        let Some(Pace { give_up_after, .. }) = self.objects.pace(key) else { return };
+        let Some(Pace { give_up_after, .. }) = pace(&self.objects, key) else { return };
         let failing = now.since(since);
-        if !give_up_after.is_zero() && failing >= give_up_after && self.objects.is_silent(peer, give_up_after) {
+        if !give_up_after.is_zero() && failing >= give_up_after && is_silent(&self.objects, peer, give_up_after) {
             return self.reap(peer, Some(failing));
         }
-        if failing >= ANNOUNCED_AFTER && self.objects.is_silent(peer, ANNOUNCED_AFTER) {
-            self.announce(peer, failing, give_up_after);
+        if failing >= ANNOUNCED_AFTER && is_silent(&self.objects, peer, ANNOUNCED_AFTER) {
+            self.probes.announce(&mut self.objects, peer, failing, give_up_after);
         }
-        self.schedule(peer);
-    }
-
-    /// Says once in each episode that a client cannot be reached, and what becomes of it.
-    fn announce(&mut self, peer: Peer, failing: Duration, give_up_after: Duration) {
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer).filter(|client| !client.health.is_announced)
-        else {
-            return;
-        };
-        client.health.is_announced = true;
-        self.probes.announced += 1;
-        let (proxy, name) = (client.proxy, client.address.name.clone());
-        let left = Some(give_up_after.saturating_sub(failing)).filter(|_| !give_up_after.is_zero());
-        self.objects.effects.push_back(Effect::Unreachable { proxy, name, unreachable_for: failing, left });
-    }
-
-    /// How many clients are announced to be out of reach.
-    #[must_use]
-    pub const fn unreachable_clients(&self) -> usize {
-        self.probes.announced
+        self.probes.schedule(&mut self.objects, peer);
     }
 
     /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
@@ -297,4 +268,25 @@ impl Protocol {
             Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
         }
     }
+}
+
+/// Whether one that cannot be reached shows in no other way either that it lives.
+fn is_silent(objects: &Objects, peer: Peer, give_up_after: Duration) -> bool {
+    let Some(client) = objects.clients.by_peer.get(&peer).filter(|client| client.address.operation.is_empty()) else {
+        return true;
+    };
+    let proxy = objects.hierarchy.proxy(client.proxy).ok();
+    let Some(activity) = proxy.and_then(|proxy| proxy.activity.as_ref()) else { return true };
+    let was_reached = client.health.was_reached;
+    let is_open = || client.address.by.as_ref().is_some_and(|account| account.used(Resource::Connections) > 0);
+    if activity.waits() || (!was_reached && is_open()) {
+        return false;
+    }
+    let quiet_max = if was_reached || client.side == Side::Consumers { Duration::ZERO } else { QUIET_MAX };
+    objects.clock.time.since(activity.last()) >= give_up_after.max(quiet_max)
+}
+
+fn pace(objects: &Objects, key: ProxyKey) -> Option<Pace> {
+    let settings = objects.hierarchy.effective(key).ok()?;
+    Some(Pace { interval: settings.probe_interval, give_up_after: settings.gives_up_after() })
 }

@@ -196,9 +196,9 @@ impl Objects {
         }
         let id = self.reconnection.next;
         let next = id.checked_add(1).filter(|next| i32::try_from(*next).is_ok()).ok_or_else(Raised::limit)?;
-        let claim = self.charge_octets(octets(&to))?;
+        let claim = self.ledger.charge_octets(octets(&to))?;
         let one = self.make_room_for_callback()?;
-        let by = self.principal();
+        let by = self.ledger.principal();
         self.reconnection.next = next;
         self.reconnection.numbers_changed = true;
         self.reconnection.callbacks.insert(id, Callback { to, by, knows: true, due: None, unreachable: None });
@@ -211,7 +211,7 @@ impl Objects {
     /// Has one that cannot be reached give way, where there are as many as there may be, of all or from the address that asks.
     fn make_room_for_callback(&mut self) -> Result<Option<Charge>, Raised> {
         let is_full = self.reconnection.is_full();
-        let principal = self.principal();
+        let principal = self.ledger.principal();
         let granted = match &principal {
             Some(principal) => principal.charge(Resource::Registrations, 1).map(Some),
             None => Ok(None),
@@ -223,12 +223,12 @@ impl Objects {
         let of = principal.map(|principal| principal.ip()).filter(|_| granted.is_err());
         if let Some(unreachable) = self.reconnection.longest_unreachable(of) {
             self.forget_callback(unreachable, "cannot be reached, and gives way to another one");
-            return granted.or_else(|_| self.charge(Resource::Registrations, 1));
+            return granted.or_else(|_| self.ledger.charge(Resource::Registrations, 1));
         }
         self.reconnection.ask_some(of, self.clock.time);
         self.tell_reconnected();
         Err(match granted {
-            Err(spent) => self.note_spent(spent),
+            Err(spent) => self.ledger.note_spent(spent),
             Ok(_) => {
                 log_line!(Info, "a reconnection callback is refused: there are at most {CALLBACKS_MAX}");
                 Raised::limit()

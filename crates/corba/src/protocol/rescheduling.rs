@@ -63,10 +63,10 @@ impl Protocol {
         let Ok(proxy) = self.objects.hierarchy.proxy(key) else { return };
         let (peer, last) = (proxy.peer, proxy.activity.as_ref().map(engine::Activity::last));
         if let Some(peer) = peer {
-            self.schedule(peer);
+            self.probes.schedule(&mut self.objects, peer);
         }
         if let Some(last) = last {
-            self.schedule_look(key, last);
+            self.idle.schedule_look(&mut self.objects, key, last);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Objects {
     pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
         if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
             let is_first = !core::mem::replace(&mut self.properties.reported_without_store, true);
-            let by = self.principal().map(|who| who.ip());
+            let by = self.ledger.principal().map(|who| who.ip());
             self.effects.push_back(Effect::WithoutStore { of: self.level_name(level), by, is_first });
         }
         self.set_unknown(level.into(), unknown);
@@ -100,7 +100,7 @@ impl Objects {
     fn level_name(&self, level: Level) -> String {
         match level {
             Level::Channel(channel) => {
-                let name = self.channel_name(channel).map(|name| format!(" \"{}\"", name.escape_debug()));
+                let name = self.names.channel_name(channel).map(|name| format!(" \"{}\"", name.escape_debug()));
                 format!("channel {}{}", channel.0, name.unwrap_or_default())
             }
             Level::Admin(AdminKey { channel, side, admin }) => {
@@ -156,7 +156,7 @@ impl Objects {
             None => (former, None),
             Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => (former, None),
             Some(pool @ Pool { kind, spec }) => {
-                let threads = self.charge(Resource::Threads, pool.threads().into())?;
+                let threads = self.ledger.charge(Resource::Threads, pool.threads().into())?;
                 let id = self.hierarchy.create_pool(spec.clone())?;
                 let Self { properties: Properties { pool_kinds, .. }, hierarchy, .. } = self;
                 pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
@@ -189,7 +189,7 @@ impl Objects {
         let (Level::Admin(AdminKey { side: Side::Consumers, .. }) | Level::Proxy(_, Side::Consumers)) = level else {
             return self.change_thing(level.into(), octets, change);
         };
-        let claim = self.claim_types(level.into(), added)?;
+        let claim = self.ledger.claim_types(level.into(), added)?;
         self.change_thing(level.into(), octets, change)?;
         self.adjust_types(level.into(), claim);
         Ok(())

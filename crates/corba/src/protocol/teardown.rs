@@ -27,7 +27,7 @@ pub(super) struct Teardowns {
 pub struct Unpublished(Vec<(ChannelId, u64)>);
 
 impl Objects {
-    /// Whether what [`publish`](Self::publish) gave last has all of that.
+    /// Whether what [`publish`](Protocol::publish) gave last has all of that.
     #[must_use]
     pub fn is_published(&self, changed: &Unpublished) -> bool {
         changed.0.iter().all(|(channel, number)| self.hierarchy.is_published(*channel, *number))
@@ -108,7 +108,7 @@ impl Protocol {
     }
 
     /// What the last request has changed that the event path has to know: its reply is to be kept until
-    /// [`is_published`](Self::is_published) says so. `None` if nothing.
+    /// [`is_published`](Objects::is_published) says so. `None` if nothing.
     pub fn take_unpublished(&mut self) -> Option<Unpublished> {
         Some(core::mem::take(&mut self.unpublished)).filter(|changed| !changed.0.is_empty())
     }

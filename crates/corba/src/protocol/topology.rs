@@ -81,7 +81,7 @@ impl Objects {
         let (objects_nonce, former) = nonces.map_or((0, None), |nonces| nonces.objects.stored());
         t::Channel {
             id: id.0,
-            name: self.channel_name(id).map(str::to_owned),
+            name: self.names.channel_name(id).map(str::to_owned),
             former_name: self.names.former_name(id).map(|name| name.to_string()),
             declared: self.names.is_declared(id),
             nonce: nonces.map_or(0, |nonces| nonces.own),
@@ -111,10 +111,10 @@ impl Objects {
         t::Admin {
             side,
             id: admin.id.0,
-            name: self.admin_name(channel, side, admin.id).map(str::to_owned),
+            name: self.names.admin_name(channel, side, admin.id).map(str::to_owned),
             operator: admin.operator,
             settings: self.exported_settings(Level::Admin(key), &admin.patch),
-            owner: self.stored_owner(Thing::Admin(key)),
+            owner: self.ledger.stored_owner(Thing::Admin(key)),
             selection: self.exported_selection(target, &admin.subscription, &admin.attached),
         }
     }
@@ -133,12 +133,12 @@ impl Objects {
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),
             suspended: proxy.state == ProxyState::Suspended,
-            of: self.stored_owner(Thing::Proxy(key)),
+            of: self.ledger.stored_owner(Thing::Proxy(key)),
         });
-        let owner = if client.is_some() { None } else { self.stored_owner(Thing::Proxy(key)) };
+        let owner = if client.is_some() { None } else { self.ledger.stored_owner(Thing::Proxy(key)) };
         Some(t::Proxy {
             id: proxy.id.0,
-            name: self.proxy_name(key, proxy.side).map(str::to_owned),
+            name: self.names.proxy_name(key, proxy.side).map(str::to_owned),
             side: proxy.side,
             admin: proxy.admin.0,
             events: events_to(kind.events),
@@ -184,7 +184,7 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Makes what [`topology_json`](Self::topology_json) describes, as [`restore`](Self::restore) does.
+    /// Makes what [`topology_json`](Objects::topology_json) describes, as [`restore`](Self::restore) does.
     ///
     /// # Errors
     ///

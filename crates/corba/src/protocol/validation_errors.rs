@@ -3,7 +3,7 @@
 //! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each validation error is returned as code and range, and
 //! its reason is logged.
 
-use super::{Objects, Protocol};
+use super::{Guard, Objects};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
 use crate::proxy_kind::ProxyKind;
@@ -52,7 +52,7 @@ impl Objects {
                 && matches!(property_error.code(), ErrorCode::UnsupportedValue | ErrorCode::UnavailableValue)
         };
         if validation_errors.iter().any(lacks_threads) {
-            let _ = self.note_spent(Spent { resource: Resource::Threads, by: SpentBy::All });
+            let _ = self.ledger.note_spent(Spent { resource: Resource::Threads, by: SpentBy::All });
         }
         Err(UserException::UnsupportedQoS(validation_errors).into())
     }
@@ -338,20 +338,25 @@ impl Objects {
     }
 }
 
-impl Protocol {
+impl Guard {
     /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
     /// for dead letters.
     pub(crate) fn authorize_settings(
         &mut self,
+        objects: &Objects,
         level: Option<Level>,
         requested: &RequestedProperties,
     ) -> Result<(), Raised> {
         match level {
-            None => self.authorize_dead_letters(self.objects.settings.limits.dead_letters, requested),
-            Some(Level::Channel(channel)) => {
-                self.authorize_dead_letters(self.objects.hierarchy.channel(channel)?.limits().dead_letters, requested)
+            None => self.authorize_dead_letters(objects, objects.settings.limits.dead_letters, requested),
+            Some(Level::Channel(channel)) => self.authorize_dead_letters(
+                objects,
+                objects.hierarchy.channel(channel)?.limits().dead_letters,
+                requested,
+            ),
+            Some(Level::Admin(admin)) if admin.side == Side::Consumers => {
+                self.authorize_costs(objects, admin, requested)
             }
-            Some(Level::Admin(admin)) if admin.side == Side::Consumers => self.authorize_costs(admin, requested),
             Some(_) => Ok(()),
         }
     }
@@ -360,21 +365,27 @@ impl Protocol {
     /// publish.
     fn authorize_dead_letters(
         &mut self,
+        objects: &Objects,
         before: Option<ChannelId>,
         requested: &RequestedProperties,
     ) -> Result<(), Raised> {
         match requested.limits.dead_letters.filter(|to| Some(*to) != before) {
-            Some(to) => self.authorize_administration(to, "to have another channel's dead letters go there"),
+            Some(to) => self.authorize_administration(objects, to, "to have another channel's dead letters go there"),
             None => Ok(()),
         }
     }
 
     /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
     /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
-    fn authorize_costs(&mut self, admin: AdminKey, requested: &RequestedProperties) -> Result<(), Raised> {
+    fn authorize_costs(
+        &mut self,
+        objects: &Objects,
+        admin: AdminKey,
+        requested: &RequestedProperties,
+    ) -> Result<(), Raised> {
         let channel = admin.channel;
-        let (now, then) = (self.objects.requested(Level::Admin(admin))?.patch, requested.patch);
-        let above = self.objects.effective(Level::Channel(channel))?.settings;
+        let (now, then) = (objects.requested(Level::Admin(admin))?.patch, requested.patch);
+        let above = objects.effective(Level::Channel(channel))?.settings;
         let at_most = above.max_blocked_time();
         let is_longer = |time: Duration| !at_most.is_zero() && (time.is_zero() || time > at_most);
         let rejects = Some(FullOutbox::Reject);
@@ -387,7 +398,7 @@ impl Protocol {
         } else {
             return Ok(());
         };
-        self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
+        self.authorize_administration(objects, channel, &format!("set_qos of a consumer admin: {costs}"))
     }
 }
 

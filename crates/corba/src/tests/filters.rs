@@ -723,7 +723,7 @@ fn a_filter_of_another_server_is_published_while_someone_has_it() {
     assert_eq!(names, ["client.example:4711 on the admin", "client.example:4711 on the proxy"]);
     let ObjectKey::Proxy { channel: id, proxy: number, .. } = key_of(&proxy) else { panic!() };
     let target = FilterTarget::Proxy(engine::ProxyKey { channel: id, proxy: number });
-    let [(_, FilterRef::Remote(peer))] = d.protocol.objects().hierarchy().filters(target).unwrap() else { panic!() };
+    let [(_, FilterRef::Remote(peer))] = d.protocol.objects.hierarchy().filters(target).unwrap() else { panic!() };
     assert_eq!(published.directory.peers.get(*peer).unwrap().ior, client("on the proxy"));
 
     d.get(&admin, "destroy");

@@ -154,7 +154,7 @@ fn lanes(d: &mut Dialogue, path: &str) {
         } else {
             w.string(name)
         }
-        d.protocol.objects().monitored_channels(&key, operation, Reader::new(&body, encoding))
+        d.protocol.objects.monitored_channels(&key, operation, Reader::new(&body, encoding))
     };
     let channel = ChannelId(1);
     assert_eq!(asks(d, "get_statistic", &size, false), Some(vec![channel]));
@@ -264,7 +264,7 @@ fn a_client_that_may_control_removes_clients_admins_and_channels() {
 fn a_factory_of_another_name_is_found_by_it() {
     let mut d = controlled();
     d.protocol.bind_own_names();
-    let factory = d.protocol.objects().factory_reference();
+    let factory = d.protocol.objects.factory_reference();
     for key in ["Logging", FACTORY, "NotificationService"] {
         let found = d.bootstrap(key);
         assert_eq!(

@@ -307,12 +307,12 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
         d.protocol.take_unpublished().unwrap()
     };
     let changed = set(&mut d, "ProbeInterval", 70_000_000);
-    assert!(d.protocol.publish().is_none() && !d.protocol.objects().is_published(&changed));
+    assert!(d.protocol.publish().is_none() && !d.protocol.objects.is_published(&changed));
     // A proxy says at once what is in effect there.
     let qos = d.quick(&proxies[2_499], "get_qos", |_| {});
     assert!(qos.is_ok());
     assert!(run_to_completion(&mut d, Time(1)) >= 8, "some at a time");
-    assert!(d.protocol.objects().is_published(&changed));
+    assert!(d.protocol.objects.is_published(&changed));
     let mut asked = 0;
     let due = Time(1) + Duration::from_secs(7);
     for _ in 0..100 {
@@ -331,7 +331,7 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
     d.quick(&proxies[0], "disconnect_structured_push_supplier", |_| {}).unwrap();
     let third = d.protocol.take_unpublished().unwrap();
     run_to_completion(&mut d, due);
-    assert!([&first, &second, &third].iter().all(|changed| d.protocol.objects().is_published(changed)));
+    assert!([&first, &second, &third].iter().all(|changed| d.protocol.objects.is_published(changed)));
 }
 
 /// What is undone where the disk takes nothing: not what was there before, though no client had asked for it.

@@ -88,14 +88,14 @@ pub(super) fn furnish(
         make_topology(protocol, config)?;
     }
     protocol.note_changed_parts();
-    let now = protocol.objects().image();
+    let now = protocol.objects.image();
     let gone = stored.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
     let news = now.iter().filter(|(key, value)| stored.get(*key) != Some(value));
     let changes: Changes = news.map(|(key, value)| (key.clone(), Some(value.clone()))).chain(gone).collect();
     if !changes.is_empty() {
         disk.write(&changes).map_err(|error| failed(error.to_string()))?;
     }
-    let channels = protocol.objects().hierarchy().channels().map(Channel::id).collect();
+    let channels = protocol.objects.hierarchy().channels().map(Channel::id).collect();
     Ok(Some(OpenedStore { disk, events, channels }))
 }
 

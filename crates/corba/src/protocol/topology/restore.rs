@@ -251,7 +251,7 @@ impl Protocol {
             same(made.0, channel.id)?;
         }
         if let Some(name) = &channel.name {
-            self.objects.check_channel_name(name)?;
+            self.objects.names.check_channel_name(name)?;
             self.objects.give_name(Named::Channel(id), name);
         }
         if channel.declared {
@@ -275,7 +275,7 @@ impl Protocol {
                 self.objects.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
                 let made = self.objects.create_admin(id, key.side, admin.operator, admin.name.as_deref())?;
                 same(made.admin.0, admin.id)?;
-                self.objects.own_again(Thing::Admin(made), admin.owner.as_ref());
+                self.objects.ledger.own_again(Thing::Admin(made), admin.owner.as_ref());
             }
             self.restore_settings(Level::Admin(key), &admin.settings)?;
         }
@@ -285,7 +285,7 @@ impl Protocol {
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
-            self.objects.own_again(Thing::Proxy(made), proxy.owner.as_ref());
+            self.objects.ledger.own_again(Thing::Proxy(made), proxy.owner.as_ref());
             for alias in &proxy.aliases {
                 self.objects.keys.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
             }
@@ -339,8 +339,8 @@ impl Protocol {
                     continue;
                 }
                 if of.is_some() {
-                    self.objects.own_again(Thing::Proxy(key), of.as_ref());
-                    self.permit_connected(key);
+                    self.objects.ledger.own_again(Thing::Proxy(key), of.as_ref());
+                    self.guard.permit_connected(&mut self.objects, key);
                 }
                 self.lives.former.note(key);
                 if *suspended {
