@@ -14,7 +14,6 @@ mod callbacks;
 mod expression;
 mod factory;
 mod filter;
-mod local_proxies;
 mod mapping;
 mod matching;
 mod store;

@@ -44,13 +44,14 @@ mod tests;
 
 pub use exceptions::Exception;
 pub use exceptions::{ACCESS_DENIED, ACCESS_MINOR, NO_ROOM, OBJECT_NOT_EXIST, refused_event};
-pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
+pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures, Monitor};
 pub use peers::Peers;
 pub use protocol::{
     AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, ClientCall, Compatibility,
-    Creations, DelayedReply, Denied, Directory, Effect, Forbidden, Guard, Idle, KeyNumbers, Line, ListedChannel, Lives,
-    LocalProxy, Names, NotRestored, ObjectRequest, Objects, Part, Parting, PeerAddress, Probes, Protocol,
-    ProtocolSettings, ProxyNonces, Published, RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished,
+    Creations, DelayedReplies, DelayedReply, Denied, Directory, Effect, Forbidden, Guard, Idle, KeyNumbers, Line,
+    ListedChannel, Lives, LocalProxy, Names, NotRestored, ObjectRequest, Objects, Part, Parting, PeerAddress, Probes,
+    Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError, RestoredClient, Settable, SupplierStatus,
+    Unpublished,
 };
 pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

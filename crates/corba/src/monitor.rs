@@ -3,7 +3,7 @@
 //!
 //! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
 //! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Objects::monitored_channels`] says of which channels); all else the protocol knows itself.
+//! ([`Monitor::channels_queried`] says of which channels); all else the protocol knows itself.
 
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
@@ -164,7 +164,7 @@ impl Samples {
 
 /// What the object remembers: a few numbers of each statistic that is one. Those of a channel go with it.
 #[derive(Debug, Default)]
-pub(super) struct Monitor {
+pub struct Monitor {
     samples: BTreeMap<Statistic, Samples>,
     figures: BTreeMap<ChannelId, ChannelFigures>,
 }
@@ -174,13 +174,16 @@ impl Monitor {
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
         self.samples.retain(|statistic, _| !matches!(statistic, Statistic::Channel(of, _) if *of == channel));
     }
-}
 
-impl Objects {
     /// Channels with figures that the lanes have to report before a request is executed. `None` if it asks for no such figures, or for
     /// something that there is not.
     #[must_use]
-    pub fn monitored_channels(&self, key: &[u8], operation: &str, args: Reader<'_>) -> Option<Vec<ChannelId>> {
+    pub fn channels_queried(
+        objects: &Objects,
+        key: &[u8],
+        operation: &str,
+        args: Reader<'_>,
+    ) -> Option<Vec<ChannelId>> {
         if ObjectKey::parse(key) != Some(ObjectKey::MonitorControl) {
             return None;
         }
@@ -190,56 +193,54 @@ impl Objects {
             GET_STATISTICS | GET_AND_CLEAR => read_names(&mut args).ok()?,
             _ => return None,
         };
-        let found: Option<Vec<Statistic>> = names.iter().map(|name| statistic(self, name)).collect();
+        let found: Option<Vec<Statistic>> = names.iter().map(|name| statistic(objects, name)).collect();
         let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::channel_to_query).collect();
         (!channels.is_empty()).then(|| channels.into_iter().collect())
     }
-}
 
-impl Protocol {
     /// Takes the figures that lanes have reported, for the request that is executed next.
     pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
-        self.monitor.figures = figures.into_iter().collect();
+        self.figures = figures.into_iter().collect();
     }
 
-    fn value(&self, statistic: Statistic) -> Result<Value, Raised> {
+    fn value(&self, objects: &Objects, statistic: Statistic) -> Result<Value, Raised> {
         Ok(match statistic {
-            Statistic::Factories => Value::Text(vec![self.objects.factory_name().to_owned()]),
+            Statistic::Factories => Value::Text(vec![objects.factory_name().to_owned()]),
             Statistic::Factory(of) => {
                 let is_active = matches!(of, OfFactory::ActiveCount | OfFactory::ActiveNames);
-                let channels = self.objects.hierarchy().channels();
+                let channels = objects.hierarchy().channels();
                 let chosen = channels.filter(|channel| channel.proxies().next().is_some() == is_active);
                 match of {
                     OfFactory::ActiveCount | OfFactory::InactiveCount => numeric(chosen.count()),
                     OfFactory::ActiveNames | OfFactory::InactiveNames => {
-                        Value::Text(chosen.map(|channel| channel_path(&self.objects, channel.id())).collect())
+                        Value::Text(chosen.map(|channel| channel_path(objects, channel.id())).collect())
                     }
                 }
             }
-            Statistic::Channel(channel, of) => self.value_of_channel(channel, of)?,
+            Statistic::Channel(channel, of) => self.value_of_channel(objects, channel, of)?,
         })
     }
 
-    fn value_of_channel(&self, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
+    fn value_of_channel(&self, objects: &Objects, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
         let none = ChannelFigures::default();
-        let figures = self.monitor.figures.get(&channel).unwrap_or(&none);
+        let figures = self.figures.get(&channel).unwrap_or(&none);
         let proxies = |side| {
-            let channel = self.objects.hierarchy().channel(channel);
+            let channel = objects.hierarchy().channel(channel);
             channel.map(|channel| channel.proxies().filter(move |proxy| proxy.side == side))
         };
         let proxy_names = |side| -> Result<Value, Raised> {
             let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
-            Ok(Value::Text(keys.take(LIST_MAX).map(|key| proxy_path(&self.objects, key, side)).collect()))
+            Ok(Value::Text(keys.take(LIST_MAX).map(|key| proxy_path(objects, key, side)).collect()))
         };
         // TAO counts those that clients have made.
         let admins = |side| -> Result<Vec<engine::AdminId>, Raised> {
-            let all = self.objects.admins(channel, side)?.into_iter();
+            let all = objects.admins(channel, side)?.into_iter();
             Ok(all.filter(|admin| *admin != engine::AdminId::DEFAULT).collect())
         };
         let admin_names = |side| -> Result<Value, Raised> {
-            let path = channel_path(&self.objects, channel);
+            let path = channel_path(objects, channel);
             let called = |admin: engine::AdminId| {
-                let named = self.objects.names.admin_name(channel, side, admin).map(str::to_owned);
+                let named = objects.names.admin_name(channel, side, admin).map(str::to_owned);
                 format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
             };
             Ok(Value::Text(admins(side)?.into_iter().take(LIST_MAX).map(called).collect()))
@@ -257,29 +258,34 @@ impl Protocol {
             OfChannel::QueueElementCount => number(figures.backlog_events),
             OfChannel::QueueOverflows => number(figures.overflows),
             OfChannel::OldestEvent => {
-                let since_1970 =
-                    Duration::from_nanos(self.objects.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
+                let since_1970 = Duration::from_nanos(objects.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
                 Value::Numeric(figures.oldest.map_or(0.0, |age| since_1970.saturating_sub(age).as_secs_f64()))
             }
             OfChannel::SlowestConsumers => {
-                let called = |key: &ProxyKey| proxy_path(&self.objects, *key, Side::Consumers);
+                let called = |key: &ProxyKey| proxy_path(objects, *key, Side::Consumers);
                 Value::Text(figures.slowest.iter().map(called).collect())
             }
         })
     }
 
     /// Tells a statistic, and remembers the value if it is a number.
-    fn tell_statistic(&mut self, name: &str, statistic: Statistic, reply: &mut Writer<'_>) -> Result<(), Raised> {
-        let value = self.value(statistic)?;
+    fn tell(
+        &mut self,
+        objects: &Objects,
+        name: &str,
+        statistic: Statistic,
+        reply: &mut Writer<'_>,
+    ) -> Result<(), Raised> {
+        let value = self.value(objects, statistic)?;
         reply.string(name);
         match value {
             Value::Numeric(value) => {
-                let samples = self.monitor.samples.entry(statistic).or_default();
+                let samples = self.samples.entry(statistic).or_default();
                 samples.add(value);
                 let Samples { count, sum, sum_of_squares, minimum, maximum } = *samples;
                 reply.u32(0);
                 reply.length(1);
-                reply.u64(self.objects.now());
+                reply.u64(objects.now());
                 reply.f64(value);
                 reply.u32(count);
                 let average = sum / f64::from(count);
@@ -338,7 +344,7 @@ fn get_statistic(
     let name = args.text()?;
     args.finish("the arguments of get_statistic")?;
     let statistic = statistic(&protocol.objects, &name).ok_or_else(|| no_statistic(&protocol.objects, &name))?;
-    let told = protocol.tell_statistic(&name, statistic, reply);
+    let told = protocol.monitor.tell(&protocol.objects, &name, statistic, reply);
     protocol.monitor.figures.clear();
     told
 }
@@ -353,7 +359,7 @@ fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_
     let statistics = all_statistics(&protocol.objects, &names)?;
     reply.length(names.len());
     for (name, statistic) in names.iter().zip(&statistics) {
-        protocol.tell_statistic(name, *statistic, reply)?;
+        protocol.monitor.tell(&protocol.objects, name, *statistic, reply)?;
         // A channel's consumers can be listed in megabytes, and anew each time that they are asked for.
         if reply.position() > ANSWER_BYTES_MAX {
             log_line!(Info, "statistics are not sent: the answer would have more than {ANSWER_BYTES_MAX} bytes");

@@ -71,7 +71,7 @@ fn register_callback(
 ) -> Result<(), Raised> {
     let callback = read_reference(&mut args)?;
     args.finish("the arguments of register_callback")?;
-    write_id(protocol.objects.register_callback(callback)?, reply);
+    write_id(protocol.objects.reconnection().register(callback)?, reply);
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn unregister_callback(
 ) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of unregister_callback")?;
-    id.into_iter().for_each(|id| protocol.objects.unregister_callback(id));
+    id.into_iter().for_each(|id| protocol.objects.reconnection().unregister(id));
     Ok(())
 }
 

@@ -8,68 +8,58 @@ mod compatibility;
 mod declared;
 mod delayed_replies;
 mod effects;
-mod filters;
 mod idle;
 mod local_proxies;
 mod names;
 mod nonces;
 mod objects;
-mod operating;
 mod probes;
 mod reconnection;
-mod rescheduling;
 mod settings;
 mod takeover;
 mod teardown;
 mod topology;
-mod undoing;
 mod validation_errors;
 
 pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden, Guard};
-pub(super) use self::changes::Changes;
-pub(super) use self::changes::{InfoMode, code_set, difference};
-pub(super) use self::charges::Ledger;
-
-pub(super) use self::charges::{Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
+pub(super) use self::changes::{Changes, InfoMode, code_set, difference};
+pub(super) use self::charges::{Ledger, Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
 use self::clients::Tell;
 pub use self::compatibility::Compatibility;
-use self::delayed_replies::DelayedReplies;
-pub use self::delayed_replies::DelayedReply;
-use self::effects::CallPurpose;
+pub use self::declared::{ListedChannel, Settable};
+pub use self::delayed_replies::{DelayedReplies, DelayedReply};
+pub(super) use self::effects::CallPurpose;
 pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
-pub use self::idle::AT_ONCE_MAX;
-pub use self::idle::Idle;
-pub use self::idle::SupplierStatus;
+pub use self::idle::{AT_ONCE_MAX, Idle, SupplierStatus};
 use self::local_proxies::LocalProxyState;
 pub use self::local_proxies::{LocalProxy, Part, RegisterError};
 pub use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
 pub use self::nonces::{KeyNumbers, ProxyNonces};
 use self::nonces::{Nonces, ObjectNonces};
+pub(super) use self::objects::InContext;
 pub use self::objects::Objects;
-pub use self::operating::{ListedChannel, Settable};
 pub use self::probes::Probes;
+use self::probes::{Probed, Rescheduling};
 pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
-use self::rescheduling::Rescheduling;
-pub use self::takeover::{Line, Lives};
+pub use self::takeover::{Line, Lives, RestoredClient};
 use self::teardown::Teardowns;
-pub use self::teardown::Unpublished;
-pub use self::topology::RestoredClient;
+pub use self::teardown::{Creations, Unpublished};
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
-pub use self::undoing::Creations;
 use super::exceptions::{Exception, Raised};
 use super::keys::ObjectKey;
 use super::monitor::Monitor;
-use super::naming::NamingLimits;
+use super::naming::{CHANNELS_KIND, NameComponent, NamingLimits};
 use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
 use super::qos::RequestedProperties;
-use super::table::{self, AdminKey, Level};
+use super::table::{self, AdminKey, Level, Target};
 use accounts::{Account, Resource};
 use engine::{
     ChannelId, ChannelLimits, DisconnectReason, HierarchyLimits, LaneChange, LaneId, ProxyKey, SettingsPatch, Snapshot,
+    Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::{Ior, SecureTransport};
@@ -124,7 +114,7 @@ pub struct Protocol {
     /// Access rules, denials and acts not yet reported.
     pub guard: Guard,
     /// What TAO's monitor and control object remembers.
-    pub(super) monitor: Monitor,
+    pub monitor: Monitor,
     /// What is known of the lives of clients.
     pub lives: Lives,
     /// Set while stored objects are made again, before their clients are connected.
@@ -133,7 +123,8 @@ pub struct Protocol {
     partings: VecDeque<Parting>,
     published: Option<Published>,
     pub(super) changes: Changes,
-    delayed_replies: DelayedReplies,
+    /// Replies that wait for clients to be notified.
+    pub delayed_replies: DelayedReplies,
     teardowns: Teardowns,
     /// What the last request has changed.
     unpublished: Unpublished,
@@ -268,7 +259,7 @@ impl Protocol {
         self.objects.ledger.principal = None;
         outcome.map_err(|raised| {
             self.objects.made = Creations::default();
-            let raised = self.objects.as_old_servers_say(raised);
+            let raised = self.objects.compatibility().as_old_servers_say(raised);
             log::debug!(
                 target: "campanile::corba",
                 "{} on {}: {raised:?}", call.operation.escape_debug(), call.key.escape_ascii()
@@ -296,10 +287,23 @@ impl Protocol {
                     self.reap(peer, None);
                 }
             }
-            CallPurpose::Probe(peer) => self.probed(peer, answer),
-            CallPurpose::Reconnect(id) => self.objects.reconnected(id, answer),
-            CallPurpose::Registered(id) => self.objects.registration_probed(id, answer),
-            CallPurpose::FilterChange { filter, callback } => self.objects.callback_answered(filter, callback, answer),
+            CallPurpose::Probe(peer) => {
+                let Some(probed) = self.probes.probed(&mut self.objects, peer, answer) else { return };
+                match probed {
+                    Probed::Alive => {
+                        self.changes.queue_notification(&mut self.objects, peer);
+                        self.changes.tell_waiting(&mut self.objects);
+                    }
+                    Probed::Dead(unreachable_for) => self.reap(peer, unreachable_for),
+                    Probed::Unknown => {}
+                }
+                self.probes.ask_who_is_due(&mut self.objects);
+            }
+            CallPurpose::Reconnect(id) => self.objects.reconnection().answered(id, answer),
+            CallPurpose::Registered(id) => self.objects.reconnection().probed(id, answer),
+            CallPurpose::FilterChange { filter, callback } => {
+                self.objects.filters().callback_answered(filter, callback, answer)
+            }
         }
     }
 
@@ -356,6 +360,29 @@ impl Protocol {
         self.objects.hierarchy.lane_unavailable(lane);
     }
 
+    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Protocol::poll_timeout`] says that it is
+    /// to be called again at once.
+    pub fn handle_time(&mut self, now: Time) {
+        self.objects.clock.time = self.objects.clock.time.max(now);
+        self.go_on_taking_apart();
+        self.rescheduling.go_on(&mut self.objects, &mut self.probes, &mut self.idle);
+        self.probes.ask_who_is_due(&mut self.objects);
+        self.idle.look_at_callers(&mut self.objects).into_iter().for_each(|silent| self.disconnect_silent(silent));
+        self.objects.reconnection().call_due();
+        self.delayed_replies.handle_time(self.objects.clock.time);
+    }
+
+    /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.changes.has_more_to_tell() {
+            return Some(self.objects.clock.time);
+        }
+        let times =
+            [self.probes.next(), self.idle.next(), self.delayed_replies.next(), self.objects.reconnection.next()];
+        times.into_iter().flatten().min()
+    }
+
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.objects.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
@@ -371,6 +398,29 @@ impl Protocol {
     /// Channels that the requesting client may know of.
     pub(super) fn channels_known(&self) -> impl Iterator<Item = ChannelId> {
         self.objects.channels().filter(|channel| self.guard.knows(&self.objects, *channel))
+    }
+
+    /// The channel that a name in the naming service's root stands for though it is not what is bound to it: where nothing is, the one
+    /// that has the name of a channel of events; where an object of this service is that is gone, the one that has the name by now.
+    pub(crate) fn channel_behind(&self, name: &NameComponent, bound: Option<&Ior>) -> Option<Ior> {
+        let is_gone = |bound: &Ior| self.objects.is_own_reference(bound) && self.objects.own_target(bound).is_none();
+        if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
+            return None;
+        }
+        let channel = self
+            .objects
+            .names
+            .channel_named(name.channel()?)
+            .filter(|channel| self.guard.knows(&self.objects, *channel))?;
+        self.objects.reference(Target::Channel(channel)).ok()
+    }
+
+    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
+        if self.objects.set(level, requested)? {
+            self.rescheduling.reschedule(level, &mut self.objects, &mut self.probes, &mut self.idle);
+        }
+        Ok(())
     }
 
     pub(super) fn create_channel(
@@ -392,7 +442,8 @@ impl Protocol {
         self.objects.ledger.note_threads(thing, threads);
         self.objects.set_profile(channel, requested.profile);
         self.objects.set_topics(channel, requested.topics)?;
-        name.into_iter().for_each(|name| self.objects.give_name(Named::Channel(channel), name));
+        name.into_iter()
+            .for_each(|name| self.objects.names.give_new(&mut self.objects.hierarchy, Named::Channel(channel), name));
         self.objects.take_unknown(Level::Channel(channel), requested.unknown);
         self.guard.note_name_for_rules(&self.objects, channel);
         self.objects.ledger.note_owner(thing);
@@ -411,7 +462,10 @@ impl Protocol {
         name: Option<&str>,
     ) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
-        name.map_or(Ok(()), |name| self.check_proxy_name(channel, side, name))?;
+        // One that was restored with its client gives its name away.
+        let may_take =
+            |former| self.lives.former.contains(&former) && self.guard.may_replace(&self.objects, former, side);
+        name.map_or(Ok(()), |name| self.objects.names.check_proxy_name(channel, side, name, may_take))?;
         self.objects.admit_kind(channel, kind)?;
         let one = self.objects.ledger.charge(Resource::Proxies, 1)?;
         let claim = self.objects.ledger.charge_octets(weights::PROXY + octets_of_name(name))?;
@@ -420,7 +474,8 @@ impl Protocol {
         let proxy = self.objects.hierarchy.create_proxy_in_place_of(leaving, place, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.objects.proxies.kinds.insert(key, kind);
-        name.into_iter().for_each(|name| self.objects.give_name(Named::Proxy(key, side), name));
+        name.into_iter()
+            .for_each(|name| self.objects.names.give_new(&mut self.objects.hierarchy, Named::Proxy(key, side), name));
         self.objects.ledger.entry(Thing::Proxy(key)).one = one;
         self.objects.adjust(Thing::Proxy(key), claim);
         self.objects.ledger.note_owner(Thing::Proxy(key));

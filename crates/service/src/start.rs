@@ -307,7 +307,7 @@ fn assemble(
     let (found, mut warnings) = find_store(config)?;
     let store_directory = found.as_ref().map(|found| found.directory.clone());
     let mut protocol = Protocol::new(protocol_settings(config, memory, place, found.is_some()));
-    protocol.handle_utc(time::utc());
+    protocol.objects.handle_utc(time::utc());
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;

@@ -3,14 +3,20 @@
 //! A filter may be one of this service's, evaluated where the events are, or any other server's, which is then asked by
 //! calls ([`engine::FilterRef`]).
 
+use super::callbacks::Callbacks;
+use super::expression::{Expression, New};
+use super::store::Role;
 use crate::exceptions::{Raised, UserException};
 use crate::protocol::{Objects, PeerAddress, Protocol, weights};
 use crate::references::log_name;
 use crate::table::{AdminKey, Level, Target};
 use crate::wire::{read_id, read_reference, write_id, write_ids};
-use engine::{FilterRef, FilterTarget, Peer};
+use engine::{FilterId, FilterRef, FilterTarget, Peer, ProxyKey};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
+
+/// The filter language's name in CORBA.
+const GRAMMAR: &str = "EXTENDED_TCL";
 
 /// Admin or proxy that has the filters of an operation.
 pub(super) fn target_of(on: Target) -> Result<FilterTarget, Raised> {
@@ -139,6 +145,28 @@ impl Objects {
         self.change_thing(target.into(), weights::PLACE, |protocol| {
             Ok(protocol.hierarchy.add_filter(target, filter)?)
         })
+    }
+
+    /// Has events for a proxy pass a constraint.
+    pub(crate) fn filter_for(&mut self, key: ProxyKey, constraint: String) -> Result<FilterId, Raised> {
+        let filter = self.filters().create(key.channel, GRAMMAR.to_owned(), Role::Decides(Callbacks::default()))?;
+        let new = New { expression: Expression { types: Vec::new(), text: constraint }, value: None };
+        let added = self.filters().add_constraints(filter, vec![new]);
+        let placed = added.and_then(|_| self.give_place(FilterTarget::Proxy(key), FilterRef::Local(filter)));
+        if let Err(raised) = placed {
+            self.destroy_filter_of_local_proxy(filter);
+            return Err(raised);
+        }
+        Ok(filter)
+    }
+
+    /// The proxy is gone that it belonged to.
+    pub(crate) fn destroy_filter_of_local_proxy(&mut self, filter: FilterId) {
+        let is_there = self.filters.channel(filter).is_some_and(|channel| self.has_channel(channel));
+        if !is_there || self.filters().destroy(filter).is_err() {
+            // It goes with its channel.
+            self.filters().forget(filter);
+        }
     }
 
     /// An admin or proxy is gone: forgets the filters of other servers that it had.

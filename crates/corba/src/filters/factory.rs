@@ -20,7 +20,7 @@ pub(super) fn create_filter(
     let grammar = args.text()?;
     args.finish("the arguments of create_filter")?;
     check_grammar(&grammar)?;
-    let id = protocol.objects.create_filter(on.filter_factory()?, grammar, Role::Decides(Callbacks::default()))?;
+    let id = protocol.objects.filters().create(on.filter_factory()?, grammar, Role::Decides(Callbacks::default()))?;
     protocol.objects.reference(Target::Filter(id))?.write(reply);
     Ok(())
 }
@@ -36,7 +36,7 @@ pub(super) fn create_mapping_filter(
     args.finish("the arguments of create_mapping_filter")?;
     check_grammar(&grammar)?;
     let mapping = Mapping { default, for_priority: false, for_lifetime: None };
-    let id = protocol.objects.create_filter(on.filter_factory()?, grammar, Role::Maps(mapping))?;
+    let id = protocol.objects.filters().create(on.filter_factory()?, grammar, Role::Maps(mapping))?;
     protocol.objects.reference(Target::MappingFilter(id))?.write(reply);
     Ok(())
 }
@@ -61,7 +61,7 @@ pub(super) fn remove_filter(
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of remove_filter")?;
     let filter = made_here(protocol, on, &reference)?.ok_or(UserException::FilterNotFound)?;
-    protocol.objects.destroy_filter(filter)
+    protocol.objects.filters().destroy(filter)
 }
 
 /// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a filter that was made elsewhere.

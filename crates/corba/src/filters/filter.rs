@@ -27,9 +27,9 @@ pub(super) fn add_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let new = read_expressions(&mut args, protocol.objects.filter_limits(filter)?.constraints_per_filter_max)?;
+    let new = read_expressions(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_constraints")?;
-    write_infos(&protocol.objects.add_constraints(filter, new)?, reply);
+    write_infos(&protocol.objects.filters().add_constraints(filter, new)?, reply);
     Ok(())
 }
 
@@ -40,11 +40,11 @@ pub(super) fn modify_constraints(
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let max = protocol.objects.filter_limits(filter)?.constraints_per_filter_max;
+    let max = protocol.objects.filters().limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
     let modified = read_infos(&mut args, max)?;
     args.finish("the arguments of modify_constraints")?;
-    protocol.objects.modify_constraints(filter, &deleted, modified)
+    protocol.objects.filters().modify_constraints(filter, &deleted, modified)
 }
 
 pub(super) fn get_constraints(
@@ -54,9 +54,9 @@ pub(super) fn get_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let ids = read_ids(&mut args, protocol.objects.filter_limits(filter)?.constraints_per_filter_max)?;
+    let ids = read_ids(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_constraints")?;
-    write_infos(&protocol.objects.some_constraints(filter, &ids)?, reply);
+    write_infos(&protocol.objects.filters.some_constraints(filter, &ids)?, reply);
     Ok(())
 }
 
@@ -67,7 +67,7 @@ pub(super) fn get_all_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_constraints")?;
-    write_infos(&protocol.objects.all_constraints(on.filter()?)?, reply);
+    write_infos(&protocol.objects.filters.all_constraints(on.filter()?)?, reply);
     Ok(())
 }
 
@@ -79,13 +79,13 @@ pub(super) fn remove_all(
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of an operation that removes all constraints")?;
-    protocol.objects.remove_all_constraints(on.filter()?)
+    protocol.objects.filters().remove_all_constraints(on.filter()?)
 }
 
 /// `destroy`, of filters of either kind.
 pub(super) fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
-    protocol.objects.destroy_filter(on.filter()?)
+    protocol.objects.filters().destroy(on.filter()?)
 }
 
 /// Writes a `ConstraintInfoSeq`.

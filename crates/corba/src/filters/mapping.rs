@@ -6,9 +6,9 @@
 
 use super::admin::target_of;
 use super::expression::{read_ids, read_mapping_infos, read_pairs};
-use super::store::{Installed, Role};
+use super::store::Installed;
 use crate::exceptions::Raised;
-use crate::protocol::{Objects, Protocol};
+use crate::protocol::Protocol;
 use crate::table::Target;
 use crate::wire::read_reference;
 use engine::Mapping;
@@ -23,7 +23,7 @@ pub(super) fn value_type(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of value_type")?;
-    protocol.objects.mapping(on)?.default.type_code().write(reply);
+    protocol.objects.filters.mapping(on.filter()?)?.default.type_code().write(reply);
     Ok(())
 }
 
@@ -34,7 +34,7 @@ pub(super) fn default_value(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of default_value")?;
-    Ok(protocol.objects.mapping(on)?.default.write(reply)?)
+    Ok(protocol.objects.filters.mapping(on.filter()?)?.default.write(reply)?)
 }
 
 pub(super) fn add_constraints(
@@ -44,9 +44,9 @@ pub(super) fn add_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let new = read_pairs(&mut args, protocol.objects.filter_limits(filter)?.constraints_per_filter_max)?;
+    let new = read_pairs(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_mapping_constraints")?;
-    write_infos(&protocol.objects.add_constraints(filter, new)?, reply)
+    write_infos(&protocol.objects.filters().add_constraints(filter, new)?, reply)
 }
 
 pub(super) fn modify_constraints(
@@ -56,11 +56,11 @@ pub(super) fn modify_constraints(
     _: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let max = protocol.objects.filter_limits(filter)?.constraints_per_filter_max;
+    let max = protocol.objects.filters().limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
     let modified = read_mapping_infos(&mut args, max)?;
     args.finish("the arguments of modify_mapping_constraints")?;
-    protocol.objects.modify_constraints(filter, &deleted, modified)
+    protocol.objects.filters().modify_constraints(filter, &deleted, modified)
 }
 
 pub(super) fn get_constraints(
@@ -70,9 +70,9 @@ pub(super) fn get_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     let filter = on.filter()?;
-    let ids = read_ids(&mut args, protocol.objects.filter_limits(filter)?.constraints_per_filter_max)?;
+    let ids = read_ids(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_mapping_constraints")?;
-    write_infos(&protocol.objects.some_constraints(filter, &ids)?, reply)
+    write_infos(&protocol.objects.filters.some_constraints(filter, &ids)?, reply)
 }
 
 pub(super) fn get_all_constraints(
@@ -82,7 +82,7 @@ pub(super) fn get_all_constraints(
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
     args.finish("the arguments of get_all_mapping_constraints")?;
-    write_infos(&protocol.objects.all_constraints(on.filter()?)?, reply)
+    write_infos(&protocol.objects.filters.all_constraints(on.filter()?)?, reply)
 }
 
 /// Writes a `MappingConstraintInfoSeq`.
@@ -161,18 +161,9 @@ fn set(protocol: &mut Protocol, on: Target, mapping: Mapping, mut args: Reader<'
     } else {
         let Some(Target::MappingFilter(id)) = protocol.objects.own(&filter) else { return Err(Raised::bad_param()) };
         Some(match mapping {
-            Mapping::Priority => protocol.objects.mapping_of_priority(id)?,
-            Mapping::Lifetime => protocol.objects.mapping_of_lifetime(id)?,
+            Mapping::Priority => protocol.objects.filters().mapping_of_priority(id)?,
+            Mapping::Lifetime => protocol.objects.filters().mapping_of_lifetime(id)?,
         })
     };
     Ok(protocol.objects.hierarchy.set_mapping(target_of(on)?, mapping, id)?)
-}
-
-impl Objects {
-    pub(super) fn mapping(&self, on: Target) -> Result<&super::store::Mapping, Raised> {
-        match &self.filters.get(on.filter()?)?.role {
-            Role::Maps(mapping) => Ok(mapping),
-            Role::Decides(_) => Err(Raised::internal()),
-        }
-    }
 }

@@ -14,7 +14,7 @@ pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
 use super::{Objects, Thing};
 use crate::exceptions::Raised;
-use crate::table::{AdminKey, Target};
+use crate::table::Target;
 use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts};
 use engine::{ChannelId, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
@@ -440,7 +440,7 @@ impl Guard {
 
     /// Has rules of access know a channel by the name that it has now.
     pub(super) fn note_name_for_rules(&mut self, objects: &Objects, channel: ChannelId) {
-        self.note_name(channel, objects.name_for_rules(channel));
+        self.note_name(channel, objects.names.for_rules(channel).cloned());
     }
 
     /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
@@ -496,26 +496,5 @@ fn is_same(one: &Account, other: &Account) -> bool {
         (Some(one), Some(other)) => one == other,
         (None, None) => one.from() == other.from() && one_shows.protocol() == other_shows.protocol(),
         _ => false,
-    }
-}
-
-impl Objects {
-    fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
-        self.names.for_rules(channel).cloned()
-    }
-
-    /// The channel in which an object is.
-    fn channel_of(&self, target: Target) -> Option<ChannelId> {
-        match target {
-            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
-            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
-            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
-            Target::Factory
-            | Target::SchedulingService
-            | Target::GenericFactory
-            | Target::MonitorControl
-            | Target::NamingContext(_)
-            | Target::BindingIterator(_) => None,
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would
 //! exceed the limit, or the client's share of it, is refused before anything is changed.
 
-use super::{Named, Objects, Protocol};
+use super::{Named, Objects};
 use crate::exceptions::Raised;
 use crate::qos::Unknown;
 use crate::table::{AdminKey, Level};
@@ -106,7 +106,7 @@ impl Charged {
 
 impl Ledger {
     /// A thing is gone: what was charged for it is given back.
-    pub(super) fn remove(&mut self, thing: Thing) {
+    pub(crate) fn remove(&mut self, thing: Thing) {
         self.things.remove(&thing);
     }
 
@@ -150,7 +150,7 @@ impl Ledger {
     }
 
     /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
-    pub(super) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
+    pub(crate) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
         let held = self.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
         let asker = self.principal.as_ref();
         let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
@@ -161,6 +161,12 @@ impl Ledger {
     /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
     pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
         self.claim(thing, Resource::EventTypes, places_of_types(added))
+    }
+
+    /// Charges a thing by its weight, to the requesting client if it has become heavier. Nothing is charged for one that is gone.
+    pub(crate) fn adjust(&mut self, thing: Thing, weight: Option<u64>, claim: Option<Charge>) {
+        let Some(weight) = weight else { return };
+        self.entry(thing).adjust(Resource::RetainedBytes, weight, claim);
     }
 
     /// Makes the requesting client the owner of a thing.
@@ -272,6 +278,11 @@ impl Objects {
         owner.is_outside().then(|| owner.ip())
     }
 
+    /// The next claim that was not granted, to be counted and logged.
+    pub fn poll_refused(&mut self) -> Option<Refused> {
+        self.ledger.refused.pop()
+    }
+
     /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
     pub(crate) fn change_thing<R>(
         &mut self,
@@ -308,8 +319,40 @@ impl Objects {
 
     /// Charges a thing that was made or changed by its weight, to the requesting client if it has become heavier.
     pub(crate) fn adjust(&mut self, thing: Thing, claim: Option<Charge>) {
-        let Some(weight) = self.weight(thing) else { return };
-        self.ledger.entry(thing).adjust(Resource::RetainedBytes, weight, claim);
+        let weight = self.weight(thing);
+        self.ledger.adjust(thing, weight, claim);
+    }
+
+    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
+    /// granted once more to others.
+    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
+        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
+        for channel in self.hierarchy.channels() {
+            let id = channel.id();
+            // The default channel has no owner.
+            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
+            for side in [Side::Consumers, Side::Suppliers] {
+                let admins = self.hierarchy.admins(id, side).into_iter().flatten();
+                things
+                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
+            }
+            let proxies = channel.proxies();
+            things.extend(proxies.map(|proxy| {
+                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
+            }));
+        }
+        for (level, counted) in things {
+            self.charge_level_to(level, counted, account);
+        }
+        for filter in self.filters.numbers() {
+            self.charge_thing_to(Thing::Filter(filter), account);
+        }
+        for registration in self.reconnection.numbers() {
+            let thing = Thing::Registration(registration);
+            self.charge_thing_to(thing, account);
+            self.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
+        }
+        self.naming.charge_all_to(account);
     }
 
     fn charge_level_to(&mut self, level: Level, counted: Option<Resource>, account: &Arc<Account>) {
@@ -372,44 +415,5 @@ impl Objects {
             Thing::Registration(id) => self.reconnection.weight(id)?,
         };
         Some(octets + unknown)
-    }
-}
-
-impl Protocol {
-    /// The next claim that was not granted, to be counted and logged.
-    pub fn poll_refused(&mut self) -> Option<Refused> {
-        self.objects.ledger.refused.pop()
-    }
-
-    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
-    /// granted once more to others.
-    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
-        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
-        for channel in self.objects.hierarchy.channels() {
-            let id = channel.id();
-            // The default channel has no owner.
-            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
-            for side in [Side::Consumers, Side::Suppliers] {
-                let admins = self.objects.hierarchy.admins(id, side).into_iter().flatten();
-                things
-                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
-            }
-            let proxies = channel.proxies();
-            things.extend(proxies.map(|proxy| {
-                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
-            }));
-        }
-        for (level, counted) in things {
-            self.objects.charge_level_to(level, counted, account);
-        }
-        for filter in self.objects.filters.numbers() {
-            self.objects.charge_thing_to(Thing::Filter(filter), account);
-        }
-        for registration in self.objects.reconnection.numbers() {
-            let thing = Thing::Registration(registration);
-            self.objects.charge_thing_to(thing, account);
-            self.objects.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
-        }
-        self.objects.naming.charge_all_to(account);
     }
 }

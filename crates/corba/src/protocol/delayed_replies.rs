@@ -3,7 +3,6 @@
 //! Programs destroy a channel and look at once whether their consumers were disconnected, or end: JacORB's own tests do, and
 //! its service and TAO's tell the clients first. A client that does not answer holds the reply back for a second at most.
 
-use super::Protocol;
 use engine::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,7 +18,8 @@ pub struct DelayedReply(u64);
 
 /// The clients that requests wait for.
 #[derive(Debug, Default)]
-pub(super) struct DelayedReplies {
+pub struct DelayedReplies {
+    now: Time,
     next: u64,
     /// What the request that is being executed waits for, and how many there are of these.
     begun: Option<(DelayedReply, usize)>,
@@ -52,26 +52,28 @@ impl DelayedReplies {
     }
 
     /// Adds a client for which a request waits, unless the request has been answered: then nothing waits.
-    fn one_more(&mut self, delayed_reply: DelayedReply) -> Option<DelayedReply> {
+    pub(super) fn one_more(&mut self, delayed_reply: DelayedReply) -> Option<DelayedReply> {
         let begun = self.begun.as_mut().filter(|(begun, _)| *begun == delayed_reply).map(|(_, count)| count);
         let count = begun.or_else(|| self.waiting.get_mut(&delayed_reply).map(|waiting| &mut waiting.unnotified))?;
         *count += 1;
         Some(delayed_reply)
     }
 
-    /// The request has been executed; what it waits for, if it waits.
-    fn take(&mut self, now: Time) -> Option<DelayedReply> {
+    /// Says, after [`Protocol::handle`](super::Protocol::handle), whether the request's reply is to be kept until [`DelayedReplies::poll`]
+    /// names it.
+    pub fn take(&mut self) -> Option<DelayedReply> {
         let (delayed_reply, unnotified) = self.begun.take().filter(|(_, unnotified)| *unnotified > 0)?;
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.insert(delayed_reply, Waiting { until: now + WAIT_MAX, unnotified });
+            self.waiting.insert(delayed_reply, Waiting { until: self.now + WAIT_MAX, unnotified });
         } else {
             self.over.push_back((delayed_reply, false));
         }
         Some(delayed_reply)
     }
 
-    /// Counts off a client that has been notified, or cannot be, or something else that was waited for.
-    pub(super) fn notified(&mut self, delayed_reply: DelayedReply) {
+    /// Counts off a client that has answered an [`Effect::Call`](super::Effect::Call), or cannot be reached, or something else that was
+    /// waited for.
+    pub fn notified(&mut self, delayed_reply: DelayedReply) {
         if let Some((_, count)) = self.begun.as_mut().filter(|(begun, _)| *begun == delayed_reply) {
             *count = count.saturating_sub(1);
             return;
@@ -84,8 +86,14 @@ impl DelayedReplies {
         }
     }
 
+    /// Takes the next request with a reply that need not wait any longer, and whether all its clients have been notified.
+    pub fn poll(&mut self) -> Option<(DelayedReply, bool)> {
+        self.over.pop_front()
+    }
+
     /// Ends the waits that took too long.
     pub(super) fn handle_time(&mut self, now: Time) {
+        self.now = now;
         while let Some(first) = self.waiting.first_entry().filter(|first| first.get().until <= now) {
             self.over.push_back((first.remove_entry().0, false));
         }
@@ -97,36 +105,15 @@ impl DelayedReplies {
     }
 }
 
-impl Protocol {
-    /// Says, after [`Protocol::handle`], whether the request's reply is to be kept until [`Protocol::poll_delayed_reply`] names it.
-    pub fn take_delayed_reply(&mut self) -> Option<DelayedReply> {
-        self.delayed_replies.take(self.objects.clock.time)
-    }
-
-    /// Takes note that a client has answered an [`Effect::Call`](super::Effect::Call), or cannot be reached.
-    pub fn handle_notified(&mut self, delayed_reply: DelayedReply) {
-        self.delayed_replies.notified(delayed_reply);
-    }
-
-    /// Takes the next request with a reply that need not wait any longer, and whether all its clients have been notified.
-    pub fn poll_delayed_reply(&mut self) -> Option<(DelayedReply, bool)> {
-        self.delayed_replies.over.pop_front()
-    }
-
-    /// Has a request wait for the client that is notified now, unless it has been answered.
-    pub(super) fn delayed_reply(&mut self, by: DelayedReply) -> Option<DelayedReply> {
-        self.delayed_replies.one_more(by)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn begun(delayed_replies: &mut DelayedReplies, clients: usize, now: Time) -> Option<DelayedReply> {
+        delayed_replies.handle_time(now);
         delayed_replies.begin();
         (0..clients).for_each(|_| _ = delayed_replies.hold());
-        delayed_replies.take(now)
+        delayed_replies.take()
     }
 
     #[test]

@@ -6,8 +6,7 @@
 //! not pulled for `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls waits, and that connection
 //! is closed: events are kept for it. Lanes note the last sign of life of a client ([`engine::Activity`]); no client is asked for one.
 
-use super::clients::{Tell, side_name};
-use super::{Effect, Objects, Protocol};
+use super::Objects;
 use accounts::{Account, Resource};
 use engine::{ProxyKey, Side, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,80 +75,6 @@ pub struct SupplierStatus {
     pub idle: Duration,
 }
 
-impl Protocol {
-    /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
-    /// Returns what the proxy was called in logs; `None` if there is no such proxy.
-    pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
-        let side = self.objects.hierarchy.proxy(key).ok()?.side;
-        let name = self.objects.name(side_name(side), key);
-        self.disconnect(key).then_some(name)
-    }
-
-    fn disconnect(&mut self, key: ProxyKey) -> bool {
-        let removed = self.objects.hierarchy.destroy_proxy(key);
-        if let Ok(removed) = &removed {
-            self.forget(removed, Tell::Yes);
-        }
-        removed.is_ok()
-    }
-
-    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long, because an operator
-    /// says so; a number of them at most. Says how many it was.
-    pub fn disconnect_idle(&mut self, idle_for: Duration) -> usize {
-        let is_idle = |supplier: &SupplierStatus| !supplier.is_probed && supplier.idle >= idle_for;
-        let idle: Vec<SupplierStatus> =
-            self.idle.suppliers(&self.objects, None).filter(is_idle).take(AT_ONCE_MAX).collect();
-        for supplier in &idle {
-            self.disconnect_idle_client(supplier, Side::Suppliers);
-        }
-        idle.len()
-    }
-
-    /// Looks at the clients that are due, a few in one go.
-    pub(super) fn look_at_callers(&mut self) {
-        for side in [Side::Suppliers, Side::Consumers] {
-            for _ in 0..LOOKED_AT_MAX {
-                let now = self.objects.clock.time;
-                let first = self.idle.callers_mut(side).due.first().filter(|(due, _)| *due <= now);
-                let Some(&(_, key)) = first else { break };
-                if self.look_at(key, side).is_none() {
-                    self.idle.callers_mut(side).forget(key);
-                }
-            }
-        }
-    }
-
-    /// Looks at one: nothing if it is gone.
-    fn look_at(&mut self, key: ProxyKey, side: Side) -> Option<()> {
-        let activity = self.objects.hierarchy.proxy(key).ok()?.activity.clone()?;
-        // So that what was heard between the two looks at it counts as well.
-        let last = activity.last();
-        let connected = match side {
-            Side::Suppliers => self.idle.suppliers.connected.get(&key)?,
-            Side::Consumers => self.idle.pull_consumers.connected.get(&key)?,
-        };
-        let status = status(&self.objects, key, connected)?;
-        let (_, patience) = patience(&self.objects, key)?;
-        if status.is_probed || status.is_open || activity.waits() {
-            // It counts as heard of now, so that the next look lies ahead.
-            let now = self.objects.clock.time;
-            self.idle.schedule_look(&mut self.objects, key, now);
-        } else if status.idle < patience.max(LOOK_MIN) {
-            self.idle.schedule_look(&mut self.objects, key, last);
-        } else {
-            self.disconnect_idle_client(&status, side);
-        }
-        Some(())
-    }
-
-    fn disconnect_idle_client(&mut self, client: &SupplierStatus, side: Side) {
-        if self.disconnect(client.key) {
-            let (proxy, address, idle) = (client.key, client.address, client.idle);
-            self.objects.effects.push_back(Effect::IdleDisconnected { proxy, side, address, idle });
-        }
-    }
-}
-
 impl Idle {
     /// A supplier has connected, or a consumer that pulls and gave no reference.
     pub(super) fn note_caller(&mut self, objects: &mut Objects, key: ProxyKey, side: Side) {
@@ -159,6 +84,45 @@ impl Idle {
         let connected = Connected { by: objects.ledger.principal.clone(), due: None };
         self.callers_mut(side).connected.insert(key, connected);
         self.schedule_look(objects, key, activity.last());
+    }
+
+    /// Looks at the clients that are due, a few in one go: gives those that were silent for too long, and are to be disconnected.
+    pub(super) fn look_at_callers(&mut self, objects: &mut Objects) -> Vec<SupplierStatus> {
+        let mut silent = Vec::new();
+        for side in [Side::Suppliers, Side::Consumers] {
+            for _ in 0..LOOKED_AT_MAX {
+                let first = self.callers_mut(side).due.first().filter(|(due, _)| *due <= objects.clock.time);
+                let Some(&(_, key)) = first else { break };
+                match self.look_at(objects, key, side) {
+                    Some((_, Some(then))) => self.schedule_look(objects, key, then),
+                    looked_at => {
+                        self.callers_mut(side).forget(key);
+                        silent.extend(looked_at.map(|(status, _)| status));
+                    }
+                }
+            }
+        }
+        silent
+    }
+
+    /// Looks at one: how it stands, and since when it counts as silent if it may go on. Nothing if it is gone.
+    fn look_at(&mut self, objects: &Objects, key: ProxyKey, side: Side) -> Option<(SupplierStatus, Option<Time>)> {
+        let activity = objects.hierarchy.proxy(key).ok()?.activity.as_ref()?;
+        // So that what was heard between the two looks at it counts as well.
+        let last = activity.last();
+        let status = status(objects, key, self.callers_mut(side).connected.get(&key)?)?;
+        let (_, patience) = patience(objects, key)?;
+        // One that shows in another way that it lives counts as heard of now, so that the next look lies ahead.
+        let lives = status.is_probed || status.is_open || activity.waits();
+        let then = lives.then_some(objects.clock.time);
+        let then = then.or_else(|| (status.idle < patience.max(LOOK_MIN)).then_some(last));
+        Some((status, then))
+    }
+
+    /// Suppliers that cannot be asked whether they exist and were not heard of for so long; a number of them at most.
+    pub(super) fn idle_suppliers(&self, objects: &Objects, idle_for: Duration) -> Vec<SupplierStatus> {
+        let is_idle = |supplier: &SupplierStatus| !supplier.is_probed && supplier.idle >= idle_for;
+        self.suppliers(objects, None).filter(is_idle).take(AT_ONCE_MAX).collect()
     }
 
     /// When the first of them is to be looked at.

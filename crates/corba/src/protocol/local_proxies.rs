@@ -5,11 +5,11 @@
 //! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
-use super::{Effect, Objects, Protocol, Thing, octets_of_types, weights};
+use super::{Objects, Protocol, Thing, octets_of_types, weights};
 use crate::proxy_kind::{Events, ProxyKind};
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutputForm, Peer, ProxyKey, Refusal, Removed,
+    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutputForm, Peer, ProxyKey, Refusal,
     SettingsPatch, Side, StartFrom, SubscriptionTarget,
 };
 use filter::{Constraint, ConstraintError, Limits};
@@ -107,20 +107,7 @@ impl std::error::Error for RegisterError {}
 #[derive(Debug)]
 pub(super) struct LocalProxyState {
     pub(super) name: String,
-    filter: Option<FilterId>,
-}
-
-impl Objects {
-    /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
-    pub(super) fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
-        let Some(LocalProxyState { filter, .. }) = self.proxies.local.remove(&removed.key) else { return };
-        if let Some(filter) = filter {
-            self.destroy_filter_of_local_proxy(filter);
-        }
-        if let Some(peer) = removed.peer.filter(|_| tell != Tell::No) {
-            self.effects.push_back(Effect::LocalProxyGone(peer));
-        }
-    }
+    pub(super) filter: Option<FilterId>,
 }
 
 impl Protocol {

@@ -16,11 +16,11 @@
 //! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration finishes: the
 //! number of clients that are due only gets smaller while the time stands still.
 
-use super::clients::Tell;
-use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, PeerAddress, Protocol};
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Idle, Objects, PeerAddress};
+use crate::table::{AdminKey, Level};
 use accounts::Resource;
-use engine::{Peer, ProxyKey, Side, Time};
-use std::collections::BTreeSet;
+use engine::{AdminId, ChannelId, Peer, ProxyId, ProxyKey, Side, Time};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Probes that may be unanswered at once; more wait.
@@ -39,6 +39,15 @@ pub struct Probes {
     unanswered: usize,
     /// Clients that are announced to be out of reach.
     announced: usize,
+}
+
+/// What a probe has shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Probed {
+    Alive,
+    /// The client is dead: it says so, or was unreachable for so long.
+    Dead(Option<Duration>),
+    Unknown,
 }
 
 /// How a client stands with its probes.
@@ -68,6 +77,11 @@ impl Health {
     /// Since when it could not be reached, if it cannot.
     pub(super) const fn unreachable_since(&self) -> Option<Time> {
         self.unreachable_since
+    }
+
+    /// For how long it has been out of reach, if that is announced.
+    pub(super) fn announced_for(&self, now: Time) -> Option<Duration> {
+        self.unreachable_since.filter(|_| self.is_announced).map(|since| now.since(since))
     }
 
     /// Whether one that cannot be reached is dead: since it has to be called, or was reached before.
@@ -141,7 +155,7 @@ impl Probes {
         objects.effects.push_back(Effect::Unreachable { proxy, name, unreachable_for: failing, left });
     }
 
-    fn ask_who_is_due(&mut self, objects: &mut Objects) {
+    pub(super) fn ask_who_is_due(&mut self, objects: &mut Objects) {
         for _ in 0..LOOKED_AT_MAX {
             if self.unanswered >= PROBES_MAX {
                 break;
@@ -153,6 +167,58 @@ impl Probes {
             self.due.remove(&(due, peer));
             self.probe(objects, peer);
         }
+    }
+
+    /// When the first is to be asked. While as many are being asked as may be, the next answer is what is waited for.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.first().filter(|_| self.unanswered < PROBES_MAX).map(|(due, _)| *due)
+    }
+
+    /// A client has answered a probe, or not. Nothing if it was not being asked.
+    pub(super) fn probed(&mut self, objects: &mut Objects, peer: Peer, answer: ClientAnswer) -> Option<Probed> {
+        let client = objects.clients.by_peer.get_mut(&peer)?;
+        if !core::mem::take(&mut client.health.probe_pending) {
+            return None;
+        }
+        self.unanswered = self.unanswered.saturating_sub(1);
+        Some(match answer {
+            ClientAnswer::Gone | ClientAnswer::Returned(Some(true)) => Probed::Dead(None),
+            ClientAnswer::Unreachable => self.unreachable(objects, peer),
+            ClientAnswer::TimedOut => {
+                self.schedule(objects, peer);
+                Probed::Unknown
+            }
+            ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
+                client.health.was_reached = true;
+                client.health.heard = Some(objects.clock.time);
+                let since = client.health.unreachable_since.take();
+                if core::mem::take(&mut client.health.is_announced) {
+                    let (proxy, name) = (client.proxy, client.address.name.clone());
+                    let after = objects.clock.time.since(since.unwrap_or(objects.clock.time));
+                    self.announced = self.announced.saturating_sub(1);
+                    objects.effects.push_back(Effect::Reached { proxy, name, after });
+                }
+                self.schedule(objects, peer);
+                Probed::Alive
+            }
+        })
+    }
+
+    fn unreachable(&mut self, objects: &mut Objects, peer: Peer) -> Probed {
+        let now = objects.clock.time;
+        let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return Probed::Unknown };
+        let since = *client.health.unreachable_since.get_or_insert(client.health.last_probed);
+        let key = client.proxy;
+        let Some(Pace { give_up_after, .. }) = pace(objects, key) else { return Probed::Unknown };
+        let failing = now.since(since);
+        if !give_up_after.is_zero() && failing >= give_up_after && is_silent(objects, peer, give_up_after) {
+            return Probed::Dead(Some(failing));
+        }
+        if failing >= ANNOUNCED_AFTER && is_silent(objects, peer, ANNOUNCED_AFTER) {
+            self.announce(objects, peer, failing, give_up_after);
+        }
+        self.schedule(objects, peer);
+        Probed::Unknown
     }
 
     /// How many clients are announced to be out of reach.
@@ -170,104 +236,6 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 struct Pace {
     interval: Duration,
     give_up_after: Duration,
-}
-
-impl Objects {
-    /// For how long the client of a proxy has been out of reach, if that is announced.
-    #[must_use]
-    pub fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
-        let health = &self.clients.by_peer.get(&self.hierarchy.proxy(key).ok()?.peer?)?.health;
-        health.unreachable_since.filter(|_| health.is_announced).map(|since| self.clock.time.since(since))
-    }
-}
-
-impl Protocol {
-    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Protocol::poll_timeout`] says that it is
-    /// to be called again at once.
-    pub fn handle_time(&mut self, now: Time) {
-        self.objects.clock.time = self.objects.clock.time.max(now);
-        self.go_on_taking_apart();
-        self.go_on_rescheduling();
-        self.probes.ask_who_is_due(&mut self.objects);
-        self.look_at_callers();
-        self.objects.tell_reconnected();
-        self.delayed_replies.handle_time(self.objects.clock.time);
-    }
-
-    /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.changes.has_more_to_tell() {
-            return Some(self.objects.clock.time);
-        }
-        // While as many are being asked as may be, the next answer is what is waited for.
-        let first = self.probes.due.first().filter(|_| self.probes.unanswered < PROBES_MAX);
-        first
-            .map(|(due, _)| *due)
-            .into_iter()
-            .chain(self.idle.next())
-            .chain(self.delayed_replies.next())
-            .chain(self.objects.reconnection.next())
-            .min()
-    }
-
-    /// A client has answered a probe, or not.
-    pub(super) fn probed(&mut self, peer: Peer, answer: ClientAnswer) {
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
-        if !core::mem::take(&mut client.health.probe_pending) {
-            return;
-        }
-        self.probes.unanswered = self.probes.unanswered.saturating_sub(1);
-        match answer {
-            ClientAnswer::Gone | ClientAnswer::Returned(Some(true)) => self.reap(peer, None),
-            ClientAnswer::Unreachable => self.unreachable(peer),
-            ClientAnswer::TimedOut => self.probes.schedule(&mut self.objects, peer),
-            ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
-                client.health.was_reached = true;
-                client.health.heard = Some(self.objects.clock.time);
-                let since = client.health.unreachable_since.take();
-                if core::mem::take(&mut client.health.is_announced) {
-                    let (proxy, name) = (client.proxy, client.address.name.clone());
-                    let after = self.objects.clock.time.since(since.unwrap_or(self.objects.clock.time));
-                    self.probes.announced = self.probes.announced.saturating_sub(1);
-                    self.objects.effects.push_back(Effect::Reached { proxy, name, after });
-                }
-                self.probes.schedule(&mut self.objects, peer);
-                self.changes.queue_notification(&mut self.objects, peer);
-                self.changes.tell_waiting(&mut self.objects);
-            }
-        }
-        self.probes.ask_who_is_due(&mut self.objects);
-    }
-
-    fn unreachable(&mut self, peer: Peer) {
-        let now = self.objects.clock.time;
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
-        let since = *client.health.unreachable_since.get_or_insert(client.health.last_probed);
-        let key = client.proxy;
-        let Some(Pace { give_up_after, .. }) = pace(&self.objects, key) else { return };
-        let failing = now.since(since);
-        if !give_up_after.is_zero() && failing >= give_up_after && is_silent(&self.objects, peer, give_up_after) {
-            return self.reap(peer, Some(failing));
-        }
-        if failing >= ANNOUNCED_AFTER && is_silent(&self.objects, peer, ANNOUNCED_AFTER) {
-            self.probes.announce(&mut self.objects, peer, failing, give_up_after);
-        }
-        self.probes.schedule(&mut self.objects, peer);
-    }
-
-    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
-    pub(super) fn reap(&mut self, peer: Peer, unreachable_for: Option<Duration>) {
-        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
-        let (proxy, name) = (client.proxy, client.address.name.clone());
-        match self.objects.hierarchy.destroy_proxy(proxy) {
-            Ok(removed) => {
-                self.forget(&removed, Tell::No);
-                self.objects.effects.push_back(Effect::Reaped { proxy, name, unreachable_for });
-            }
-            Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
-        }
-    }
 }
 
 /// Whether one that cannot be reached shows in no other way either that it lives.
@@ -289,4 +257,70 @@ fn is_silent(objects: &Objects, peer: Peer, give_up_after: Duration) -> bool {
 fn pace(objects: &Objects, key: ProxyKey) -> Option<Pace> {
     let settings = objects.hierarchy.effective(key).ok()?;
     Some(Pace { interval: settings.probe_interval, give_up_after: settings.gives_up_after() })
+}
+
+/// Proxies that are looked at before other requests are served.
+const RESCHEDULED_AT_ONCE: usize = 256;
+
+/// A channel, or one of its admins.
+type Whose = (ChannelId, Option<(Side, AdminId)>);
+
+/// Channels and admins with proxies that need new times.
+///
+/// How often clients are asked, and how long suppliers may be idle, can be said anew for 65,536 of them with one request: what that means
+/// for each is worked out a piece at a time, between other clients' requests.
+#[derive(Debug, Default)]
+pub(super) struct Rescheduling {
+    /// Each with the proxy that was looked at last.
+    waiting: VecDeque<(Whose, Option<ProxyId>)>,
+    /// Those of them of which none was looked at.
+    fresh: BTreeSet<Whose>,
+}
+
+impl Rescheduling {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How often a level's clients are asked has changed, or how long its suppliers may be idle.
+    pub(super) fn reschedule(&mut self, level: Level, objects: &mut Objects, probes: &mut Probes, idle: &mut Idle) {
+        let whose = match level {
+            Level::Channel(channel) => (channel, None),
+            Level::Admin(AdminKey { channel, side, admin }) => (channel, Some((side, admin))),
+            Level::Proxy(key, _) => return reschedule_proxy(key, objects, probes, idle),
+        };
+        // Where all are looked at already, those that were looked at are looked at once more.
+        if self.fresh.insert(whose) {
+            self.waiting.push_back((whose, None));
+        }
+        self.go_on(objects, probes, idle);
+    }
+
+    /// Looks at a piece.
+    pub(super) fn go_on(&mut self, objects: &mut Objects, probes: &mut Probes, idle: &mut Idle) {
+        let Some((whose, behind)) = self.waiting.pop_front() else { return };
+        if behind.is_none() {
+            self.fresh.remove(&whose);
+        }
+        let (channel, admin) = whose;
+        let batch = objects.hierarchy.some_proxies(channel, admin, behind, RESCHEDULED_AT_ONCE);
+        let batch: Vec<ProxyId> = batch.into_iter().map(|proxy| proxy.id).collect();
+        for proxy in &batch {
+            reschedule_proxy(ProxyKey { channel, proxy: *proxy }, objects, probes, idle);
+        }
+        if batch.len() == RESCHEDULED_AT_ONCE {
+            self.waiting.push_back((whose, batch.last().copied()));
+        }
+    }
+}
+
+fn reschedule_proxy(key: ProxyKey, objects: &mut Objects, probes: &mut Probes, idle: &mut Idle) {
+    let Ok(proxy) = objects.hierarchy.proxy(key) else { return };
+    let (peer, last) = (proxy.peer, proxy.activity.as_ref().map(engine::Activity::last));
+    if let Some(peer) = peer {
+        probes.schedule(objects, peer);
+    }
+    if let Some(last) = last {
+        idle.schedule_look(objects, key, last);
+    }
 }

@@ -16,7 +16,6 @@ use super::clients::{Client, Tell, side_name};
 use super::{Named, Objects, Protocol, Thing};
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
-use crate::protocol::topology::Former;
 use crate::proxy_kind::ProxyKind;
 use crate::table::{AdminKey, Level};
 use engine::{ChannelId, FilterId, FilterRef, HierarchyPart, Proxy, ProxyKey, ProxyState, Side, Time};
@@ -24,6 +23,7 @@ use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -123,6 +123,16 @@ impl Deaths {
     }
 }
 
+/// A proxy restored together with its connected client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredClient {
+    /// The proxy.
+    pub key: ProxyKey,
+    /// How long ago its client was heard of: by an event that it supplied, a pull, or its answer to a probe. Nothing if not since the
+    /// process began. What a consumer that is pushed to has taken is not counted here.
+    pub heard: Option<Duration>,
+}
+
 /// What is known of the lives of clients.
 #[derive(Debug, Default)]
 pub struct Lives {
@@ -133,18 +143,11 @@ pub struct Lives {
     /// Where clients have died.
     deaths: Deaths,
     /// Proxies restored together with their clients.
-    pub(super) former: Former,
+    pub(super) former: BTreeSet<ProxyKey>,
     /// Proxies that a lane has given up and that are not gone yet. No client can go on at one: its outbox is dead.
     pub(super) given_up: BTreeSet<ProxyKey>,
     /// The connection on which the request came that is being executed, if that is known.
     pub(super) line: Option<Arc<Line>>,
-}
-
-impl Objects {
-    /// The proxy that a number names: one that took the place of the proxy of that number, if one did.
-    pub(crate) fn found_by(&self, key: ProxyKey) -> ProxyKey {
-        self.keys.aliases.resolve(key)
-    }
 }
 
 impl Protocol {
@@ -187,7 +190,7 @@ impl Protocol {
                 (proxy.side, proxy.admin) == (side, admin) && self.objects.proxies.kinds.get(&key) == Some(&kind);
             let over = || {
                 self.lives.is_over(&self.objects, proxy)
-                    || (self.objects.clock.time <= Time::default() + ANEW_WITHIN && self.lives.former.contains(key))
+                    || (self.objects.clock.time <= Time::default() + ANEW_WITHIN && self.lives.former.contains(&key))
             };
             proxy.state != ProxyState::Unconnected && (namesake == Some(key) || (takes_over && alike && over()))
         };
@@ -279,7 +282,7 @@ impl Protocol {
         }
         if let Some(name) = name {
             self.objects.names.forget_proxy(earlier, side);
-            self.objects.give_name(Named::Proxy(earlier, side), &name);
+            self.objects.names.give_new(&mut self.objects.hierarchy, Named::Proxy(earlier, side), &name);
         }
         let proxy = self.objects.hierarchy.proxy(earlier)?;
         if proxy.state == ProxyState::Suspended {
@@ -287,7 +290,7 @@ impl Protocol {
         }
         self.objects.ledger.note_owner(Thing::Proxy(earlier));
         self.guard.permit_connected(&mut self.objects, earlier);
-        self.lives.former.forget(earlier);
+        self.lives.former.remove(&earlier);
         let peer = self.objects.hierarchy.proxy(earlier)?.peer;
         if let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
             (client.notifying, client.line, client.connected, client.failing_since) =
@@ -310,6 +313,14 @@ impl Protocol {
         let name = self.objects.name(side_name(side), earlier);
         log_line!(Info, "{name} goes on for its client, which has connected anew to proxy {}", key.proxy.0);
         Ok(())
+    }
+
+    /// Destroys the proxy that gave its name to one that is connected now.
+    pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
+        let Some(former) = self.objects.names.take_namesake_of(key) else { return };
+        if let Ok(removed) = self.objects.hierarchy.destroy_proxy(former) {
+            self.forget(&removed, Tell::No);
+        }
     }
 
     fn give_way(&mut self, earlier: ProxyKey, key: ProxyKey) {
@@ -366,6 +377,20 @@ impl Lives {
         others.find(|other| reference_of(objects, *other) == Some(reference))
     }
 
+    /// Proxies restored with their clients when the process began, by channel and proxy, behind one of them if that is said.
+    pub fn restored_clients(
+        &self,
+        objects: &Objects,
+        behind: Option<ProxyKey>,
+    ) -> impl Iterator<Item = RestoredClient> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let status = move |key: &ProxyKey| RestoredClient {
+            key: *key,
+            heard: heard(objects, *key).map(|then| objects.clock.time.since(then)),
+        };
+        self.former.range((from, Bound::Unbounded)).map(status)
+    }
+
     /// Whether the life of a proxy's client is over, as far as can be seen.
     fn is_over(&self, objects: &Objects, proxy: &Proxy) -> bool {
         let ended =
@@ -399,7 +424,7 @@ impl Lives {
         let former = self.restored.last(key.channel, side, client)?;
         // Its client supplies by it, or pulls from it.
         let is_its = reference_of(objects, former) == Some(client);
-        let gives_way = former != key && is_its && !objects.is_in_use(former) && objects.compatibility().take_over;
+        let gives_way = former != key && is_its && used(objects, former).is_none() && objects.compatibility().take_over;
         gives_way.then_some(former)
     }
 }
@@ -407,6 +432,20 @@ impl Lives {
 fn reference_of(objects: &Objects, key: ProxyKey) -> Option<&Ior> {
     let peer = objects.hierarchy.proxy(key).ok()?.peer?;
     objects.clients.by_peer.get(&peer).map(|client| &client.address.ior)
+}
+
+/// When a proxy's client has used it since it was restored, by an event that it supplied, or a pull: after the beginning of time.
+fn used(objects: &Objects, key: ProxyKey) -> Option<Time> {
+    let activity = objects.hierarchy.proxy(key).ok()?.activity.as_ref()?;
+    Some(activity.last()).filter(|last| *last > Time(0))
+}
+
+/// When a proxy's client was heard of since it was restored.
+fn heard(objects: &Objects, key: ProxyKey) -> Option<Time> {
+    let proxy = objects.hierarchy.proxy(key).ok()?;
+    let called = used(objects, key);
+    let answered = proxy.peer.and_then(|peer| objects.clients.by_peer.get(&peer)?.health.heard());
+    called.max(answered)
 }
 
 /// Places of `MaxConsumers` or `MaxSuppliers` that are free again once a client is connected to a proxy: those of its earlier lives,
@@ -443,7 +482,9 @@ fn meant(objects: &Objects, selection: t::Selection) -> Meant {
 }
 
 fn meant_filter(objects: &Objects, id: u32) -> MeantFilter {
-    let Some((_, t::Filter { grammar, role, constraints, .. })) = objects.exported_filter(FilterId(id)) else {
+    let Some((_, t::Filter { grammar, role, constraints, .. })) =
+        objects.filters.exported_one(&objects.ledger, FilterId(id))
+    else {
         return MeantFilter::default();
     };
     let default = match role {

@@ -193,7 +193,7 @@ fn what_every_service_has_is_there_again_after_a_restart() {
     }
     let events = resolve(&mut d, "EventService").unwrap();
     d.quick(&events, "destroy", |_| {}).unwrap();
-    let mut after = restarted(&mut d, with_store(2), Protocol::bind_own_names);
+    let mut after = restarted(&mut d, with_store(2), |protocol| protocol.objects.bind_own_names());
     for name in ["EventService", "NotifyEventChannelFactory", "EventChannelFactory", "ChannelFactory.ChannelFactory"] {
         let found = resolve(&mut after, name).unwrap();
         assert!(!after.get(&found, "_non_existent").read(|r| r.bool().unwrap()), "{name}");

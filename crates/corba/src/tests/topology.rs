@@ -65,7 +65,7 @@ impl World {
             has_passing_clients: Self::has_passing_clients(seed),
         };
         world.image = world.d.protocol.objects.image();
-        world.d.protocol.note_changed_parts();
+        world.d.protocol.objects.note_changed_parts();
         world.new_admins();
         world.known_admins();
         world
@@ -415,7 +415,7 @@ impl World {
 
     /// Keeps what has changed.
     fn keep(&mut self) {
-        while let Some((key, value)) = self.d.protocol.poll_changed_part() {
+        while let Some((key, value)) = self.d.protocol.objects.poll_changed_part() {
             match value {
                 Some(value) => self.image.insert(key, value),
                 None => self.image.remove(&key),

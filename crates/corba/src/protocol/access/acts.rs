@@ -5,12 +5,9 @@
 
 use super::{Guard, Needs, Objects, needs};
 use crate::exceptions::{ACCESS_DENIED, Raised};
-use crate::protocol::Thing;
 use crate::qos;
-use crate::table::{AdminKey, Target};
-use access::Channel;
+use crate::table::Target;
 use accounts::Account;
-use engine::{ChannelId, Side};
 use giop::cdr::Reader;
 use std::sync::Arc;
 
@@ -98,39 +95,6 @@ impl Guard {
     /// Which rules did not allow what was denied last.
     pub fn take_why(&mut self) -> Option<String> {
         self.why.take()
-    }
-}
-
-impl Objects {
-    fn made_by_act(&self) -> Option<String> {
-        let channel = |thing: &Thing| match thing {
-            Thing::Channel(channel) => Some(self.describe_channel(*channel)),
-            _ => None,
-        };
-        self.made.things().find_map(channel)
-    }
-
-    fn describe_target(&self, target: Target) -> String {
-        let in_channel =
-            |what: &str, number: u32, channel| format!("{what} {number} of {}", self.describe_channel(channel));
-        match target {
-            Target::Channel(channel) | Target::FilterFactory(channel) => self.describe_channel(channel),
-            Target::Admin(AdminKey { channel, admin, .. }) => in_channel("admin", admin.0, channel),
-            Target::Proxy(key, side) => self.name(if side == Side::Suppliers { "supplier" } else { "consumer" }, key),
-            Target::Filter(filter) | Target::MappingFilter(filter) => match self.filters.channel(filter) {
-                Some(channel) => in_channel("filter", filter.0, channel),
-                None => format!("filter {}", filter.0),
-            },
-            Target::NamingContext(_) | Target::BindingIterator(_) => "the naming service".to_owned(),
-            Target::Factory | Target::SchedulingService | Target::GenericFactory | Target::MonitorControl => {
-                Channel::SERVICE.to_string()
-            }
-        }
-    }
-
-    fn describe_channel(&self, channel: ChannelId) -> String {
-        let name = self.name_for_rules(channel);
-        Channel { id: Some(channel), name: name.as_deref() }.to_string()
     }
 }
 

@@ -35,7 +35,7 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply, Exception,
-    Forbidden, ListedChannel, LocalProxy, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
+    Forbidden, ListedChannel, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
     SupplierStatus, Unpublished,
 };
 
@@ -103,7 +103,7 @@ impl Objects {
             return Wish::Analysis;
         }
         let args = parsed.body(&request.message, &header, request.chars);
-        if let Some(channels) = self.protocol.objects.monitored_channels(key, operation, args.clone()) {
+        if let Some(channels) = Monitor::channels_queried(&self.protocol.objects, key, operation, args.clone()) {
             return match parsed.response {
                 // No client would get what is found out.
                 Response::None => Wish::Own,
@@ -120,7 +120,7 @@ impl Objects {
 
     /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
     pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, LogLines) {
-        self.protocol.handle_utc(time::utc());
+        self.protocol.objects.handle_utc(time::utc());
         self.protocol.lives.on_line(Some(&request.line));
         with_lines(lines, || self.answer_own(request))
     }
@@ -192,12 +192,12 @@ impl Objects {
 
     /// Whether the reply to what was executed last is to be kept until [`Objects::poll_delayed_reply`] names it.
     pub(crate) fn take_delayed_reply(&mut self) -> Option<DelayedReply> {
-        self.protocol.take_delayed_reply()
+        self.protocol.delayed_replies.take()
     }
 
     /// The next reply that is not to be kept any longer, and whether all clients that it waited for were notified.
     pub(crate) fn poll_delayed_reply(&mut self) -> Option<(DelayedReply, bool)> {
-        self.protocol.poll_delayed_reply()
+        self.protocol.delayed_replies.poll()
     }
 
     /// What was executed last has changed of what lanes have to know: its reply is to be kept until that is published.
@@ -207,7 +207,7 @@ impl Objects {
 
     /// Whether what was published last has all of that.
     pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
-        self.protocol.objects.is_published(changed)
+        changed.is_published(self.protocol.objects.hierarchy())
     }
 
     /// Whether a client may do what concerns the whole service. It is noted if it may not.
@@ -244,12 +244,12 @@ impl Objects {
 
     /// What a client was refused because it would have been too much, since this was last asked.
     pub(crate) fn poll_refused(&mut self) -> Option<Refused> {
-        self.protocol.poll_refused()
+        self.protocol.objects.poll_refused()
     }
 
     /// Evaluations that clients asked filters for and that were cut, since this was last asked.
     pub(crate) fn take_filter_cuts(&mut self) -> u64 {
-        self.protocol.take_filter_cuts()
+        self.protocol.objects.take_filter_cuts()
     }
 
     /// What was executed last has made.
@@ -342,7 +342,7 @@ impl Objects {
             let slowest = slowest.into_iter().map(|(key, _)| key).collect();
             (channel, ChannelFigures { backlog_events, backlog_bytes, oldest, slowest, overflows })
         });
-        self.protocol.handle_figures(figures);
+        self.protocol.monitor.handle_figures(figures);
     }
 
     /// How connected suppliers stand, by channel and proxy: the first of those behind a proxy, or of all.
@@ -352,7 +352,7 @@ impl Objects {
 
     /// The proxies with restored clients: the first of those behind a proxy, or of all.
     pub(crate) fn restored(&self, behind: Option<ProxyKey>) -> Vec<RestoredClient> {
-        self.protocol.restored_clients(behind).take(AT_ONCE_MAX).collect()
+        self.protocol.lives.restored_clients(&self.protocol.objects, behind).take(AT_ONCE_MAX).collect()
     }
 
     /// Disconnects the client of a proxy, on behalf of a principal. False if there is no such proxy.
@@ -404,7 +404,7 @@ impl Objects {
 
     /// Suspends a consumer, or has it go on; or says why not.
     pub(crate) fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
-        self.protocol.set_suspended(key, suspended)
+        self.protocol.objects.set_suspended(key, suspended)
     }
 
     /// Sets properties, or says why not.
@@ -427,7 +427,7 @@ impl Objects {
     /// A part of what is configured that may have changed since it was last given, by the key under which it is kept, and what it says now.
     /// `None` when there is no other.
     pub(crate) fn poll_changed_part(&mut self) -> Option<ChangedPart> {
-        self.protocol.poll_changed_part()
+        self.protocol.objects.poll_changed_part()
     }
 
     /// How many changes were noted so far.
@@ -505,7 +505,7 @@ impl Objects {
             (None | Some(Purpose::Parting), _) => {}
             (Some(Purpose::Telling { operation, whom, delayed_reply }), result) => {
                 if let Some(delayed_reply) = delayed_reply {
-                    self.protocol.handle_notified(delayed_reply);
+                    self.protocol.delayed_replies.notified(delayed_reply);
                 }
                 match result {
                     Ok(reply) => {
