@@ -2,13 +2,12 @@
 
 use super::exceptions::{Raised, UserException};
 use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
-use super::protocol::Protocol;
 use super::proxy_kind::{Events, ProxyKind};
 use super::qos;
-use super::table::{Interface, Level, Operation, Target};
+use super::table::{Call, Interface, Level, Operation, Target};
 use super::wire::{read_enum, read_id, write_id, write_ids};
 use engine::{Operator, ProxyId, ProxyKey};
-use giop::cdr::{ReadError, Reader, Writer};
+use giop::cdr::{ReadError, Reader};
 
 pub(super) static CONSUMER_ADMIN: Interface = Interface {
     name: "CosNotifyChannelAdmin::ConsumerAdmin",
@@ -21,11 +20,11 @@ pub(super) static CONSUMER_ADMIN: Interface = Interface {
         Operation::done("_set_priority_filter", set_priority_filter),
         Operation::done("_get_lifetime_filter", lifetime_filter),
         Operation::done("_set_lifetime_filter", set_lifetime_filter),
-        Operation::done("_get_pull_suppliers", pull_proxies),
-        Operation::done("_get_push_suppliers", push_proxies),
+        Operation::done("_get_pull_suppliers", |call| list(call, true)),
+        Operation::done("_get_push_suppliers", |call| list(call, false)),
         Operation::done("get_proxy_supplier", get_proxy),
-        Operation::done("obtain_notification_pull_supplier", obtain_pull),
-        Operation::done("obtain_notification_push_supplier", obtain_push),
+        Operation::done("obtain_notification_pull_supplier", |call| obtain(call, true)),
+        Operation::done("obtain_notification_push_supplier", |call| obtain(call, false)),
         Operation::done("destroy", destroy),
     ],
 };
@@ -37,11 +36,11 @@ pub(super) static SUPPLIER_ADMIN: Interface = Interface {
         Operation::done("_get_MyID", my_id),
         Operation::done("_get_MyChannel", my_channel),
         Operation::done("_get_MyOperator", my_operator),
-        Operation::done("_get_pull_consumers", pull_proxies),
-        Operation::done("_get_push_consumers", push_proxies),
+        Operation::done("_get_pull_consumers", |call| list(call, true)),
+        Operation::done("_get_push_consumers", |call| list(call, false)),
         Operation::done("get_proxy_consumer", get_proxy),
-        Operation::done("obtain_notification_pull_consumer", obtain_pull),
-        Operation::done("obtain_notification_push_consumer", obtain_push),
+        Operation::done("obtain_notification_pull_consumer", |call| obtain(call, true)),
+        Operation::done("obtain_notification_push_consumer", |call| obtain(call, false)),
         Operation::done("destroy", destroy),
     ],
 };
@@ -60,19 +59,19 @@ pub(super) static NOTIFY_EXT_SUPPLIER_ADMIN: Interface = Interface {
     operations: &[Operation::done("obtain_notification_push_consumer_with_qos", obtain_with_qos)],
 };
 
-fn my_id(_: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_id(Call { on, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of MyID")?;
     write_id(on.admin()?.admin.0, reply);
     Ok(())
 }
 
-fn my_channel(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_channel(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of MyChannel")?;
     protocol.objects.reference(Target::Channel(on.admin()?.channel))?.write(reply);
     Ok(())
 }
 
-fn my_operator(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_operator(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of MyOperator")?;
     reply.u32(match protocol.objects.operator(on.admin()?)? {
         Operator::And => 0,
@@ -81,28 +80,14 @@ fn my_operator(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mu
     Ok(())
 }
 
-fn pull_proxies(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    list(protocol, on, true, args, reply)
-}
-
-fn push_proxies(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    list(protocol, on, false, args, reply)
-}
-
-fn list(
-    protocol: &mut Protocol,
-    on: Target,
-    pull: bool,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn list(Call { protocol, on, args, reply }: Call<'_, '_>, pull: bool) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that lists proxies")?;
     let proxies = protocol.objects.notification_proxies(on.admin()?, pull)?;
     write_ids(proxies.iter().map(|proxy| proxy.0), reply);
     Ok(())
 }
 
-fn get_proxy(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_proxy(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of an operation that looks up a proxy")?;
     let admin = on.admin()?;
@@ -113,22 +98,9 @@ fn get_proxy(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &
     Ok(())
 }
 
-fn obtain_push(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(protocol, on, false, args, reply)
-}
-
-fn obtain_pull(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(protocol, on, true, args, reply)
-}
-
 /// `obtain_notification_push_supplier_with_qos` and `…_consumer_with_qos`: a proxy that is there with its properties, or
 /// not at all.
-fn obtain_with_qos(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn obtain_with_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     let qos = qos::read_properties(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy with properties")?;
@@ -151,13 +123,7 @@ pub(super) fn read_client_type(args: &mut Reader<'_>) -> Result<Events, ReadErro
     })
 }
 
-fn obtain(
-    protocol: &mut Protocol,
-    on: Target,
-    pull: bool,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn obtain(Call { protocol, on, mut args, reply }: Call<'_, '_>, pull: bool) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
@@ -167,7 +133,7 @@ fn obtain(
     Ok(())
 }
 
-fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     protocol.destroy_admin(on.admin()?)
 }

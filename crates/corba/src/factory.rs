@@ -1,12 +1,10 @@
 //! `CosNotifyChannelAdmin::EventChannelFactory`.
 
 use super::exceptions::{Raised, UserException};
-use super::protocol::Protocol;
 use super::qos;
-use super::table::{Interface, Operation, Target};
+use super::table::{Call, Interface, Operation, Target};
 use super::wire::{read_id, write_id, write_ids};
 use engine::ChannelId;
-use giop::cdr::{Reader, Writer};
 
 pub(super) static EVENT_CHANNEL_FACTORY: Interface = Interface {
     name: "CosNotifyChannelAdmin::EventChannelFactory",
@@ -18,12 +16,7 @@ pub(super) static EVENT_CHANNEL_FACTORY: Interface = Interface {
     ],
 };
 
-fn create_channel(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn create_channel(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let qos = qos::read_properties(&mut args)?;
     let admin = qos::read_properties(&mut args)?;
     args.finish("the arguments of create_channel")?;
@@ -34,23 +27,13 @@ fn create_channel(
     Ok(())
 }
 
-fn get_all_channels(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_all_channels(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_all_channels")?;
     write_ids(protocol.channels_known().map(|channel| channel.0), reply);
     Ok(())
 }
 
-fn get_event_channel(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_event_channel(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_event_channel")?;
     let channel = id

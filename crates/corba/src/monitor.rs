@@ -8,7 +8,7 @@
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
 use super::protocol::{Objects, Protocol};
-use super::table::{AdminKey, Interface, Operation, Target};
+use super::table::{AdminKey, Call, Interface, Operation};
 use crate::event::UNIX_EPOCH;
 use crate::log_lines::log_line;
 use engine::{ChannelId, ProxyKey, Side};
@@ -324,23 +324,13 @@ pub(super) fn write_names(names: &[String], out: &mut Writer<'_>) {
     names.iter().for_each(|name| out.string(name));
 }
 
-fn get_statistic_names(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_statistic_names(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_statistic_names")?;
     write_names(&statistic_names(&protocol.objects), reply);
     Ok(())
 }
 
-fn get_statistic(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_statistic(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let name = args.text()?;
     args.finish("the arguments of get_statistic")?;
     let statistic = statistic(&protocol.objects, &name).ok_or_else(|| no_statistic(&protocol.objects, &name))?;
@@ -349,7 +339,7 @@ fn get_statistic(
     told
 }
 
-fn get_statistics(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_statistics(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     tell_all(protocol, args, reply).map(drop)
 }
 
@@ -371,23 +361,13 @@ fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_
     Ok(statistics)
 }
 
-fn get_and_clear_statistics(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_and_clear_statistics(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let told = tell_all(protocol, args, reply)?;
     protocol.monitor.samples.retain(|statistic, _| !told.contains(statistic));
     Ok(())
 }
 
-fn clear_statistics(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn clear_statistics(Call { protocol, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of clear_statistics")?;
     let cleared = all_statistics(&protocol.objects, &names)?;
@@ -416,23 +396,18 @@ fn path<'n>(protocol: &Protocol, name: &'n str) -> Option<(ChannelId, &'n str)> 
     Some((protocol.objects.channel_called(channel)?, rest))
 }
 
-fn shutdown_event_channel(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn shutdown_event_channel(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let name = controlled(protocol, args)?;
     let called = name.strip_prefix(protocol.objects.factory_name()).and_then(|rest| rest.strip_prefix('/'));
     let channel = called.and_then(|called| protocol.objects.channel_called(called)).ok_or_else(|| nobody(&name))?;
     protocol.destroy_channel(channel)
 }
 
-fn remove_consumer(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn remove_consumer(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_proxy(protocol, Side::Consumers, args)
 }
 
-fn remove_supplier(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn remove_supplier(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_proxy(protocol, Side::Suppliers, args)
 }
 
@@ -448,21 +423,11 @@ fn remove_proxy(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     if protocol.dismiss_for_client(key) { Ok(()) } else { Err(nobody(&name)) }
 }
 
-fn remove_consumeradmin(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn remove_consumeradmin(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_admin(protocol, Side::Consumers, args)
 }
 
-fn remove_supplieradmin(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn remove_supplieradmin(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_admin(protocol, Side::Suppliers, args)
 }
 
@@ -477,7 +442,7 @@ fn remove_admin(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     protocol.destroy_admin(found.ok_or_else(|| nobody(&name))?)
 }
 
-fn shutdown(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn shutdown(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of shutdown")?;
     if !protocol.objects.compatibility().monitor_control {
         return Err(Raised::no_permission());

@@ -6,9 +6,9 @@
 use super::exceptions::Raised;
 use super::protocol::Protocol;
 use super::proxies::{disconnect, pull, pull_events, push};
-use super::table::{Interface, Operation, Target};
+use super::table::{Call, Interface, Operation, Target};
 use super::wire::read_event_types;
-use giop::cdr::{Reader, Writer};
+use giop::cdr::Reader;
 
 pub(super) static NOTIFY_PUBLISH: Interface = Interface {
     name: "CosNotifyComm::NotifyPublish",
@@ -127,17 +127,12 @@ pub(super) const ALL: &[&Interface] = &[
 ];
 
 /// A supplier says what it is going to offer. Its events pass whatever it offered.
-fn offer_change(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn offer_change(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     change(protocol, on, args)
 }
 
 /// A consumer says what it wants from now on.
-fn subscription_change(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn subscription_change(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     change(protocol, on, args)
 }
 

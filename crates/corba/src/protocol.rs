@@ -55,7 +55,7 @@ use super::naming::{CHANNELS_KIND, NameComponent, NamingLimits};
 use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
 use super::qos::RequestedProperties;
-use super::table::{self, AdminKey, Level, Target};
+use super::table::{self, AdminKey, Call, Level, Target};
 use accounts::{Account, Resource};
 use engine::{
     ChannelId, ChannelLimits, DisconnectReason, HierarchyLimits, LaneChange, LaneId, ProxyKey, SettingsPatch, Snapshot,
@@ -388,7 +388,8 @@ impl Protocol {
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
         let act = self.guard.act(&self.objects, target, operation.name, &call.args);
         let done = self.guard.authorize(&self.objects, target, operation.name);
-        let done = done.and_then(|()| (operation.handler)(self, target, call.args.clone(), reply));
+        let done = done
+            .and_then(|()| (operation.handler)(Call { protocol: self, on: target, args: call.args.clone(), reply }));
         if let Some(what) = act {
             self.guard.note_act(&self.objects, what, done.as_ref().copied());
         }

@@ -7,9 +7,8 @@ use super::exceptions::{Raised, UserException};
 use super::filters::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 use super::protocol::{InfoMode, Protocol};
 use super::qos::validate_event_qos;
-use super::table::{Interface, Operation, Target};
+use super::table::{Call, Interface, Operation, Target};
 use super::wire::{read_enum, read_reference, write_event_types};
-use giop::cdr::{Reader, Writer};
 
 pub(super) static PROXY_CONSUMER: Interface = Interface {
     name: "CosNotifyChannelAdmin::ProxyConsumer",
@@ -151,13 +150,13 @@ pub(super) const ALL: &[&Interface] = &[
     &SEQUENCE_PROXY_PUSH_SUPPLIER,
 ];
 
-fn my_type(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_type(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of MyType")?;
     reply.u32(protocol.objects.proxy_kind(on.proxy()?)?.proxy_type());
     Ok(())
 }
 
-fn my_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn my_admin(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of MyAdmin")?;
     let admin = protocol.objects.admin_of(on.proxy()?)?;
     protocol.objects.reference(Target::Admin(admin))?.write(reply);
@@ -166,12 +165,7 @@ fn my_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut W
 
 /// `obtain_offered_types` and `obtain_subscription_types`: what the channel's suppliers offer together, or its consumers
 /// want.
-fn obtain_types(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn obtain_types(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let mode = match read_enum(&mut args, "ObtainInfoMode", 3)? {
         0 => InfoMode { all_now: true, updates: false },
         1 => InfoMode { all_now: true, updates: true },
@@ -185,56 +179,41 @@ fn obtain_types(
 
 /// `connect_…`: a client announces itself. The reference may be nil where this service never has to call the client: a
 /// supplier that pushes, a consumer that pulls. It is then not notified when the connection ends.
-pub(super) fn connect(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn connect(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let client = read_reference(&mut args)?;
     args.finish("the arguments of an operation that connects a client")?;
     protocol.connect(on.proxy()?, client)
 }
 
-fn suspend_connection(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn suspend_connection(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of suspend_connection")?;
     protocol.objects.suspend(on.proxy()?)
 }
 
-fn resume_connection(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn resume_connection(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of resume_connection")?;
     protocol.objects.resume(on.proxy()?)
 }
 
 /// `disconnect_…` called by the client on its proxy.
-pub(super) fn disconnect(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn disconnect(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that disconnects")?;
     protocol.disconnected_by_client(on.proxy()?)
 }
 
 /// An event that the event path did not take because it does not know the proxy as connected.
-pub(super) fn push(protocol: &mut Protocol, on: Target, _: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn push(Call { protocol, on, .. }: Call<'_, '_>) -> Result<(), Raised> {
     Err(unknown_to_the_event_path(protocol, on)?)
 }
 
 /// `pull` and `try_pull`, of an Any or a structured event, of a proxy that the event path does not know as connected.
-pub(super) fn pull(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn pull(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that pulls an event")?;
     Err(unknown_to_the_event_path(protocol, on)?)
 }
 
 /// `pull_structured_events` and `try_pull_structured_events`, likewise.
-pub(super) fn pull_events(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn pull_events(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.i32()?;
     args.finish("the arguments of an operation that pulls events")?;
     Err(unknown_to_the_event_path(protocol, on)?)

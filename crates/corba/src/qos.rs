@@ -37,7 +37,7 @@ use self::unknown::Table;
 pub(super) use self::unknown::Unknown;
 use super::exceptions::{Raised, UserException};
 use super::protocol::Protocol;
-use super::table::{Interface, Level, Operation, Target};
+use super::table::{Call, Interface, Level, Operation};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
 use giop::value::{AnyRef, AnyValue};
@@ -195,12 +195,7 @@ fn none_or_errors(validation_errors: Vec<PropertyError>) -> Result<(), Vec<Prope
 }
 
 /// `ProxyConsumer::validate_event_qos` and `ProxySupplier::validate_event_qos`.
-pub(super) fn validate_event_qos(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn validate_event_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_event_qos")?;
     let level = on.level()?;
@@ -222,24 +217,19 @@ fn is_heeded(property: &Property, effective: &Effective) -> bool {
     }
 }
 
-fn get_qos(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_qos(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_qos")?;
     write_values(protocol, (&QOS, Table::Qos), on.level()?, reply)?;
     Ok(())
 }
 
-fn set_qos(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn set_qos(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_qos")?;
     apply(protocol, on.level()?, &given)
 }
 
-fn validate_qos(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn validate_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_qos")?;
     let level = on.level()?;
@@ -253,13 +243,13 @@ fn validate_qos(
     Ok(())
 }
 
-fn get_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_admin(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_admin")?;
     write_values(protocol, (ADMIN, Table::Admin), on.level()?, reply)?;
     Ok(())
 }
 
-fn set_admin(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn set_admin(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_admin")?;
     let level = on.level()?;

@@ -13,7 +13,16 @@ use engine::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 
 /// Executes one operation on one object: reads all arguments, then acts, then writes the results.
-pub(super) type Handler = fn(&mut Protocol, Target, Reader<'_>, &mut Writer<'_>) -> Result<(), Raised>;
+pub(super) type Handler = fn(Call<'_, '_>) -> Result<(), Raised>;
+
+/// A request as its servant gets it.
+pub(super) struct Call<'a, 'w> {
+    pub(super) protocol: &'a mut Protocol,
+    /// The object, which exists.
+    pub(super) on: Target,
+    pub(super) args: Reader<'a>,
+    pub(super) reply: &'a mut Writer<'w>,
+}
 
 /// An object that exists, as its servants address it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

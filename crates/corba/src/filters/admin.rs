@@ -7,12 +7,11 @@ use super::callbacks::Callbacks;
 use super::expression::{Expression, New};
 use super::store::Role;
 use crate::exceptions::{Raised, UserException};
-use crate::protocol::{Objects, PeerAddress, Protocol, weights};
+use crate::protocol::{Objects, PeerAddress, weights};
 use crate::references::log_name;
-use crate::table::{AdminKey, Level, Target};
+use crate::table::{AdminKey, Call, Level, Target};
 use crate::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{FilterId, FilterRef, FilterTarget, Peer, ProxyKey};
-use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 
 /// The filter language's name in CORBA.
@@ -27,12 +26,7 @@ pub(super) fn target_of(on: Target) -> Result<FilterTarget, Raised> {
     }
 }
 
-pub(super) fn add_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn add_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of add_filter")?;
     let profile = reference.iiop().ok_or_else(Raised::bad_param)?;
@@ -53,12 +47,7 @@ pub(super) fn add_filter(
     Ok(())
 }
 
-pub(super) fn remove_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn remove_filter(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of remove_filter")?;
     let (target, id) = (target_of(on)?, id.ok_or(UserException::FilterNotFound)?);
@@ -74,12 +63,7 @@ pub(super) fn remove_filter(
     Ok(())
 }
 
-pub(super) fn get_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_filter")?;
     let filters = protocol.objects.hierarchy.filters(target_of(on)?)?;
@@ -92,23 +76,13 @@ pub(super) fn get_filter(
     Ok(())
 }
 
-pub(super) fn get_all_filters(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_all_filters(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_all_filters")?;
     write_ids(protocol.objects.hierarchy.filters(target_of(on)?)?.iter().map(|(id, _)| *id), reply);
     Ok(())
 }
 
-pub(super) fn remove_all_filters(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn remove_all_filters(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of remove_all_filters")?;
     let target = target_of(on)?;
     protocol.objects.change_thing(target.into(), 0, |objects| Ok(objects.hierarchy.remove_all_filters(target)?))?;

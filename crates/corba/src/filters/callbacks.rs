@@ -5,13 +5,11 @@ use super::topology::callback_to;
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
 use crate::protocol::{
-    CallPurpose, ClientAnswer, ClientCall, Effect, InContext, Protocol, Thing, code_set, difference,
-    octets_of_reference, weights,
+    CallPurpose, ClientAnswer, ClientCall, Effect, InContext, Thing, code_set, difference, octets_of_reference, weights,
 };
-use crate::table::Target;
+use crate::table::Call;
 use crate::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{EventType, FilterId, HierarchyPart};
-use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -172,12 +170,7 @@ impl InContext<'_, Filters> {
     }
 }
 
-pub(super) fn attach(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn attach(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let callback = read_reference(&mut args)?;
     args.finish("the arguments of attach_callback")?;
     if callback.iiop().is_none() {
@@ -189,12 +182,7 @@ pub(super) fn attach(
     Ok(())
 }
 
-pub(super) fn detach(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn detach(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of detach_callback")?;
     let callbacks = protocol.objects.filters.callbacks(on.filter()?)?;
@@ -205,12 +193,7 @@ pub(super) fn detach(
     Ok(())
 }
 
-pub(super) fn list(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn list(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_callbacks")?;
     write_ids(protocol.objects.filters.callbacks(on.filter()?)?.by_id.keys().copied(), reply);
     Ok(())

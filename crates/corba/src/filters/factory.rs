@@ -5,18 +5,12 @@ use super::expression::MappedValue;
 use super::store::{Mapping, Role};
 use crate::exceptions::{Raised, UserException};
 use crate::protocol::Protocol;
-use crate::table::Target;
+use crate::table::{Call, Target};
 use crate::wire::{read_id, read_reference, write_id};
 use engine::FilterId;
-use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 
-pub(super) fn create_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn create_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let grammar = args.text()?;
     args.finish("the arguments of create_filter")?;
     check_grammar(&grammar)?;
@@ -25,12 +19,7 @@ pub(super) fn create_filter(
     Ok(())
 }
 
-pub(super) fn create_mapping_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn create_mapping_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let grammar = args.text()?;
     let default = MappedValue::read(&mut args, &mut MappedValue::work())?;
     args.finish("the arguments of create_mapping_filter")?;
@@ -52,12 +41,7 @@ fn made_here(protocol: &Protocol, on: Target, reference: &Ior) -> Result<Option<
 }
 
 /// `CosNotifyFilterExt::FilterFactory::remove_filter`: the filter is destroyed.
-pub(super) fn remove_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn remove_filter(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of remove_filter")?;
     let filter = made_here(protocol, on, &reference)?.ok_or(UserException::FilterNotFound)?;
@@ -65,12 +49,7 @@ pub(super) fn remove_filter(
 }
 
 /// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a filter that was made elsewhere.
-pub(super) fn get_filterid(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_filterid(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of get_filterid")?;
     write_id(made_here(protocol, on, &reference)?.ok_or_else(Raised::bad_param)?.0, reply);
@@ -79,12 +58,7 @@ pub(super) fn get_filterid(
 
 /// `CosNotifyFilterExt::FilterFactory::get_filter`: nil where there is none of that number, since the IDL has no exception for it, or
 /// `INTERNAL`, as TAO has it.
-pub(super) fn get_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_filter")?;
     let channel = on.filter_factory()?;

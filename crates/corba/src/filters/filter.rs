@@ -3,29 +3,18 @@
 use super::expression::{read_expressions, read_ids, read_infos};
 use super::store::Installed;
 use crate::exceptions::Raised;
-use crate::protocol::Protocol;
-use crate::table::Target;
-use giop::cdr::{Reader, Writer};
+use crate::table::Call;
+use giop::cdr::Writer;
 use std::sync::Arc;
 
 /// `constraint_grammar`, of filters of either kind.
-pub(super) fn grammar(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn grammar(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of constraint_grammar")?;
     reply.string(&protocol.objects.filters.get(on.filter()?)?.grammar);
     Ok(())
 }
 
-pub(super) fn add_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn add_constraints(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let filter = on.filter()?;
     let new = read_expressions(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_constraints")?;
@@ -33,12 +22,7 @@ pub(super) fn add_constraints(
     Ok(())
 }
 
-pub(super) fn modify_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn modify_constraints(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let filter = on.filter()?;
     let max = protocol.objects.filters().limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
@@ -47,12 +31,7 @@ pub(super) fn modify_constraints(
     protocol.objects.filters().modify_constraints(filter, &deleted, modified)
 }
 
-pub(super) fn get_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_constraints(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let filter = on.filter()?;
     let ids = read_ids(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_constraints")?;
@@ -60,30 +39,20 @@ pub(super) fn get_constraints(
     Ok(())
 }
 
-pub(super) fn get_all_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_all_constraints(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_all_constraints")?;
     write_infos(&protocol.objects.filters.all_constraints(on.filter()?)?, reply);
     Ok(())
 }
 
 /// `remove_all_constraints` and `remove_all_mapping_constraints`.
-pub(super) fn remove_all(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn remove_all(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that removes all constraints")?;
     protocol.objects.filters().remove_all_constraints(on.filter()?)
 }
 
 /// `destroy`, of filters of either kind.
-pub(super) fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+pub(super) fn destroy(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     protocol.objects.filters().destroy(on.filter()?)
 }

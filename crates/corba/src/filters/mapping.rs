@@ -9,52 +9,32 @@ use super::expression::{read_ids, read_mapping_infos, read_pairs};
 use super::store::Installed;
 use crate::exceptions::Raised;
 use crate::protocol::Protocol;
-use crate::table::Target;
+use crate::table::{Call, Target};
 use crate::wire::read_reference;
 use engine::Mapping;
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use std::sync::Arc;
 
-pub(super) fn value_type(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn value_type(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of value_type")?;
     protocol.objects.filters.mapping(on.filter()?)?.default.type_code().write(reply);
     Ok(())
 }
 
-pub(super) fn default_value(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn default_value(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of default_value")?;
     Ok(protocol.objects.filters.mapping(on.filter()?)?.default.write(reply)?)
 }
 
-pub(super) fn add_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn add_constraints(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let filter = on.filter()?;
     let new = read_pairs(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of add_mapping_constraints")?;
     write_infos(&protocol.objects.filters().add_constraints(filter, new)?, reply)
 }
 
-pub(super) fn modify_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn modify_constraints(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let filter = on.filter()?;
     let max = protocol.objects.filters().limits(filter)?.constraints_per_filter_max;
     let deleted = read_ids(&mut args, max)?;
@@ -63,24 +43,14 @@ pub(super) fn modify_constraints(
     protocol.objects.filters().modify_constraints(filter, &deleted, modified)
 }
 
-pub(super) fn get_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_constraints(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let filter = on.filter()?;
     let ids = read_ids(&mut args, protocol.objects.filters().limits(filter)?.constraints_per_filter_max)?;
     args.finish("the arguments of get_mapping_constraints")?;
     write_infos(&protocol.objects.filters.some_constraints(filter, &ids)?, reply)
 }
 
-pub(super) fn get_all_constraints(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn get_all_constraints(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_all_mapping_constraints")?;
     write_infos(&protocol.objects.filters.all_constraints(on.filter()?)?, reply)
 }
@@ -96,49 +66,23 @@ fn write_infos(constraints: &[Arc<Installed>], out: &mut Writer<'_>) -> Result<(
     Ok(())
 }
 
-pub(crate) fn priority_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    get(protocol, on, Mapping::Priority, args, reply)
+pub(crate) fn priority_filter(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
+    get(Call { protocol, on, args, reply }, Mapping::Priority)
 }
 
-pub(crate) fn lifetime_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    get(protocol, on, Mapping::Lifetime, args, reply)
+pub(crate) fn lifetime_filter(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
+    get(Call { protocol, on, args, reply }, Mapping::Lifetime)
 }
 
-pub(crate) fn set_priority_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(crate) fn set_priority_filter(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     set(protocol, on, Mapping::Priority, args)
 }
 
-pub(crate) fn set_lifetime_filter(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(crate) fn set_lifetime_filter(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     set(protocol, on, Mapping::Lifetime, args)
 }
 
-fn get(
-    protocol: &mut Protocol,
-    on: Target,
-    mapping: Mapping,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get(Call { protocol, on, args, reply }: Call<'_, '_>, mapping: Mapping) -> Result<(), Raised> {
     args.finish("the arguments of an attribute that is a mapping filter")?;
     let filter = match protocol.objects.hierarchy.mapping(target_of(on)?, mapping)? {
         Some(id) => {

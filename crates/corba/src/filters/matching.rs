@@ -11,8 +11,8 @@ use crate::event::{
 };
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::{InContext, Protocol};
-use crate::table::Target;
+use crate::protocol::InContext;
+use crate::table::{Call, Target};
 use engine::EventType;
 use filter::{FailureKind, Fields, Steps, Verdict};
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
@@ -26,12 +26,7 @@ const OCTETS_IN_STEP: usize = 16;
 /// 1 January 1970 in `TimeBase::TimeT`, that is, 100 ns since 15 October 1582.
 const TIME_1970: u64 = 0x01B2_1DD2_1381_4000;
 
-pub(super) fn match_any(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_any(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
@@ -39,12 +34,7 @@ pub(super) fn match_any(
     answer(protocol.objects.filters().ask_of_any(on, event, steps)?, reply)
 }
 
-pub(super) fn match_structured(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_structured(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
@@ -52,12 +42,7 @@ pub(super) fn match_structured(
     answer(protocol.objects.filters().ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
-pub(super) fn match_typed(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_typed(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
@@ -65,12 +50,7 @@ pub(super) fn match_typed(
 }
 
 /// `TimeoutFilter::match_with_timeout`.
-pub(super) fn match_with_timeout(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_with_timeout(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
@@ -81,10 +61,7 @@ pub(super) fn match_with_timeout(
 
 /// `TimeoutFilter::match_structured_with_timeout`.
 pub(super) fn match_structured_with_timeout(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
+    Call { protocol, on, mut args, reply }: Call<'_, '_>,
 ) -> Result<(), Raised> {
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
@@ -94,12 +71,7 @@ pub(super) fn match_structured_with_timeout(
     answer(protocol.objects.filters().ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
-pub(super) fn map_any(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn map_any(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
@@ -108,12 +80,7 @@ pub(super) fn map_any(
     answer_value(matched, &protocol.objects.filters.mapping(on.filter()?)?.default, reply)
 }
 
-pub(super) fn map_structured(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn map_structured(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
@@ -122,12 +89,7 @@ pub(super) fn map_structured(
     answer_value(matched, &protocol.objects.filters.mapping(on.filter()?)?.default, reply)
 }
 
-pub(super) fn map_typed(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn map_typed(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
