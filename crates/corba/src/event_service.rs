@@ -4,9 +4,9 @@
 //! own operations are Any proxies with nothing but its interface. No operation tells their ids,
 //! so they are left out where an admin lists its proxies by id.
 
-use super::channel::default_admin;
+use super::channel_admin::default_admin;
+use super::channel_admin::{connect, disconnect, pull, push};
 use super::exceptions::Raised;
-use super::proxies::{connect, disconnect, pull, push};
 use super::proxy_kind::{Events, ProxyKind};
 use super::table::{Call, Interface, Operation, Target};
 use engine::Side;

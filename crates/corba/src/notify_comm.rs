@@ -3,9 +3,9 @@
 //! A proxy is one of the two ends, so it has these operations as clients have them. Events themselves are handled on the
 //! event path; what is here answers for proxies of which the event path knows nothing, or nothing yet.
 
+use super::channel_admin::{disconnect, pull, pull_events, push};
 use super::exceptions::Raised;
 use super::protocol::Protocol;
-use super::proxies::{disconnect, pull, pull_events, push};
 use super::table::{Call, Interface, Operation, Target};
 use super::wire::read_event_types;
 use giop::cdr::Reader;

@@ -2,8 +2,8 @@
 //! repository prefix `sandia.gov`, `NotifyMonitoringExt` (names for channels, admins and proxies). Clients of ALMA Common Software
 //! refuse a service without them.
 
-use super::admins::read_client_type;
-use super::channel::read_operator;
+use super::channel_admin::read_client_type;
+use super::channel_admin::read_operator;
 use super::exceptions::Raised;
 use super::proxy_kind::ProxyKind;
 use super::qos;

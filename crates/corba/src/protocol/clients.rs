@@ -1,9 +1,9 @@
 //! Clients: their connections to proxies, and the calls that notify them of the end.
 
 use super::changes::NotifyProgress;
-use super::delayed_replies::DelayedReply;
-use super::probes::Health;
+use super::liveness::Health;
 use super::takeover::Line;
+use super::teardown::DelayedReply;
 use super::{
     Effect, LocalProxyState, Objects, Parting, PeerAddress, Protocol, SupplierStatus, Thing, octets_of_reference,
     weights,
