@@ -4,8 +4,8 @@
 
 use super::table::{Interface, Operation};
 use super::{
-    admins, channel, event_service, factory, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object,
-    proxies, qos, scheduling,
+    channel_admin, event_service, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object, qos,
+    scheduling,
 };
 
 /// One operation of one interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
@@ -42,12 +42,17 @@ static MODULES: &[&[&Interface]] = &[
     event_service::ALL_CHANNEL_ADMIN,
     notify_comm::ALL,
     filters::ALL,
-    proxies::ALL,
-    &[&admins::CONSUMER_ADMIN, &admins::SUPPLIER_ADMIN, &channel::EVENT_CHANNEL, &factory::EVENT_CHANNEL_FACTORY],
+    channel_admin::ALL,
+    &[
+        &channel_admin::CONSUMER_ADMIN,
+        &channel_admin::SUPPLIER_ADMIN,
+        &channel_admin::EVENT_CHANNEL,
+        &channel_admin::EVENT_CHANNEL_FACTORY,
+    ],
     naming::ALL,
     &[&life_cycle::GENERIC_FACTORY],
     notify_ext::FACTORIES,
-    &[&admins::NOTIFY_EXT_CONSUMER_ADMIN, &admins::NOTIFY_EXT_SUPPLIER_ADMIN],
+    &[&channel_admin::NOTIFY_EXT_CONSUMER_ADMIN, &channel_admin::NOTIFY_EXT_SUPPLIER_ADMIN],
     notify_ext::MONITORING,
     &[&monitor::MONITOR_CONTROL],
     filters::EXT,

@@ -4,14 +4,12 @@
 //! own operations are Any proxies with nothing but its interface. No operation tells their ids,
 //! so they are left out where an admin lists its proxies by id.
 
-use super::channel::default_admin;
+use super::channel_admin::default_admin;
+use super::channel_admin::{connect, disconnect, pull, push};
 use super::exceptions::Raised;
-use super::protocol::Protocol;
-use super::proxies::{connect, disconnect, pull, push};
 use super::proxy_kind::{Events, ProxyKind};
-use super::table::{Interface, Operation, Target};
+use super::table::{Call, Interface, Operation, Target};
 use engine::Side;
-use giop::cdr::{Reader, Writer};
 
 pub(super) static COMM_PUSH_CONSUMER: Interface = Interface {
     name: "CosEventComm::PushConsumer",
@@ -69,8 +67,8 @@ pub(super) static CONSUMER_ADMIN: Interface = Interface {
     name: "CosEventChannelAdmin::ConsumerAdmin",
     id: "IDL:omg.org/CosEventChannelAdmin/ConsumerAdmin:1.0",
     operations: &[
-        Operation::done("obtain_push_supplier", obtain_push),
-        Operation::done("obtain_pull_supplier", obtain_pull),
+        Operation::done("obtain_push_supplier", |call| obtain(call, false)),
+        Operation::done("obtain_pull_supplier", |call| obtain(call, true)),
     ],
 };
 
@@ -78,8 +76,8 @@ pub(super) static SUPPLIER_ADMIN: Interface = Interface {
     name: "CosEventChannelAdmin::SupplierAdmin",
     id: "IDL:omg.org/CosEventChannelAdmin/SupplierAdmin:1.0",
     operations: &[
-        Operation::done("obtain_push_consumer", obtain_push),
-        Operation::done("obtain_pull_consumer", obtain_pull),
+        Operation::done("obtain_push_consumer", |call| obtain(call, false)),
+        Operation::done("obtain_pull_consumer", |call| obtain(call, true)),
     ],
 };
 
@@ -87,8 +85,8 @@ pub(super) static EVENT_CHANNEL: Interface = Interface {
     name: "CosEventChannelAdmin::EventChannel",
     id: "IDL:omg.org/CosEventChannelAdmin/EventChannel:1.0",
     operations: &[
-        Operation::done("for_consumers", for_consumers),
-        Operation::done("for_suppliers", for_suppliers),
+        Operation::done("for_consumers", |call| default_admin(call, Side::Consumers)),
+        Operation::done("for_suppliers", |call| default_admin(call, Side::Suppliers)),
         Operation::done("destroy", destroy),
     ],
 };
@@ -108,34 +106,12 @@ pub(super) const ALL_CHANNEL_ADMIN: &[&Interface] = &[
     &EVENT_CHANNEL,
 ];
 
-fn for_consumers(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    default_admin(protocol, on, Side::Consumers, args, reply)
-}
-
-fn for_suppliers(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    default_admin(protocol, on, Side::Suppliers, args, reply)
-}
-
-fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     protocol.destroy_channel(on.channel()?)
 }
 
-fn obtain_push(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(protocol, on, false, args, reply)
-}
-
-fn obtain_pull(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-    obtain(protocol, on, true, args, reply)
-}
-
-fn obtain(
-    protocol: &mut Protocol,
-    on: Target,
-    pull: bool,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn obtain(Call { protocol, on, args, reply }: Call<'_, '_>, pull: bool) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
     let proxy = protocol.create_proxy(admin, ProxyKind { events: Events::Plain, pull }, None)?;

@@ -7,21 +7,17 @@
 //! - [`expression`]: constraints and values as they travel.
 //! - [`store`]: all filters, and what a change to one does.
 //! - [`matching`]: a filter asked about an event by a client, without any channel.
-//! - The others hold the servants: [`factory`], [`filter`], [`mapping`], [`callbacks`], [`admin`].
+//! - [`servants`] and [`callbacks`] hold the rest of the servants.
 
-mod admin;
 mod callbacks;
 mod expression;
-mod factory;
-mod filter;
-mod local_proxies;
-mod mapping;
 mod matching;
+mod servants;
 mod store;
 mod topology;
 
 pub(super) use self::expression::{Expression, MappedValue};
-pub(super) use self::mapping::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
+pub(super) use self::servants::{lifetime_filter, priority_filter, set_lifetime_filter, set_priority_filter};
 pub(super) use self::store::Filters;
 use super::table::{Interface, Operation};
 
@@ -29,11 +25,11 @@ pub(super) static FILTER_ADMIN: Interface = Interface {
     name: "CosNotifyFilter::FilterAdmin",
     id: "IDL:omg.org/CosNotifyFilter/FilterAdmin:1.0",
     operations: &[
-        Operation::done("add_filter", admin::add_filter),
-        Operation::done("remove_filter", admin::remove_filter),
-        Operation::done("get_filter", admin::get_filter),
-        Operation::done("get_all_filters", admin::get_all_filters),
-        Operation::done("remove_all_filters", admin::remove_all_filters),
+        Operation::done("add_filter", servants::add_filter),
+        Operation::done("remove_filter", servants::remove_filter),
+        Operation::done("get_filter", servants::get_filter),
+        Operation::done("get_all_filters", servants::get_all_filters),
+        Operation::done("remove_all_filters", servants::remove_all_filters),
     ],
 };
 
@@ -41,13 +37,13 @@ pub(super) static FILTER: Interface = Interface {
     name: "CosNotifyFilter::Filter",
     id: "IDL:omg.org/CosNotifyFilter/Filter:1.0",
     operations: &[
-        Operation::done("_get_constraint_grammar", filter::grammar),
-        Operation::done("add_constraints", filter::add_constraints),
-        Operation::done("modify_constraints", filter::modify_constraints),
-        Operation::done("get_constraints", filter::get_constraints),
-        Operation::done("get_all_constraints", filter::get_all_constraints),
-        Operation::done("remove_all_constraints", filter::remove_all),
-        Operation::done("destroy", filter::destroy),
+        Operation::done("_get_constraint_grammar", servants::grammar),
+        Operation::done("add_constraints", servants::add_constraints),
+        Operation::done("modify_constraints", servants::modify_constraints),
+        Operation::done("get_constraints", servants::get_constraints),
+        Operation::done("get_all_constraints", servants::get_all_constraints),
+        Operation::done("remove_all_constraints", servants::remove_all),
+        Operation::done("destroy", servants::destroy),
         Operation::done("match", matching::match_any),
         Operation::done("match_structured", matching::match_structured),
         Operation::done("match_typed", matching::match_typed),
@@ -71,15 +67,15 @@ pub(super) static MAPPING_FILTER: Interface = Interface {
     name: "CosNotifyFilter::MappingFilter",
     id: "IDL:omg.org/CosNotifyFilter/MappingFilter:1.0",
     operations: &[
-        Operation::done("_get_constraint_grammar", filter::grammar),
-        Operation::done("_get_value_type", mapping::value_type),
-        Operation::done("_get_default_value", mapping::default_value),
-        Operation::done("add_mapping_constraints", mapping::add_constraints),
-        Operation::done("modify_mapping_constraints", mapping::modify_constraints),
-        Operation::done("get_mapping_constraints", mapping::get_constraints),
-        Operation::done("get_all_mapping_constraints", mapping::get_all_constraints),
-        Operation::done("remove_all_mapping_constraints", filter::remove_all),
-        Operation::done("destroy", filter::destroy),
+        Operation::done("_get_constraint_grammar", servants::grammar),
+        Operation::done("_get_value_type", servants::value_type),
+        Operation::done("_get_default_value", servants::default_value),
+        Operation::done("add_mapping_constraints", servants::add_mapping_constraints),
+        Operation::done("modify_mapping_constraints", servants::modify_mapping_constraints),
+        Operation::done("get_mapping_constraints", servants::get_mapping_constraints),
+        Operation::done("get_all_mapping_constraints", servants::get_all_mapping_constraints),
+        Operation::done("remove_all_mapping_constraints", servants::remove_all),
+        Operation::done("destroy", servants::destroy),
         Operation::done("match", matching::map_any),
         Operation::done("match_structured", matching::map_structured),
         Operation::done("match_typed", matching::map_typed),
@@ -90,8 +86,8 @@ pub(super) static FILTER_FACTORY: Interface = Interface {
     name: "CosNotifyFilter::FilterFactory",
     id: "IDL:omg.org/CosNotifyFilter/FilterFactory:1.0",
     operations: &[
-        Operation::done("create_filter", factory::create_filter),
-        Operation::done("create_mapping_filter", factory::create_mapping_filter),
+        Operation::done("create_filter", servants::create_filter),
+        Operation::done("create_mapping_filter", servants::create_mapping_filter),
     ],
 };
 
@@ -100,9 +96,9 @@ pub(super) static EXT_FILTER_FACTORY: Interface = Interface {
     name: "CosNotifyFilterExt::FilterFactory",
     id: "IDL:CosNotifyFilterExt/FilterFactory:1.0",
     operations: &[
-        Operation::done("remove_filter", factory::remove_filter),
-        Operation::done("get_filterid", factory::get_filterid),
-        Operation::done("get_filter", factory::get_filter),
+        Operation::done("remove_filter", servants::remove_made_filter),
+        Operation::done("get_filterid", servants::get_filterid),
+        Operation::done("get_filter", servants::get_made_filter),
     ],
 };
 

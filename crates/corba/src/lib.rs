@@ -21,10 +21,8 @@ pub mod protocol;
 pub mod references;
 mod scheduling;
 
-mod admins;
-mod channel;
+mod channel_admin;
 mod event_service;
-mod factory;
 mod filters;
 mod life_cycle;
 pub mod log_lines;
@@ -33,7 +31,6 @@ mod notify_comm;
 mod notify_ext;
 mod object;
 mod peers;
-mod proxies;
 mod proxy_kind;
 mod qos;
 mod table;
@@ -44,13 +41,14 @@ mod tests;
 
 pub use exceptions::Exception;
 pub use exceptions::{ACCESS_DENIED, ACCESS_MINOR, NO_ROOM, OBJECT_NOT_EXIST, refused_event};
-pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
+pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures, Monitor};
 pub use peers::Peers;
 pub use protocol::{
     AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, ClientCall, Compatibility,
-    Creations, DelayedReply, Denied, Directory, Effect, Forbidden, KeyNumbers, Line, ListedChannel, LocalProxy,
-    NotRestored, ObjectRequest, Objects, Part, Parting, PeerAddress, Protocol, ProtocolSettings, ProxyNonces,
-    Published, RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished,
+    Creations, DelayedReplies, DelayedReply, Denied, Directory, Effect, Forbidden, Guard, Idle, KeyNumbers, Line,
+    ListedChannel, Lives, LocalProxy, Names, NotRestored, ObjectRequest, Objects, Part, Parting, PeerAddress, Probes,
+    Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError, RestoredClient, Settable, SupplierStatus,
+    Unpublished,
 };
 pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

@@ -5,8 +5,8 @@ use super::exceptions::{Raised, UserException};
 use super::naming::{NameComponent, read_name};
 use super::protocol::Protocol;
 use super::qos::{self, Given};
-use super::table::{Interface, Operation, Target};
-use giop::cdr::{Reader, Writer};
+use super::table::{Call, Interface, Operation, Target};
+use giop::cdr::Reader;
 use giop::value::Value;
 
 pub(super) static GENERIC_FACTORY: Interface = Interface {
@@ -53,7 +53,7 @@ fn read_key(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Vec<NameCompon
     })
 }
 
-fn supports(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn supports(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let key = read_key(protocol, &mut args)?;
     args.finish("the arguments of supports")?;
     reply.bool(is_channel(&key));
@@ -61,12 +61,7 @@ fn supports(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mu
 }
 
 /// A channel with the name that the criteria say. An existing one is returned: it may be left from before a restart of its users.
-fn create_object(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn create_object(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let key = read_key(protocol, &mut args)?;
     // A sequence of names and values, as properties are.
     let criteria = qos::read_properties(&mut args)?;
@@ -84,7 +79,7 @@ fn create_object(
         Some(given) => Some(instance_name(given)?),
         None => None,
     };
-    let known = name.as_deref().and_then(|name| protocol.objects.channel_named(name));
+    let known = name.as_deref().and_then(|name| protocol.objects.names.channel_named(name));
     let channel = match known {
         Some(channel) => channel,
         None => {

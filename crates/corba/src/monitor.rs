@@ -3,12 +3,12 @@
 //!
 //! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
 //! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Objects::monitored_channels`] says of which channels); all else the protocol knows itself.
+//! ([`Monitor::channels_queried`] says of which channels); all else the protocol knows itself.
 
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
 use super::protocol::{Objects, Protocol};
-use super::table::{AdminKey, Interface, Operation, Target};
+use super::table::{AdminKey, Call, Interface, Operation};
 use crate::event::UNIX_EPOCH;
 use crate::log_lines::log_line;
 use engine::{ChannelId, ProxyKey, Side};
@@ -164,7 +164,7 @@ impl Samples {
 
 /// What the object remembers: a few numbers of each statistic that is one. Those of a channel go with it.
 #[derive(Debug, Default)]
-pub(super) struct Monitor {
+pub struct Monitor {
     samples: BTreeMap<Statistic, Samples>,
     figures: BTreeMap<ChannelId, ChannelFigures>,
 }
@@ -174,13 +174,16 @@ impl Monitor {
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
         self.samples.retain(|statistic, _| !matches!(statistic, Statistic::Channel(of, _) if *of == channel));
     }
-}
 
-impl Objects {
     /// Channels with figures that the lanes have to report before a request is executed. `None` if it asks for no such figures, or for
     /// something that there is not.
     #[must_use]
-    pub fn monitored_channels(&self, key: &[u8], operation: &str, args: Reader<'_>) -> Option<Vec<ChannelId>> {
+    pub fn channels_queried(
+        objects: &Objects,
+        key: &[u8],
+        operation: &str,
+        args: Reader<'_>,
+    ) -> Option<Vec<ChannelId>> {
         if ObjectKey::parse(key) != Some(ObjectKey::MonitorControl) {
             return None;
         }
@@ -190,117 +193,54 @@ impl Objects {
             GET_STATISTICS | GET_AND_CLEAR => read_names(&mut args).ok()?,
             _ => return None,
         };
-        let found: Option<Vec<Statistic>> = names.iter().map(|name| self.statistic(name)).collect();
+        let found: Option<Vec<Statistic>> = names.iter().map(|name| statistic(objects, name)).collect();
         let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::channel_to_query).collect();
         (!channels.is_empty()).then(|| channels.into_iter().collect())
     }
 
-    fn statistic(&self, name: &str) -> Option<Statistic> {
-        if name == FACTORY_NAMES {
-            return Some(Statistic::Factories);
-        }
-        let rest = name.strip_prefix(self.factory_name())?.strip_prefix('/')?;
-        if let Some((_, of)) = FACTORY.iter().find(|(known, _)| *known == rest) {
-            return Some(Statistic::Factory(*of));
-        }
-        let (channel, rest) = rest.rsplit_once('/')?;
-        let (_, of) = CHANNEL.iter().find(|(known, _)| *known == rest)?;
-        Some(Statistic::Channel(self.channel_called(channel)?, *of))
-    }
-
-    /// `FACTORY/CHANNEL`.
-    fn channel_path(&self, channel: ChannelId) -> String {
-        let named = self.channel_name(channel).map(str::to_owned);
-        format!("{}/{}", self.factory_name(), named.unwrap_or_else(|| channel.0.to_string()))
-    }
-
-    /// `FACTORY/CHANNEL/PROXY`.
-    fn proxy_path(&self, key: ProxyKey, side: Side) -> String {
-        let named = self.proxy_name(key, side).map(str::to_owned);
-        format!("{}/{}", self.channel_path(key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
-    }
-
-    /// Names of statistics, in order: of so many octets at most.
-    fn statistic_names(&self) -> Vec<String> {
-        let factory = self.factory_name();
-        let mut names = vec![FACTORY_NAMES.to_owned()];
-        names.extend(FACTORY.iter().map(|(name, _)| format!("{factory}/{name}")));
-        let mut octets = 0;
-        for channel in self.channels() {
-            let of_channel = self.names_of_channel(channel);
-            octets += of_channel.iter().map(String::len).sum::<usize>();
-            if octets > NAMES_BYTES_MAX {
-                break;
-            }
-            names.extend(of_channel);
-        }
-        names
-    }
-
-    fn names_of_channel(&self, channel: ChannelId) -> Vec<String> {
-        let path = self.channel_path(channel);
-        CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
-    }
-
-    /// Exception for an unknown statistic, with those that there are, of its channel if the name has one.
-    fn no_statistic(&self, name: &str) -> Raised {
-        let rest = name.strip_prefix(self.factory_name()).and_then(|rest| rest.strip_prefix('/'));
-        let channel = rest.and_then(|rest| self.channel_called(rest.rsplit_once('/')?.0));
-        let mut valid = channel.map_or_else(|| self.statistic_names(), |channel| self.names_of_channel(channel));
-        valid.truncate(VALID_MAX);
-        UserException::InvalidStatistic(valid).into()
-    }
-
-    /// Statistics by their names, if there are all of them.
-    fn all_statistics(&self, names: &[String]) -> Result<Vec<Statistic>, Raised> {
-        names.iter().map(|name| self.statistic(name).ok_or_else(|| self.no_statistic(name))).collect()
-    }
-}
-
-impl Protocol {
     /// Takes the figures that lanes have reported, for the request that is executed next.
     pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
-        self.monitor.figures = figures.into_iter().collect();
+        self.figures = figures.into_iter().collect();
     }
 
-    fn value(&self, statistic: Statistic) -> Result<Value, Raised> {
+    fn value(&self, objects: &Objects, statistic: Statistic) -> Result<Value, Raised> {
         Ok(match statistic {
-            Statistic::Factories => Value::Text(vec![self.objects.factory_name().to_owned()]),
+            Statistic::Factories => Value::Text(vec![objects.factory_name().to_owned()]),
             Statistic::Factory(of) => {
                 let is_active = matches!(of, OfFactory::ActiveCount | OfFactory::ActiveNames);
-                let channels = self.objects.hierarchy().channels();
+                let channels = objects.hierarchy().channels();
                 let chosen = channels.filter(|channel| channel.proxies().next().is_some() == is_active);
                 match of {
                     OfFactory::ActiveCount | OfFactory::InactiveCount => numeric(chosen.count()),
                     OfFactory::ActiveNames | OfFactory::InactiveNames => {
-                        Value::Text(chosen.map(|channel| self.objects.channel_path(channel.id())).collect())
+                        Value::Text(chosen.map(|channel| channel_path(objects, channel.id())).collect())
                     }
                 }
             }
-            Statistic::Channel(channel, of) => self.value_of_channel(channel, of)?,
+            Statistic::Channel(channel, of) => self.value_of_channel(objects, channel, of)?,
         })
     }
 
-    fn value_of_channel(&self, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
+    fn value_of_channel(&self, objects: &Objects, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
         let none = ChannelFigures::default();
-        let figures = self.monitor.figures.get(&channel).unwrap_or(&none);
+        let figures = self.figures.get(&channel).unwrap_or(&none);
         let proxies = |side| {
-            let channel = self.objects.hierarchy().channel(channel);
+            let channel = objects.hierarchy().channel(channel);
             channel.map(|channel| channel.proxies().filter(move |proxy| proxy.side == side))
         };
         let proxy_names = |side| -> Result<Value, Raised> {
             let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
-            Ok(Value::Text(keys.take(LIST_MAX).map(|key| self.objects.proxy_path(key, side)).collect()))
+            Ok(Value::Text(keys.take(LIST_MAX).map(|key| proxy_path(objects, key, side)).collect()))
         };
         // TAO counts those that clients have made.
         let admins = |side| -> Result<Vec<engine::AdminId>, Raised> {
-            let all = self.objects.admins(channel, side)?.into_iter();
+            let all = objects.admins(channel, side)?.into_iter();
             Ok(all.filter(|admin| *admin != engine::AdminId::DEFAULT).collect())
         };
         let admin_names = |side| -> Result<Value, Raised> {
-            let path = self.objects.channel_path(channel);
+            let path = channel_path(objects, channel);
             let called = |admin: engine::AdminId| {
-                let named = self.objects.admin_name(channel, side, admin).map(str::to_owned);
+                let named = objects.names.admin_name(channel, side, admin).map(str::to_owned);
                 format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
             };
             Ok(Value::Text(admins(side)?.into_iter().take(LIST_MAX).map(called).collect()))
@@ -318,29 +258,34 @@ impl Protocol {
             OfChannel::QueueElementCount => number(figures.backlog_events),
             OfChannel::QueueOverflows => number(figures.overflows),
             OfChannel::OldestEvent => {
-                let since_1970 =
-                    Duration::from_nanos(self.objects.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
+                let since_1970 = Duration::from_nanos(objects.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
                 Value::Numeric(figures.oldest.map_or(0.0, |age| since_1970.saturating_sub(age).as_secs_f64()))
             }
             OfChannel::SlowestConsumers => {
-                let called = |key: &ProxyKey| self.objects.proxy_path(*key, Side::Consumers);
+                let called = |key: &ProxyKey| proxy_path(objects, *key, Side::Consumers);
                 Value::Text(figures.slowest.iter().map(called).collect())
             }
         })
     }
 
     /// Tells a statistic, and remembers the value if it is a number.
-    fn tell_statistic(&mut self, name: &str, statistic: Statistic, reply: &mut Writer<'_>) -> Result<(), Raised> {
-        let value = self.value(statistic)?;
+    fn tell(
+        &mut self,
+        objects: &Objects,
+        name: &str,
+        statistic: Statistic,
+        reply: &mut Writer<'_>,
+    ) -> Result<(), Raised> {
+        let value = self.value(objects, statistic)?;
         reply.string(name);
         match value {
             Value::Numeric(value) => {
-                let samples = self.monitor.samples.entry(statistic).or_default();
+                let samples = self.samples.entry(statistic).or_default();
                 samples.add(value);
                 let Samples { count, sum, sum_of_squares, minimum, maximum } = *samples;
                 reply.u32(0);
                 reply.length(1);
-                reply.u64(self.objects.now());
+                reply.u64(objects.now());
                 reply.f64(value);
                 reply.u32(count);
                 let average = sum / f64::from(count);
@@ -379,42 +324,32 @@ pub(super) fn write_names(names: &[String], out: &mut Writer<'_>) {
     names.iter().for_each(|name| out.string(name));
 }
 
-fn get_statistic_names(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_statistic_names(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_statistic_names")?;
-    write_names(&protocol.objects.statistic_names(), reply);
+    write_names(&statistic_names(&protocol.objects), reply);
     Ok(())
 }
 
-fn get_statistic(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_statistic(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let name = args.text()?;
     args.finish("the arguments of get_statistic")?;
-    let statistic = protocol.objects.statistic(&name).ok_or_else(|| protocol.objects.no_statistic(&name))?;
-    let told = protocol.tell_statistic(&name, statistic, reply);
+    let statistic = statistic(&protocol.objects, &name).ok_or_else(|| no_statistic(&protocol.objects, &name))?;
+    let told = protocol.monitor.tell(&protocol.objects, &name, statistic, reply);
     protocol.monitor.figures.clear();
     told
 }
 
-fn get_statistics(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_statistics(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     tell_all(protocol, args, reply).map(drop)
 }
 
 fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Vec<Statistic>, Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of an operation that gives statistics")?;
-    let statistics = protocol.objects.all_statistics(&names)?;
+    let statistics = all_statistics(&protocol.objects, &names)?;
     reply.length(names.len());
     for (name, statistic) in names.iter().zip(&statistics) {
-        protocol.tell_statistic(name, *statistic, reply)?;
+        protocol.monitor.tell(&protocol.objects, name, *statistic, reply)?;
         // A channel's consumers can be listed in megabytes, and anew each time that they are asked for.
         if reply.position() > ANSWER_BYTES_MAX {
             log_line!(Info, "statistics are not sent: the answer would have more than {ANSWER_BYTES_MAX} bytes");
@@ -426,26 +361,16 @@ fn tell_all(protocol: &mut Protocol, mut args: Reader<'_>, reply: &mut Writer<'_
     Ok(statistics)
 }
 
-fn get_and_clear_statistics(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn get_and_clear_statistics(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let told = tell_all(protocol, args, reply)?;
     protocol.monitor.samples.retain(|statistic, _| !told.contains(statistic));
     Ok(())
 }
 
-fn clear_statistics(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn clear_statistics(Call { protocol, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let names = read_names(&mut args)?;
     args.finish("the arguments of clear_statistics")?;
-    let cleared = protocol.objects.all_statistics(&names)?;
+    let cleared = all_statistics(&protocol.objects, &names)?;
     protocol.monitor.samples.retain(|statistic, _| !cleared.contains(statistic));
     Ok(())
 }
@@ -471,23 +396,18 @@ fn path<'n>(protocol: &Protocol, name: &'n str) -> Option<(ChannelId, &'n str)> 
     Some((protocol.objects.channel_called(channel)?, rest))
 }
 
-fn shutdown_event_channel(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn shutdown_event_channel(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let name = controlled(protocol, args)?;
     let called = name.strip_prefix(protocol.objects.factory_name()).and_then(|rest| rest.strip_prefix('/'));
     let channel = called.and_then(|called| protocol.objects.channel_called(called)).ok_or_else(|| nobody(&name))?;
     protocol.destroy_channel(channel)
 }
 
-fn remove_consumer(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn remove_consumer(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_proxy(protocol, Side::Consumers, args)
 }
 
-fn remove_supplier(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn remove_supplier(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_proxy(protocol, Side::Suppliers, args)
 }
 
@@ -495,7 +415,7 @@ fn remove_proxy(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     let name = controlled(protocol, args)?;
     let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::ProxyId);
-        let proxy = protocol.objects.proxy_named(channel, side, called).or_else(numbered)?;
+        let proxy = protocol.objects.names.proxy_named(channel, side, called).or_else(numbered)?;
         let key = ProxyKey { channel, proxy };
         protocol.objects.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
     });
@@ -503,21 +423,11 @@ fn remove_proxy(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     if protocol.dismiss_for_client(key) { Ok(()) } else { Err(nobody(&name)) }
 }
 
-fn remove_consumeradmin(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn remove_consumeradmin(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_admin(protocol, Side::Consumers, args)
 }
 
-fn remove_supplieradmin(
-    protocol: &mut Protocol,
-    _: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn remove_supplieradmin(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     remove_admin(protocol, Side::Suppliers, args)
 }
 
@@ -525,18 +435,79 @@ fn remove_admin(protocol: &mut Protocol, side: Side, args: Reader<'_>) -> Result
     let name = controlled(protocol, args)?;
     let found = path(protocol, &name).and_then(|(channel, called)| {
         let numbered = || called.parse().ok().map(engine::AdminId);
-        let admin = protocol.objects.admin_named(channel, side, called).or_else(numbered)?;
+        let admin = protocol.objects.names.admin_named(channel, side, called).or_else(numbered)?;
         let key = AdminKey { channel, side, admin };
         protocol.objects.has_admin(key).then_some(key)
     });
     protocol.destroy_admin(found.ok_or_else(|| nobody(&name))?)
 }
 
-fn shutdown(protocol: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn shutdown(Call { protocol, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of shutdown")?;
     if !protocol.objects.compatibility().monitor_control {
         return Err(Raised::no_permission());
     }
     protocol.objects.ask_for_the_end();
     Ok(())
+}
+
+fn statistic(objects: &Objects, name: &str) -> Option<Statistic> {
+    if name == FACTORY_NAMES {
+        return Some(Statistic::Factories);
+    }
+    let rest = name.strip_prefix(objects.factory_name())?.strip_prefix('/')?;
+    if let Some((_, of)) = FACTORY.iter().find(|(known, _)| *known == rest) {
+        return Some(Statistic::Factory(*of));
+    }
+    let (channel, rest) = rest.rsplit_once('/')?;
+    let (_, of) = CHANNEL.iter().find(|(known, _)| *known == rest)?;
+    Some(Statistic::Channel(objects.channel_called(channel)?, *of))
+}
+
+/// `FACTORY/CHANNEL`.
+fn channel_path(objects: &Objects, channel: ChannelId) -> String {
+    let named = objects.names.channel_name(channel).map(str::to_owned);
+    format!("{}/{}", objects.factory_name(), named.unwrap_or_else(|| channel.0.to_string()))
+}
+
+/// `FACTORY/CHANNEL/PROXY`.
+fn proxy_path(objects: &Objects, key: ProxyKey, side: Side) -> String {
+    let named = objects.names.proxy_name(key, side).map(str::to_owned);
+    format!("{}/{}", channel_path(objects, key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
+}
+
+/// Names of statistics, in order: of so many octets at most.
+fn statistic_names(objects: &Objects) -> Vec<String> {
+    let factory = objects.factory_name();
+    let mut names = vec![FACTORY_NAMES.to_owned()];
+    names.extend(FACTORY.iter().map(|(name, _)| format!("{factory}/{name}")));
+    let mut octets = 0;
+    for channel in objects.channels() {
+        let of_channel = names_of_channel(objects, channel);
+        octets += of_channel.iter().map(String::len).sum::<usize>();
+        if octets > NAMES_BYTES_MAX {
+            break;
+        }
+        names.extend(of_channel);
+    }
+    names
+}
+
+fn names_of_channel(objects: &Objects, channel: ChannelId) -> Vec<String> {
+    let path = channel_path(objects, channel);
+    CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
+}
+
+/// Exception for an unknown statistic, with those that there are, of its channel if the name has one.
+fn no_statistic(objects: &Objects, name: &str) -> Raised {
+    let rest = name.strip_prefix(objects.factory_name()).and_then(|rest| rest.strip_prefix('/'));
+    let channel = rest.and_then(|rest| objects.channel_called(rest.rsplit_once('/')?.0));
+    let mut valid = channel.map_or_else(|| statistic_names(objects), |channel| names_of_channel(objects, channel));
+    valid.truncate(VALID_MAX);
+    UserException::InvalidStatistic(valid).into()
+}
+
+/// Statistics by their names, if there are all of them.
+fn all_statistics(objects: &Objects, names: &[String]) -> Result<Vec<Statistic>, Raised> {
+    names.iter().map(|name| statistic(objects, name).ok_or_else(|| no_statistic(objects, name))).collect()
 }

@@ -19,7 +19,7 @@ use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
 use super::protocol::{Protocol, octets_of_reference, weights};
 use super::references::References;
-use super::table::{self, Interface, Operation, Target};
+use super::table::{self, Call, Interface, Operation, Target};
 use super::wire::read_reference;
 use crate::log_lines::log_line;
 use accounts::Charge;
@@ -186,26 +186,26 @@ fn checked(protocol: &Protocol, name: &[NameComponent]) -> Result<(), Raised> {
     check(name, protocol.objects.naming.tree.limits())
 }
 
-fn bind(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn bind(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let (name, object) = read_binding(protocol, args, "the arguments of bind")?;
     let charge = charge(protocol, &name, &object)?;
     protocol.objects.naming.tree.bind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
-fn rebind(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn rebind(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let (name, object) = read_binding(protocol, args, "the arguments of rebind")?;
     let charge = charge(protocol, &name, &object)?;
     protocol.objects.naming.tree.rebind(on.naming_context()?, &name, Binding::Object(object), charge)
 }
 
-fn bind_context(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn bind_context(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let (name, context) = read_binding(protocol, args, "the arguments of bind_context")?;
     let charge = charge(protocol, &name, &context)?;
     let binding = context_binding(protocol, context)?;
     protocol.objects.naming.tree.bind(on.naming_context()?, &name, binding, charge)
 }
 
-fn rebind_context(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn rebind_context(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let (name, context) = read_binding(protocol, args, "the arguments of rebind_context")?;
     let charge = charge(protocol, &name, &context)?;
     let binding = context_binding(protocol, context)?;
@@ -222,7 +222,7 @@ fn read_binding(protocol: &Protocol, mut args: Reader<'_>, what: &'static str) -
 
 /// Charges the client that asks for a name and what it is bound to.
 fn charge(protocol: &mut Protocol, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
-    protocol.objects.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
+    protocol.objects.ledger.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
 }
 
 /// What a name and what it is bound to are charged.
@@ -242,7 +242,7 @@ fn context_binding(protocol: &Protocol, reference: Ior) -> Result<Binding, Raise
     Ok(Binding::Context { reference, here })
 }
 
-fn resolve(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn resolve(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of resolve")?;
     checked(protocol, &name)?;
@@ -269,31 +269,26 @@ fn write_resolved(
     Ok(())
 }
 
-fn unbind(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn unbind(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of unbind")?;
     checked(protocol, &name)?;
     protocol.objects.naming.tree.unbind(on.naming_context()?, &name)
 }
 
-fn new_context(protocol: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn new_context(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of new_context")?;
-    let charge = protocol.objects.charge_octets(weights::CONTEXT)?;
+    let charge = protocol.objects.ledger.charge_octets(weights::CONTEXT)?;
     let context = protocol.objects.naming.tree.new_context(charge)?;
     protocol.objects.reference(Target::NamingContext(context))?.write(reply);
     Ok(())
 }
 
-fn bind_new_context(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn bind_new_context(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of bind_new_context")?;
     checked(protocol, &name)?;
-    let of_context = protocol.objects.charge_octets(weights::CONTEXT)?;
+    let of_context = protocol.objects.ledger.charge_octets(weights::CONTEXT)?;
     let context = protocol.objects.naming.tree.new_context(of_context)?;
     let reference = protocol.objects.reference(Target::NamingContext(context))?;
     let binding = Binding::Context { reference: reference.clone(), here: Some(context) };
@@ -308,12 +303,12 @@ fn bind_new_context(
     Ok(())
 }
 
-fn destroy(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     protocol.objects.naming.tree.destroy_context(on.naming_context()?)
 }
 
-fn list(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn list(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let how_many = args.u32()?;
     args.finish("the arguments of list")?;
     let context = on.naming_context()?;
@@ -330,7 +325,7 @@ fn list(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut W
     Ok(())
 }
 
-fn next_one(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn next_one(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of next_one")?;
     let entries = protocol.objects.naming.tree.advance(on.binding_iterator()?, 1)?;
     reply.bool(!entries.is_empty());
@@ -345,7 +340,7 @@ fn next_one(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut W
     Ok(())
 }
 
-fn next_n(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn next_n(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let how_many = args.u32()?;
     args.finish("the arguments of next_n")?;
     if how_many == 0 {
@@ -358,12 +353,12 @@ fn next_n(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut
     Ok(())
 }
 
-fn destroy_iterator(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy_iterator(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     protocol.objects.naming.tree.destroy_iterator(on.binding_iterator()?)
 }
 
-fn to_string(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn to_string(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let name = read_name(protocol, &mut args)?;
     args.finish("the arguments of to_string")?;
     checked(protocol, &name)?;
@@ -371,14 +366,14 @@ fn to_string(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &m
     Ok(())
 }
 
-fn to_name(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn to_name(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let text = args.text()?;
     args.finish("the arguments of to_name")?;
     write_name(&parsed(protocol, &text)?, reply);
     Ok(())
 }
 
-fn to_url(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn to_url(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let address = args.text()?;
     let text = args.text()?;
     args.finish("the arguments of to_url")?;
@@ -395,12 +390,7 @@ fn to_url(protocol: &mut Protocol, _: Target, mut args: Reader<'_>, reply: &mut 
     Ok(())
 }
 
-fn resolve_str(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn resolve_str(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let text = args.text()?;
     args.finish("the arguments of resolve_str")?;
     write_resolved(protocol, on, &parsed(protocol, &text)?, reply)

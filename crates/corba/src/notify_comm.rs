@@ -3,12 +3,12 @@
 //! A proxy is one of the two ends, so it has these operations as clients have them. Events themselves are handled on the
 //! event path; what is here answers for proxies of which the event path knows nothing, or nothing yet.
 
+use super::channel_admin::{disconnect, pull, pull_events, push};
 use super::exceptions::Raised;
 use super::protocol::Protocol;
-use super::proxies::{disconnect, pull, pull_events, push};
-use super::table::{Interface, Operation, Target};
+use super::table::{Call, Interface, Operation, Target};
 use super::wire::read_event_types;
-use giop::cdr::{Reader, Writer};
+use giop::cdr::Reader;
 
 pub(super) static NOTIFY_PUBLISH: Interface = Interface {
     name: "CosNotifyComm::NotifyPublish",
@@ -127,17 +127,12 @@ pub(super) const ALL: &[&Interface] = &[
 ];
 
 /// A supplier says what it is going to offer. Its events pass whatever it offered.
-fn offer_change(protocol: &mut Protocol, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn offer_change(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     change(protocol, on, args)
 }
 
 /// A consumer says what it wants from now on.
-fn subscription_change(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn subscription_change(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     change(protocol, on, args)
 }
 

@@ -2,16 +2,14 @@
 //! repository prefix `sandia.gov`, `NotifyMonitoringExt` (names for channels, admins and proxies). Clients of ALMA Common Software
 //! refuse a service without them.
 
-use super::admins::read_client_type;
-use super::channel::read_operator;
+use super::channel_admin::read_client_type;
+use super::channel_admin::read_operator;
 use super::exceptions::Raised;
-use super::protocol::Protocol;
 use super::proxy_kind::ProxyKind;
 use super::qos;
-use super::table::{Interface, Operation, Target};
+use super::table::{Call, Interface, Operation, Target};
 use super::wire::{read_id, read_reference, write_id};
 use engine::Side;
-use giop::cdr::{Reader, Writer};
 
 pub(super) static RECONNECTION_REGISTRY: Interface = Interface {
     name: "NotifyExt::ReconnectionRegistry",
@@ -39,8 +37,8 @@ pub(super) static EVENT_CHANNEL: Interface = Interface {
     name: "NotifyMonitoringExt::EventChannel",
     id: "IDL:sandia.gov/NotifyMonitoringExt/EventChannel:1.0",
     operations: &[
-        Operation::done("named_new_for_consumers", named_new_for_consumers),
-        Operation::done("named_new_for_suppliers", named_new_for_suppliers),
+        Operation::done("named_new_for_consumers", |call| named_new(call, Side::Consumers)),
+        Operation::done("named_new_for_suppliers", |call| named_new(call, Side::Suppliers)),
     ],
 };
 
@@ -63,59 +61,44 @@ pub(super) const MONITORING: &[&Interface] =
 /// The factories of `NotifyExt`, in the order of its IDL.
 pub(super) const FACTORIES: &[&Interface] = &[&RECONNECTION_REGISTRY, &EXT_EVENT_CHANNEL_FACTORY];
 
-fn register_callback(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn register_callback(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let callback = read_reference(&mut args)?;
     args.finish("the arguments of register_callback")?;
-    write_id(protocol.objects.register_callback(callback)?, reply);
+    write_id(protocol.objects.reconnection().register(callback)?, reply);
     Ok(())
 }
 
-fn unregister_callback(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn unregister_callback(Call { protocol, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of unregister_callback")?;
-    id.into_iter().for_each(|id| protocol.objects.unregister_callback(id));
+    id.into_iter().for_each(|id| protocol.objects.reconnection().unregister(id));
     Ok(())
 }
 
-fn is_alive(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn is_alive(Call { args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of is_alive")?;
     reply.bool(true);
     Ok(())
 }
 
 /// The factory is there as long as the service.
-fn destroy(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn destroy(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of destroy")?;
     Err(Raised::no_permission())
 }
 
 /// Whatever changed before this was asked is kept by the time at which it is answered, where anything is.
-fn save_topology(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn save_topology(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of save_topology")?;
     Ok(())
 }
 
-fn create_named_channel(
-    protocol: &mut Protocol,
-    _: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn create_named_channel(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let qos = qos::read_properties(&mut args)?;
     let admin = qos::read_properties(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of create_named_channel")?;
-    protocol.objects.check_channel_name(&name)?;
+    protocol.objects.names.check_channel_name(&name)?;
     let requested = qos::initial(protocol, &qos, &admin)?;
     let channel = protocol.create_channel(requested, Some(&name))?;
     protocol.objects.reference(Target::Channel(channel))?.write(reply);
@@ -123,31 +106,7 @@ fn create_named_channel(
     Ok(())
 }
 
-fn named_new_for_consumers(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    named_new(protocol, on, Side::Consumers, args, reply)
-}
-
-fn named_new_for_suppliers(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    named_new(protocol, on, Side::Suppliers, args, reply)
-}
-
-fn named_new(
-    protocol: &mut Protocol,
-    on: Target,
-    side: Side,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn named_new(Call { protocol, on, mut args, reply }: Call<'_, '_>, side: Side) -> Result<(), Raised> {
     let operator = read_operator(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of an operation that makes a named admin")?;
@@ -157,12 +116,7 @@ fn named_new(
     Ok(())
 }
 
-fn obtain_named(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn obtain_named(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     let name = args.text()?;
     args.finish("the arguments of an operation that gives a named proxy")?;

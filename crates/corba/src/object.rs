@@ -3,9 +3,7 @@
 //! Of its operations only these travel; the others are the client ORB's own.
 
 use super::exceptions::Raised;
-use super::protocol::Protocol;
-use super::table::{Interface, Operation, Target, type_id};
-use giop::cdr::{Reader, Writer};
+use super::table::{Call, Interface, Operation, type_id};
 use giop::ior::Ior;
 
 pub(super) static OBJECT: Interface = Interface {
@@ -27,7 +25,7 @@ pub(super) static OBJECT: Interface = Interface {
 };
 
 /// Whether the object's interface is, or inherits from, the one with that repository id.
-fn is_a(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn is_a(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let id = args.string()?;
     args.finish("the arguments of _is_a")?;
     let servant = protocol.objects.servant(on)?;
@@ -37,40 +35,40 @@ fn is_a(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, reply: &mut W
 }
 
 /// An object that does not exist is found out before any operation is looked for, so this one does.
-fn non_existent(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn non_existent(Call { args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of _non_existent")?;
     reply.bool(false);
     Ok(())
 }
 
-fn repository_id(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn repository_id(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of _repository_id")?;
     reply.string(type_id(protocol.objects.servant(on)?));
     Ok(())
 }
 
 /// The component of which the object is a facet: none, hence nil.
-fn component(_: &mut Protocol, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn component(Call { args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of _component")?;
     Ior::nil().write(reply);
     Ok(())
 }
 
 /// There is no Interface Repository to take the interface from.
-fn interface(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn interface(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of _interface")?;
     Err(Raised::no_interface_repository())
 }
 
 /// What an object need not have: security domains, and the implementation definition of CORBA before 2.2. ORBs without them
 /// answer this.
-fn left_out(_: &mut Protocol, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn left_out(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation of CORBA::Object")?;
     Err(Raised::no_implement())
 }
 
 /// Policies are for the client's own ORB to say.
-fn policy(_: &mut Protocol, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn policy(Call { mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.u32()?;
     args.finish("the arguments of get_policy")?;
     Err(Raised::no_implement())

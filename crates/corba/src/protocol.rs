@@ -6,72 +6,56 @@ mod charges;
 mod clients;
 mod compatibility;
 mod declared;
-mod delayed_replies;
 mod effects;
-mod filters;
-mod idle;
+mod liveness;
 mod local_proxies;
 mod names;
 mod nonces;
 mod objects;
-mod operating;
-mod probes;
 mod reconnection;
-mod rescheduling;
 mod settings;
 mod takeover;
 mod teardown;
 mod topology;
-mod undoing;
 mod validation_errors;
 
-use self::access::Guard;
-pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden};
-use self::changes::Changes;
-pub(super) use self::changes::{InfoMode, code_set, difference};
-use self::charges::Ledger;
-
-pub(super) use self::charges::{Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
+pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden, Guard};
+pub(super) use self::changes::{Changes, InfoMode, code_set, difference};
+pub(super) use self::charges::{Ledger, Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
 use self::clients::Tell;
 pub use self::compatibility::Compatibility;
-use self::delayed_replies::DelayedReplies;
-pub use self::delayed_replies::DelayedReply;
-use self::effects::CallPurpose;
+pub use self::declared::{ListedChannel, Settable};
+pub(super) use self::effects::CallPurpose;
 pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
-pub use self::idle::AT_ONCE_MAX;
-use self::idle::Idle;
-pub use self::idle::SupplierStatus;
+pub use self::liveness::{AT_ONCE_MAX, Idle, Probes, SupplierStatus};
+use self::liveness::{Probed, Rescheduling};
 use self::local_proxies::LocalProxyState;
 pub use self::local_proxies::{LocalProxy, Part, RegisterError};
-use self::names::Names;
+pub use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
 pub use self::nonces::{KeyNumbers, ProxyNonces};
 use self::nonces::{Nonces, ObjectNonces};
+pub(super) use self::objects::InContext;
 pub use self::objects::Objects;
-pub use self::operating::{ListedChannel, Settable};
-use self::probes::Probes;
 pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
-use self::rescheduling::Rescheduling;
-pub use self::takeover::Line;
-use self::takeover::Lives;
+pub use self::takeover::{Line, Lives, RestoredClient};
 use self::teardown::Teardowns;
-pub use self::teardown::Unpublished;
-pub use self::topology::RestoredClient;
+pub use self::teardown::{Creations, DelayedReplies, DelayedReply, Unpublished};
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
-pub use self::undoing::Creations;
 use super::exceptions::{Exception, Raised};
 use super::keys::ObjectKey;
 use super::monitor::Monitor;
-use super::naming::NamingLimits;
+use super::naming::{CHANNELS_KIND, NameComponent, NamingLimits};
 use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
 use super::qos::RequestedProperties;
-use super::table::{self, AdminKey, Level};
+use super::table::{self, AdminKey, Call, Level, Target};
 use accounts::{Account, Resource};
 use engine::{
     ChannelId, ChannelLimits, DisconnectReason, HierarchyLimits, LaneChange, LaneId, ProxyKey, SettingsPatch, Snapshot,
+    Time,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::{Ior, SecureTransport};
@@ -121,26 +105,30 @@ pub struct ProtocolSettings {
 /// them answered.
 #[derive(Debug)]
 pub struct Protocol {
-    pub(super) objects: Objects,
+    /// The objects that there are.
+    pub objects: Objects,
     /// Access rules, denials and acts not yet reported.
-    guard: Guard,
+    pub guard: Guard,
     /// What TAO's monitor and control object remembers.
-    pub(super) monitor: Monitor,
+    pub monitor: Monitor,
     /// What is known of the lives of clients.
-    lives: Lives,
+    pub lives: Lives,
     /// Set while stored objects are made again, before their clients are connected.
     is_restoring: bool,
     /// Calls that go behind the reply to the request that is being executed.
     partings: VecDeque<Parting>,
     published: Option<Published>,
-    changes: Changes,
-    delayed_replies: DelayedReplies,
+    pub(super) changes: Changes,
+    /// Replies that wait for clients to be notified.
+    pub delayed_replies: DelayedReplies,
     teardowns: Teardowns,
     /// What the last request has changed.
     unpublished: Unpublished,
     rescheduling: Rescheduling,
-    probes: Probes,
-    idle: Idle,
+    /// Clients that are asked from time to time whether they exist.
+    pub probes: Probes,
+    /// Clients that are found out by their silence.
+    pub idle: Idle,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -249,12 +237,6 @@ impl Protocol {
         }
     }
 
-    /// The objects that there are.
-    #[must_use]
-    pub const fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
     /// Executes a request and writes its results to `reply`, which stands where the body of the reply begins.
     ///
     /// # Errors
@@ -273,7 +255,7 @@ impl Protocol {
         self.objects.ledger.principal = None;
         outcome.map_err(|raised| {
             self.objects.made = Creations::default();
-            let raised = self.objects.as_old_servers_say(raised);
+            let raised = self.objects.compatibility().as_old_servers_say(raised);
             log::debug!(
                 target: "campanile::corba",
                 "{} on {}: {raised:?}", call.operation.escape_debug(), call.key.escape_ascii()
@@ -296,11 +278,28 @@ impl Protocol {
     /// Takes note of how a client answered what [`Effect::Ask`] asked it.
     pub fn handle_answer(&mut self, client_call: ClientCall, answer: ClientAnswer) {
         match client_call.0 {
-            CallPurpose::Change(peer) => self.change_answered(peer, answer),
-            CallPurpose::Probe(peer) => self.probed(peer, answer),
-            CallPurpose::Reconnect(id) => self.objects.reconnected(id, answer),
-            CallPurpose::Registered(id) => self.objects.registration_probed(id, answer),
-            CallPurpose::FilterChange { filter, callback } => self.objects.callback_answered(filter, callback, answer),
+            CallPurpose::Change(peer) => {
+                if !self.changes.change_answered(&mut self.objects, peer, answer) {
+                    self.reap(peer, None);
+                }
+            }
+            CallPurpose::Probe(peer) => {
+                let Some(probed) = self.probes.probed(&mut self.objects, peer, answer) else { return };
+                match probed {
+                    Probed::Alive => {
+                        self.changes.queue_notification(&mut self.objects, peer);
+                        self.changes.tell_waiting(&mut self.objects);
+                    }
+                    Probed::Dead(unreachable_for) => self.reap(peer, unreachable_for),
+                    Probed::Unknown => {}
+                }
+                self.probes.ask_who_is_due(&mut self.objects);
+            }
+            CallPurpose::Reconnect(id) => self.objects.reconnection().answered(id, answer),
+            CallPurpose::Registered(id) => self.objects.reconnection().probed(id, answer),
+            CallPurpose::FilterChange { filter, callback } => {
+                self.objects.filters().callback_answered(filter, callback, answer)
+            }
         }
     }
 
@@ -316,7 +315,7 @@ impl Protocol {
 
     /// What the event path has to know, if that changed since it was last asked for.
     pub fn publish(&mut self) -> Option<Published> {
-        self.tell_changes();
+        self.changes.tell_changes(&mut self.objects);
         let routing = self.objects.hierarchy.snapshot();
         self.end_teardowns();
         let others = self.objects.clients.called_changed || self.guard.has_changed();
@@ -357,21 +356,68 @@ impl Protocol {
         self.objects.hierarchy.lane_unavailable(lane);
     }
 
+    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Protocol::poll_timeout`] says that it is
+    /// to be called again at once.
+    pub fn handle_time(&mut self, now: Time) {
+        self.objects.clock.time = self.objects.clock.time.max(now);
+        self.go_on_taking_apart();
+        self.rescheduling.go_on(&mut self.objects, &mut self.probes, &mut self.idle);
+        self.probes.ask_who_is_due(&mut self.objects);
+        self.idle.look_at_callers(&mut self.objects).into_iter().for_each(|silent| self.disconnect_silent(silent));
+        self.objects.reconnection().call_due();
+        self.delayed_replies.handle_time(self.objects.clock.time);
+    }
+
+    /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.changes.has_more_to_tell() {
+            return Some(self.objects.clock.time);
+        }
+        let times =
+            [self.probes.next(), self.idle.next(), self.delayed_replies.next(), self.objects.reconnection.next()];
+        times.into_iter().flatten().min()
+    }
+
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.objects.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
-        let act = self.act(target, operation.name, &call.args);
-        let done = self.authorize(target, operation.name);
-        let done = done.and_then(|()| (operation.handler)(self, target, call.args.clone(), reply));
+        let act = self.guard.act(&self.objects, target, operation.name, &call.args);
+        let done = self.guard.authorize(&self.objects, target, operation.name);
+        let done = done
+            .and_then(|()| (operation.handler)(Call { protocol: self, on: target, args: call.args.clone(), reply }));
         if let Some(what) = act {
-            self.note_act(what, done.as_ref().copied());
+            self.guard.note_act(&self.objects, what, done.as_ref().copied());
         }
         done
     }
 
     /// Channels that the requesting client may know of.
     pub(super) fn channels_known(&self) -> impl Iterator<Item = ChannelId> {
-        self.objects.channels().filter(|channel| self.knows(*channel))
+        self.objects.channels().filter(|channel| self.guard.knows(&self.objects, *channel))
+    }
+
+    /// The channel that a name in the naming service's root stands for though it is not what is bound to it: where nothing is, the one
+    /// that has the name of a channel of events; where an object of this service is that is gone, the one that has the name by now.
+    pub(crate) fn channel_behind(&self, name: &NameComponent, bound: Option<&Ior>) -> Option<Ior> {
+        let is_gone = |bound: &Ior| self.objects.is_own_reference(bound) && self.objects.own_target(bound).is_none();
+        if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
+            return None;
+        }
+        let channel = self
+            .objects
+            .names
+            .channel_named(name.channel()?)
+            .filter(|channel| self.guard.knows(&self.objects, *channel))?;
+        self.objects.reference(Target::Channel(channel)).ok()
+    }
+
+    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
+        if self.objects.set(level, requested)? {
+            self.rescheduling.reschedule(level, &mut self.objects, &mut self.probes, &mut self.idle);
+        }
+        Ok(())
     }
 
     pub(super) fn create_channel(
@@ -379,12 +425,12 @@ impl Protocol {
         requested: RequestedProperties,
         name: Option<&str>,
     ) -> Result<ChannelId, Raised> {
-        name.map_or(Ok(()), |name| self.objects.check_channel_name(name))?;
-        self.authorize_creation(name)?;
-        let one = self.objects.charge(Resource::Channels, 1)?;
+        name.map_or(Ok(()), |name| self.objects.names.check_channel_name(name))?;
+        self.guard.authorize_creation(&self.objects, name)?;
+        let one = self.objects.ledger.charge(Resource::Channels, 1)?;
         let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
         let octets = octets_of_types(topics) + octets_of_name(name) + requested.unknown.octets();
-        let claim = self.objects.charge_octets(weights::CHANNEL + octets)?;
+        let claim = self.objects.ledger.charge_octets(weights::CHANNEL + octets)?;
         let (patch, threads) = self.objects.with_pool(None, &requested)?;
         let channel = self.objects.hierarchy.create_channel(patch, requested.limits)?;
         self.objects.set_default_operator(channel)?;
@@ -393,10 +439,11 @@ impl Protocol {
         self.objects.ledger.note_threads(thing, threads);
         self.objects.set_profile(channel, requested.profile);
         self.objects.set_topics(channel, requested.topics)?;
-        name.into_iter().for_each(|name| self.objects.give_name(Named::Channel(channel), name));
+        name.into_iter()
+            .for_each(|name| self.objects.names.give_new(&mut self.objects.hierarchy, Named::Channel(channel), name));
         self.objects.take_unknown(Level::Channel(channel), requested.unknown);
-        self.note_name_for_rules(channel);
-        self.objects.note_owner(thing);
+        self.guard.note_name_for_rules(&self.objects, channel);
+        self.objects.ledger.note_owner(thing);
         self.objects.adjust(thing, claim);
         self.objects.made.note(thing);
         let (own, objects) = (self.objects.keys.drawing.next(), ObjectNonces::new(self.objects.keys.drawing.next()));
@@ -412,19 +459,23 @@ impl Protocol {
         name: Option<&str>,
     ) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
-        name.map_or(Ok(()), |name| self.check_proxy_name(channel, side, name))?;
+        // One that was restored with its client gives its name away.
+        let may_take =
+            |former| self.lives.former.contains(&former) && self.guard.may_replace(&self.objects, former, side);
+        name.map_or(Ok(()), |name| self.objects.names.check_proxy_name(channel, side, name, may_take))?;
         self.objects.admit_kind(channel, kind)?;
-        let one = self.objects.charge(Resource::Proxies, 1)?;
-        let claim = self.objects.charge_octets(weights::PROXY + octets_of_name(name))?;
+        let one = self.objects.ledger.charge(Resource::Proxies, 1)?;
+        let claim = self.objects.ledger.charge_octets(weights::PROXY + octets_of_name(name))?;
         let leaving = self.places_left(AdminKey { channel, side, admin }, kind, name);
         let place = (channel, side, admin);
         let proxy = self.objects.hierarchy.create_proxy_in_place_of(leaving, place, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.objects.proxies.kinds.insert(key, kind);
-        name.into_iter().for_each(|name| self.objects.give_name(Named::Proxy(key, side), name));
+        name.into_iter()
+            .for_each(|name| self.objects.names.give_new(&mut self.objects.hierarchy, Named::Proxy(key, side), name));
         self.objects.ledger.entry(Thing::Proxy(key)).one = one;
         self.objects.adjust(Thing::Proxy(key), claim);
-        self.objects.note_owner(Thing::Proxy(key));
+        self.objects.ledger.note_owner(Thing::Proxy(key));
         self.objects.made.note(Thing::Proxy(key));
         Ok(key)
     }

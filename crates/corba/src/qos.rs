@@ -37,7 +37,7 @@ use self::unknown::Table;
 pub(super) use self::unknown::Unknown;
 use super::exceptions::{Raised, UserException};
 use super::protocol::Protocol;
-use super::table::{Interface, Level, Operation, Target};
+use super::table::{Call, Interface, Level, Operation};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
 use giop::value::{AnyRef, AnyValue};
@@ -171,7 +171,7 @@ pub(super) fn initial(
     let requested =
         add_qos(qos, Place::Channel, protocol.objects.initial_properties()).map_err(UserException::UnsupportedQoS)?;
     let requested = add(admin, Place::Channel, ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
-    protocol.authorize_settings(None, &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, None, &requested)?;
     let is_admin = |error: &PropertyError| admin.iter().any(|given| given.name == error.name);
     match protocol.objects.validate(None, &requested) {
         Err(Raised::User(UserException::UnsupportedQoS(errors))) if errors.iter().all(is_admin) => {
@@ -185,7 +185,7 @@ pub(super) fn initial(
 pub(super) fn apply(protocol: &mut Protocol, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
     let requested =
         add_qos(given, place(level), protocol.objects.requested(level)?).map_err(UserException::UnsupportedQoS)?;
-    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     protocol.objects.validate(Some(level), &requested)?;
     protocol.set(level, requested)
 }
@@ -195,12 +195,7 @@ fn none_or_errors(validation_errors: Vec<PropertyError>) -> Result<(), Vec<Prope
 }
 
 /// `ProxyConsumer::validate_event_qos` and `ProxySupplier::validate_event_qos`.
-pub(super) fn validate_event_qos(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn validate_event_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_event_qos")?;
     let level = on.level()?;
@@ -222,50 +217,45 @@ fn is_heeded(property: &Property, effective: &Effective) -> bool {
     }
 }
 
-fn get_qos(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_qos(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_qos")?;
     write_values(protocol, (&QOS, Table::Qos), on.level()?, reply)?;
     Ok(())
 }
 
-fn set_qos(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn set_qos(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_qos")?;
     apply(protocol, on.level()?, &given)
 }
 
-fn validate_qos(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+fn validate_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let required = read_properties(&mut args)?;
     args.finish("the arguments of validate_qos")?;
     let level = on.level()?;
     let requested = protocol.objects.requested(level)?;
     let place = place(level);
     let requested = add_qos(&required, place, requested).map_err(UserException::UnsupportedQoS)?;
-    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
         .map_err(UserException::UnsupportedQoS)?;
     write_available(&required, |property| property.is_available(place), requested.most, reply);
     Ok(())
 }
 
-fn get_admin(protocol: &mut Protocol, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+fn get_admin(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of get_admin")?;
     write_values(protocol, (ADMIN, Table::Admin), on.level()?, reply)?;
     Ok(())
 }
 
-fn set_admin(protocol: &mut Protocol, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+fn set_admin(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let given = read_properties(&mut args)?;
     args.finish("the arguments of set_admin")?;
     let level = on.level()?;
     let requested = protocol.objects.requested(level)?;
     let requested = add(&given, place(level), ADMIN, requested).map_err(UserException::UnsupportedAdmin)?;
-    protocol.authorize_settings(Some(level), &requested)?;
+    protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
         .map_err(UserException::UnsupportedAdmin)?;
     protocol.set(level, requested)

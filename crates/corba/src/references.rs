@@ -1,6 +1,7 @@
 //! References to this service's objects, and what is read out of references to its clients'.
 
 use super::keys::ObjectKey;
+use super::table;
 use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{IiopProfile, Ior, SecureTransport};
@@ -33,6 +34,11 @@ impl References {
     #[must_use]
     pub fn ior(&self, type_id: &str, key: &ObjectKey) -> Ior {
         self.ior_with(type_id, key, None)
+    }
+
+    /// A reference to the factory.
+    pub(super) fn factory(&self) -> Ior {
+        self.ior(table::type_id(table::FACTORY), &ObjectKey::Factory)
     }
 
     /// As [`References::ior`], with what the reference says about the priority of requests.

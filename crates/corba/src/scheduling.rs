@@ -13,7 +13,7 @@ use planning::{
 pub(super) static SCHEDULING_SERVICE: Interface = Interface {
     name: "Campanile::SchedulingService",
     id: "IDL:Campanile/SchedulingService:1.0",
-    operations: &[Operation::done(ANALYSE, |_, _, args, reply| analyse_activities(args, reply))],
+    operations: &[Operation::done(ANALYSE, |call| analyse_activities(call.args, call.reply))],
 };
 
 /// The operation.

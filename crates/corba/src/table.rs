@@ -6,14 +6,23 @@
 use super::exceptions::Raised;
 use super::protocol::Protocol;
 use super::{
-    admins, channel, event_service, factory, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object,
-    proxies, qos, scheduling,
+    channel_admin, event_service, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object, qos,
+    scheduling,
 };
 use engine::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 
 /// Executes one operation on one object: reads all arguments, then acts, then writes the results.
-pub(super) type Handler = fn(&mut Protocol, Target, Reader<'_>, &mut Writer<'_>) -> Result<(), Raised>;
+pub(super) type Handler = fn(Call<'_, '_>) -> Result<(), Raised>;
+
+/// A request as its servant gets it.
+pub(super) struct Call<'a, 'w> {
+    pub(super) protocol: &'a mut Protocol,
+    /// The object, which exists.
+    pub(super) on: Target,
+    pub(super) args: Reader<'a>,
+    pub(super) reply: &'a mut Writer<'w>,
+}
 
 /// An object that exists, as its servants address it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,12 +157,12 @@ pub(super) static FACTORY: Servant = &[
     &notify_ext::EVENT_CHANNEL_FACTORY,
     &notify_ext::EXT_EVENT_CHANNEL_FACTORY,
     &notify_ext::RECONNECTION_REGISTRY,
-    &factory::EVENT_CHANNEL_FACTORY,
+    &channel_admin::EVENT_CHANNEL_FACTORY,
 ];
 /// Event channels.
 pub(super) static CHANNEL: Servant = &[
     &notify_ext::EVENT_CHANNEL,
-    &channel::EVENT_CHANNEL,
+    &channel_admin::EVENT_CHANNEL,
     &qos::QOS_ADMIN,
     &qos::ADMIN_PROPERTIES_ADMIN,
     &event_service::EVENT_CHANNEL,
@@ -162,7 +171,7 @@ pub(super) static CHANNEL: Servant = &[
 /// The default channel: what clients find as `EventService` they may take for a channel or for omniEvents' factory.
 pub(super) static DEFAULT_CHANNEL: Servant = &[
     &notify_ext::EVENT_CHANNEL,
-    &channel::EVENT_CHANNEL,
+    &channel_admin::EVENT_CHANNEL,
     &qos::QOS_ADMIN,
     &qos::ADMIN_PROPERTIES_ADMIN,
     &event_service::EVENT_CHANNEL,
@@ -174,8 +183,8 @@ pub(super) static DEFAULT_CHANNEL: Servant = &[
 /// Consumer admins.
 pub(super) static CONSUMER_ADMIN: Servant = &[
     &notify_ext::CONSUMER_ADMIN,
-    &admins::NOTIFY_EXT_CONSUMER_ADMIN,
-    &admins::CONSUMER_ADMIN,
+    &channel_admin::NOTIFY_EXT_CONSUMER_ADMIN,
+    &channel_admin::CONSUMER_ADMIN,
     &qos::QOS_ADMIN,
     &notify_comm::NOTIFY_SUBSCRIBE,
     &filters::FILTER_ADMIN,
@@ -184,8 +193,8 @@ pub(super) static CONSUMER_ADMIN: Servant = &[
 /// Supplier admins.
 pub(super) static SUPPLIER_ADMIN: Servant = &[
     &notify_ext::SUPPLIER_ADMIN,
-    &admins::NOTIFY_EXT_SUPPLIER_ADMIN,
-    &admins::SUPPLIER_ADMIN,
+    &channel_admin::NOTIFY_EXT_SUPPLIER_ADMIN,
+    &channel_admin::SUPPLIER_ADMIN,
     &qos::QOS_ADMIN,
     &notify_comm::NOTIFY_PUBLISH,
     &filters::FILTER_ADMIN,
@@ -193,8 +202,8 @@ pub(super) static SUPPLIER_ADMIN: Servant = &[
 ];
 /// Proxies to which suppliers push structured events.
 pub(super) static STRUCTURED_PROXY_PUSH_CONSUMER: Servant = &[
-    &proxies::STRUCTURED_PROXY_PUSH_CONSUMER,
-    &proxies::PROXY_CONSUMER,
+    &channel_admin::STRUCTURED_PROXY_PUSH_CONSUMER,
+    &channel_admin::PROXY_CONSUMER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::STRUCTURED_PUSH_CONSUMER,
@@ -202,8 +211,8 @@ pub(super) static STRUCTURED_PROXY_PUSH_CONSUMER: Servant = &[
 ];
 /// Proxies to which suppliers push Anys.
 pub(super) static PROXY_PUSH_CONSUMER: Servant = &[
-    &proxies::PROXY_PUSH_CONSUMER,
-    &proxies::PROXY_CONSUMER,
+    &channel_admin::PROXY_PUSH_CONSUMER,
+    &channel_admin::PROXY_CONSUMER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::PUSH_CONSUMER,
@@ -212,8 +221,8 @@ pub(super) static PROXY_PUSH_CONSUMER: Servant = &[
 ];
 /// Proxies that push structured events to consumers.
 pub(super) static STRUCTURED_PROXY_PUSH_SUPPLIER: Servant = &[
-    &proxies::STRUCTURED_PROXY_PUSH_SUPPLIER,
-    &proxies::PROXY_SUPPLIER,
+    &channel_admin::STRUCTURED_PROXY_PUSH_SUPPLIER,
+    &channel_admin::PROXY_SUPPLIER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::STRUCTURED_PUSH_SUPPLIER,
@@ -221,8 +230,8 @@ pub(super) static STRUCTURED_PROXY_PUSH_SUPPLIER: Servant = &[
 ];
 /// Proxies that push Anys to consumers.
 pub(super) static PROXY_PUSH_SUPPLIER: Servant = &[
-    &proxies::PROXY_PUSH_SUPPLIER,
-    &proxies::PROXY_SUPPLIER,
+    &channel_admin::PROXY_PUSH_SUPPLIER,
+    &channel_admin::PROXY_SUPPLIER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::PUSH_SUPPLIER,
@@ -231,8 +240,8 @@ pub(super) static PROXY_PUSH_SUPPLIER: Servant = &[
 ];
 /// Proxies to which suppliers push sequences of structured events.
 pub(super) static SEQUENCE_PROXY_PUSH_CONSUMER: Servant = &[
-    &proxies::SEQUENCE_PROXY_PUSH_CONSUMER,
-    &proxies::PROXY_CONSUMER,
+    &channel_admin::SEQUENCE_PROXY_PUSH_CONSUMER,
+    &channel_admin::PROXY_CONSUMER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::SEQUENCE_PUSH_CONSUMER,
@@ -240,8 +249,8 @@ pub(super) static SEQUENCE_PROXY_PUSH_CONSUMER: Servant = &[
 ];
 /// Proxies that push sequences of structured events to consumers.
 pub(super) static SEQUENCE_PROXY_PUSH_SUPPLIER: Servant = &[
-    &proxies::SEQUENCE_PROXY_PUSH_SUPPLIER,
-    &proxies::PROXY_SUPPLIER,
+    &channel_admin::SEQUENCE_PROXY_PUSH_SUPPLIER,
+    &channel_admin::PROXY_SUPPLIER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::SEQUENCE_PUSH_SUPPLIER,
@@ -249,8 +258,8 @@ pub(super) static SEQUENCE_PROXY_PUSH_SUPPLIER: Servant = &[
 ];
 /// Proxies that pull Anys from suppliers.
 pub(super) static PROXY_PULL_CONSUMER: Servant = &[
-    &proxies::PROXY_PULL_CONSUMER,
-    &proxies::PROXY_CONSUMER,
+    &channel_admin::PROXY_PULL_CONSUMER,
+    &channel_admin::PROXY_CONSUMER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::PULL_CONSUMER,
@@ -259,8 +268,8 @@ pub(super) static PROXY_PULL_CONSUMER: Servant = &[
 ];
 /// Proxies that pull structured events from suppliers.
 pub(super) static STRUCTURED_PROXY_PULL_CONSUMER: Servant = &[
-    &proxies::STRUCTURED_PROXY_PULL_CONSUMER,
-    &proxies::PROXY_CONSUMER,
+    &channel_admin::STRUCTURED_PROXY_PULL_CONSUMER,
+    &channel_admin::PROXY_CONSUMER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::STRUCTURED_PULL_CONSUMER,
@@ -268,8 +277,8 @@ pub(super) static STRUCTURED_PROXY_PULL_CONSUMER: Servant = &[
 ];
 /// Proxies that pull sequences of structured events from suppliers.
 pub(super) static SEQUENCE_PROXY_PULL_CONSUMER: Servant = &[
-    &proxies::SEQUENCE_PROXY_PULL_CONSUMER,
-    &proxies::PROXY_CONSUMER,
+    &channel_admin::SEQUENCE_PROXY_PULL_CONSUMER,
+    &channel_admin::PROXY_CONSUMER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::SEQUENCE_PULL_CONSUMER,
@@ -277,8 +286,8 @@ pub(super) static SEQUENCE_PROXY_PULL_CONSUMER: Servant = &[
 ];
 /// Proxies from which consumers pull Anys.
 pub(super) static PROXY_PULL_SUPPLIER: Servant = &[
-    &proxies::PROXY_PULL_SUPPLIER,
-    &proxies::PROXY_SUPPLIER,
+    &channel_admin::PROXY_PULL_SUPPLIER,
+    &channel_admin::PROXY_SUPPLIER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::PULL_SUPPLIER,
@@ -287,8 +296,8 @@ pub(super) static PROXY_PULL_SUPPLIER: Servant = &[
 ];
 /// Proxies from which consumers pull structured events.
 pub(super) static STRUCTURED_PROXY_PULL_SUPPLIER: Servant = &[
-    &proxies::STRUCTURED_PROXY_PULL_SUPPLIER,
-    &proxies::PROXY_SUPPLIER,
+    &channel_admin::STRUCTURED_PROXY_PULL_SUPPLIER,
+    &channel_admin::PROXY_SUPPLIER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::STRUCTURED_PULL_SUPPLIER,
@@ -296,8 +305,8 @@ pub(super) static STRUCTURED_PROXY_PULL_SUPPLIER: Servant = &[
 ];
 /// Proxies from which consumers pull sequences of structured events.
 pub(super) static SEQUENCE_PROXY_PULL_SUPPLIER: Servant = &[
-    &proxies::SEQUENCE_PROXY_PULL_SUPPLIER,
-    &proxies::PROXY_SUPPLIER,
+    &channel_admin::SEQUENCE_PROXY_PULL_SUPPLIER,
+    &channel_admin::PROXY_SUPPLIER,
     &qos::QOS_ADMIN,
     &filters::FILTER_ADMIN,
     &notify_comm::SEQUENCE_PULL_SUPPLIER,

@@ -80,9 +80,10 @@ pub use ids::{
     ProxyKey, ProxyKind, Side, Ticket, TypeId,
 };
 pub use lane::{
-    Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DiscardReason, Discards,
-    DisconnectReason, Disposition, FetchedHistory, Handover, Holding, Lane, Latency, MemoryPool, Notice, OutboxState,
-    OutboxStats, Outcome, Overflow, ScheduledEvent, Traffic, TypeDrops, Undelivered, WaitsFor,
+    Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DeliveryCounters,
+    DiscardReason, Discards, DisconnectReason, Disposition, FetchedHistory, FilterCounters, Handover, HandoverCounters,
+    HistoryCounters, Holding, Lane, Latency, MemoryPool, Notice, OutboxState, OutboxStats, Outcome, Overflow,
+    OverflowCounters, RoutingCounters, ScheduledEvent, TakenCounters, Traffic, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use owner::Owner;

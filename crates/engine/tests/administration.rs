@@ -72,13 +72,13 @@ impl Scene {
 
     /// Publishes what changed; says how many consumers the lane looked at for it.
     fn publish(&mut self) -> u64 {
-        let before = self.lane.counters().members_visited;
+        let before = self.lane.counters().routing.members_visited;
         let mut snapshot = self.hierarchy.snapshot();
         while self.hierarchy.has_work() {
             snapshot = self.hierarchy.snapshot();
         }
         self.lane.handle_snapshot(snapshot, NOW);
-        self.lane.counters().members_visited - before
+        self.lane.counters().routing.members_visited - before
     }
 
     /// Sends an event; says how many consumers it goes to.
@@ -93,7 +93,7 @@ impl Scene {
 
     /// The same, saying how many times all consumers were looked at, and how many changes were taken in.
     fn send_counting(&mut self, name: &str) -> (u32, u64, u64) {
-        let counted = |lane: &Lane| (lane.counters().route_misses, lane.counters().route_amendments);
+        let counted = |lane: &Lane| (lane.counters().routing.misses, lane.counters().routing.amendments);
         let before = counted(&self.lane);
         let destinations = self.send(name);
         let after = counted(&self.lane);
@@ -158,15 +158,15 @@ fn a_constraint_that_is_replaced_concerns_those_that_have_its_filter() {
     let filtered = FilterTarget::Proxy(scene.consumers[17]);
     let filter = scene.filter(filtered, "$a == 1");
     assert_eq!(scene.publish(), 1);
-    assert_eq!((scene.send("status"), scene.lane.counters().route_misses), (CONSUMERS - 1, 1));
+    assert_eq!((scene.send("status"), scene.lane.counters().routing.misses), (CONSUMERS - 1, 1));
     for (text, passes) in [("$a == 2", 0), ("TRUE", 1), ("$a == 3 or $b == 4", 0), ("FALSE", 0), ("", 1)] {
         scene.constrain(filter, text);
         assert_eq!(scene.publish(), 0, "the consumer's route is as it was");
-        assert_eq!((scene.send("status"), scene.lane.counters().route_misses), (CONSUMERS - 1 + passes, 1), "{text}");
+        assert_eq!((scene.send("status"), scene.lane.counters().routing.misses), (CONSUMERS - 1 + passes, 1), "{text}");
     }
     scene.hierarchy.remove_all_filters(filtered).unwrap();
     assert_eq!(scene.publish(), 1);
-    assert_eq!((scene.send("status"), scene.lane.counters().route_misses), (CONSUMERS, 1));
+    assert_eq!((scene.send("status"), scene.lane.counters().routing.misses), (CONSUMERS, 1));
 }
 
 #[test]
@@ -175,13 +175,17 @@ fn a_constraint_of_an_admin_that_is_replaced_by_one_of_its_kind_concerns_no_clie
     let target = FilterTarget::Admin { channel: scene.channel, side: Side::Consumers, admin: AdminId::DEFAULT };
     let filter = scene.filter(target, "$a == 1");
     assert_eq!(scene.publish(), u64::from(CONSUMERS));
-    assert_eq!((scene.send("status"), scene.lane.counters().route_misses), (0, 1));
+    assert_eq!((scene.send("status"), scene.lane.counters().routing.misses), (0, 1));
     scene.constrain(filter, "$a == 2");
     assert_eq!(scene.publish(), 0);
-    assert_eq!((scene.send("status"), scene.lane.counters().route_misses), (0, 1));
+    assert_eq!((scene.send("status"), scene.lane.counters().routing.misses), (0, 1));
     scene.constrain(filter, "TRUE");
     assert_eq!(scene.publish(), 0);
-    assert_eq!((scene.send("status"), scene.lane.counters().route_misses), (CONSUMERS, 2), "now it is another verdict");
+    assert_eq!(
+        (scene.send("status"), scene.lane.counters().routing.misses),
+        (CONSUMERS, 2),
+        "now it is another verdict"
+    );
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn types_that_are_not_met_are_not_amended() {
     }
     let comes = scene.connect(Side::Consumers);
     scene.publish();
-    assert_eq!(scene.lane.counters().route_amendments, 0, "administration alone takes nothing from the events");
+    assert_eq!(scene.lane.counters().routing.amendments, 0, "administration alone takes nothing from the events");
     assert_eq!(scene.send_counting("alarm"), (1, 0, 1));
     scene.hierarchy.destroy_proxy(comes).unwrap();
     scene.publish();

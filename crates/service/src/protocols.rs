@@ -58,7 +58,7 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
     let (config, memory) = (Config::default(), crate::memory::Memory::new(1 << 30));
     let place = crate::start::Place { host: "127.0.0.1", port: 2809, secure: None };
     let mut protocol = corba::Protocol::new(crate::start::protocol_settings(&config, memory, place, false));
-    protocol.set_access(rules, accounts);
+    protocol.guard.set_access(&mut protocol.objects, rules, accounts);
     protocol.publish()?.access
 }
 

@@ -307,7 +307,7 @@ fn assemble(
     let (found, mut warnings) = find_store(config)?;
     let store_directory = found.as_ref().map(|found| found.directory.clone());
     let mut protocol = Protocol::new(protocol_settings(config, memory, place, found.is_some()));
-    protocol.handle_utc(time::utc());
+    protocol.objects.handle_utc(time::utc());
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
@@ -316,7 +316,7 @@ fn assemble(
     let (dds, slots) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
-    let (factory, outside_naming) = (protocol.objects().factory_reference(), outside_naming(config, &announcement)?);
+    let (factory, outside_naming) = (protocol.objects.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
     let Some(published) = protocol.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
     let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
@@ -564,8 +564,8 @@ fn guard(
     policy: &Arc<OutgoingPolicy>,
     warnings: &mut Vec<String>,
 ) -> Result<(), StartError> {
-    protocol.set_access(config.access_rules()?, accounts);
-    protocol.set_outgoing(Arc::clone(policy), net::is_here);
+    protocol.guard.set_access(&mut protocol.objects, config.access_rules()?, accounts);
+    protocol.guard.set_outgoing(Arc::clone(policy), net::is_here);
     for warning in config.access_warnings() {
         log::warn!("{warning}");
         warnings.push(warning);

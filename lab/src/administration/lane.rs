@@ -133,7 +133,7 @@ impl Scene {
         mut work: impl FnMut(&mut Self) -> Result<(), BenchError>,
     ) -> Result<LaneReport, BenchError> {
         self.send()?;
-        let visited = self.lane.counters().members_visited;
+        let visited = self.lane.counters().routing.members_visited;
         let [mut publish, mut lane, mut event] = [(); 3].map(|()| Vec::new());
         for _ in 0..times {
             work(self)?;
@@ -159,7 +159,7 @@ impl Scene {
             publish_us: spread(publish)?,
             lane_us: spread(lane)?,
             event_us: spread(event)?,
-            members_visited: self.lane.counters().members_visited - visited,
+            members_visited: self.lane.counters().routing.members_visited - visited,
         })
     }
 

@@ -133,9 +133,9 @@ impl Rig {
 
     fn report(&mut self, event_ns: f64, spread_event_ns: f64) -> Result<ConsumersReport, BenchError> {
         self.next = 0;
-        let before = self.lane.counters().filter_evaluations;
+        let before = self.lane.counters().filters.evaluations;
         let destinations = self.event()?;
-        let evaluations = self.lane.counters().filter_evaluations - before;
+        let evaluations = self.lane.counters().filters.evaluations - before;
         if destinations != 1 {
             return Err(unexpected(format!("the event went to {destinations} consumers where 1 was to get it")));
         }

@@ -1,14 +1,15 @@
 //! Callbacks: clients that are notified when the event types that a filter's constraints are for change.
 
-use super::store::{Constraints, Filter, Role};
+use super::store::{Constraints, Filter, Filters, Role};
 use super::topology::callback_to;
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::{ClientAnswer, Objects, Protocol, Thing, code_set, difference, octets_of_reference, weights};
-use crate::table::Target;
+use crate::protocol::{
+    CallPurpose, ClientAnswer, ClientCall, Effect, InContext, Thing, code_set, difference, octets_of_reference, weights,
+};
+use crate::table::Call;
 use crate::wire::{read_id, read_reference, write_id, write_ids};
 use engine::{EventType, FilterId, HierarchyPart};
-use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,10 +81,19 @@ fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
     types.into_iter().collect()
 }
 
-impl Objects {
+impl Filters {
+    fn callbacks(&mut self, id: FilterId) -> Result<&mut Callbacks, Raised> {
+        match &mut self.get_mut(id)?.role {
+            Role::Decides(callbacks) => Ok(callbacks),
+            Role::Maps(_) => Err(Raised::internal()),
+        }
+    }
+}
+
+impl InContext<'_, Filters> {
     /// Notifies a filter's callbacks if its event types are others now than they know.
     pub(super) fn tell_callbacks(&mut self, id: FilterId) {
-        let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.filters.get_mut(id) else { return };
+        let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.own.get_mut(id) else { return };
         if callbacks.by_id.is_empty() {
             return;
         }
@@ -97,13 +107,14 @@ impl Objects {
             }
         }
         for (number, to, body) in calls {
-            self.tell_callback(id, number, to, body);
+            let client_call = ClientCall(CallPurpose::FilterChange { filter: id, callback: number });
+            self.effects.push_back(Effect::Ask { client_call, to, by: None, operation: "subscription_change", body });
         }
     }
 
     /// A callback has answered, or not.
     pub(crate) fn callback_answered(&mut self, id: FilterId, number: u32, answer: ClientAnswer) {
-        let Ok(Filter { role: Role::Decides(callbacks), .. }) = self.filters.get_mut(id) else { return };
+        let Ok(Filter { role: Role::Decides(callbacks), .. }) = self.own.get_mut(id) else { return };
         let Some(callback) = callbacks.by_id.get_mut(&number) else { return };
         let before = callback.before.take();
         match answer {
@@ -111,7 +122,7 @@ impl Objects {
             ClientAnswer::Gone => {
                 log_line!(Info, "callback {number} of filter {} does not exist any more", id.0);
                 callbacks.remove(number);
-                self.adjust(Thing::Filter(id), None);
+                self.ledger.adjust(Thing::Filter(id), self.own.weight(id), None);
                 self.hierarchy.note_changed_part(HierarchyPart::Filter(id));
             }
             // The callback may have missed it: the next change includes it.
@@ -119,57 +130,11 @@ impl Objects {
             ClientAnswer::Returned(_) | ClientAnswer::Raised => self.tell_callbacks(id),
         }
     }
-}
 
-pub(super) fn attach(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    let callback = read_reference(&mut args)?;
-    args.finish("the arguments of attach_callback")?;
-    if callback.iiop().is_none() {
-        return Err(Raised::bad_param());
-    }
-    let (thing, octets) = (Thing::Filter(on.filter()?), weights::CALLBACK + octets_of_reference(&callback));
-    let id = protocol.objects.change_thing(thing, octets, |objects| objects.add_callback(on, callback))?;
-    write_id(id, reply);
-    Ok(())
-}
-
-pub(super) fn detach(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    _: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    let id = read_id(&mut args)?;
-    args.finish("the arguments of detach_callback")?;
-    let callbacks = protocol.objects.callbacks(on)?;
-    let gone = id.and_then(|id| callbacks.remove(id));
-    gone.map(drop).ok_or(UserException::CallbackNotFound)?;
-    protocol.objects.adjust(Thing::Filter(on.filter()?), None);
-    protocol.objects.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
-    Ok(())
-}
-
-pub(super) fn list(
-    protocol: &mut Protocol,
-    on: Target,
-    args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
-    args.finish("the arguments of get_callbacks")?;
-    write_ids(protocol.objects.callbacks(on)?.by_id.keys().copied(), reply);
-    Ok(())
-}
-
-impl Objects {
     /// Adds a callback. It is not notified of what was before.
-    fn add_callback(&mut self, on: Target, to: Ior) -> Result<u32, Raised> {
-        let now = types_of(&self.filters.get(on.filter()?)?.constraints);
-        let callbacks = self.callbacks(on)?;
+    fn add_callback(&mut self, filter: FilterId, to: Ior) -> Result<u32, Raised> {
+        let now = types_of(&self.own.get(filter)?.constraints);
+        let callbacks = self.own.callbacks(filter)?;
         if callbacks.by_id.len() >= CALLBACKS_MAX {
             log_line!(Info, "a callback is refused: a filter has at most {CALLBACKS_MAX}");
             return Err(Raised::limit());
@@ -180,7 +145,7 @@ impl Objects {
         let id = callbacks.next;
         callbacks.next = id.checked_add(1).ok_or_else(Raised::limit)?;
         callbacks.insert(id, Callback { to, known, before: None, hears: true });
-        self.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
+        self.hierarchy.note_changed_part(HierarchyPart::Filter(filter));
         Ok(id)
     }
 
@@ -191,24 +156,45 @@ impl Objects {
         all: Vec<(u32, Ior)>,
         next: u32,
     ) -> Result<(), Raised> {
-        let on = Target::Filter(filter);
         for (id, to) in all {
-            let callbacks = self.callbacks(on)?;
+            let callbacks = self.own.callbacks(filter)?;
             callbacks.next = callbacks.next.max(id);
-            if self.add_callback(on, to)? != id {
+            if self.add_callback(filter, to)? != id {
                 return Err(Raised::bad_param());
             }
         }
-        let callbacks = self.callbacks(on)?;
+        let callbacks = self.own.callbacks(filter)?;
         callbacks.next = callbacks.next.max(next);
-        self.adjust(Thing::Filter(filter), None);
+        self.ledger.adjust(Thing::Filter(filter), self.own.weight(filter), None);
         Ok(())
     }
+}
 
-    fn callbacks(&mut self, on: Target) -> Result<&mut Callbacks, Raised> {
-        match &mut self.filters.get_mut(on.filter()?)?.role {
-            Role::Decides(callbacks) => Ok(callbacks),
-            Role::Maps(_) => Err(Raised::internal()),
-        }
+pub(super) fn attach(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
+    let callback = read_reference(&mut args)?;
+    args.finish("the arguments of attach_callback")?;
+    if callback.iiop().is_none() {
+        return Err(Raised::bad_param());
     }
+    let (filter, octets) = (on.filter()?, weights::CALLBACK + octets_of_reference(&callback));
+    let id = protocol.objects.filters().change(filter, octets, |filters| filters.add_callback(filter, callback))?;
+    write_id(id, reply);
+    Ok(())
+}
+
+pub(super) fn detach(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of detach_callback")?;
+    let callbacks = protocol.objects.filters.callbacks(on.filter()?)?;
+    let gone = id.and_then(|id| callbacks.remove(id));
+    gone.map(drop).ok_or(UserException::CallbackNotFound)?;
+    protocol.objects.adjust(Thing::Filter(on.filter()?), None);
+    protocol.objects.hierarchy.note_changed_part(HierarchyPart::Filter(on.filter()?));
+    Ok(())
+}
+
+pub(super) fn list(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
+    args.finish("the arguments of get_callbacks")?;
+    write_ids(protocol.objects.filters.callbacks(on.filter()?)?.by_id.keys().copied(), reply);
+    Ok(())
 }

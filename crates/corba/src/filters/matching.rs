@@ -4,15 +4,15 @@
 //! type `%TYPED` in none, and a structured event says of which type it is. Constraints for other types are not looked at.
 
 use super::expression::MappedValue;
-use super::store::{Filter, Installed};
+use super::store::{Filter, Filters, Installed};
 use crate::event::{
     ANY_TYPE_NAME, TYPED_TYPE_NAME, fields_of_any, fields_of_properties, fields_of_structured, name_in_utf8,
     read_through, skip_properties, work_for,
 };
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::{Objects, Protocol};
-use crate::table::Target;
+use crate::protocol::InContext;
+use crate::table::{Call, Target};
 use engine::EventType;
 use filter::{FailureKind, Fields, Steps, Verdict};
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
@@ -26,113 +26,75 @@ const OCTETS_IN_STEP: usize = 16;
 /// 1 January 1970 in `TimeBase::TimeT`, that is, 100 ns since 15 October 1582.
 const TIME_1970: u64 = 0x01B2_1DD2_1381_4000;
 
-pub(super) fn match_any(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_any(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
-    let steps = protocol.objects.steps(on)?;
-    answer(protocol.objects.ask_of_any(on, event, steps)?, reply)
+    let steps = protocol.objects.filters().steps(on)?;
+    answer(protocol.objects.filters().ask_of_any(on, event, steps)?, reply)
 }
 
-pub(super) fn match_structured(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_structured(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
-    let steps = protocol.objects.steps(on)?;
-    answer(protocol.objects.ask_of_structured(on, event_type, event, steps)?, reply)
+    let steps = protocol.objects.filters().steps(on)?;
+    answer(protocol.objects.filters().ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
-pub(super) fn match_typed(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_typed(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
-    answer(protocol.objects.ask_of_typed(on, event)?, reply)
+    answer(protocol.objects.filters().ask_of_typed(on, event)?, reply)
 }
 
 /// `TimeoutFilter::match_with_timeout`.
-pub(super) fn match_with_timeout(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn match_with_timeout(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
     args.finish("the arguments of match_with_timeout")?;
-    let steps = protocol.objects.steps_until(on, timeout)?;
-    answer(protocol.objects.ask_of_any(on, event, steps)?, reply)
+    let steps = protocol.objects.filters().steps_until(on, timeout)?;
+    answer(protocol.objects.filters().ask_of_any(on, event, steps)?, reply)
 }
 
 /// `TimeoutFilter::match_structured_with_timeout`.
 pub(super) fn match_structured_with_timeout(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
+    Call { protocol, on, mut args, reply }: Call<'_, '_>,
 ) -> Result<(), Raised> {
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     let timeout = read_utc(&mut args)?;
     args.finish("the arguments of match_structured_with_timeout")?;
-    let steps = protocol.objects.steps_until(on, timeout)?;
-    answer(protocol.objects.ask_of_structured(on, event_type, event, steps)?, reply)
+    let steps = protocol.objects.filters().steps_until(on, timeout)?;
+    answer(protocol.objects.filters().ask_of_structured(on, event_type, event, steps)?, reply)
 }
 
-pub(super) fn map_any(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn map_any(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_any_argument(&mut args)?;
     args.finish("the arguments of match")?;
-    let steps = protocol.objects.steps(on)?;
-    let matched = protocol.objects.ask_of_any(on, event, steps)?;
-    answer_value(matched, &protocol.objects.mapping(on)?.default, reply)
+    let steps = protocol.objects.filters().steps(on)?;
+    let matched = protocol.objects.filters().ask_of_any(on, event, steps)?;
+    answer_value(matched, &protocol.objects.filters.mapping(on.filter()?)?.default, reply)
 }
 
-pub(super) fn map_structured(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn map_structured(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     let event_type = read_structured_argument(&mut args)?;
     args.finish("the arguments of match_structured")?;
-    let steps = protocol.objects.steps(on)?;
-    let matched = protocol.objects.ask_of_structured(on, event_type, event, steps)?;
-    answer_value(matched, &protocol.objects.mapping(on)?.default, reply)
+    let steps = protocol.objects.filters().steps(on)?;
+    let matched = protocol.objects.filters().ask_of_structured(on, event_type, event, steps)?;
+    answer_value(matched, &protocol.objects.filters.mapping(on.filter()?)?.default, reply)
 }
 
-pub(super) fn map_typed(
-    protocol: &mut Protocol,
-    on: Target,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<(), Raised> {
+pub(super) fn map_typed(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let event = args.clone();
     read_typed_argument(&mut args)?;
     args.finish("the arguments of match_typed")?;
-    let matched = protocol.objects.ask_of_typed(on, event)?;
-    answer_value(matched, &protocol.objects.mapping(on)?.default, reply)
+    let matched = protocol.objects.filters().ask_of_typed(on, event)?;
+    answer_value(matched, &protocol.objects.filters.mapping(on.filter()?)?.default, reply)
 }
 
 fn answer(matched: Option<Arc<Installed>>, reply: &mut Writer<'_>) -> Result<(), Raised> {
@@ -191,23 +153,23 @@ fn read_utc(args: &mut Reader<'_>) -> Result<u64, ReadError> {
 
 // ---- evaluation ----
 
-impl Objects {
+impl InContext<'_, Filters> {
     /// What the evaluation of one event may cost.
     fn steps(&self, on: Target) -> Result<Steps, Raised> {
-        Ok(Steps::new(self.filter_limits(on.filter()?)?.filter_steps_max))
+        Ok(Steps::new(self.limits(on.filter()?)?.filter_steps_max))
     }
 
     /// What it may cost where it has to be over by a certain time. A time before 1970 is no point in time that anyone can
     /// mean, but how long it may take from now on.
     fn steps_until(&self, on: Target, timeout: u64) -> Result<Steps, Raised> {
-        let left = if timeout < TIME_1970 { timeout } else { timeout.saturating_sub(self.now()) };
+        let left = if timeout < TIME_1970 { timeout } else { timeout.saturating_sub(self.clock.utc) };
         let affordable = left.saturating_mul(100) / STEP_NS;
         let Steps { left: granted, .. } = self.steps(on)?;
         Ok(Steps::new(granted.min(u32::try_from(affordable).unwrap_or(u32::MAX))))
     }
 
     fn ask_of_any(&mut self, on: Target, event: Reader<'_>, steps: Steps) -> Result<Option<Arc<Installed>>, Raised> {
-        let fields = fields_of_any(event, self.now());
+        let fields = fields_of_any(event, self.clock.utc);
         self.ask(on, Type { domain: b"", name: ANY_TYPE_NAME }, &fields, steps)
     }
 
@@ -224,13 +186,13 @@ impl Objects {
             domain: name_in_utf8(event_type.domain, chars, &mut domain),
             name: name_in_utf8(event_type.name, chars, &mut name),
         };
-        let fields = fields_of_structured(event, self.now());
+        let fields = fields_of_structured(event, self.clock.utc);
         self.ask(on, event_type, &fields, steps)
     }
 
     fn ask_of_typed(&mut self, on: Target, event: Reader<'_>) -> Result<Option<Arc<Installed>>, Raised> {
         let steps = self.steps(on)?;
-        let fields = fields_of_properties(event, self.now());
+        let fields = fields_of_properties(event, self.clock.utc);
         self.ask(on, Type { domain: b"", name: TYPED_TYPE_NAME }, &fields, steps)
     }
 
@@ -243,14 +205,14 @@ impl Objects {
         fields: &impl Fields,
         mut steps: Steps,
     ) -> Result<Option<Arc<Installed>>, Raised> {
-        let filter = self.filters.get(on.filter()?)?;
+        let filter = self.own.get(on.filter()?)?;
         let (outcome, matched) = evaluate(filter, event_type, fields, &mut steps);
         match outcome {
             Outcome::Decided => Ok(matched),
             Outcome::WrongType => Err(UserException::UnsupportedFilterableData.into()),
             Outcome::Cut => {
                 log_line!(Info, "an evaluation was cut when its time or its steps were over");
-                self.note_cut();
+                self.own.cuts += 1;
                 Ok(None)
             }
         }

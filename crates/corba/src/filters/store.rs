@@ -4,7 +4,8 @@ use super::callbacks::Callbacks;
 use super::expression::{Expression, MappedValue, New};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
-use crate::protocol::{Objects, Thing, weights};
+use crate::protocol::{InContext, Thing, weights};
+use accounts::Resource;
 use engine::{
     ChannelId, ChannelLimits, EventType, FilterConstraint, FilterId, FilterTarget, HierarchyPart, Peer, Refusal,
 };
@@ -70,6 +71,29 @@ impl Filters {
 
     pub(super) fn get_mut(&mut self, id: FilterId) -> Result<&mut Filter, Raised> {
         self.objects.get_mut(&id).ok_or_else(Raised::object_not_exist)
+    }
+
+    pub(super) fn mapping(&self, id: FilterId) -> Result<&Mapping, Raised> {
+        match &self.get(id)?.role {
+            Role::Maps(mapping) => Ok(mapping),
+            Role::Decides(_) => Err(Raised::internal()),
+        }
+    }
+
+    /// Some of a filter's constraints, in the order asked for.
+    pub(super) fn some_constraints(&self, id: FilterId, ids: &[i32]) -> Result<Vec<Arc<Installed>>, Raised> {
+        let filter = self.get(id)?;
+        ids.iter().map(|id| filter.constraints.get(*id).cloned()).collect()
+    }
+
+    /// All of a filter's constraints, the oldest first.
+    pub(super) fn all_constraints(&self, id: FilterId) -> Result<Vec<Arc<Installed>>, Raised> {
+        Ok(self.get(id)?.constraints.iter().cloned().collect())
+    }
+
+    /// The channel is gone; its filters go one by one.
+    pub(crate) fn forget_channel(&mut self, channel: ChannelId) {
+        self.bytes.remove(&channel);
     }
 }
 
@@ -230,80 +254,72 @@ struct Checked {
     value: Option<MappedValue>,
 }
 
-impl Objects {
+impl InContext<'_, Filters> {
     /// Makes a filter of either kind.
-    pub(super) fn create_filter(
-        &mut self,
-        channel: ChannelId,
-        grammar: String,
-        role: Role,
-    ) -> Result<FilterId, Raised> {
+    pub(super) fn create(&mut self, channel: ChannelId, grammar: String, role: Role) -> Result<FilterId, Raised> {
         let filter = Filter { channel, grammar, constraints: Constraints::default(), role };
-        let claim = self.charge_octets(filter.weight())?;
+        let claim = self.ledger.charge_octets(filter.weight())?;
         let id = self.hierarchy.create_filter(channel)?;
-        if let Err(refused) = self.filters.weigh(channel, 0, filter.bytes()) {
+        if let Err(refused) = self.own.weigh(channel, 0, filter.bytes()) {
             self.hierarchy.destroy_filter(id)?;
             return Err(refused);
         }
-        self.filters.objects.insert(id, filter);
-        self.adjust(Thing::Filter(id), claim);
-        self.note_owner(Thing::Filter(id));
+        self.own.objects.insert(id, filter);
+        self.ledger.adjust(Thing::Filter(id), self.own.weight(id), claim);
+        self.ledger.note_owner(Thing::Filter(id));
         self.made.note(Thing::Filter(id));
         Ok(id)
     }
 
     /// Destroys a filter of either kind, and takes it off all objects that have it.
-    pub(crate) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
-        let filter = self.filters.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
-        self.forget_thing(Thing::Filter(id));
-        self.filters.weigh(filter.channel, filter.bytes(), 0)?;
+    pub(crate) fn destroy(&mut self, id: FilterId) -> Result<(), Raised> {
+        let filter = self.own.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
+        self.ledger.remove(Thing::Filter(id));
+        self.own.weigh(filter.channel, filter.bytes(), 0)?;
         self.hierarchy.destroy_filter(id)?;
         if let Role::Maps(Mapping { for_lifetime: Some(other), .. }) = filter.role {
-            self.filters.lifetimes.remove(&other);
+            self.own.lifetimes.remove(&other);
             self.hierarchy.destroy_filter(other)?;
         }
         Ok(())
     }
 
-    /// The channel is gone; its filters go one by one.
-    pub(crate) fn forget_filter_bytes(&mut self, channel: ChannelId) {
-        self.filters.bytes.remove(&channel);
+    /// A filter of a channel that is gone is gone from the engine.
+    pub(crate) fn forget(&mut self, id: FilterId) {
+        self.own.objects.remove(&id);
+        self.own.lifetimes.remove(&id);
+        self.ledger.remove(Thing::Filter(id));
     }
 
-    /// A filter of a channel that is gone is gone from the engine.
-    pub(crate) fn forget_filter(&mut self, id: FilterId) {
-        self.filters.objects.remove(&id);
-        self.filters.lifetimes.remove(&id);
-        self.forget_thing(Thing::Filter(id));
+    /// Changes a filter in a way that may make it so many octets heavier. Nothing is changed if that is too much.
+    pub(super) fn change<R>(
+        &mut self,
+        id: FilterId,
+        octets_more: u64,
+        change: impl FnOnce(&mut Self) -> Result<R, Raised>,
+    ) -> Result<R, Raised> {
+        let claim = self.ledger.claim(Thing::Filter(id), Resource::RetainedBytes, octets_more)?;
+        let result = change(self)?;
+        self.ledger.adjust(Thing::Filter(id), self.own.weight(id), claim);
+        Ok(result)
     }
 
     /// The limits that a filter's constraints have to keep.
-    pub(super) fn filter_limits(&self, id: FilterId) -> Result<ChannelLimits, Raised> {
-        Ok(*self.hierarchy.channel(self.filters.get(id)?.channel)?.limits())
+    pub(super) fn limits(&self, id: FilterId) -> Result<ChannelLimits, Raised> {
+        Ok(*self.hierarchy.channel(self.own.get(id)?.channel)?.limits())
     }
 
     /// The same for constraints that come now: no longer than the service takes, whatever was granted to the channel before a restart.
     fn limits_of_new(&self, id: FilterId) -> Result<ChannelLimits, Raised> {
-        let limits = self.filter_limits(id)?;
+        let limits = self.limits(id)?;
         let constraint_bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
         Ok(ChannelLimits { constraint_bytes_max, ..limits })
-    }
-
-    /// Some of a filter's constraints, in the order asked for.
-    pub(super) fn some_constraints(&self, id: FilterId, ids: &[i32]) -> Result<Vec<Arc<Installed>>, Raised> {
-        let filter = self.filters.get(id)?;
-        ids.iter().map(|id| filter.constraints.get(*id).cloned()).collect()
-    }
-
-    /// All of a filter's constraints, the oldest first.
-    pub(super) fn all_constraints(&self, id: FilterId) -> Result<Vec<Arc<Installed>>, Raised> {
-        Ok(self.filters.get(id)?.constraints.iter().cloned().collect())
     }
 
     /// Adds constraints, all or none.
     pub(super) fn add_constraints(&mut self, id: FilterId, new: Vec<New>) -> Result<Vec<Arc<Installed>>, Raised> {
         let limits = self.limits_of_new(id)?;
-        let filter = self.filters.get(id)?;
+        let filter = self.own.get(id)?;
         let limit = limits.constraints_per_filter_max;
         if filter.constraints.len() + new.len() > limit as usize {
             return Err(Refusal::TooManyConstraints { limit }.into());
@@ -323,7 +339,7 @@ impl Objects {
         modified: Vec<(i32, New)>,
     ) -> Result<(), Raised> {
         let limits = self.limits_of_new(id)?;
-        let filter = self.filters.get(id)?;
+        let filter = self.own.get(id)?;
         let mut constraints = filter.constraints.clone();
         for gone in deleted {
             constraints.remove(*gone)?;
@@ -338,7 +354,7 @@ impl Objects {
     }
 
     pub(super) fn remove_all_constraints(&mut self, id: FilterId) -> Result<(), Raised> {
-        let mut constraints = self.filters.get(id)?.constraints.clone();
+        let mut constraints = self.own.get(id)?.constraints.clone();
         constraints.by_id.clear();
         constraints.bytes = 0;
         self.replace_constraints(id, constraints)
@@ -346,14 +362,13 @@ impl Objects {
 
     /// Puts a filter's constraints into effect, and notifies its callbacks if its event types change by it.
     pub(super) fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
-        let (channel, before) = (self.filters.get(id)?.channel, self.filters.get(id)?.constraints.bytes);
+        let (channel, before) = (self.own.get(id)?.channel, self.own.get(id)?.constraints.bytes);
         let now = constraints.bytes;
-        self.filters.weigh(channel, before, now)?;
+        self.own.weigh(channel, before, now)?;
         let octets = weights::CONSTRAINT_OCTET * now.saturating_sub(before) as u64;
-        if let Err(refused) = self.change_thing(Thing::Filter(id), octets, |protocol| protocol.install(id, constraints))
-        {
+        if let Err(refused) = self.change(id, octets, |filters| filters.install(id, constraints)) {
             // Nothing was changed, so it is as it was.
-            self.filters.weigh(channel, now, before)?;
+            self.own.weigh(channel, now, before)?;
             return Err(refused);
         }
         self.tell_callbacks(id);
@@ -362,7 +377,7 @@ impl Objects {
 
     /// Hands a filter's constraints to the engine, and keeps them if that takes them.
     fn install(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
-        let filter = self.filters.get_mut(id)?;
+        let filter = self.own.get_mut(id)?;
         match &filter.role {
             Role::Decides(_) => {
                 let program = constraints.iter().map(|installed| engine_constraint(installed, 0)).collect();
@@ -388,7 +403,7 @@ impl Objects {
 
     /// Readies a mapping filter for use as one of priorities, and gives the engine's name of it.
     pub(crate) fn mapping_of_priority(&mut self, id: FilterId) -> Result<FilterId, Raised> {
-        let filter = self.filters.get_mut(id)?;
+        let filter = self.own.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
         if !mapping.for_priority {
             let (program, default) = program(&filter.constraints, mapping, MappedValue::priority)?;
@@ -400,7 +415,7 @@ impl Objects {
 
     /// Readies a mapping filter for use as one of lifetimes, and gives the engine's name of it.
     pub(crate) fn mapping_of_lifetime(&mut self, id: FilterId) -> Result<FilterId, Raised> {
-        let filter = self.filters.get_mut(id)?;
+        let filter = self.own.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
         if let Some(other) = mapping.for_lifetime {
             return Ok(other);
@@ -412,7 +427,7 @@ impl Objects {
             return Err(refusal.into());
         }
         mapping.for_lifetime = Some(other);
-        self.filters.lifetimes.insert(other, id);
+        self.own.lifetimes.insert(other, id);
         Ok(other)
     }
 }

@@ -5,7 +5,7 @@ use super::expression::{Expression, MappedValue, New};
 use super::store::{Constraints, Filter, Filters, Installed, Mapping, Role};
 use crate::exceptions::Raised;
 use crate::protocol::convert::{event_types_from, event_types_to};
-use crate::protocol::{Objects, Thing};
+use crate::protocol::{InContext, Ledger, Thing};
 use engine::{ChannelId, FilterId, Numbered};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::ior::Ior;
@@ -56,7 +56,7 @@ impl Filters {
 }
 
 impl Filter {
-    fn exported(&self, id: FilterId) -> t::Filter {
+    fn exported(&self, ledger: &Ledger, id: FilterId) -> t::Filter {
         let Self { channel: _, grammar, constraints, role } = self;
         t::Filter {
             id: id.0,
@@ -71,39 +71,37 @@ impl Filter {
             },
             next_constraint: constraints.next_id(),
             constraints: constraints.iter().map(|installed| constraint_to(installed)).collect(),
-            owner: None,
+            owner: ledger.stored_owner(Thing::Filter(id)),
         }
     }
 }
 
-impl Objects {
+impl Filters {
     /// The filters of each channel.
-    pub(crate) fn exported_filters(&self) -> BTreeMap<ChannelId, Vec<t::Filter>> {
+    pub(crate) fn exported(&self, ledger: &Ledger) -> BTreeMap<ChannelId, Vec<t::Filter>> {
         let mut by_channel: BTreeMap<ChannelId, Vec<t::Filter>> = BTreeMap::new();
-        for (id, filter) in &self.filters.objects {
-            by_channel.entry(filter.channel).or_default().push(self.exported(*id, filter));
+        for (id, filter) in &self.objects {
+            by_channel.entry(filter.channel).or_default().push(filter.exported(ledger, *id));
         }
         by_channel
     }
 
     /// The filters of one channel.
-    pub(crate) fn exported_filters_of(&self, channel: ChannelId) -> Vec<t::Filter> {
-        let filters = self.filters.objects.iter().filter(|(_, filter)| filter.channel == channel);
-        filters.map(|(id, filter)| self.exported(*id, filter)).collect()
-    }
-
-    fn exported(&self, id: FilterId, filter: &Filter) -> t::Filter {
-        t::Filter { owner: self.stored_owner(Thing::Filter(id)), ..filter.exported(id) }
+    pub(crate) fn exported_of(&self, ledger: &Ledger, channel: ChannelId) -> Vec<t::Filter> {
+        let filters = self.objects.iter().filter(|(_, filter)| filter.channel == channel);
+        filters.map(|(id, filter)| filter.exported(ledger, *id)).collect()
     }
 
     /// A filter that clients know, and its channel.
-    pub(crate) fn exported_filter(&self, id: FilterId) -> Option<(ChannelId, t::Filter)> {
-        let filter = self.filters.objects.get(&id)?;
-        Some((filter.channel, self.exported(id, filter)))
+    pub(crate) fn exported_one(&self, ledger: &Ledger, id: FilterId) -> Option<(ChannelId, t::Filter)> {
+        let filter = self.objects.get(&id)?;
+        Some((filter.channel, filter.exported(ledger, id)))
     }
+}
 
+impl InContext<'_, Filters> {
     /// Makes the filters that there were, by rising number.
-    pub(crate) fn restore_filters<'f>(
+    pub(crate) fn restore<'f>(
         &mut self,
         filters: impl Iterator<Item = (ChannelId, &'f t::Filter)>,
     ) -> Result<(), Raised> {
@@ -140,11 +138,11 @@ impl Objects {
                 Role::Maps(Mapping { default: value_from(default)?, for_priority: false, for_lifetime: None })
             }
         };
-        let made = self.create_filter(channel, grammar.clone(), role_made)?;
+        let made = self.create(channel, grammar.clone(), role_made)?;
         if made.0 != *id {
             return Err(Raised::bad_param());
         }
-        self.own_again(Thing::Filter(made), owner.as_ref());
+        self.ledger.own_again(Thing::Filter(made), owner.as_ref());
         let mut new = Vec::new();
         for t::Constraint { id, types, expression, value } in constraints {
             let expression = Expression { types: event_types_from(types), text: expression.clone() };
@@ -163,8 +161,8 @@ impl Objects {
     }
 
     fn restore_constraints(&mut self, id: FilterId, new: Vec<(i32, New)>, next: i32) -> Result<(), Raised> {
-        let limits = self.filter_limits(id)?;
-        let filter = self.filters.get(id)?;
+        let limits = self.limits(id)?;
+        let filter = self.own.get(id)?;
         let mut constraints = Constraints::default();
         for (number, new) in new {
             constraints.put_checked(number, new, &filter.role, &limits)?;

@@ -200,7 +200,7 @@ pub(crate) fn every_ext_operation(d: &mut Dialogue) {
     assert_eq!(url(d, ":host", "a..b").unwrap_err().name(), "InvalidName");
 
     let factory = d.call(&root, "resolve_str", |w| w.string("NotifyEventChannelFactory")).unwrap();
-    assert_eq!(factory.read(|r| Ior::read(r).unwrap()), d.protocol.objects().factory_reference());
+    assert_eq!(factory.read(|r| Ior::read(r).unwrap()), d.protocol.objects.factory_reference());
     assert_eq!(not_found(d.call(&root, "resolve_str", |w| w.string("no/such"))), (MISSING_NODE, "no/such".into()));
 }
 

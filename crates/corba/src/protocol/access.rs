@@ -9,23 +9,20 @@
 
 mod acts;
 mod needs;
-mod operators;
 
 pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
-pub use self::operators::Forbidden;
-use super::{Objects, Protocol, Thing};
+use super::{Objects, Thing};
 use crate::exceptions::Raised;
-use crate::table::{AdminKey, Target};
+use crate::table::Target;
 use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
-use accounts::{Account, Accounts, CertifiedName};
+use accounts::{Account, Accounts};
 use engine::{ChannelId, ClientAddress, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::{IiopProfile, Ior};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use topology as t;
 
 /// The rules, and what channels are called: all that they look at. A copy shares everything.
 #[derive(Clone, Debug)]
@@ -96,6 +93,15 @@ pub struct Denied {
     pub text: String,
 }
 
+/// A refused permission, and the rule that refuses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    /// Account, operation, channel and rule, in a sentence.
+    pub why: String,
+    /// The rule that says so, by number and name, or the rules where each decides of some event types; `no rule` if none speaks of it.
+    pub rule: String,
+}
+
 /// Denials that are remembered until they are asked for: a request has one, as a rule.
 const DENIED_MAX: usize = 16;
 /// Maximum cached lists of event types; clients granted by the same rules share one.
@@ -103,7 +109,7 @@ const PERMITTED_MAX: usize = 4_096;
 
 /// State of access control: the rules, and what was denied or done under them.
 #[derive(Debug, Default)]
-pub(super) struct Guard {
+pub struct Guard {
     access: Option<Access>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
@@ -164,6 +170,308 @@ impl Guard {
         }
         Some(Arc::clone(self.permitted.entry(rules).or_insert_with(|| Arc::new(types.clone()))))
     }
+
+    /// Replaces the rules, also for clients that are connected; without rules, everything is allowed. What lanes have to know of them goes
+    /// with what is published next.
+    pub fn set_access(&mut self, objects: &mut Objects, rules: Option<Rules>, accounts: &Arc<Accounts>) {
+        let names = objects.hierarchy.channels().map(engine::Channel::id);
+        let named = |channel: ChannelId| Some((channel, objects.names.for_rules(channel).cloned()?));
+        let names = Arc::new(names.filter_map(named).collect());
+        self.access = rules.map(|rules| Access { rules: Arc::new(rules), names });
+        objects.ledger.accounts = Some(Arc::clone(accounts));
+        self.permitted.clear();
+        self.has_changed = true;
+        objects.hierarchy.renew();
+        self.permit_all(objects);
+    }
+
+    /// The same, once that was called.
+    pub fn replace_access(&mut self, objects: &mut Objects, rules: Option<Rules>) {
+        if let Some(accounts) = objects.ledger.accounts.clone() {
+            self.set_access(objects, rules, &accounts);
+        }
+    }
+
+    /// Sets the addresses that the service must not call: a client with a reference that names only such addresses is refused. `is_here`
+    /// says whether an address is this machine's.
+    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>, is_here: fn(IpAddr) -> bool) {
+        self.outgoing = policy;
+        self.is_here = Some(is_here);
+    }
+
+    /// Refuses a client if the service must not call any of its addresses. Of a reference that has others, too, such an address is passed
+    /// over; where a reference has a name, that is found out when it is called.
+    pub(super) fn check_outgoing(&mut self, objects: &Objects, reference: &Ior) -> Result<(), Raised> {
+        let here = objects.settings.host.parse::<IpAddr>().ok();
+        let is_here = |ip: IpAddr| Some(ip) == here || self.is_here.is_some_and(|is_here| is_here(ip));
+        let is_foreign = |ip: IpAddr| !ip.to_canonical().is_loopback() && !is_here(ip);
+        let called_for = match &objects.ledger.principal {
+            Some(account) if is_foreign(account.ip()) => CalledFor::Foreign,
+            _ => CalledFor::Local,
+        };
+        let refused = |(host, port): (String, u16)| {
+            let address = SocketAddr::new(host.parse().ok()?, port);
+            let why = self.outgoing.refuses(address, called_for, is_here)?;
+            Some(format!("{address} is not called: {why}"))
+        };
+        let mut first = None;
+        for address in reference.iiop_profiles().flat_map(IiopProfile::addresses) {
+            let Some(why) = refused(address) else { return Ok(()) };
+            first.get_or_insert(why);
+        }
+        match (first, &objects.ledger.principal) {
+            (Some(why), Some(account)) => {
+                let text = format!("denied {}: {why}", Who::of(account));
+                let ip = account.ip();
+                Err(self.deny(Denied { right: None, ip, text }, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says anew what connected consumers may get: a name or the rules are others.
+    fn permit_all(&mut self, objects: &mut Objects) {
+        let proxies = objects.hierarchy.channels().flat_map(|channel| {
+            let connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
+            connected.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id })
+        });
+        let proxies: Vec<ProxyKey> = proxies.collect();
+        for key in proxies {
+            self.permit_connected(objects, key);
+        }
+    }
+
+    /// Hands the engine the event types that the consumer connected to a proxy may get.
+    pub(super) fn permit_connected(&mut self, objects: &mut Objects, key: ProxyKey) {
+        let Ok(proxy) = objects.hierarchy.proxy(key) else { return };
+        if proxy.side != Side::Consumers {
+            return;
+        }
+        let before = (proxy.permitted.clone(), proxy.owner.clone(), proxy.client_address);
+        let account = objects.ledger.owner(Thing::Proxy(key));
+        let permitted = match &self.access {
+            None => None,
+            Some(access) => {
+                // Of one that was restored by a former release, and connected when there were no rules, nothing is known.
+                let who = account.as_ref().map(|account| Who::of(account)).unwrap_or_default();
+                let grant = access.rules.grant(&who, Right::Subscribe, access.channel(key.channel));
+                self.permitted(&grant)
+            }
+        };
+        let client_address = account.as_ref().map(|account| client_address(account.ip()));
+        let owner = account.filter(|_| self.access.is_some()).map(Owner::new);
+        let now = (permitted, owner, client_address);
+        if now == before {
+            return;
+        }
+        let (permitted, owner, client_address) = now;
+        if let Err(refusal) = objects.hierarchy.permit(key, permitted, owner, client_address) {
+            log::debug!(target: "campanile::corba", "no client to permit anything: {refusal}");
+        }
+    }
+
+    /// Checks that the requesting client may have an operation carried out on an object.
+    pub(super) fn authorize(&mut self, objects: &Objects, target: Target, operation: &str) -> Result<(), Raised> {
+        let (Some(access), Some(account)) = (&self.access, &objects.ledger.principal) else { return Ok(()) };
+        let who = Who::of(account);
+        let rules = &access.rules;
+        let channel = objects.channel_of(target);
+        let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
+        let grant = |right| rules.grant(&who, right, on);
+        let (right, verdict) = match needs(target, operation) {
+            Needs::Nothing => return Ok(()),
+            Needs::KnowsAny if rules.knows_any(&who) => return Ok(()),
+            Needs::Knows if rules.knows(&who, on) => return Ok(()),
+            // Each right would do, and it has none: the highest is named.
+            Needs::KnowsAny | Needs::Knows | Needs::Administers => (Right::Administer, grant(Right::Administer)),
+            Needs::Uses(side) => (right_to(side), grant(right_to(side))),
+            Needs::Owns(side) => {
+                let is_own = self.is_own(objects, target, account);
+                let rights = rights_to(side);
+                let uses = rights.into_iter().find(|right| grant(*right).is_any());
+                match uses {
+                    Some(_) if is_own => return Ok(()),
+                    Some(_) => (Right::Administer, grant(Right::Administer)),
+                    None => {
+                        let administers = grant(Right::Administer);
+                        let [right, _] = rights;
+                        if administers.is_any() { return Ok(()) } else { (right, grant(right)) }
+                    }
+                }
+            }
+        };
+        if verdict.is_any() {
+            return Ok(());
+        }
+        let what = format!("{operation} ({right})");
+        let why = access.rules.denial(verdict.scope().why(None));
+        let (ip, text) = (account.ip(), denial_text(&who, &what, on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
+    }
+
+    /// Checks that the requesting client may make a channel of that name.
+    pub(super) fn authorize_creation(&mut self, objects: &Objects, name: Option<&str>) -> Result<(), Raised> {
+        self.authorize_on(objects, Right::Administer, (Channel { id: None, name }, None), "a new channel")
+    }
+
+    /// Checks that the requesting client may have two channels supply each other: any event that one lets out and the
+    /// other takes in.
+    pub(super) fn authorize_link(&mut self, objects: &Objects, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
+        for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
+            let (Some(access), Some(account)) = (&self.access, &objects.ledger.principal) else {
+                return Ok(());
+            };
+            let grant = access.grant(account, right, channel);
+            if !matches!(grant, Grant::All(_)) {
+                let what = format!("a channel that supplies another ({right}, whatever the event type)");
+                let why = access.rules.denial(grant.scope().why(None));
+                let (ip, text) = (account.ip(), denial_text(&Who::of(account), &what, access.channel(channel), &why));
+                return Err(self.deny(Denied { right: Some(right), ip, text }, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
+    pub fn may_operate(&mut self, objects: &mut Objects, account: &Arc<Account>, what: &str) -> bool {
+        let before = objects.ledger.principal.replace(Arc::clone(account));
+        let may = self.authorize_on(objects, Right::Administer, (Channel::SERVICE, None), what).is_ok();
+        objects.ledger.principal = before;
+        may
+    }
+
+    /// Checks that an account may do something on a channel or, without a channel, on the whole service. Without a right, checks that it
+    /// may know that the channel is there. A denial is noted.
+    ///
+    /// # Errors
+    /// What it may not, and which rule says so.
+    pub fn permits(
+        &mut self,
+        account: &Account,
+        right: Option<Right>,
+        channel: Option<ChannelId>,
+        what: &str,
+    ) -> Result<(), Forbidden> {
+        let Some(access) = &self.access else { return Ok(()) };
+        let who = Who::of(account);
+        let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
+        let needed = right.unwrap_or(Right::Administer);
+        let grant = access.rules.grant(&who, needed, on);
+        if grant.is_any() || right.is_none() && access.rules.knows(&who, on) {
+            return Ok(());
+        }
+        let reason = grant.scope().why(None);
+        let denial = access.rules.denial(reason);
+        let text = denial_text(&who, &format!("{what} ({needed})"), on, &denial);
+        let why = format!("{who} is not permitted {what} ({needed}) on {on}: {denial}");
+        let rule = match reason {
+            Why::Rule(rule) => access.rules.title(rule),
+            Why::Parts(_) => denial,
+        };
+        self.note_denied(Denied { right: Some(needed), ip: account.ip(), text });
+        Err(Forbidden { why, rule })
+    }
+
+    /// Whether a client may do something on a channel, for some event type at least. Where it is about one type, a denial names the rule
+    /// that decides of that.
+    pub(super) fn authorize_use(
+        &mut self,
+        objects: &Objects,
+        side: Side,
+        (channel, about): (ChannelId, Option<&EventType>),
+        what: &str,
+    ) -> Result<(), Raised> {
+        let Some(access) = self.access.clone() else { return Ok(()) };
+        self.authorize_on(objects, right_to(side), (access.channel(channel), about), what)
+    }
+
+    /// Refuses a client that does not administer a channel.
+    pub(super) fn authorize_administration(
+        &mut self,
+        objects: &Objects,
+        channel: ChannelId,
+        what: &str,
+    ) -> Result<(), Raised> {
+        let Some(access) = self.access.clone() else { return Ok(()) };
+        self.authorize_on(objects, Right::Administer, (access.channel(channel), None), what)
+    }
+
+    fn authorize_on(
+        &mut self,
+        objects: &Objects,
+        right: Right,
+        (on, about): (Channel<'_>, Option<&EventType>),
+        what: &str,
+    ) -> Result<(), Raised> {
+        let (Some(access), Some(account)) = (&self.access, &objects.ledger.principal) else { return Ok(()) };
+        let who = Who::of(account);
+        let grant = access.rules.grant(&who, right, on);
+        if grant.is_any() {
+            return Ok(());
+        }
+        let of = about.map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
+        let why = access.rules.denial(grant.scope().why(of));
+        let (ip, text) = (account.ip(), denial_text(&who, &format!("{what} ({right})"), on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
+    }
+
+    /// Refuses something, because of these rules.
+    fn deny(&mut self, denied: Denied, why: String) -> Raised {
+        self.why = Some(why);
+        self.note_denied(denied);
+        Raised::denied()
+    }
+
+    fn note_denied(&mut self, denied: Denied) {
+        if self.denied.len() < DENIED_MAX {
+            self.denied.push_back(denied);
+        }
+    }
+
+    /// Takes the next denial, to be counted and logged.
+    pub fn poll_denied(&mut self) -> Option<Denied> {
+        self.denied.pop_front()
+    }
+
+    /// Whether the requesting client may know that there is a channel.
+    pub(crate) fn knows(&self, objects: &Objects, channel: ChannelId) -> bool {
+        match (&self.access, &objects.ledger.principal) {
+            (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
+            _ => true,
+        }
+    }
+
+    /// Has rules of access know a channel by the name that it has now.
+    pub(super) fn note_name_for_rules(&mut self, objects: &Objects, channel: ChannelId) {
+        self.note_name(channel, objects.names.for_rules(channel).cloned());
+    }
+
+    /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
+    fn is_own(&self, objects: &Objects, target: Target, account: &Account) -> bool {
+        let (thing, side) = match target {
+            // A channel's default admins have no owner.
+            Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,
+            Target::Admin(admin) => (Thing::Admin(admin), Some(admin.side)),
+            Target::Proxy(key, side) => (Thing::Proxy(key), Some(side)),
+            Target::Filter(filter) | Target::MappingFilter(filter) => (Thing::Filter(filter), None),
+            _ => return false,
+        };
+        match (objects.ledger.owner(thing), &self.access, objects.channel_of(target)) {
+            (owner, None, _) => owner.is_none_or(|owner| is_same(&owner, account)),
+            (Some(owner), Some(access), Some(channel)) => access.is_owner(account, &owner, side, channel),
+            (_, Some(_), _) => false,
+        }
+    }
+
+    /// Whether the requesting client may take the place of a proxy's client: it is its own, or there are no rules.
+    pub(super) fn may_replace(&self, objects: &Objects, key: ProxyKey, side: Side) -> bool {
+        self.access.is_none()
+            || objects
+                .ledger
+                .principal
+                .as_ref()
+                .is_none_or(|asker| self.is_own(objects, Target::Proxy(key, side), asker))
+    }
 }
 
 /// The right to a side.
@@ -200,327 +508,5 @@ fn client_address(ip: IpAddr) -> ClientAddress {
         IpAddr::V4(ip) => ClientAddress(0xFFFF_0000_0000 | u64::from(ip.to_bits())),
         // Accounts take the addresses of one network together.
         IpAddr::V6(ip) => ClientAddress(u64::try_from(ip.to_bits() >> 64).unwrap_or(u64::MAX)),
-    }
-}
-
-impl Objects {
-    fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
-        self.names.for_rules(channel).cloned()
-    }
-
-    /// The channel in which an object is.
-    fn channel_of(&self, target: Target) -> Option<ChannelId> {
-        match target {
-            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
-            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
-            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
-            Target::Factory
-            | Target::SchedulingService
-            | Target::GenericFactory
-            | Target::MonitorControl
-            | Target::NamingContext(_)
-            | Target::BindingIterator(_) => None,
-        }
-    }
-
-    /// Makes the requesting client the owner of a thing.
-    pub(crate) fn note_owner(&mut self, thing: Thing) {
-        if let Some(principal) = &self.ledger.principal {
-            self.ledger.entry(thing).owner = Some(Arc::clone(principal));
-        }
-    }
-
-    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
-    pub(crate) fn stored_owner(&self, thing: Thing) -> Option<t::Principal> {
-        let owner = self.ledger.owner(thing)?;
-        let identity = owner.identity();
-        Some(t::Principal {
-            address: owner.is_outside().then(|| owner.from()),
-            certificate: identity
-                .certified()
-                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
-            token: identity.token().map(|name| (**name).to_owned()),
-        })
-    }
-
-    /// Restores the stored owner of a thing.
-    pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
-        let (Some(accounts), Some(stored)) = (&self.ledger.accounts, stored) else { return };
-        if let Some((_, account)) = self.ledger.restored.as_ref().filter(|(last, _)| last == stored) {
-            self.ledger.entry(thing).owner = Some(Arc::clone(account));
-            return;
-        }
-        let t::Principal { address, certificate, token } = stored;
-        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
-        if let Some(t::Certificate { subject, alternative_names }) = certificate {
-            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
-            account.identity().certify(Arc::new(name));
-        }
-        if let Some(token) = token {
-            account.identity().show_token(token.as_str().into());
-        }
-        self.ledger.restored = Some((stored.clone(), Arc::clone(&account)));
-        self.ledger.entry(thing).owner = Some(account);
-    }
-}
-
-impl Protocol {
-    /// Replaces the rules, also for clients that are connected; without rules, everything is allowed. What lanes have to know of them goes
-    /// with what is published next.
-    pub fn set_access(&mut self, rules: Option<Rules>, accounts: &Arc<Accounts>) {
-        let names = self.objects.hierarchy.channels().map(engine::Channel::id);
-        let named = |channel: ChannelId| Some((channel, self.objects.names.for_rules(channel).cloned()?));
-        let names = Arc::new(names.filter_map(named).collect());
-        self.guard.access = rules.map(|rules| Access { rules: Arc::new(rules), names });
-        self.objects.ledger.accounts = Some(Arc::clone(accounts));
-        self.guard.permitted.clear();
-        self.guard.has_changed = true;
-        self.objects.hierarchy.renew();
-        self.permit_all();
-    }
-
-    /// The same, once that was called.
-    pub fn replace_access(&mut self, rules: Option<Rules>) {
-        if let Some(accounts) = self.objects.ledger.accounts.clone() {
-            self.set_access(rules, &accounts);
-        }
-    }
-
-    /// Sets the addresses that the service must not call: a client with a reference that names only such addresses is refused. `is_here`
-    /// says whether an address is this machine's.
-    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>, is_here: fn(IpAddr) -> bool) {
-        self.guard.outgoing = policy;
-        self.guard.is_here = Some(is_here);
-    }
-
-    /// Refuses a client if the service must not call any of its addresses. Of a reference that has others, too, such an address is passed
-    /// over; where a reference has a name, that is found out when it is called.
-    pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
-        let here = self.objects.settings.host.parse::<IpAddr>().ok();
-        let is_here = |ip: IpAddr| Some(ip) == here || self.guard.is_here.is_some_and(|is_here| is_here(ip));
-        let is_foreign = |ip: IpAddr| !ip.to_canonical().is_loopback() && !is_here(ip);
-        let called_for = match &self.objects.ledger.principal {
-            Some(account) if is_foreign(account.ip()) => CalledFor::Foreign,
-            _ => CalledFor::Local,
-        };
-        let refused = |(host, port): (String, u16)| {
-            let address = SocketAddr::new(host.parse().ok()?, port);
-            let why = self.guard.outgoing.refuses(address, called_for, is_here)?;
-            Some(format!("{address} is not called: {why}"))
-        };
-        let mut first = None;
-        for address in reference.iiop_profiles().flat_map(IiopProfile::addresses) {
-            let Some(why) = refused(address) else { return Ok(()) };
-            first.get_or_insert(why);
-        }
-        match (first, &self.objects.ledger.principal) {
-            (Some(why), Some(account)) => {
-                let text = format!("denied {}: {why}", Who::of(account));
-                let ip = account.ip();
-                Err(self.deny(Denied { right: None, ip, text }, why))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Says anew what connected consumers may get: a name or the rules are others.
-    fn permit_all(&mut self) {
-        let proxies = self.objects.hierarchy.channels().flat_map(|channel| {
-            let connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
-            connected.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id })
-        });
-        let proxies: Vec<ProxyKey> = proxies.collect();
-        for key in proxies {
-            self.permit_connected(key);
-        }
-    }
-
-    /// Hands the engine the event types that the consumer connected to a proxy may get.
-    pub(super) fn permit_connected(&mut self, key: ProxyKey) {
-        let Ok(proxy) = self.objects.hierarchy.proxy(key) else { return };
-        if proxy.side != Side::Consumers {
-            return;
-        }
-        let before = (proxy.permitted.clone(), proxy.owner.clone(), proxy.client_address);
-        let account = self.objects.ledger.owner(Thing::Proxy(key));
-        let permitted = match &self.guard.access {
-            None => None,
-            Some(access) => {
-                // Of one that was restored by a former release, and connected when there were no rules, nothing is known.
-                let who = account.as_ref().map(|account| Who::of(account)).unwrap_or_default();
-                let grant = access.rules.grant(&who, Right::Subscribe, access.channel(key.channel));
-                self.guard.permitted(&grant)
-            }
-        };
-        let client_address = account.as_ref().map(|account| client_address(account.ip()));
-        let owner = account.filter(|_| self.guard.access.is_some()).map(Owner::new);
-        let now = (permitted, owner, client_address);
-        if now == before {
-            return;
-        }
-        let (permitted, owner, client_address) = now;
-        if let Err(refusal) = self.objects.hierarchy.permit(key, permitted, owner, client_address) {
-            log::debug!(target: "campanile::corba", "no client to permit anything: {refusal}");
-        }
-    }
-
-    /// Checks that the requesting client may have an operation carried out on an object.
-    pub(super) fn authorize(&mut self, target: Target, operation: &str) -> Result<(), Raised> {
-        let (Some(access), Some(account)) = (&self.guard.access, &self.objects.ledger.principal) else { return Ok(()) };
-        let who = Who::of(account);
-        let rules = &access.rules;
-        let channel = self.objects.channel_of(target);
-        let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
-        let grant = |right| rules.grant(&who, right, on);
-        let (right, verdict) = match needs(target, operation) {
-            Needs::Nothing => return Ok(()),
-            Needs::KnowsAny if rules.knows_any(&who) => return Ok(()),
-            Needs::Knows if rules.knows(&who, on) => return Ok(()),
-            // Each right would do, and it has none: the highest is named.
-            Needs::KnowsAny | Needs::Knows | Needs::Administers => (Right::Administer, grant(Right::Administer)),
-            Needs::Uses(side) => (right_to(side), grant(right_to(side))),
-            Needs::Owns(side) => {
-                let is_own = self.is_own(target, account);
-                let rights = rights_to(side);
-                let uses = rights.into_iter().find(|right| grant(*right).is_any());
-                match uses {
-                    Some(_) if is_own => return Ok(()),
-                    Some(_) => (Right::Administer, grant(Right::Administer)),
-                    None => {
-                        let administers = grant(Right::Administer);
-                        let [right, _] = rights;
-                        if administers.is_any() { return Ok(()) } else { (right, grant(right)) }
-                    }
-                }
-            }
-        };
-        if verdict.is_any() {
-            return Ok(());
-        }
-        let what = format!("{operation} ({right})");
-        let why = access.rules.denial(verdict.scope().why(None));
-        let (ip, text) = (account.ip(), denial_text(&who, &what, on, &why));
-        Err(self.deny(Denied { right: Some(right), ip, text }, why))
-    }
-
-    /// Checks that the requesting client may make a channel of that name.
-    pub(super) fn authorize_creation(&mut self, name: Option<&str>) -> Result<(), Raised> {
-        self.authorize_on(Right::Administer, (Channel { id: None, name }, None), "a new channel")
-    }
-
-    /// Checks that the requesting client may have two channels supply each other: any event that one lets out and the
-    /// other takes in.
-    pub(super) fn authorize_link(&mut self, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
-        for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
-            let (Some(access), Some(account)) = (&self.guard.access, &self.objects.ledger.principal) else {
-                return Ok(());
-            };
-            let grant = access.grant(account, right, channel);
-            if !matches!(grant, Grant::All(_)) {
-                let what = format!("a channel that supplies another ({right}, whatever the event type)");
-                let why = access.rules.denial(grant.scope().why(None));
-                let (ip, text) = (account.ip(), denial_text(&Who::of(account), &what, access.channel(channel), &why));
-                return Err(self.deny(Denied { right: Some(right), ip, text }, why));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
-    pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
-        let before = self.objects.ledger.principal.replace(Arc::clone(account));
-        let may = self.authorize_on(Right::Administer, (Channel::SERVICE, None), what).is_ok();
-        self.objects.ledger.principal = before;
-        may
-    }
-
-    /// Whether a client may do something on a channel, for some event type at least. Where it is about one type, a denial names the rule
-    /// that decides of that.
-    pub(super) fn authorize_use(
-        &mut self,
-        side: Side,
-        (channel, about): (ChannelId, Option<&EventType>),
-        what: &str,
-    ) -> Result<(), Raised> {
-        let Some(access) = self.guard.access.clone() else { return Ok(()) };
-        self.authorize_on(right_to(side), (access.channel(channel), about), what)
-    }
-
-    /// Refuses a client that does not administer a channel.
-    pub(super) fn authorize_administration(&mut self, channel: ChannelId, what: &str) -> Result<(), Raised> {
-        let Some(access) = self.guard.access.clone() else { return Ok(()) };
-        self.authorize_on(Right::Administer, (access.channel(channel), None), what)
-    }
-
-    fn authorize_on(
-        &mut self,
-        right: Right,
-        (on, about): (Channel<'_>, Option<&EventType>),
-        what: &str,
-    ) -> Result<(), Raised> {
-        let (Some(access), Some(account)) = (&self.guard.access, &self.objects.ledger.principal) else { return Ok(()) };
-        let who = Who::of(account);
-        let grant = access.rules.grant(&who, right, on);
-        if grant.is_any() {
-            return Ok(());
-        }
-        let of = about.map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
-        let why = access.rules.denial(grant.scope().why(of));
-        let (ip, text) = (account.ip(), denial_text(&who, &format!("{what} ({right})"), on, &why));
-        Err(self.deny(Denied { right: Some(right), ip, text }, why))
-    }
-
-    /// Refuses something, because of these rules.
-    fn deny(&mut self, denied: Denied, why: String) -> Raised {
-        self.guard.why = Some(why);
-        self.note_denied(denied);
-        Raised::denied()
-    }
-
-    fn note_denied(&mut self, denied: Denied) {
-        if self.guard.denied.len() < DENIED_MAX {
-            self.guard.denied.push_back(denied);
-        }
-    }
-
-    /// Takes the next denial, to be counted and logged.
-    pub fn poll_denied(&mut self) -> Option<Denied> {
-        self.guard.denied.pop_front()
-    }
-
-    /// Whether the requesting client may know that there is a channel.
-    pub(crate) fn knows(&self, channel: ChannelId) -> bool {
-        match (&self.guard.access, &self.objects.ledger.principal) {
-            (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
-            _ => true,
-        }
-    }
-
-    /// Has rules of access know a channel by the name that it has now.
-    pub(super) fn note_name_for_rules(&mut self, channel: ChannelId) {
-        self.guard.note_name(channel, self.objects.name_for_rules(channel));
-    }
-
-    /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
-    fn is_own(&self, target: Target, account: &Account) -> bool {
-        let (thing, side) = match target {
-            // A channel's default admins have no owner.
-            Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,
-            Target::Admin(admin) => (Thing::Admin(admin), Some(admin.side)),
-            Target::Proxy(key, side) => (Thing::Proxy(key), Some(side)),
-            Target::Filter(filter) | Target::MappingFilter(filter) => (Thing::Filter(filter), None),
-            _ => return false,
-        };
-        match (self.objects.ledger.owner(thing), &self.guard.access, self.objects.channel_of(target)) {
-            (owner, None, _) => owner.is_none_or(|owner| is_same(&owner, account)),
-            (Some(owner), Some(access), Some(channel)) => access.is_owner(account, &owner, side, channel),
-            (_, Some(_), _) => false,
-        }
-    }
-
-    /// Whether the requesting client may take the place of a proxy's client: it is its own, or there are no rules.
-    pub(super) fn may_replace(&self, key: ProxyKey, side: Side) -> bool {
-        self.guard.access.is_none()
-            || self.objects.ledger.principal.as_ref().is_none_or(|asker| self.is_own(Target::Proxy(key, side), asker))
     }
 }

@@ -15,7 +15,7 @@
 //! connects, and to one that has named types itself only what these leave: of what came the others, of what went its own.
 
 use super::clients::Client;
-use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, Protocol};
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects};
 use crate::exceptions::Raised;
 use crate::notify_comm::{NOTIFY_PUBLISH, NOTIFY_SUBSCRIBE};
 use crate::proxy_kind::ProxyKind;
@@ -47,7 +47,7 @@ pub(crate) struct InfoMode {
 
 /// What each side of a channel offers or wants together.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     known: BTreeMap<(ChannelId, Side), Known>,
     /// Knowledge of clients that asked before they connected.
     requested_types: BTreeMap<ProxyKey, Knowledge>,
@@ -127,37 +127,11 @@ impl Changes {
         self.written = Some(Written { before, now, chars, body: body.clone() });
         body
     }
-}
 
-impl Objects {
-    /// Whether clients are notified of offers and subscriptions as by TAO.
-    fn tells_as_tao(&self) -> bool {
-        self.settings.hierarchy.tao_event_types
-    }
-
-    /// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
-    fn own_types(&self, proxy: ProxyKey) -> Option<Vec<EventType>> {
-        if self.tells_as_tao() { self.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
-    }
-
-    /// What the connected clients of a side offer or want together, sorted.
-    fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
-        let types = match side {
-            _ if self.tells_as_tao() => self.hierarchy.named_types(channel, side),
-            Side::Consumers => self.hierarchy.subscribed_types(channel),
-            Side::Suppliers => self.hierarchy.offered_types(channel),
-        };
-        let types = types.unwrap_or_default();
-        let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
-        let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
-        if is_much { vec![EventType::everything()] } else { types }
-    }
-}
-
-impl Protocol {
     /// Initial knowledge of a connecting client: what was there before counts as known, unless it asked.
     pub(super) fn initial_progress(
         &mut self,
+        objects: &Objects,
         key: ProxyKey,
         kind: ProxyKind,
         side: Side,
@@ -168,10 +142,10 @@ impl Protocol {
             Side::Suppliers => &NOTIFY_SUBSCRIBE,
         };
         let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
-        let requested_types = self.changes.requested_types.remove(&key);
+        let requested_types = self.requested_types.remove(&key);
         let last = match requested_types {
             // TAO notifies each client that connects of what there is, asked or not.
-            _ if self.objects.tells_as_tao() => Knowledge::default(),
+            _ if tells_as_tao(objects) => Knowledge::default(),
             Some(requested_types) => requested_types,
             None => {
                 let types = self.types_for(key.channel, side, &Knowledge::default());
@@ -182,128 +156,109 @@ impl Protocol {
     }
 
     /// A client has connected: it may have asked before, and not know any more what there is.
-    pub(super) fn notify_of_changes_since_request(&mut self, peer: Peer) {
-        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
+    pub(super) fn notify_of_changes_since_request(&mut self, objects: &mut Objects, peer: Peer) {
+        let Some(client) = objects.clients.by_peer.get(&peer) else { return };
         if *client.notifying.last.types != *self.types_for(client.proxy.channel, client.side, &client.notifying.last) {
-            self.queue_notification(peer);
+            self.queue_notification(objects, peer);
         }
     }
 
     /// Answers `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked for; and
     /// sets whether the client is notified of changes from now on.
-    pub(crate) fn obtain_types(&mut self, key: ProxyKey, mode: InfoMode) -> Result<Vec<EventType>, Raised> {
-        let (side, peer) = self.objects.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
-        self.find_out(key.channel);
+    pub(crate) fn obtain_types(
+        &mut self,
+        objects: &mut Objects,
+        key: ProxyKey,
+        mode: InfoMode,
+    ) -> Result<Vec<EventType>, Raised> {
+        let (side, peer) = objects.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
+        self.find_out(objects, key.channel);
         let types = self.types_known(key.channel, other(side));
-        let is_new = if mode.updates {
-            self.objects.proxies.silenced.remove(&key)
-        } else {
-            self.objects.proxies.silenced.insert(key)
-        };
+        let is_new =
+            if mode.updates { objects.proxies.silenced.remove(&key) } else { objects.proxies.silenced.insert(key) };
         if is_new {
-            self.objects.hierarchy.note_changed_part(engine::HierarchyPart::Proxy(key));
+            objects.hierarchy.note_changed_part(engine::HierarchyPart::Proxy(key));
         }
-        let connected = peer
-            .and_then(|peer| self.objects.clients.by_peer.get(&peer))
-            .map(|client| client.notifying.last.was_informed);
-        let before =
-            connected.or_else(|| self.changes.requested_types.get(&key).map(|knowledge| knowledge.was_informed));
+        let connected =
+            peer.and_then(|peer| objects.clients.by_peer.get(&peer)).map(|client| client.notifying.last.was_informed);
+        let before = connected.or_else(|| self.requested_types.get(&key).map(|knowledge| knowledge.was_informed));
         let was_informed = mode.all_now || before.unwrap_or(false);
         let nothing = Knowledge { was_informed, ..Knowledge::default() };
         // Without updates nothing is remembered: the list that the client knows might be stored for it alone.
         let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
         let knowledge = Knowledge { types: remembered, was_informed };
-        match peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
+        match peer.and_then(|peer| objects.clients.by_peer.get_mut(&peer)) {
             Some(client) => {
                 client.notifying.last = knowledge.clone();
                 client.notifying.before = client.notifying.before.take().map(|_| knowledge);
             }
-            None => _ = self.changes.requested_types.insert(key, knowledge),
+            None => _ = self.requested_types.insert(key, knowledge),
         }
         Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
     }
 
     /// Tells clients what changed since this was last called.
-    pub(super) fn tell_changes(&mut self) {
-        let channels: Vec<ChannelId> = self.objects.hierarchy.changed().map(engine::Channel::id).collect();
+    pub(super) fn tell_changes(&mut self, objects: &mut Objects) {
+        let channels: Vec<ChannelId> = objects.hierarchy.changed().map(engine::Channel::id).collect();
         for channel in channels {
-            self.find_out(channel);
+            self.find_out(objects, channel);
         }
-        self.tell_waiting();
+        self.tell_waiting(objects);
     }
 
     /// Whether a client waits to be notified and a call may be made now.
     pub(crate) fn has_more_to_tell(&self) -> bool {
-        self.changes.calls < CALLS_MAX && !self.changes.waiting.is_empty()
+        self.calls < CALLS_MAX && !self.waiting.is_empty()
     }
 
     /// Notifies waiting clients while calls may be made. Looks at [`CALLS_MAX`] at most: for some of them there may be no news.
-    pub(super) fn tell_waiting(&mut self) {
+    pub(super) fn tell_waiting(&mut self, objects: &mut Objects) {
         for _ in 0..CALLS_MAX {
             if !self.has_more_to_tell() {
                 break;
             }
-            let Some(peer) = self.changes.waiting.pop_front() else { break };
-            if let Some(client) = self.objects.clients.by_peer.get_mut(&peer) {
+            let Some(peer) = self.waiting.pop_front() else { break };
+            if let Some(client) = objects.clients.by_peer.get_mut(&peer) {
                 client.notifying.waits = false;
-                self.tell(peer);
+                self.tell(objects, peer);
             }
         }
-    }
-
-    /// Handles a client's answer, or the lack of one, to a change.
-    pub(super) fn change_answered(&mut self, peer: Peer, answer: ClientAnswer) {
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
-        let Some(before) = client.notifying.before.take() else { return };
-        self.changes.calls = self.changes.calls.saturating_sub(1);
-        match answer {
-            ClientAnswer::NotImplemented => {
-                log::debug!(target: "campanile::corba", "{} takes no changes of offers or subscriptions", client.address.name);
-                client.notifying.hears = false;
-                client.notifying.last.types = Arc::from([]);
-            }
-            ClientAnswer::Gone => return self.reap(peer, None),
-            // The client may have missed it: the next change includes it.
-            ClientAnswer::Unreachable | ClientAnswer::TimedOut => client.notifying.last = before,
-            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.queue_notification(peer),
-        }
-        self.tell_waiting();
     }
 
     /// Queues a client for what it does not know yet, until there is room for a call.
-    pub(super) fn queue_notification(&mut self, peer: Peer) {
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
+    pub(super) fn queue_notification(&mut self, objects: &mut Objects, peer: Peer) {
+        let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return };
         if client.notifying.hears && !client.notifying.waits && !client.notifying.has_pending_call() {
             client.notifying.waits = true;
-            self.changes.waiting.push_back(peer);
+            self.waiting.push_back(peer);
         }
     }
 
     /// Works out what both sides of a channel offer and want, and queues the clients to which that is news.
-    fn find_out(&mut self, channel: ChannelId) {
+    fn find_out(&mut self, objects: &mut Objects, channel: ChannelId) {
         for side in SIDES {
-            let Ok(version) = self.objects.hierarchy.types_version(channel, side) else { continue };
-            let known = self.changes.known.get(&(channel, side));
+            let Ok(version) = objects.hierarchy.types_version(channel, side) else { continue };
+            let known = self.known.get(&(channel, side));
             if known.map_or(0, |known| known.version) == version {
                 continue;
             }
-            let types: Arc<[EventType]> = self.objects.types_of(channel, side).into();
+            let types: Arc<[EventType]> = types_of(objects, channel, side).into();
             let is_news = *types != *self.types_known(channel, side);
-            self.changes.known.insert((channel, side), Known { version, types });
-            let Ok(channel) = self.objects.hierarchy.channel(channel) else { continue };
+            self.known.insert((channel, side), Known { version, types });
+            let Ok(channel) = objects.hierarchy.channel(channel) else { continue };
             let others = channel.proxies().filter(|proxy| is_news && proxy.side != side);
             let peers: Vec<Peer> = others.filter_map(|proxy| proxy.peer).collect();
             for peer in peers {
-                self.queue_notification(peer);
+                self.queue_notification(objects, peer);
             }
         }
     }
 
-    fn tell(&mut self, peer: Peer) {
-        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
+    fn tell(&mut self, objects: &mut Objects, peer: Peer) {
+        let Some(client) = objects.clients.by_peer.get(&peer) else { return };
         let types = self.types_for(client.proxy.channel, client.side, &client.notifying.last);
         if !client.notifying.hears
-            || self.objects.proxies.silenced.contains(&client.proxy)
+            || objects.proxies.silenced.contains(&client.proxy)
             || *types == *client.notifying.last.types
         {
             return;
@@ -314,29 +269,29 @@ impl Protocol {
         };
         let (to, by) = (client.address.ior.clone(), client.address.by.clone());
         let (before, chars) = (&client.notifying.last.types, code_set(&to));
-        let own = self.objects.own_types(client.proxy);
+        let own = own_types(objects, client.proxy);
         let body = match own {
-            None => Some(self.changes.difference(before, &types, chars)),
+            None => Some(self.difference(before, &types, chars)),
             Some(own) => difference_for(&own, before, &types, chars),
         };
-        let Some(client) = self.objects.clients.by_peer.get_mut(&peer) else { return };
+        let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return };
         let was_informed = client.notifying.last.was_informed || body.is_some();
         let before = core::mem::replace(&mut client.notifying.last, Knowledge { types, was_informed });
         let Some(body) = body else { return };
         client.notifying.before = Some(before);
-        self.objects.effects.push_back(Effect::Ask {
+        objects.effects.push_back(Effect::Ask {
             client_call: ClientCall(CallPurpose::Change(peer)),
             to,
             by,
             operation,
             body,
         });
-        self.changes.calls += 1;
+        self.calls += 1;
     }
 
     /// What a side was found to offer or want together.
     fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
-        self.changes.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
+        self.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
     }
 
     /// What a client of a side is to know next of the other side. That everything is wanted is no news to a supplier that was not yet
@@ -347,6 +302,49 @@ impl Protocol {
         let is_assumed = assumes && types.iter().any(EventType::is_everything);
         if is_assumed { Arc::from([]) } else { types }
     }
+
+    /// Handles a client's answer, or the lack of one, to a change. False if the client is gone.
+    pub(super) fn change_answered(&mut self, objects: &mut Objects, peer: Peer, answer: ClientAnswer) -> bool {
+        let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return true };
+        let Some(before) = client.notifying.before.take() else { return true };
+        self.calls = self.calls.saturating_sub(1);
+        match answer {
+            ClientAnswer::NotImplemented => {
+                log::debug!(target: "campanile::corba", "{} takes no changes of offers or subscriptions", client.address.name);
+                client.notifying.hears = false;
+                client.notifying.last.types = Arc::from([]);
+            }
+            ClientAnswer::Gone => return false,
+            // The client may have missed it: the next change includes it.
+            ClientAnswer::Unreachable | ClientAnswer::TimedOut => client.notifying.last = before,
+            ClientAnswer::Returned(_) | ClientAnswer::Raised => self.queue_notification(objects, peer),
+        }
+        self.tell_waiting(objects);
+        true
+    }
+}
+
+/// Whether clients are notified of offers and subscriptions as by TAO.
+fn tells_as_tao(objects: &Objects) -> bool {
+    objects.settings.hierarchy.tao_event_types
+}
+
+/// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
+fn own_types(objects: &Objects, proxy: ProxyKey) -> Option<Vec<EventType>> {
+    if tells_as_tao(objects) { objects.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
+}
+
+/// What the connected clients of a side offer or want together, sorted.
+fn types_of(objects: &Objects, channel: ChannelId, side: Side) -> Vec<EventType> {
+    let types = match side {
+        _ if tells_as_tao(objects) => objects.hierarchy.named_types(channel, side),
+        Side::Consumers => objects.hierarchy.subscribed_types(channel),
+        Side::Suppliers => objects.hierarchy.offered_types(channel),
+    };
+    let types = types.unwrap_or_default();
+    let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
+    let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
+    if is_much { vec![EventType::everything()] } else { types }
 }
 
 const SIDES: [Side; 2] = [Side::Consumers, Side::Suppliers];

@@ -4,12 +4,11 @@
 //! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would
 //! exceed the limit, or the client's share of it, is refused before anything is changed.
 
-use super::{Named, Objects, Protocol};
+use super::{Named, Objects};
 use crate::exceptions::Raised;
 use crate::qos::Unknown;
 use crate::table::{AdminKey, Level};
-use accounts::Accounts;
-use accounts::{Account, Charge, Refused, Resource, Spent};
+use accounts::{Account, Accounts, CertifiedName, Charge, Refused, Resource, Spent};
 use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
@@ -69,7 +68,7 @@ pub(super) struct Charged {
 
 /// Charges of all things, and their owners.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     things: BTreeMap<Thing, Charged>,
     /// Account of the requesting client, while a request is executed.
     pub(super) principal: Option<Arc<Account>>,
@@ -107,7 +106,7 @@ impl Charged {
 
 impl Ledger {
     /// A thing is gone: what was charged for it is given back.
-    pub(super) fn remove(&mut self, thing: Thing) {
+    pub(crate) fn remove(&mut self, thing: Thing) {
         self.things.remove(&thing);
     }
 
@@ -124,6 +123,90 @@ impl Ledger {
         if threads.is_some() {
             self.entry(thing).threads = threads;
         }
+    }
+
+    /// Account of the requesting client, while a request is executed.
+    pub(crate) fn principal(&self) -> Option<Arc<Account>> {
+        self.principal.clone()
+    }
+
+    /// Charges the client that asks. What the service makes for itself is not charged.
+    pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
+        let Some(principal) = &self.principal else { return Ok(None) };
+        principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
+    }
+
+    /// Charges the client that asks for so many octets more of administration's memory.
+    pub(crate) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
+        self.charge(Resource::RetainedBytes, octets)
+    }
+
+    /// Exception for a client that claims too much.
+    pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
+        if let Some(principal) = &self.principal {
+            self.refused.push(Refused::new(spent, principal));
+        }
+        Raised::no_resources()
+    }
+
+    /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
+    pub(crate) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
+        let held = self.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
+        let asker = self.principal.as_ref();
+        let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
+        let of_others = held.filter(|charge| more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
+        self.charge(resource, more.saturating_add(of_others))
+    }
+
+    /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
+    pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
+        self.claim(thing, Resource::EventTypes, places_of_types(added))
+    }
+
+    /// Charges a thing by its weight, to the requesting client if it has become heavier. Nothing is charged for one that is gone.
+    pub(crate) fn adjust(&mut self, thing: Thing, weight: Option<u64>, claim: Option<Charge>) {
+        let Some(weight) = weight else { return };
+        self.entry(thing).adjust(Resource::RetainedBytes, weight, claim);
+    }
+
+    /// Makes the requesting client the owner of a thing.
+    pub(crate) fn note_owner(&mut self, thing: Thing) {
+        if let Some(principal) = &self.principal {
+            self.entry(thing).owner = Some(Arc::clone(principal));
+        }
+    }
+
+    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
+    pub(crate) fn stored_owner(&self, thing: Thing) -> Option<t::Principal> {
+        let owner = self.owner(thing)?;
+        let identity = owner.identity();
+        Some(t::Principal {
+            address: owner.is_outside().then(|| owner.from()),
+            certificate: identity
+                .certified()
+                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
+            token: identity.token().map(|name| (**name).to_owned()),
+        })
+    }
+
+    /// Restores the stored owner of a thing.
+    pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
+        let (Some(accounts), Some(stored)) = (&self.accounts, stored) else { return };
+        if let Some((_, account)) = self.restored.as_ref().filter(|(last, _)| last == stored) {
+            self.entry(thing).owner = Some(Arc::clone(account));
+            return;
+        }
+        let t::Principal { address, certificate, token } = stored;
+        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
+        if let Some(t::Certificate { subject, alternative_names }) = certificate {
+            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
+            account.identity().certify(Arc::new(name));
+        }
+        if let Some(token) = token {
+            account.identity().show_token(token.as_str().into());
+        }
+        self.restored = Some((stored.clone(), Arc::clone(&account)));
+        self.entry(thing).owner = Some(account);
     }
 }
 
@@ -195,28 +278,9 @@ impl Objects {
         owner.is_outside().then(|| owner.ip())
     }
 
-    /// Account of the requesting client, while a request is executed.
-    pub(crate) fn principal(&self) -> Option<Arc<Account>> {
-        self.ledger.principal.clone()
-    }
-
-    /// Charges the client that asks. What the service makes for itself is not charged.
-    pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
-        let Some(principal) = &self.ledger.principal else { return Ok(None) };
-        principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
-    }
-
-    /// Charges the client that asks for so many octets more of administration's memory.
-    pub(crate) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
-        self.charge(Resource::RetainedBytes, octets)
-    }
-
-    /// Exception for a client that claims too much.
-    pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
-        if let Some(principal) = &self.ledger.principal {
-            self.ledger.refused.push(Refused::new(spent, principal));
-        }
-        Raised::no_resources()
+    /// The next claim that was not granted, to be counted and logged.
+    pub fn poll_refused(&mut self) -> Option<Refused> {
+        self.ledger.refused.pop()
     }
 
     /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
@@ -226,7 +290,7 @@ impl Objects {
         octets_more: u64,
         change: impl FnOnce(&mut Self) -> Result<R, Raised>,
     ) -> Result<R, Raised> {
-        let claim = self.claim(thing, Resource::RetainedBytes, octets_more)?;
+        let claim = self.ledger.claim(thing, Resource::RetainedBytes, octets_more)?;
         let result = change(self)?;
         self.adjust(thing, claim);
         Ok(result)
@@ -236,20 +300,6 @@ impl Objects {
     pub(crate) fn forget_thing(&mut self, thing: Thing) {
         self.ledger.remove(thing);
         self.properties.unknown.remove(&thing);
-    }
-
-    /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
-    pub(super) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
-        let held = self.ledger.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
-        let asker = self.ledger.principal.as_ref();
-        let is_asker = |charge: &Charge| asker.is_some_and(|asker| Arc::ptr_eq(asker, charge.account()));
-        let of_others = held.filter(|charge| more > 0 && !is_asker(charge)).map_or(0, Charge::amount);
-        self.charge(resource, more.saturating_add(of_others))
-    }
-
-    /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
-    pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
-        self.claim(thing, Resource::EventTypes, places_of_types(added))
     }
 
     /// Charges a consumer, or an admin of consumers, for the event types that it wants now.
@@ -269,8 +319,40 @@ impl Objects {
 
     /// Charges a thing that was made or changed by its weight, to the requesting client if it has become heavier.
     pub(crate) fn adjust(&mut self, thing: Thing, claim: Option<Charge>) {
-        let Some(weight) = self.weight(thing) else { return };
-        self.ledger.entry(thing).adjust(Resource::RetainedBytes, weight, claim);
+        let weight = self.weight(thing);
+        self.ledger.adjust(thing, weight, claim);
+    }
+
+    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
+    /// granted once more to others.
+    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
+        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
+        for channel in self.hierarchy.channels() {
+            let id = channel.id();
+            // The default channel has no owner.
+            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
+            for side in [Side::Consumers, Side::Suppliers] {
+                let admins = self.hierarchy.admins(id, side).into_iter().flatten();
+                things
+                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
+            }
+            let proxies = channel.proxies();
+            things.extend(proxies.map(|proxy| {
+                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
+            }));
+        }
+        for (level, counted) in things {
+            self.charge_level_to(level, counted, account);
+        }
+        for filter in self.filters.numbers() {
+            self.charge_thing_to(Thing::Filter(filter), account);
+        }
+        for registration in self.reconnection.numbers() {
+            let thing = Thing::Registration(registration);
+            self.charge_thing_to(thing, account);
+            self.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
+        }
+        self.naming.charge_all_to(account);
     }
 
     fn charge_level_to(&mut self, level: Level, counted: Option<Resource>, account: &Arc<Account>) {
@@ -333,44 +415,5 @@ impl Objects {
             Thing::Registration(id) => self.reconnection.weight(id)?,
         };
         Some(octets + unknown)
-    }
-}
-
-impl Protocol {
-    /// The next claim that was not granted, to be counted and logged.
-    pub fn poll_refused(&mut self) -> Option<Refused> {
-        self.objects.ledger.refused.pop()
-    }
-
-    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
-    /// granted once more to others.
-    pub fn charge_all_to(&mut self, account: &Arc<Account>) {
-        let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
-        for channel in self.objects.hierarchy.channels() {
-            let id = channel.id();
-            // The default channel has no owner.
-            things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
-            for side in [Side::Consumers, Side::Suppliers] {
-                let admins = self.objects.hierarchy.admins(id, side).into_iter().flatten();
-                things
-                    .extend(admins.map(|admin| (Level::Admin(AdminKey { channel: id, side, admin: admin.id }), None)));
-            }
-            let proxies = channel.proxies();
-            things.extend(proxies.map(|proxy| {
-                (Level::Proxy(ProxyKey { channel: id, proxy: proxy.id }, proxy.side), Some(Resource::Proxies))
-            }));
-        }
-        for (level, counted) in things {
-            self.objects.charge_level_to(level, counted, account);
-        }
-        for filter in self.objects.filters.numbers() {
-            self.objects.charge_thing_to(Thing::Filter(filter), account);
-        }
-        for registration in self.objects.reconnection.numbers() {
-            let thing = Thing::Registration(registration);
-            self.objects.charge_thing_to(thing, account);
-            self.objects.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
-        }
-        self.objects.naming.charge_all_to(account);
     }
 }

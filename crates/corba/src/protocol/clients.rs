@@ -1,10 +1,13 @@
 //! Clients: their connections to proxies, and the calls that notify them of the end.
 
 use super::changes::NotifyProgress;
-use super::delayed_replies::DelayedReply;
-use super::probes::Health;
+use super::liveness::Health;
 use super::takeover::Line;
-use super::{Effect, Objects, Parting, PeerAddress, Protocol, Thing, octets_of_reference, weights};
+use super::teardown::DelayedReply;
+use super::{
+    Effect, LocalProxyState, Objects, Parting, PeerAddress, Protocol, SupplierStatus, Thing, octets_of_reference,
+    weights,
+};
 use crate::event::{output_form_for, pull_output_form};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
@@ -18,6 +21,7 @@ use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A client that gave a reference when it connected.
 #[derive(Clone, Debug)]
@@ -68,6 +72,17 @@ pub(super) enum Tell {
 }
 
 impl Objects {
+    /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
+    fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
+        let Some(LocalProxyState { filter, .. }) = self.proxies.local.remove(&removed.key) else { return };
+        if let Some(filter) = filter {
+            self.destroy_filter_of_local_proxy(filter);
+        }
+        if let Some(peer) = removed.peer.filter(|_| tell != Tell::No) {
+            self.effects.push_back(Effect::LocalProxyGone(peer));
+        }
+    }
+
     pub(crate) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
     }
@@ -84,6 +99,36 @@ impl Objects {
         let peer = Peer(self.clients.next);
         self.clients.next += 1;
         peer
+    }
+
+    /// An object of another server that the event path is to call.
+    pub(crate) fn add_peer(&mut self, address: PeerAddress) -> Result<Peer, Raised> {
+        let claim = self.ledger.charge_octets(weights::CALLBACK + octets_of_reference(&address.ior))?;
+        let peer = self.next_peer();
+        self.clients.called.insert(peer, Arc::new(address));
+        self.clients.called_changed = true;
+        self.adjust(Thing::Remote(peer), claim);
+        Ok(peer)
+    }
+
+    pub(crate) fn peer(&self, peer: Peer) -> Option<&PeerAddress> {
+        self.clients.called.get(peer).map(AsRef::as_ref)
+    }
+
+    /// Forgets a peer that is not going to be called any more.
+    pub(crate) fn drop_peer(&mut self, peer: Peer) {
+        self.ledger.remove(Thing::Remote(peer));
+        if self.clients.called.remove(peer) {
+            self.clients.called_changed = true;
+            self.effects.push_back(Effect::ReleasePeer(peer));
+        }
+    }
+
+    /// For how long the client of a proxy has been out of reach, if that is announced.
+    #[must_use]
+    pub fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
+        let client = self.clients.by_peer.get(&self.hierarchy.proxy(key).ok()?.peer?)?;
+        client.health.announced_for(self.clock.time)
     }
 
     /// Refuses a client that must be called and cannot be, or that has a reference to another interface.
@@ -181,7 +226,7 @@ impl Protocol {
         let reconnects = self.objects.compatibility().allow_reconnect
             && self.objects.is_connected(key)?
             && !self.objects.proxies.local.contains_key(&key);
-        let claim = self.objects.claim(Thing::Proxy(key), Resource::RetainedBytes, octets)?;
+        let claim = self.objects.ledger.claim(Thing::Proxy(key), Resource::RetainedBytes, octets)?;
         self.connect_client(key, client, reconnects)?;
         self.objects.adjust(Thing::Proxy(key), claim);
         if self.objects.hierarchy.proxy(key)?.side == Side::Consumers && !reconnects {
@@ -197,11 +242,11 @@ impl Protocol {
         let operation = kind.event_operation(side);
         if operation.is_some() {
             self.objects.check_called(key, kind, side, &client)?;
-            self.check_outgoing(&client)?;
+            self.guard.check_outgoing(&self.objects, &client)?;
         }
         let link = self.objects.link(key, kind, side, &client)?;
         if let Some(Link { from, to }) = link {
-            self.authorize_link(from, to)?;
+            self.guard.authorize_link(&self.objects, from, to)?;
         }
         let output_form = output_form(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.objects.next_peer());
@@ -209,17 +254,17 @@ impl Protocol {
             let former = self.objects.hierarchy.proxy(key)?.peer;
             self.objects.hierarchy.reconnect(key, peer, output_form)?;
             self.leave(key, former);
-            self.objects.note_owner(Thing::Proxy(key));
-            self.permit_connected(key);
+            self.objects.ledger.note_owner(Thing::Proxy(key));
+            self.guard.permit_connected(&mut self.objects, key);
         } else {
             let earlier = self.earlier_lives(key, side, &client);
-            let leaving = self.objects.places_of(&earlier, key);
+            let leaving = super::takeover::places_of(&self.objects, &earlier, key);
             self.objects
                 .hierarchy
                 .connect_in_place_of(leaving, key, peer, output_form)
                 .map_err(Raised::from_connect)?;
-            self.objects.note_owner(Thing::Proxy(key));
-            self.permit_connected(key);
+            self.objects.ledger.note_owner(Thing::Proxy(key));
+            self.guard.permit_connected(&mut self.objects, key);
             self.take_over(key, side, &client, &earlier);
         }
         self.have_namesake_give_way(key);
@@ -230,12 +275,12 @@ impl Protocol {
             activity.note(self.objects.clock.time);
         }
         if side == Side::Suppliers || (kind.pull && peer.is_none()) {
-            self.note_caller(key, side);
+            self.idle.note_caller(&mut self.objects, key, side);
         }
         if let Some(peer) = peer {
             let name = client.iiop().map(log_name).unwrap_or_default();
-            let notifying = self.initial_progress(key, kind, side, &client);
-            let by = self.objects.principal();
+            let notifying = self.changes.initial_progress(&self.objects, key, kind, side, &client);
+            let by = self.objects.ledger.principal();
             let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
             let address = Arc::new(address);
             if operation.is_some() {
@@ -247,8 +292,8 @@ impl Protocol {
             let client =
                 Client { proxy: key, side, address, notifying, health, line, connected, failing_since: None, link };
             self.objects.clients.by_peer.insert(peer, client);
-            self.notify_of_changes_since_request(peer);
-            self.begin_probes(peer);
+            self.changes.notify_of_changes_since_request(&mut self.objects, peer);
+            self.probes.begin_probes(&mut self.objects, peer);
         }
         self.objects.log_debug(|objects| {
             let from = objects.ledger.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
@@ -268,7 +313,7 @@ impl Protocol {
         self.objects.proxies.silenced.remove(&key);
         self.changes.forget_proxy(key, Some(&client));
         self.lives.known.forget(key, client.side, &client.address.ior);
-        self.lives.former.forget(key);
+        self.lives.former.remove(&key);
         self.probes.forget(peer, client.health);
         if self.objects.clients.called.remove(peer) {
             self.objects.clients.called_changed = true;
@@ -293,14 +338,69 @@ impl Protocol {
         Ok(())
     }
 
+    /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
+    /// Returns what the proxy was called in logs; `None` if there is no such proxy.
+    pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
+        let side = self.objects.hierarchy.proxy(key).ok()?.side;
+        let name = self.objects.name(side_name(side), key);
+        self.disconnect(key).then_some(name)
+    }
+
+    /// Disconnects a proxy's client on behalf of another client, which may do that. False if there is no such proxy.
+    pub(crate) fn dismiss_for_client(&mut self, key: ProxyKey) -> bool {
+        let dismissed = self.dismiss(key);
+        let is_gone = dismissed.is_some();
+        let by = self.objects.asker();
+        self.objects.effects.extend(dismissed.map(|name| Effect::Dismissed { name, by }));
+        is_gone
+    }
+
+    fn disconnect(&mut self, key: ProxyKey) -> bool {
+        let removed = self.objects.hierarchy.destroy_proxy(key);
+        if let Ok(removed) = &removed {
+            self.forget(removed, Tell::Yes);
+        }
+        removed.is_ok()
+    }
+
+    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long, because an operator
+    /// says so; a number of them at most. Says how many it was.
+    pub fn disconnect_idle(&mut self, idle_for: Duration) -> usize {
+        let idle = self.idle.idle_suppliers(&self.objects, idle_for);
+        let count = idle.len();
+        idle.into_iter().for_each(|supplier| self.disconnect_silent(supplier));
+        count
+    }
+
+    /// Disconnects a client that was silent for too long.
+    pub(super) fn disconnect_silent(&mut self, SupplierStatus { key: proxy, address, idle, .. }: SupplierStatus) {
+        let Ok(side) = self.objects.hierarchy.proxy(proxy).map(|proxy| proxy.side) else { return };
+        if self.disconnect(proxy) {
+            self.objects.effects.push_back(Effect::IdleDisconnected { proxy, side, address, idle });
+        }
+    }
+
+    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
+    pub(super) fn reap(&mut self, peer: Peer, unreachable_for: Option<Duration>) {
+        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
+        let (proxy, name) = (client.proxy, client.address.name.clone());
+        match self.objects.hierarchy.destroy_proxy(proxy) {
+            Ok(removed) => {
+                self.forget(&removed, Tell::No);
+                self.objects.effects.push_back(Effect::Reaped { proxy, name, unreachable_for });
+            }
+            Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
+        }
+    }
+
     /// Drops what is stored for a proxy that is gone, and notifies its client as `tell` says.
     pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.objects.proxies.kinds.remove(&removed.key) else { return };
         self.objects.names.forget_proxy(removed.key, removed.side);
         self.objects.forget_thing(Thing::Proxy(removed.key));
         self.objects.forget_filters_of(FilterTarget::Proxy(removed.key));
-        self.callers_mut(removed.side).forget(removed.key);
-        self.lives.former.forget(removed.key);
+        self.idle.callers_mut(removed.side).forget(removed.key);
+        self.lives.former.remove(&removed.key);
         self.objects.keys.aliases.forget(removed.key);
         self.lives.given_up.remove(&removed.key);
         self.objects.forget_local_proxy(removed, tell);
@@ -320,7 +420,7 @@ impl Protocol {
             let by = client.address.by.clone();
             let operation = kind.disconnect_operation(removed.side);
             let delayed_reply = match tell {
-                Tell::AndWait(delayed_reply) => self.delayed_reply(delayed_reply),
+                Tell::AndWait(delayed_reply) => self.delayed_replies.one_more(delayed_reply),
                 Tell::Yes | Tell::No => None,
             };
             self.objects.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), delayed_reply });

@@ -1,13 +1,48 @@
-//! Channels that a configuration declares: each has its name as one that `create_named_channel` makes, and in the naming service's root.
+//! What a configuration declares and operators set, beside what clients do by their objects. A channel that is declared has its name as one
+//! that `create_named_channel` makes, and in the naming service's root.
 
 use super::names::{NAME_BYTES_MAX, Named};
 use super::{Objects, Protocol};
-use crate::naming::WELL_KNOWN;
-use crate::qos::{Declared, declare};
-use crate::table::{Level, Target};
-use engine::{ChannelId, HierarchyPart};
+use crate::naming::{WELL_KNOWN, well_known};
+use crate::qos::{Declared, declare, declare_at};
+use crate::table::{AdminKey, Level, Target};
+use engine::{AdminId, ChannelId, HierarchyPart, ProxyKey, Side};
 use giop::ior::Ior;
 use std::collections::BTreeSet;
+
+/// Channels in one page.
+const CHANNELS_AT_ONCE: usize = 256;
+
+/// A channel, as it stands in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedChannel {
+    /// Its number.
+    pub id: ChannelId,
+    /// What its creator called it.
+    pub name: Option<String>,
+    /// How many admins it has,
+    pub admins: usize,
+    /// and how many proxies, connected or not.
+    pub proxies: usize,
+}
+
+/// Object on which an operator sets quality of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settable {
+    /// A channel's.
+    Channel(ChannelId),
+    /// An admin's.
+    Admin {
+        /// Its channel.
+        channel: ChannelId,
+        /// Its side.
+        side: Side,
+        /// Its number.
+        admin: AdminId,
+    },
+    /// A proxy's.
+    Proxy(ProxyKey),
+}
 
 impl Objects {
     fn own_channel(&self, reference: &Ior) -> Option<ChannelId> {
@@ -53,7 +88,58 @@ impl Objects {
     #[must_use]
     pub fn channel_called(&self, name: &str) -> Option<ChannelId> {
         let numbered = || name.parse().ok().map(ChannelId).filter(|channel| self.has_channel(*channel));
-        self.channel_named(name).or_else(numbered)
+        self.names.channel_named(name).or_else(numbered)
+    }
+
+    /// Whether nothing is reached by a reference: it is nil, or leads to an object of this service that is gone.
+    fn leads_nowhere(&self, reference: &Ior) -> bool {
+        reference.iiop().is_none_or(|profile| self.references.is_here(profile) && self.target(&profile.key).is_none())
+    }
+
+    /// Binds in the naming service's root what leads to the service itself: the well-known names, and the one that the factory is
+    /// configured to have. One that a client has given to something else stays, unless that is an object of this service that is gone.
+    pub fn bind_own_names(&mut self) {
+        let factory = (self.factory_name().to_owned(), "", self.factory_reference());
+        let well_known: Vec<_> =
+            well_known(&self.references).map(|(id, kind, object)| (id.to_owned(), kind, object)).collect();
+        for (name, kind, object) in well_known.into_iter().chain([factory]) {
+            if self.naming.bound_in_root(&name, kind).is_some_and(|bound| !self.leads_nowhere(bound)) {
+                continue;
+            }
+            match self.naming.rebind_in_root(&name, kind, object) {
+                Ok(()) => log::info!(target: "campanile::corba", "the name {name} leads to this service now"),
+                Err(raised) => {
+                    log::warn!(target: "campanile::corba", "{name} cannot be bound to this service: {raised}")
+                }
+            }
+        }
+    }
+
+    /// The channels by number, behind one of them if that is said: 256 at most.
+    #[must_use]
+    pub fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
+        let channels = self.hierarchy.channels().filter(|channel| behind.is_none_or(|behind| channel.id() > behind));
+        let listed = channels.take(CHANNELS_AT_ONCE).map(|channel| ListedChannel {
+            id: channel.id(),
+            name: self.names.channel_name(channel.id()).map(str::to_owned),
+            admins: channel.admins_count(),
+            proxies: channel.proxies_count(),
+        });
+        listed.collect()
+    }
+
+    /// Suspends a consumer, or has it go on.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
+        let side = self.hierarchy.proxy(key).map_err(|refusal| refusal.to_string())?.side;
+        if side != Side::Consumers || self.proxies.kinds.get(&key).is_some_and(|kind| kind.pull) {
+            return Err(format!("proxy {} of channel {} pushes nothing to anybody", key.proxy.0, key.channel.0));
+        }
+        let done = if suspended { self.hierarchy.suspend(key) } else { self.hierarchy.resume(key) };
+        done.map_err(|refusal| refusal.to_string())
     }
 }
 
@@ -105,10 +191,39 @@ impl Protocol {
         Ok(channel)
     }
 
+    /// Sets properties as a configuration file has them.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first that cannot be had, for people; nothing is changed then.
+    pub fn set_declared(&mut self, on: Settable, properties: &[(String, Declared)]) -> Result<(), String> {
+        let channel = match on {
+            Settable::Channel(channel) | Settable::Admin { channel, .. } => channel,
+            Settable::Proxy(key) => key.channel,
+        };
+        self.objects.hierarchy.channel(channel).map_err(|refusal| refusal.to_string())?;
+        let level = match on {
+            Settable::Channel(channel) => Level::Channel(channel),
+            Settable::Admin { channel, side, admin } => Level::Admin(AdminKey { channel, side, admin }),
+            Settable::Proxy(key) => {
+                let side = self.objects.hierarchy.proxy(key).map_err(|refusal| refusal.to_string())?.side;
+                Level::Proxy(key, side)
+            }
+        };
+        let before = self.objects.requested(level).map_err(|raised| raised.to_string())?;
+        let requested = declare_at(before, level, properties)?;
+        let validation_errors =
+            self.objects.validation_errors(Some(level), &requested).map_err(|raised| raised.to_string())?;
+        if let Some(first) = validation_errors.first() {
+            return Err(format!("{} cannot be had with the other properties", first.name()));
+        }
+        self.set(level, requested).map_err(|raised| raised.to_string())
+    }
+
     /// The channel that a declaration of a name is about; nothing if one has to be made.
     fn channel_to_declare(&self, name: &str) -> Option<ChannelId> {
-        let is_nameless = |channel: &ChannelId| self.objects.channel_name(*channel).is_none();
-        let named = self.objects.channel_named(name);
+        let is_nameless = |channel: &ChannelId| self.objects.names.channel_name(*channel).is_none();
+        let named = self.objects.names.channel_named(name);
         if named.is_some_and(|channel| !self.is_restoring || self.objects.names.is_declared(channel)) {
             return named;
         }
@@ -122,17 +237,17 @@ impl Protocol {
 
     /// Has a declared channel have its name. Gives the others that had it, now or before.
     fn have_channel_named(&mut self, channel: ChannelId, name: &str) -> BTreeSet<ChannelId> {
-        if let Some(other) = self.objects.channel_named(name).filter(|other| *other != channel) {
+        if let Some(other) = self.objects.names.channel_named(name).filter(|other| *other != channel) {
             self.objects.names.keep_as_former(other);
             self.objects.hierarchy.note_changed_part(HierarchyPart::Channel(other));
         }
-        if self.objects.channel_named(name) != Some(channel) {
-            self.objects.give_name(Named::Channel(channel), name);
+        if self.objects.names.channel_named(name) != Some(channel) {
+            self.objects.names.give_new(&mut self.objects.hierarchy, Named::Channel(channel), name);
         }
         if self.objects.names.note_declared(channel) {
             self.objects.hierarchy.note_changed_part(HierarchyPart::Channel(channel));
         }
-        self.note_name_for_rules(channel);
+        self.guard.note_name_for_rules(&self.objects, channel);
         self.objects.names.formerly(name).collect()
     }
 }

@@ -21,7 +21,7 @@ pub enum Effect {
         operation: &'static str,
         /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
         body: Vec<u8>,
-        /// What waits for its end ([`Protocol::handle_notified`]).
+        /// What waits for its end ([`DelayedReplies::notified`](super::DelayedReplies::notified)).
         delayed_reply: Option<DelayedReply>,
     },
     /// The same, with the outcome handed back to the protocol ([`Protocol::handle_answer`]).
@@ -121,10 +121,10 @@ pub struct Parting {
 
 /// What a client was asked. Opaque; only the protocol knows what to make of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientCall(pub(super) CallPurpose);
+pub struct ClientCall(pub(crate) CallPurpose);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallPurpose {
+pub(crate) enum CallPurpose {
     /// To take note of a change of offers or subscriptions.
     Change(Peer),
     /// Whether it does not exist.

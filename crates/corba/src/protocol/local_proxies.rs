@@ -5,11 +5,11 @@
 //! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
-use super::{Effect, Objects, Protocol, Thing, octets_of_types, weights};
+use super::{Objects, Protocol, Thing, octets_of_types, weights};
 use crate::proxy_kind::{Events, ProxyKind};
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutputForm, Peer, ProxyKey, Refusal, Removed,
+    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutputForm, Peer, ProxyKey, Refusal,
     SettingsPatch, Side, StartFrom, SubscriptionTarget,
 };
 use filter::{Constraint, ConstraintError, Limits};
@@ -107,29 +107,7 @@ impl std::error::Error for RegisterError {}
 #[derive(Debug)]
 pub(super) struct LocalProxyState {
     pub(super) name: String,
-    filter: Option<FilterId>,
-}
-
-impl Objects {
-    /// Says what is wrong with a constraint, for which an exception would have no room.
-    fn check_constraint(&self, channel: ChannelId, constraint: &str) -> Result<(), RegisterError> {
-        let limits = self.hierarchy.channel(channel)?.limits();
-        let bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
-        let nodes_max = limits.constraint_nodes_max;
-        let language = Limits { bytes_max, nodes_max, ..Limits::default() };
-        Constraint::parse(constraint, &language).map(drop).map_err(RegisterError::Constraint)
-    }
-
-    /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
-    pub(super) fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
-        let Some(LocalProxyState { filter, .. }) = self.proxies.local.remove(&removed.key) else { return };
-        if let Some(filter) = filter {
-            self.destroy_filter_of_local_proxy(filter);
-        }
-        if let Some(peer) = removed.peer.filter(|_| tell != Tell::No) {
-            self.effects.push_back(Effect::LocalProxyGone(peer));
-        }
-    }
+    pub(super) filter: Option<FilterId>,
 }
 
 impl Protocol {
@@ -167,7 +145,7 @@ impl Protocol {
         let (side, types) = match &part {
             Part::Supplier => (Side::Suppliers, &[][..]),
             Part::Consumer { types, constraint, start, .. } => {
-                self.objects.check_constraint(channel, constraint)?;
+                check_constraint(&self.objects, channel, constraint)?;
                 let in_history = start.is_some_and(|start| start != StartFrom::New);
                 if in_history && !self.objects.hierarchy.channel(channel)?.limits().history.keeps() {
                     return Err(RegisterError::NoHistory);
@@ -179,16 +157,18 @@ impl Protocol {
             Side::Suppliers => "to supply events",
             Side::Consumers => "to be sent events",
         };
-        self.authorize_use(side, (channel, about.as_ref()), what).map_err(|_| RegisterError::Denied)?;
-        let one = self.objects.charge(Resource::Proxies, 1).map_err(|_| RegisterError::Spent)?;
+        self.guard
+            .authorize_use(&self.objects, side, (channel, about.as_ref()), what)
+            .map_err(|_| RegisterError::Denied)?;
+        let one = self.objects.ledger.charge(Resource::Proxies, 1).map_err(|_| RegisterError::Spent)?;
         let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
-        let claim = self.objects.charge_octets(octets).map_err(|_| RegisterError::Spent)?;
+        let claim = self.objects.ledger.charge_octets(octets).map_err(|_| RegisterError::Spent)?;
         let proxy = self.objects.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), passing)?;
         let key = ProxyKey { channel, proxy };
         self.objects.proxies.kinds.insert(key, kind);
         self.objects.proxies.local.insert(key, LocalProxyState { name, filter: None });
         self.objects.ledger.entry(Thing::Proxy(key)).one = one;
-        self.objects.note_owner(Thing::Proxy(key));
+        self.objects.ledger.note_owner(Thing::Proxy(key));
         let connected = self.connect_local_proxy(key, peer, part);
         if let Err(refused) = connected {
             self.remove_local_proxy(key);
@@ -196,7 +176,7 @@ impl Protocol {
         }
         self.objects.adjust(Thing::Proxy(key), claim);
         if side == Side::Suppliers {
-            self.note_caller(key, side);
+            self.idle.note_caller(&mut self.objects, key, side);
         }
         self.objects.log_debug(|objects| format!("{} is connected", objects.name(side_name(side), key)));
         Ok(key)
@@ -208,7 +188,7 @@ impl Protocol {
             Part::Consumer { types, constraint, output_form, start, looks_on } => {
                 if !types.is_empty() {
                     let claim =
-                        self.objects.claim_types(Thing::Proxy(key), &types).map_err(|_| RegisterError::Spent)?;
+                        self.objects.ledger.claim_types(Thing::Proxy(key), &types).map_err(|_| RegisterError::Spent)?;
                     self.objects.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
                     self.objects.adjust_types(Thing::Proxy(key), claim);
                 }
@@ -231,7 +211,7 @@ impl Protocol {
             }
         };
         self.objects.hierarchy.connect(key, Some(peer), output_form)?;
-        self.permit_connected(key);
+        self.guard.permit_connected(&mut self.objects, key);
         if side == Side::Consumers {
             self.objects.hierarchy.note_start(key, None)?;
         }
@@ -240,4 +220,13 @@ impl Protocol {
         }
         Ok(())
     }
+}
+
+/// Says what is wrong with a constraint, for which an exception would have no room.
+fn check_constraint(objects: &Objects, channel: ChannelId, constraint: &str) -> Result<(), RegisterError> {
+    let limits = objects.hierarchy.channel(channel)?.limits();
+    let bytes_max = limits.constraint_bytes_max.min(objects.hierarchy.constraint_bytes_max());
+    let nodes_max = limits.constraint_nodes_max;
+    let language = Limits { bytes_max, nodes_max, ..Limits::default() };
+    Constraint::parse(constraint, &language).map(drop).map_err(RegisterError::Constraint)
 }

@@ -4,10 +4,9 @@
 //! A proxy that was restored with its client keeps its name only until a client asks for it: that client is taken for the restored one,
 //! which connects anew, and the proxy gives way once that is done.
 
-use super::{Objects, Protocol, Tell};
 use crate::exceptions::{Raised, UserException};
 use crate::table::AdminKey;
-use engine::{AdminId, ChannelId, HierarchyPart, ProxyId, ProxyKey, Side};
+use engine::{AdminId, ChannelId, Hierarchy, HierarchyPart, ProxyId, ProxyKey, Side};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +50,7 @@ impl Named {
 
 /// Names in use, and what has them.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub struct Names {
     owners: BTreeMap<Space, BTreeMap<Arc<str>, Named>>,
     names: BTreeMap<Named, Arc<str>>,
     /// Unconnected proxies, each with the restored proxy that gave it its name and gives way when it is connected.
@@ -77,6 +76,17 @@ impl Names {
         }
         self.owners.entry(named.space()).or_default().insert(Arc::clone(&name), named);
         self.names.insert(named, name);
+    }
+
+    /// Gives something new a name that was checked.
+    pub(super) fn give_new(&mut self, hierarchy: &mut Hierarchy, named: Named, name: &str) {
+        if let (Named::Proxy(key, side), Some(Named::Proxy(former, _))) = (named, self.owner(named.space(), name)) {
+            self.take(Named::Proxy(former, side));
+            self.formers.insert(key, former);
+            hierarchy.note_changed_part(HierarchyPart::Proxy(former));
+        }
+        self.give(named, name.into());
+        hierarchy.note_changed_part(named.part());
     }
 
     /// What had it is gone, or has it no longer.
@@ -141,36 +151,29 @@ impl Names {
             }
         }
     }
-}
 
-/// Whether something can be called that.
-fn check(name: &str) -> Result<(), Raised> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(UserException::NameMapError.into()) } else { Ok(()) }
-}
-
-impl Objects {
     /// The name that a channel has: its creator gave it, or the configuration declares it.
     #[must_use]
     pub fn channel_name(&self, channel: ChannelId) -> Option<&str> {
-        self.names.of(Named::Channel(channel)).map(AsRef::as_ref)
+        self.of(Named::Channel(channel)).map(AsRef::as_ref)
     }
 
     /// The name that a client gave an admin.
     #[must_use]
     pub fn admin_name(&self, channel: ChannelId, side: Side, admin: AdminId) -> Option<&str> {
-        self.names.of(Named::Admin(AdminKey { channel, side, admin })).map(AsRef::as_ref)
+        self.of(Named::Admin(AdminKey { channel, side, admin })).map(AsRef::as_ref)
     }
 
     /// The name that a client gave a proxy.
     #[must_use]
     pub fn proxy_name(&self, key: ProxyKey, side: Side) -> Option<&str> {
-        self.names.of(Named::Proxy(key, side)).map(AsRef::as_ref)
+        self.of(Named::Proxy(key, side)).map(AsRef::as_ref)
     }
 
     /// The channel that has a name: no two have the same. Whatever looks for a channel by its name asks this.
     #[must_use]
     pub fn channel_named(&self, name: &str) -> Option<ChannelId> {
-        match self.names.owner(Space::Channels, name)? {
+        match self.owner(Space::Channels, name)? {
             Named::Channel(channel) => Some(channel),
             Named::Admin(_) | Named::Proxy(..) => None,
         }
@@ -179,7 +182,7 @@ impl Objects {
     /// The proxy of a channel's side that has a name.
     #[must_use]
     pub fn proxy_named(&self, channel: ChannelId, side: Side, name: &str) -> Option<ProxyId> {
-        match self.names.owner(Space::Proxies(channel, side), name)? {
+        match self.owner(Space::Proxies(channel, side), name)? {
             Named::Proxy(key, _) => Some(key.proxy),
             Named::Channel(_) | Named::Admin(_) => None,
         }
@@ -188,7 +191,7 @@ impl Objects {
     /// The admin of a channel's side that has a name.
     #[must_use]
     pub fn admin_named(&self, channel: ChannelId, side: Side, name: &str) -> Option<AdminId> {
-        match self.names.owner(Space::Admins(channel, side), name)? {
+        match self.owner(Space::Admins(channel, side), name)? {
             Named::Admin(key) => Some(key.admin),
             Named::Channel(_) | Named::Proxy(..) => None,
         }
@@ -204,50 +207,43 @@ impl Objects {
         self.check_free(Space::Admins(channel, side), name)
     }
 
+    /// Refuses a name that a new proxy cannot have. `may_take` says whether a proxy that has it gives it away.
+    pub(crate) fn check_proxy_name(
+        &self,
+        channel: ChannelId,
+        side: Side,
+        name: &str,
+        may_take: impl FnOnce(ProxyKey) -> bool,
+    ) -> Result<(), Raised> {
+        let space = Space::Proxies(channel, side);
+        match self.owner(space, name) {
+            Some(Named::Proxy(former, _)) if may_take(former) => check(name),
+            _ => self.check_free(space, name),
+        }
+    }
+
     fn check_free(&self, space: Space, name: &str) -> Result<(), Raised> {
         check(name)?;
-        match self.names.owner(space, name) {
+        match self.owner(space, name) {
             Some(_) => Err(UserException::NameAlreadyUsed.into()),
             None => Ok(()),
         }
     }
 
-    /// Gives something new a name that was checked.
-    pub(crate) fn give_name(&mut self, named: Named, name: &str) {
-        if let (Named::Proxy(key, side), Some(Named::Proxy(former, _))) = (named, self.names.owner(named.space(), name))
-        {
-            self.names.take(Named::Proxy(former, side));
-            self.names.formers.insert(key, former);
-            self.hierarchy.note_changed_part(HierarchyPart::Proxy(former));
-        }
-        self.names.give(named, name.into());
-        self.hierarchy.note_changed_part(named.part());
-    }
-
     /// The proxy that gave its name to another one, which is not connected yet.
     pub(super) fn namesake_of(&self, key: ProxyKey) -> Option<ProxyKey> {
-        self.names.formers.get(&key).copied()
+        self.formers.get(&key).copied()
+    }
+
+    /// The same; it is asked for the last time.
+    pub(super) fn take_namesake_of(&mut self, key: ProxyKey) -> Option<ProxyKey> {
+        self.formers.remove(&key)
     }
 }
 
-impl Protocol {
-    /// Refuses a name that a new proxy cannot have. One that was restored with its client gives its name away.
-    pub(crate) fn check_proxy_name(&self, channel: ChannelId, side: Side, name: &str) -> Result<(), Raised> {
-        match self.objects.names.owner(Space::Proxies(channel, side), name) {
-            Some(Named::Proxy(former, _)) if self.lives.former.contains(former) && self.may_replace(former, side) => {
-                check(name)
-            }
-            _ => self.objects.check_free(Space::Proxies(channel, side), name),
-        }
-    }
-
-    /// Destroys the proxy that gave its name to one that is connected now.
-    pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
-        let Some(former) = self.objects.names.formers.remove(&key) else { return };
-        if let Ok(removed) = self.objects.hierarchy.destroy_proxy(former) {
-            self.forget(&removed, Tell::No);
-        }
-    }
+/// Whether something can be called that.
+fn check(name: &str) -> Result<(), Raised> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(UserException::NameMapError.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

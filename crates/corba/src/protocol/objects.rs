@@ -1,46 +1,27 @@
 //! Objects by key: the object that a key names, its servant, and the reference that clients have of it.
 
-use super::Protocol;
 use super::clients::Clients;
 use super::nonces::Keys;
 use super::settings::Properties;
+use super::{
+    Compatibility, Creations, Effect, Ledger, LocalProxyState, Named, Names, PeerAddress, ProtocolSettings,
+    Reconnection, Thing, octets_of_name, weights,
+};
 use crate::exceptions::Raised;
 use crate::filters::Filters;
 use crate::keys::ObjectKey;
 use crate::naming::Naming;
-use crate::naming::{CHANNELS_KIND, NameComponent};
-use crate::protocol::Creations;
-use crate::protocol::Effect;
-use crate::protocol::Ledger;
-use crate::protocol::LocalProxyState;
-use crate::protocol::Named;
-use crate::protocol::Names;
-use crate::protocol::PeerAddress;
-use crate::protocol::ProtocolSettings;
-use crate::protocol::Reconnection;
-use crate::protocol::Thing;
-use crate::protocol::octets_of_name;
-use crate::protocol::weights;
 use crate::proxy_kind::ProxyKind;
-use crate::qos::Most;
-use crate::qos::RequestedProperties;
-use crate::qos::Unknown;
+use crate::qos::{Most, RequestedProperties, Unknown};
 use crate::references::References;
 use crate::table::{self, AdminKey, Servant, Target};
-use engine::AdminId;
-use engine::Hierarchy;
-use engine::Operator;
-use engine::Peer;
-use engine::ProxyId;
-use engine::Time;
-use engine::Topics;
-use engine::{ChannelId, ProxyKey, Side};
+use access::Channel;
+use engine::{AdminId, ChannelId, FilterId, Hierarchy, Operator, Peer, ProxyId, ProxyKey, Side, Time, Topics};
 use giop::ior::{Ior, Profile};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use hashbrown::HashMap;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// The objects that there are, with their keys, names, properties and owners.
@@ -56,18 +37,29 @@ pub struct Objects {
     pub(crate) naming: Naming,
     pub(super) keys: Keys,
     /// What clients call channels, admins and proxies.
-    pub(super) names: Names,
+    pub names: Names,
     pub(super) properties: Properties,
     pub(super) proxies: Proxies,
     pub(super) clients: Clients,
     /// Callbacks to notify that the service has restarted.
     pub(super) reconnection: Reconnection,
     /// What clients are charged for what is kept for them.
-    pub(super) ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// What the last request has made.
     pub(crate) made: Creations,
     pub(super) effects: VecDeque<Effect>,
     pub(super) clock: Clock,
+}
+
+/// One of the parts of [`Objects`], with what a change of it needs beside: the engine's objects, charges, calls.
+pub(crate) struct InContext<'a, T> {
+    pub(crate) own: &'a mut T,
+    pub(crate) hierarchy: &'a mut Hierarchy,
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) made: &'a mut Creations,
+    pub(crate) effects: &'a mut VecDeque<Effect>,
+    pub(crate) references: &'a References,
+    pub(crate) clock: &'a Clock,
 }
 
 /// What is known of proxies beside what the engine knows.
@@ -82,11 +74,11 @@ pub(super) struct Proxies {
 
 /// The two times.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     /// What time it is, as a `TimeBase::TimeT`.
-    pub(super) utc: u64,
+    pub(crate) utc: u64,
     /// The lane's time.
-    pub(super) time: Time,
+    pub(crate) time: Time,
 }
 
 impl Objects {
@@ -114,6 +106,27 @@ impl Objects {
         }
     }
 
+    /// What it does as old servers do.
+    pub(crate) fn compatibility(&self) -> &Compatibility {
+        &self.settings.compatibility
+    }
+
+    pub(crate) fn factory_name(&self) -> &str {
+        &self.settings.compatibility.factory_name
+    }
+
+    /// The filters, to be changed.
+    pub(crate) fn filters(&mut self) -> InContext<'_, Filters> {
+        let Self { filters: own, hierarchy, ledger, made, effects, references, clock, .. } = self;
+        InContext { own, hierarchy, ledger, made, effects, references, clock }
+    }
+
+    /// The callbacks for when the service is there again, to be changed.
+    pub(crate) fn reconnection(&mut self) -> InContext<'_, Reconnection> {
+        let Self { reconnection: own, hierarchy, ledger, made, effects, references, clock, .. } = self;
+        InContext { own, hierarchy, ledger, made, effects, references, clock }
+    }
+
     /// Whether there is an object with that key: the answer to a `LocateRequest`.
     #[must_use]
     pub fn locate(&self, key: &[u8]) -> bool {
@@ -123,7 +136,7 @@ impl Objects {
     /// A reference to the factory, the one that is written to a file for clients.
     #[must_use]
     pub fn factory_reference(&self) -> Ior {
-        self.references.ior(table::type_id(table::FACTORY), &ObjectKey::Factory)
+        self.references.factory()
     }
 
     /// A client by its handle, for logs.
@@ -137,8 +150,8 @@ impl Objects {
     pub fn name(&self, what: &str, key: ProxyKey) -> String {
         let proxy = self.hierarchy.proxy(key).ok();
         let quoted = |name: Option<&str>| name.map_or_else(String::new, |name| format!(" \"{}\"", name.escape_debug()));
-        let own = quoted(proxy.and_then(|proxy| self.proxy_name(key, proxy.side)));
-        let channel = quoted(self.channel_name(key.channel));
+        let own = quoted(proxy.and_then(|proxy| self.names.proxy_name(key, proxy.side)));
+        let channel = quoted(self.names.channel_name(key.channel));
         let at = format!("{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
         let peer = proxy.and_then(|proxy| proxy.peer);
         let client = peer.and_then(|peer| self.client(peer)).map(|client| &client.name);
@@ -148,12 +161,69 @@ impl Objects {
         }
     }
 
+    pub(super) fn made_by_act(&self) -> Option<String> {
+        let channel = |thing: &Thing| match thing {
+            Thing::Channel(channel) => Some(self.describe_channel(*channel)),
+            _ => None,
+        };
+        self.made.things().find_map(channel)
+    }
+
+    pub(super) fn describe_target(&self, target: Target) -> String {
+        let in_channel =
+            |what: &str, number: u32, channel| format!("{what} {number} of {}", self.describe_channel(channel));
+        match target {
+            Target::Channel(channel) | Target::FilterFactory(channel) => self.describe_channel(channel),
+            Target::Admin(AdminKey { channel, admin, .. }) => in_channel("admin", admin.0, channel),
+            Target::Proxy(key, side) => self.name(if side == Side::Suppliers { "supplier" } else { "consumer" }, key),
+            Target::Filter(filter) | Target::MappingFilter(filter) => match self.filters.channel(filter) {
+                Some(channel) => in_channel("filter", filter.0, channel),
+                None => format!("filter {}", filter.0),
+            },
+            Target::NamingContext(_) | Target::BindingIterator(_) => "the naming service".to_owned(),
+            Target::Factory | Target::SchedulingService | Target::GenericFactory | Target::MonitorControl => {
+                Channel::SERVICE.to_string()
+            }
+        }
+    }
+
+    pub(super) fn describe_channel(&self, channel: ChannelId) -> String {
+        let name = self.names.for_rules(channel);
+        Channel { id: Some(channel), name: name.map(AsRef::as_ref) }.to_string()
+    }
+
     /// Emits a line for troubleshooting, where such lines are logged.
     pub(super) fn log_debug(&mut self, text: impl FnOnce(&Self) -> String) {
         if log::log_enabled!(target: "campanile::corba", log::Level::Debug) {
             let text = text(self);
             self.effects.push_back(Effect::DebugLine(text));
         }
+    }
+
+    /// Has the service end for a client, which may do that.
+    pub(crate) fn ask_for_the_end(&mut self) {
+        let by = self.asker();
+        self.effects.push_back(Effect::End { by });
+    }
+
+    pub(super) fn asker(&self) -> IpAddr {
+        self.ledger.principal().map_or_else(|| Ipv4Addr::UNSPECIFIED.into(), |who| who.ip())
+    }
+
+    /// Tells the time of the world, for the run-time variable `$curtime` and for limits that are points in time: in 100 ns since 15
+    /// October 1582, UTC, as `TimeBase::TimeT`. Without it that is when it is.
+    pub fn handle_utc(&mut self, now: u64) {
+        self.clock.utc = now;
+    }
+
+    /// How many evaluations that clients asked for were cut, because of their time or their steps, since this was last
+    /// asked.
+    pub fn take_filter_cuts(&mut self) -> u64 {
+        core::mem::take(&mut self.filters.cuts)
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.utc
     }
 
     /// The channels, admins and proxies.
@@ -213,14 +283,24 @@ impl Objects {
         operator: Operator,
         name: Option<&str>,
     ) -> Result<AdminKey, Raised> {
-        name.map_or(Ok(()), |name| self.check_admin_name(channel, side, name))?;
-        let claim = self.charge_octets(weights::ADMIN + octets_of_name(name))?;
+        name.map_or(Ok(()), |name| self.names.check_admin_name(channel, side, name))?;
+        let claim = self.ledger.charge_octets(weights::ADMIN + octets_of_name(name))?;
         let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
-        name.into_iter().for_each(|name| self.give_name(Named::Admin(admin), name));
+        name.into_iter().for_each(|name| self.names.give_new(&mut self.hierarchy, Named::Admin(admin), name));
         self.adjust(Thing::Admin(admin), claim);
-        self.note_owner(Thing::Admin(admin));
+        self.ledger.note_owner(Thing::Admin(admin));
         self.made.note(Thing::Admin(admin));
         Ok(admin)
+    }
+
+    /// Has a new channel's default admins combine with their proxies as old servers' do, where they are to.
+    pub(super) fn set_default_operator(&mut self, channel: ChannelId) -> Result<(), Raised> {
+        if self.compatibility().default_admins_or {
+            for side in [Side::Consumers, Side::Suppliers] {
+                self.hierarchy.set_default_operator(channel, side, Operator::Or)?;
+            }
+        }
+        Ok(())
     }
 
     /// An admin's proxies of one direction that have an id: all but the Event Service's.
@@ -259,7 +339,7 @@ impl Objects {
                 return Some(Target::Factory);
             }
             // `corbaloc::HOST:PORT/NAME`, as clients of omniEvents write it.
-            return self.channel_named(core::str::from_utf8(key).ok()?).map(Target::Channel);
+            return self.names.channel_named(core::str::from_utf8(key).ok()?).map(Target::Channel);
         };
         match parsed {
             ObjectKey::Factory => Some(Target::Factory),
@@ -299,6 +379,11 @@ impl Objects {
     /// Whether a reference leads to this service, though what it led to may be gone.
     pub(crate) fn is_own_reference(&self, reference: &Ior) -> bool {
         reference.iiop().is_some_and(|profile| self.references.is_here(profile))
+    }
+
+    /// The proxy that a number names: one that took the place of the proxy of that number, if one did.
+    pub(crate) fn found_by(&self, key: ProxyKey) -> ProxyKey {
+        self.keys.aliases.resolve(key)
     }
 
     /// The object of this service to which a reference leads; nothing if it leads elsewhere, or nowhere.
@@ -346,6 +431,28 @@ impl Objects {
         })
     }
 
+    /// The channel in which an object is.
+    pub(super) fn channel_of(&self, target: Target) -> Option<ChannelId> {
+        match target {
+            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
+            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
+            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
+            Target::Factory
+            | Target::SchedulingService
+            | Target::GenericFactory
+            | Target::MonitorControl
+            | Target::NamingContext(_)
+            | Target::BindingIterator(_) => None,
+        }
+    }
+
+    /// Whether there is a filter, or mapping filter, with these numbers in its key.
+    fn has_filter(&self, channel: ChannelId, nonce: u128, filter: FilterId, maps: bool) -> bool {
+        self.filters.channel(filter) == Some(channel)
+            && self.filters.is_mapping(filter) == maps
+            && self.keys.nonces.get(&channel).is_some_and(|nonces| nonces.objects.of_filter(channel, filter) == nonce)
+    }
+
     pub(crate) fn servant(&self, target: Target) -> Result<Servant, Raised> {
         Ok(match target {
             Target::Factory => table::FACTORY,
@@ -378,7 +485,7 @@ impl Objects {
     /// The reference of the channel that has this name.
     #[must_use]
     pub fn reference_of_channel(&self, name: &str) -> Option<Ior> {
-        self.reference(Target::Channel(self.channel_named(name)?)).ok()
+        self.reference(Target::Channel(self.names.channel_named(name)?)).ok()
     }
 
     /// A channel's reference with the channel's name as key, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB. A
@@ -401,18 +508,5 @@ impl Objects {
             engine::PriorityModel::ServerDeclared => PriorityModel::ServerDeclared,
         };
         Some(PriorityModelPolicy { model, server_priority })
-    }
-}
-
-impl Protocol {
-    /// The channel that a name in the naming service's root stands for though it is not what is bound to it: where nothing is, the one
-    /// that has the name of a channel of events; where an object of this service is that is gone, the one that has the name by now.
-    pub(crate) fn channel_behind(&self, name: &NameComponent, bound: Option<&Ior>) -> Option<Ior> {
-        let is_gone = |bound: &Ior| self.objects.is_own_reference(bound) && self.objects.own_target(bound).is_none();
-        if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
-            return None;
-        }
-        let channel = self.objects.channel_named(name.channel()?).filter(|channel| self.knows(*channel))?;
-        self.objects.reference(Target::Channel(channel)).ok()
     }
 }

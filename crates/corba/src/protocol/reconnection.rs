@@ -7,7 +7,7 @@
 //! new one; and if there is none, some are asked whether they still exist, so that there is room again when those that do not are
 //! forgotten. The same goes for an address that has its share of them, among those that came from there.
 
-use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, Thing, octets_of_reference, weights};
+use super::{CallPurpose, ClientAnswer, ClientCall, Effect, InContext, Thing, octets_of_reference, weights};
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
 use crate::references::log_name;
@@ -71,7 +71,7 @@ impl Callback {
 
 /// Those that are registered, by number. Numbers are not used again.
 #[derive(Debug, Default)]
-pub(super) struct Reconnection {
+pub(crate) struct Reconnection {
     callbacks: BTreeMap<u32, Callback>,
     next: u32,
     /// Callbacks to call, by time.
@@ -183,35 +183,35 @@ fn octets(reference: &Ior) -> u64 {
     weights::CALLBACK + octets_of_reference(reference)
 }
 
-impl Objects {
+impl InContext<'_, Reconnection> {
     /// Registers a callback. One that is registered already, as of a client that registers anew after a restart, keeps its number.
-    pub(crate) fn register_callback(&mut self, to: Ior) -> Result<u32, Raised> {
+    pub(crate) fn register(&mut self, to: Ior) -> Result<u32, Raised> {
         let Some(profile) = to.iiop() else { return Err(Raised::bad_param()) };
         if self.references.is_here(profile) {
             log_line!(Info, "a reconnection callback is refused: it is an object of this service");
             return Err(Raised::bad_param());
         }
-        if let Some((id, _)) = self.reconnection.callbacks.iter().find(|(_, callback)| callback.to == to) {
+        if let Some((id, _)) = self.own.callbacks.iter().find(|(_, callback)| callback.to == to) {
             return Ok(*id);
         }
-        let id = self.reconnection.next;
+        let id = self.own.next;
         let next = id.checked_add(1).filter(|next| i32::try_from(*next).is_ok()).ok_or_else(Raised::limit)?;
-        let claim = self.charge_octets(octets(&to))?;
-        let one = self.make_room_for_callback()?;
-        let by = self.principal();
-        self.reconnection.next = next;
-        self.reconnection.numbers_changed = true;
-        self.reconnection.callbacks.insert(id, Callback { to, by, knows: true, due: None, unreachable: None });
-        self.reconnection.note(id);
+        let claim = self.ledger.charge_octets(octets(&to))?;
+        let one = self.make_room()?;
+        let by = self.ledger.principal();
+        self.own.next = next;
+        self.own.numbers_changed = true;
+        self.own.callbacks.insert(id, Callback { to, by, knows: true, due: None, unreachable: None });
+        self.own.note(id);
         self.ledger.entry(Thing::Registration(id)).one = one;
-        self.adjust(Thing::Registration(id), claim);
+        self.ledger.adjust(Thing::Registration(id), self.own.weight(id), claim);
         Ok(id)
     }
 
     /// Has one that cannot be reached give way, where there are as many as there may be, of all or from the address that asks.
-    fn make_room_for_callback(&mut self) -> Result<Option<Charge>, Raised> {
-        let is_full = self.reconnection.is_full();
-        let principal = self.principal();
+    fn make_room(&mut self) -> Result<Option<Charge>, Raised> {
+        let is_full = self.own.is_full();
+        let principal = self.ledger.principal();
         let granted = match &principal {
             Some(principal) => principal.charge(Resource::Registrations, 1).map(Some),
             None => Ok(None),
@@ -221,14 +221,14 @@ impl Objects {
             other => other,
         };
         let of = principal.map(|principal| principal.ip()).filter(|_| granted.is_err());
-        if let Some(unreachable) = self.reconnection.longest_unreachable(of) {
-            self.forget_callback(unreachable, "cannot be reached, and gives way to another one");
-            return granted.or_else(|_| self.charge(Resource::Registrations, 1));
+        if let Some(unreachable) = self.own.longest_unreachable(of) {
+            self.forget(unreachable, "cannot be reached, and gives way to another one");
+            return granted.or_else(|_| self.ledger.charge(Resource::Registrations, 1));
         }
-        self.reconnection.ask_some(of, self.clock.time);
-        self.tell_reconnected();
+        self.own.ask_some(of, self.clock.time);
+        self.call_due();
         Err(match granted {
-            Err(spent) => self.note_spent(spent),
+            Err(spent) => self.ledger.note_spent(spent),
             Ok(_) => {
                 log_line!(Info, "a reconnection callback is refused: there are at most {CALLBACKS_MAX}");
                 Raised::limit()
@@ -237,89 +237,89 @@ impl Objects {
     }
 
     /// Forgets a callback, if there is one of that number.
-    pub(crate) fn unregister_callback(&mut self, id: u32) {
-        if self.reconnection.remove(id) {
-            self.forget_thing(Thing::Registration(id));
+    pub(crate) fn unregister(&mut self, id: u32) {
+        if self.own.remove(id) {
+            self.ledger.remove(Thing::Registration(id));
         }
     }
 
     /// Restores the callbacks, which are to be notified that the service is there again.
-    pub(super) fn restore_registrations(&mut self, all: &[t::Callback], next: u32) -> Result<(), Raised> {
+    pub(super) fn restore(&mut self, all: &[t::Callback], next: u32) -> Result<(), Raised> {
         let now = self.clock.time;
         for t::Callback { id, reference, unreachable_s } in all {
             let to: Ior = reference.parse().map_err(|_| Raised::bad_param())?;
             let before = Duration::from_secs((*unreachable_s).into());
             let unreachable = Unreachable { since: now, before, so_far: before };
             let unreachable = Some(unreachable).filter(|unreachable| !unreachable.before.is_zero());
-            self.reconnection.callbacks.insert(*id, Callback { to, by: None, knows: false, due: None, unreachable });
-            self.reconnection.schedule(*id, Due { at: now, pause: AGAIN_AFTER });
-            self.reconnection.next = self.reconnection.next.max(id.saturating_add(1));
-            self.reconnection.note(*id);
-            self.adjust(Thing::Registration(*id), None);
+            self.own.callbacks.insert(*id, Callback { to, by: None, knows: false, due: None, unreachable });
+            self.own.schedule(*id, Due { at: now, pause: AGAIN_AFTER });
+            self.own.next = self.own.next.max(id.saturating_add(1));
+            self.own.note(*id);
+            self.ledger.adjust(Thing::Registration(*id), self.own.weight(*id), None);
         }
-        self.reconnection.next = self.reconnection.next.max(next);
-        self.reconnection.numbers_changed = true;
+        self.own.next = self.own.next.max(next);
+        self.own.numbers_changed = true;
         Ok(())
     }
 
     /// Calls the callbacks that are due.
-    pub(super) fn tell_reconnected(&mut self) {
-        while self.reconnection.next().is_some_and(|at| at <= self.clock.time) {
-            let Some((_, id)) = self.reconnection.due.pop_first() else { return };
-            let Some(Callback { to, by, knows, .. }) = self.reconnection.callbacks.get(&id) else { continue };
+    pub(super) fn call_due(&mut self) {
+        while self.own.next().is_some_and(|at| at <= self.clock.time) {
+            let Some((_, id)) = self.own.due.pop_first() else { return };
+            let Some(Callback { to, by, knows, .. }) = self.own.callbacks.get(&id) else { continue };
             let (to, by, knows) = (to.clone(), by.clone(), *knows);
             let mut body = Vec::new();
             let (purpose, operation) = if knows {
                 (CallPurpose::Registered(id), "_non_existent")
             } else {
-                self.factory_reference().write(&mut Writer::new(&mut body, Encoding::new(Endian::NATIVE)));
+                self.references.factory().write(&mut Writer::new(&mut body, Encoding::new(Endian::NATIVE)));
                 (CallPurpose::Reconnect(id), "reconnect")
             };
             self.effects.push_back(Effect::Ask { client_call: ClientCall(purpose), to, by, operation, body });
-            self.reconnection.pending_calls += 1;
+            self.own.pending_calls += 1;
         }
     }
 
     /// A callback has answered whether it exists, or not.
-    pub(super) fn registration_probed(&mut self, id: u32, answer: ClientAnswer) {
+    pub(super) fn probed(&mut self, id: u32, answer: ClientAnswer) {
         let says_no = answer == ClientAnswer::Returned(Some(true));
-        self.reconnected(id, if says_no { ClientAnswer::Gone } else { answer });
+        self.answered(id, if says_no { ClientAnswer::Gone } else { answer });
     }
 
     /// A callback has answered, or not.
-    pub(super) fn reconnected(&mut self, id: u32, answer: ClientAnswer) {
-        self.reconnection.pending_calls = self.reconnection.pending_calls.saturating_sub(1);
+    pub(super) fn answered(&mut self, id: u32, answer: ClientAnswer) {
+        self.own.pending_calls = self.own.pending_calls.saturating_sub(1);
         let now = self.clock.time;
-        let Some(callback) = self.reconnection.callbacks.get_mut(&id) else { return };
+        let Some(callback) = self.own.callbacks.get_mut(&id) else { return };
         match answer {
             // Whatever it says, it has heard it.
             ClientAnswer::Returned(_) | ClientAnswer::Raised | ClientAnswer::NotImplemented => {
                 (callback.knows, callback.due) = (true, None);
                 if callback.unreachable.take().is_some() {
-                    self.reconnection.note(id);
+                    self.own.note(id);
                 }
             }
-            ClientAnswer::Gone => self.forget_callback(id, "does not exist any more"),
+            ClientAnswer::Gone => self.forget(id, "does not exist any more"),
             ClientAnswer::Unreachable | ClientAnswer::TimedOut => {
                 let Some(Due { pause, .. }) = callback.due else { return };
                 let first = Unreachable { since: now, before: Duration::ZERO, so_far: Duration::ZERO };
                 let unreachable = callback.unreachable.get_or_insert(first);
                 unreachable.so_far = unreachable.before + now.since(unreachable.since);
                 if unreachable.so_far >= GIVE_UP_AFTER {
-                    self.forget_callback(id, "could not be reached for a day");
+                    self.forget(id, "could not be reached for a day");
                 } else {
-                    self.reconnection.note(id);
+                    self.own.note(id);
                     let due = Due { at: now + pause, pause: AGAIN_AFTER_MAX.min(pause * 2) };
-                    self.reconnection.schedule(id, due);
+                    self.own.schedule(id, due);
                 }
             }
         }
-        self.tell_reconnected();
+        self.call_due();
     }
 
-    fn forget_callback(&mut self, id: u32, why: &str) {
-        let to = self.reconnection.callbacks.get(&id).and_then(|callback| callback.to.iiop()).map(log_name);
+    fn forget(&mut self, id: u32, why: &str) {
+        let to = self.own.callbacks.get(&id).and_then(|callback| callback.to.iiop()).map(log_name);
         log::info!(target: "campanile::corba", "reconnection callback {} {why}", to.unwrap_or_default());
-        self.unregister_callback(id);
+        self.unregister(id);
     }
 }

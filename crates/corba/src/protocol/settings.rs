@@ -1,11 +1,16 @@
 //! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
 
 use super::clients::side_name;
-use super::{Effect, Objects, Protocol, Thing, octets_of_types};
-use crate::exceptions::Raised;
-use crate::qos::{Effective, Pool, PoolKind, Profile, RequestedProperties, Unknown};
+use super::validation_errors::Validation;
+use super::{Effect, Objects, Thing, octets_of_types};
+use crate::exceptions::{Raised, UserException};
+use crate::log_lines::log_line;
+use crate::proxy_kind::ProxyKind;
+use crate::qos::{
+    Effective, ErrorCode, Pool, PoolKind, Profile, PropertyError, PropertyValue, RequestedProperties, Unknown,
+};
 use crate::table::{AdminKey, Level};
-use accounts::{Charge, Resource};
+use accounts::{Charge, Resource, Spent, SpentBy};
 use engine::{
     ChannelId, EventType, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side,
     SubscriptionTarget, SupplierSettings, Topics,
@@ -90,7 +95,7 @@ impl Objects {
     pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
         if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
             let is_first = !core::mem::replace(&mut self.properties.reported_without_store, true);
-            let by = self.principal().map(|who| who.ip());
+            let by = self.ledger.principal().map(|who| who.ip());
             self.effects.push_back(Effect::WithoutStore { of: self.level_name(level), by, is_first });
         }
         self.set_unknown(level.into(), unknown);
@@ -100,7 +105,7 @@ impl Objects {
     fn level_name(&self, level: Level) -> String {
         match level {
             Level::Channel(channel) => {
-                let name = self.channel_name(channel).map(|name| format!(" \"{}\"", name.escape_debug()));
+                let name = self.names.channel_name(channel).map(|name| format!(" \"{}\"", name.escape_debug()));
                 format!("channel {}{}", channel.0, name.unwrap_or_default())
             }
             Level::Admin(AdminKey { channel, side, admin }) => {
@@ -115,6 +120,64 @@ impl Objects {
             self.properties.unknown.remove(&thing);
         } else {
             self.properties.unknown.insert(thing, unknown);
+        }
+    }
+
+    /// What speaks against settings of a level, or of a channel that is to be made.
+    pub(crate) fn validation_errors(
+        &self,
+        level: Option<Level>,
+        requested: &RequestedProperties,
+    ) -> Result<Vec<PropertyError>, Raised> {
+        Validation { objects: self, level, requested }.errors()
+    }
+
+    /// Refuses a change with validation errors. A pool for which there are no threads counts as a limit that is reached.
+    pub(crate) fn validate(&mut self, level: Option<Level>, requested: &RequestedProperties) -> Result<(), Raised> {
+        let validation_errors = self.validation_errors(level, requested)?;
+        if validation_errors.is_empty() {
+            return Ok(());
+        }
+        let pool = requested.pool.as_ref().map(|pool| pool.kind.property());
+        let lacks_threads = |property_error: &PropertyError| {
+            Some(property_error.name()) == pool
+                && matches!(property_error.code(), ErrorCode::UnsupportedValue | ErrorCode::UnavailableValue)
+        };
+        if validation_errors.iter().any(lacks_threads) {
+            let _ = self.ledger.note_spent(Spent { resource: Resource::Threads, by: SpentBy::All });
+        }
+        Err(UserException::UnsupportedQoS(validation_errors).into())
+    }
+
+    /// Refuses what the profile of a channel rules out, with the reason in the log.
+    fn refuse_in_real_time(&self, channel: ChannelId, what: &str, why: &str) -> bool {
+        let is_refused = self.profile(channel) == Profile::RealTime;
+        if is_refused {
+            log_line!(Info, "refused {what} in channel {}, which has Profile RealTime: {why}", channel.0);
+        }
+        is_refused
+    }
+
+    /// Whether a channel may have a proxy of that kind.
+    pub(super) fn admit_kind(&self, channel: ChannelId, kind: ProxyKind) -> Result<(), Raised> {
+        let why = "when it is asked is for its client, or the next PullInterval, to say";
+        if !kind.pull || !self.refuse_in_real_time(channel, "a proxy that pulls or is pulled from", why) {
+            return Ok(());
+        }
+        // The Event Service's operations have no exception for it.
+        if kind.is_plain() {
+            return Err(Raised::limit());
+        }
+        let value = PropertyValue::Text(Profile::RealTime.name().to_owned());
+        Err(UserException::AdminLimitExceeded { name: "Profile", value }.into())
+    }
+
+    /// Whether a channel may have filters that clients implement.
+    pub(crate) fn admit_remote_filter(&self, channel: ChannelId) -> Result<(), Raised> {
+        let why = "an event would wait for a client's answer";
+        match self.refuse_in_real_time(channel, "a filter that a client implements", why) {
+            true => Err(Raised::limit()),
+            false => Ok(()),
         }
     }
 
@@ -156,7 +219,7 @@ impl Objects {
             None => (former, None),
             Some(pool) if former.and_then(|former| self.pool(former)).as_ref() == Some(pool) => (former, None),
             Some(pool @ Pool { kind, spec }) => {
-                let threads = self.charge(Resource::Threads, pool.threads().into())?;
+                let threads = self.ledger.charge(Resource::Threads, pool.threads().into())?;
                 let id = self.hierarchy.create_pool(spec.clone())?;
                 let Self { properties: Properties { pool_kinds, .. }, hierarchy, .. } = self;
                 pool_kinds.retain(|pool, _| hierarchy.pool(*pool).is_some());
@@ -189,14 +252,14 @@ impl Objects {
         let (Level::Admin(AdminKey { side: Side::Consumers, .. }) | Level::Proxy(_, Side::Consumers)) = level else {
             return self.change_thing(level.into(), octets, change);
         };
-        let claim = self.claim_types(level.into(), added)?;
+        let claim = self.ledger.claim_types(level.into(), added)?;
         self.change_thing(level.into(), octets, change)?;
         self.adjust_types(level.into(), claim);
         Ok(())
     }
 
-    /// The same. Whether its clients are to be probed at other times.
-    fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<bool, Raised> {
+    /// Puts into effect what is wanted of a level. Whether its clients are to be probed at other times.
+    pub(super) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<bool, Raised> {
         // Beyond the properties that every level has room for there are a channel's topics.
         let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
         let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
@@ -231,16 +294,6 @@ impl Objects {
         self.ledger.note_threads(level.into(), threads);
         self.take_unknown(level, requested.unknown);
         Ok(reschedules)
-    }
-}
-
-impl Protocol {
-    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
-    pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
-        if self.objects.set(level, requested)? {
-            self.reschedule(level);
-        }
-        Ok(())
     }
 }
 

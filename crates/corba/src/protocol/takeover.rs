@@ -16,7 +16,6 @@ use super::clients::{Client, Tell, side_name};
 use super::{Named, Objects, Protocol, Thing};
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
-use crate::protocol::topology::Former;
 use crate::proxy_kind::ProxyKind;
 use crate::table::{AdminKey, Level};
 use engine::{ChannelId, FilterId, FilterRef, HierarchyPart, Proxy, ProxyKey, ProxyState, Side, Time};
@@ -24,6 +23,7 @@ use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -123,9 +123,19 @@ impl Deaths {
     }
 }
 
+/// A proxy restored together with its connected client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredClient {
+    /// The proxy.
+    pub key: ProxyKey,
+    /// How long ago its client was heard of: by an event that it supplied, a pull, or its answer to a probe. Nothing if not since the
+    /// process began. What a consumer that is pushed to has taken is not counted here.
+    pub heard: Option<Duration>,
+}
+
 /// What is known of the lives of clients.
 #[derive(Debug, Default)]
-pub(super) struct Lives {
+pub struct Lives {
     /// Those that were restored, and have not connected anew.
     pub(super) restored: Known,
     /// All that are connected and gave a reference.
@@ -133,117 +143,22 @@ pub(super) struct Lives {
     /// Where clients have died.
     deaths: Deaths,
     /// Proxies restored together with their clients.
-    pub(super) former: Former,
+    pub(super) former: BTreeSet<ProxyKey>,
     /// Proxies that a lane has given up and that are not gone yet. No client can go on at one: its outbox is dead.
     pub(super) given_up: BTreeSet<ProxyKey>,
     /// The connection on which the request came that is being executed, if that is known.
     pub(super) line: Option<Arc<Line>>,
 }
 
-impl Objects {
-    /// The proxy that a number names: one that took the place of the proxy of that number, if one did.
-    pub(crate) fn found_by(&self, key: ProxyKey) -> ProxyKey {
-        self.keys.aliases.resolve(key)
-    }
-
-    fn reference_of(&self, key: ProxyKey) -> Option<&Ior> {
-        let peer = self.hierarchy.proxy(key).ok()?.peer?;
-        self.clients.by_peer.get(&peer).map(|client| &client.address.ior)
-    }
-
-    /// Places of `MaxConsumers` or `MaxSuppliers` that are free again once a client is connected to a proxy: those of its earlier lives,
-    /// and that of the proxy which gave it its name.
-    pub(super) fn places_of(&self, earlier: &[ProxyKey], key: ProxyKey) -> u32 {
-        let namesake = self.namesake_of(key).filter(|namesake| !earlier.contains(namesake));
-        let leaving = earlier.iter().copied().chain(namesake);
-        let connected = leaving.filter(|other| self.is_connected(*other).unwrap_or(false));
-        u32::try_from(connected.count()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether two proxies let the same events pass, by their types and by filters that say the same, and give them the same priorities and
-    /// lifetimes.
-    fn select_alike(&self, one: ProxyKey, other: ProxyKey) -> bool {
-        let selection = |key| self.exported_selection_of(key).map(|selection| self.meant(selection));
-        selection(one) == selection(other)
-    }
-
-    /// What a selection says, whatever its filters are called.
-    fn meant(&self, selection: t::Selection) -> Meant {
-        let t::Selection { types, attached, priority_filter, lifetime_filter, next_attached: _ } = selection;
-        let mut filters: Vec<MeantFilter> = attached
-            .into_iter()
-            .map(|t::Attached { filter, .. }| match filter {
-                t::FilterRef::Filter(id) => self.meant_filter(id),
-                t::FilterRef::Reference(reference) => MeantFilter { reference, ..MeantFilter::default() },
-            })
-            .collect();
-        filters.sort();
-        let types: Option<BTreeSet<(String, String)>> =
-            types.map(|types| types.into_iter().map(|t::EventType { domain, name }| (domain, name)).collect());
-        let mapping = |id: Option<u32>| id.map(|id| self.meant_filter(id));
-        Meant { types, filters, mappings: [mapping(priority_filter), mapping(lifetime_filter)] }
-    }
-
-    fn meant_filter(&self, id: u32) -> MeantFilter {
-        let Some((_, t::Filter { grammar, role, constraints, .. })) = self.exported_filter(FilterId(id)) else {
-            return MeantFilter::default();
-        };
-        let default = match role {
-            t::Role::Decides { .. } => None,
-            t::Role::Maps { default, .. } => Some(default.0),
-        };
-        let constraint = |t::Constraint { types, expression, value, .. }: t::Constraint| {
-            let types = types.into_iter().map(|t::EventType { domain, name }| (domain, name)).collect();
-            (types, expression, value.map(|value| value.0))
-        };
-        let constraints = constraints.into_iter().map(constraint).collect();
-        MeantFilter { reference: String::new(), grammar, default, constraints }
-    }
-}
-
 impl Protocol {
-    /// Says on which connection the next requests come, if on one of which that is known.
-    pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
-        self.lives.line = line.cloned();
-    }
-
-    /// Takes note that a connection to clients at an address has ended as that of a process which dies.
-    pub fn note_death(&mut self, host: String, port: u16) {
-        self.lives.deaths.note((host, port), self.objects.clock.time);
-    }
-
-    /// Takes note that deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
-    pub fn note_failing(&mut self, key: ProxyKey, fails: bool) {
-        let (now, peer) =
-            (self.objects.clock.time, self.objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
-        if let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
-            client.failing_since = fails.then_some(now);
-        }
-    }
-
-    /// Takes note that a lane has given up the client of a proxy. What follows ([`Protocol::handle_disconnected`]) may wait for a while:
-    /// until then no client that connects anew goes on at that proxy.
-    pub fn note_given_up(&mut self, key: ProxyKey) {
-        if self.objects.hierarchy.proxy(key).is_ok() {
-            self.lives.given_up.insert(key);
-        }
-    }
-
-    /// Another proxy of the same channel and side to which the same object is connected, if there is one: the first.
-    #[must_use]
-    pub fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
-        let client = self.objects.clients.by_peer.get(&self.objects.hierarchy.proxy(key).ok()?.peer?)?;
-        let reference = &client.address.ior;
-        let mut others = self.lives.known.of(key.channel, client.side, reference).filter(|other| *other != key);
-        others.find(|other| self.objects.reference_of(*other) == Some(reference))
-    }
-
     /// Proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before a
     /// restart comes first.
     pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
-        let mut earlier: Vec<ProxyKey> = self.life_before_restart(key, side, client).into_iter().collect();
+        let mut earlier: Vec<ProxyKey> =
+            self.lives.life_before_restart(&self.objects, key, side, client).into_iter().collect();
         let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
-        let others: Vec<ProxyKey> = others.filter(|other| self.objects.reference_of(*other) == Some(client)).collect();
+        let others: Vec<ProxyKey> =
+            others.filter(|other| reference_of(&self.objects, *other) == Some(client)).collect();
         for other in others.into_iter().take(AT_ONCE_MAX).filter(|other| !earlier.contains(other)).collect::<Vec<_>>() {
             match self.stays(other, key) {
                 None => earlier.push(other),
@@ -265,29 +180,21 @@ impl Protocol {
         if !channel.is_full(side) {
             return 0;
         }
-        let namesake =
-            name.and_then(|name| self.objects.proxy_named(id, side, name)).map(|proxy| ProxyKey { channel: id, proxy });
+        let namesake = name
+            .and_then(|name| self.objects.names.proxy_named(id, side, name))
+            .map(|proxy| ProxyKey { channel: id, proxy });
         let takes_over = self.objects.compatibility().take_over;
         let may_leave = |proxy: &&Proxy| {
             let key = ProxyKey { channel: id, proxy: proxy.id };
             let alike =
                 (proxy.side, proxy.admin) == (side, admin) && self.objects.proxies.kinds.get(&key) == Some(&kind);
             let over = || {
-                self.is_over(proxy)
-                    || (self.objects.clock.time <= Time::default() + ANEW_WITHIN && self.lives.former.contains(key))
+                self.lives.is_over(&self.objects, proxy)
+                    || (self.objects.clock.time <= Time::default() + ANEW_WITHIN && self.lives.former.contains(&key))
             };
             proxy.state != ProxyState::Unconnected && (namesake == Some(key) || (takes_over && alike && over()))
         };
         u32::try_from(channel.proxies().filter(may_leave).count()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether the life of a proxy's client is over, as far as can be seen.
-    fn is_over(&self, proxy: &Proxy) -> bool {
-        let ended = proxy
-            .peer
-            .and_then(|peer| self.objects.clients.by_peer.get(&peer))
-            .and_then(|client| self.ended_at(client));
-        ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
     }
 
     /// Has the proxies of a client's earlier lives give way, now that it is connected to another one.
@@ -311,23 +218,17 @@ impl Protocol {
             return Some("it is of another admin or another kind");
         }
         let client = one.peer.and_then(|peer| self.objects.clients.by_peer.get(&peer));
-        let Some(ended) = client.and_then(|client| self.ended_at(client)) else {
+        let Some(ended) = client.and_then(|client| self.lives.ended_at(client)) else {
             return Some("nothing says that its client's earlier life is over");
         };
         if one.activity.as_ref().is_some_and(|activity| activity.last() > ended) {
             return Some("it was used since");
         }
-        if !self.objects.select_alike(earlier, key) {
+        if !select_alike(&self.objects, earlier, key) {
             return Some("they do not select the same events");
         }
-        (!self.may_replace(earlier, one.side)).then_some("it is another client's by the rules of access")
-    }
-
-    /// When an earlier life of a client ended, as far as its connections and its deliveries say that.
-    fn ended_at(&self, client: &Client) -> Option<Time> {
-        let line = client.line.as_ref().and_then(|line| line.died_at());
-        let called = self.lives.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
-        [line, called, client.failing_since, client.health.unreachable_since()].into_iter().flatten().max()
+        (!self.guard.may_replace(&self.objects, earlier, one.side))
+            .then_some("it is another client's by the rules of access")
     }
 
     /// Has a client that connects anew go on at the proxy that its earlier life has left, with what waits there for it, and the new one's
@@ -342,14 +243,16 @@ impl Protocol {
         }
         let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
         let is_over =
-            |other: &ProxyKey| self.objects.reference_of(*other) == Some(client) && self.stays(*other, key).is_none();
+            |other: &ProxyKey| reference_of(&self.objects, *other) == Some(client) && self.stays(*other, key).is_none();
         let over: Vec<ProxyKey> = others.filter(is_over).take(AT_ONCE_MAX).collect();
-        let Some((earlier, rest)) = over.split_first().filter(|(earlier, _)| self.can_resume(**earlier, key)) else {
+        let Some((earlier, rest)) =
+            over.split_first().filter(|(earlier, _)| self.lives.can_resume(&self.objects, **earlier, key))
+        else {
             return Ok(false);
         };
         if kind.event_operation(side).is_some() {
             self.objects.check_called(key, kind, side, client)?;
-            self.check_outgoing(client)?;
+            self.guard.check_outgoing(&self.objects, client)?;
         }
         for other in rest {
             self.give_way(*other, *earlier);
@@ -358,26 +261,15 @@ impl Protocol {
         Ok(true)
     }
 
-    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the past it begins, and no
-    /// filter of theirs is an object that is known by where it is attached.
-    fn can_resume(&self, earlier: ProxyKey, key: ProxyKey) -> bool {
-        let has_local = |key: ProxyKey| {
-            let proxy = self.objects.hierarchy.proxy(key);
-            proxy.is_ok_and(|proxy| proxy.attached.filters().iter().all(|(_, one)| matches!(one, FilterRef::Local(_))))
-        };
-        let begins = self.objects.hierarchy.effective(key).is_ok_and(|settings| settings.start_from.is_some());
-        !self.lives.given_up.contains(&earlier) && !begins && has_local(earlier) && has_local(key)
-    }
-
     fn go_on_at(
         &mut self,
         earlier: ProxyKey,
         (key, kind, side): (ProxyKey, ProxyKind, Side),
         reference: &Ior,
     ) -> Result<(), Raised> {
-        let notifying = self.initial_progress(key, kind, side, reference);
+        let notifying = self.changes.initial_progress(&self.objects, key, kind, side, reference);
         let (proxy, now) = (self.objects.hierarchy.proxy(key)?, self.objects.clock.time);
-        let (patch, name) = (*proxy.patch, self.objects.proxy_name(key, side).map(str::to_owned));
+        let (patch, name) = (*proxy.patch, self.objects.names.proxy_name(key, side).map(str::to_owned));
         self.objects.hierarchy.set_proxy_settings(earlier, patch)?;
         self.objects.hierarchy.exchange_attached(earlier, key)?;
         let unknown = self.objects.unknown_at(Level::Proxy(key, side)).clone();
@@ -390,15 +282,15 @@ impl Protocol {
         }
         if let Some(name) = name {
             self.objects.names.forget_proxy(earlier, side);
-            self.objects.give_name(Named::Proxy(earlier, side), &name);
+            self.objects.names.give_new(&mut self.objects.hierarchy, Named::Proxy(earlier, side), &name);
         }
         let proxy = self.objects.hierarchy.proxy(earlier)?;
         if proxy.state == ProxyState::Suspended {
             self.objects.hierarchy.resume(earlier)?;
         }
-        self.objects.note_owner(Thing::Proxy(earlier));
-        self.permit_connected(earlier);
-        self.lives.former.forget(earlier);
+        self.objects.ledger.note_owner(Thing::Proxy(earlier));
+        self.guard.permit_connected(&mut self.objects, earlier);
+        self.lives.former.remove(&earlier);
         let peer = self.objects.hierarchy.proxy(earlier)?.peer;
         if let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
             (client.notifying, client.line, client.connected, client.failing_since) =
@@ -410,17 +302,25 @@ impl Protocol {
             activity.note(now);
         }
         if side == Side::Suppliers {
-            self.note_caller(earlier, side);
+            self.idle.note_caller(&mut self.objects, earlier, side);
         }
         if let Some(peer) = peer {
-            self.notify_of_changes_since_request(peer);
-            self.begin_probes(peer);
+            self.changes.notify_of_changes_since_request(&mut self.objects, peer);
+            self.probes.begin_probes(&mut self.objects, peer);
         }
         self.objects.clients.called_changed = true;
         self.objects.hierarchy.note_changed_part(HierarchyPart::Proxy(earlier));
         let name = self.objects.name(side_name(side), earlier);
         log_line!(Info, "{name} goes on for its client, which has connected anew to proxy {}", key.proxy.0);
         Ok(())
+    }
+
+    /// Destroys the proxy that gave its name to one that is connected now.
+    pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
+        let Some(former) = self.objects.names.take_namesake_of(key) else { return };
+        if let Ok(removed) = self.objects.hierarchy.destroy_proxy(former) {
+            self.forget(&removed, Tell::No);
+        }
     }
 
     fn give_way(&mut self, earlier: ProxyKey, key: ProxyKey) {
@@ -439,19 +339,164 @@ impl Protocol {
         self.objects.clients.called_changed = true;
         self.objects.hierarchy.note_changed_part(HierarchyPart::Proxy(key));
     }
+}
+
+impl Lives {
+    /// Takes note that deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    pub fn note_failing(&mut self, objects: &mut Objects, key: ProxyKey, fails: bool) {
+        let (now, peer) = (objects.clock.time, objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
+        if let Some(client) = peer.and_then(|peer| objects.clients.by_peer.get_mut(&peer)) {
+            client.failing_since = fails.then_some(now);
+        }
+    }
+
+    /// Takes note that a lane has given up the client of a proxy. What follows ([`Protocol::handle_disconnected`]) may wait for a while:
+    /// until then no client that connects anew goes on at that proxy.
+    pub fn note_given_up(&mut self, objects: &Objects, key: ProxyKey) {
+        if objects.hierarchy.proxy(key).is_ok() {
+            self.given_up.insert(key);
+        }
+    }
+
+    /// Says on which connection the next requests come, if on one of which that is known.
+    pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
+        self.line = line.cloned();
+    }
+
+    /// Takes note that a connection to clients at an address has ended as that of a process which dies.
+    pub fn note_death(&mut self, objects: &Objects, host: String, port: u16) {
+        self.deaths.note((host, port), objects.clock.time);
+    }
+
+    /// Another proxy of the same channel and side to which the same object is connected, if there is one: the first.
+    #[must_use]
+    pub fn duplicate_of(&self, objects: &Objects, key: ProxyKey) -> Option<ProxyKey> {
+        let client = objects.clients.by_peer.get(&objects.hierarchy.proxy(key).ok()?.peer?)?;
+        let reference = &client.address.ior;
+        let mut others = self.known.of(key.channel, client.side, reference).filter(|other| *other != key);
+        others.find(|other| reference_of(objects, *other) == Some(reference))
+    }
+
+    /// Proxies restored with their clients when the process began, by channel and proxy, behind one of them if that is said.
+    pub fn restored_clients(
+        &self,
+        objects: &Objects,
+        behind: Option<ProxyKey>,
+    ) -> impl Iterator<Item = RestoredClient> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let status = move |key: &ProxyKey| RestoredClient {
+            key: *key,
+            heard: heard(objects, *key).map(|then| objects.clock.time.since(then)),
+        };
+        self.former.range((from, Bound::Unbounded)).map(status)
+    }
+
+    /// Whether the life of a proxy's client is over, as far as can be seen.
+    fn is_over(&self, objects: &Objects, proxy: &Proxy) -> bool {
+        let ended =
+            proxy.peer.and_then(|peer| objects.clients.by_peer.get(&peer)).and_then(|client| self.ended_at(client));
+        ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
+    }
+
+    /// When an earlier life of a client ended, as far as its connections and its deliveries say that.
+    fn ended_at(&self, client: &Client) -> Option<Time> {
+        let line = client.line.as_ref().and_then(|line| line.died_at());
+        let called = self.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
+        [line, called, client.failing_since, client.health.unreachable_since()].into_iter().flatten().max()
+    }
+
+    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the past it begins, and no
+    /// filter of theirs is an object that is known by where it is attached.
+    fn can_resume(&self, objects: &Objects, earlier: ProxyKey, key: ProxyKey) -> bool {
+        let has_local = |key: ProxyKey| {
+            let proxy = objects.hierarchy.proxy(key);
+            proxy.is_ok_and(|proxy| proxy.attached.filters().iter().all(|(_, one)| matches!(one, FilterRef::Local(_))))
+        };
+        let begins = objects.hierarchy.effective(key).is_ok_and(|settings| settings.start_from.is_some());
+        !self.given_up.contains(&earlier) && !begins && has_local(earlier) && has_local(key)
+    }
 
     /// The proxy that a client had before a restart and has not disconnected, if it is one that gives way to another of the same channel.
-    fn life_before_restart(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Option<ProxyKey> {
-        if self.objects.clock.time > Time::default() + ANEW_WITHIN {
-            self.lives.restored = Known::default();
+    fn life_before_restart(&mut self, objects: &Objects, key: ProxyKey, side: Side, client: &Ior) -> Option<ProxyKey> {
+        if objects.clock.time > Time::default() + ANEW_WITHIN {
+            self.restored = Known::default();
         }
-        let former = self.lives.restored.last(key.channel, side, client)?;
+        let former = self.restored.last(key.channel, side, client)?;
         // Its client supplies by it, or pulls from it.
-        let is_its = self.objects.reference_of(former) == Some(client);
-        let gives_way =
-            former != key && is_its && !self.objects.is_in_use(former) && self.objects.compatibility().take_over;
+        let is_its = reference_of(objects, former) == Some(client);
+        let gives_way = former != key && is_its && used(objects, former).is_none() && objects.compatibility().take_over;
         gives_way.then_some(former)
     }
+}
+
+fn reference_of(objects: &Objects, key: ProxyKey) -> Option<&Ior> {
+    let peer = objects.hierarchy.proxy(key).ok()?.peer?;
+    objects.clients.by_peer.get(&peer).map(|client| &client.address.ior)
+}
+
+/// When a proxy's client has used it since it was restored, by an event that it supplied, or a pull: after the beginning of time.
+fn used(objects: &Objects, key: ProxyKey) -> Option<Time> {
+    let activity = objects.hierarchy.proxy(key).ok()?.activity.as_ref()?;
+    Some(activity.last()).filter(|last| *last > Time(0))
+}
+
+/// When a proxy's client was heard of since it was restored.
+fn heard(objects: &Objects, key: ProxyKey) -> Option<Time> {
+    let proxy = objects.hierarchy.proxy(key).ok()?;
+    let called = used(objects, key);
+    let answered = proxy.peer.and_then(|peer| objects.clients.by_peer.get(&peer)?.health.heard());
+    called.max(answered)
+}
+
+/// Places of `MaxConsumers` or `MaxSuppliers` that are free again once a client is connected to a proxy: those of its earlier lives,
+/// and that of the proxy which gave it its name.
+pub(super) fn places_of(objects: &Objects, earlier: &[ProxyKey], key: ProxyKey) -> u32 {
+    let namesake = objects.names.namesake_of(key).filter(|namesake| !earlier.contains(namesake));
+    let leaving = earlier.iter().copied().chain(namesake);
+    let connected = leaving.filter(|other| objects.is_connected(*other).unwrap_or(false));
+    u32::try_from(connected.count()).unwrap_or(u32::MAX)
+}
+
+/// Whether two proxies let the same events pass, by their types and by filters that say the same, and give them the same priorities and
+/// lifetimes.
+fn select_alike(objects: &Objects, one: ProxyKey, other: ProxyKey) -> bool {
+    let selection = |key| objects.exported_selection_of(key).map(|selection| meant(objects, selection));
+    selection(one) == selection(other)
+}
+
+/// What a selection says, whatever its filters are called.
+fn meant(objects: &Objects, selection: t::Selection) -> Meant {
+    let t::Selection { types, attached, priority_filter, lifetime_filter, next_attached: _ } = selection;
+    let mut filters: Vec<MeantFilter> = attached
+        .into_iter()
+        .map(|t::Attached { filter, .. }| match filter {
+            t::FilterRef::Filter(id) => meant_filter(objects, id),
+            t::FilterRef::Reference(reference) => MeantFilter { reference, ..MeantFilter::default() },
+        })
+        .collect();
+    filters.sort();
+    let types: Option<BTreeSet<(String, String)>> =
+        types.map(|types| types.into_iter().map(|t::EventType { domain, name }| (domain, name)).collect());
+    let mapping = |id: Option<u32>| id.map(|id| meant_filter(objects, id));
+    Meant { types, filters, mappings: [mapping(priority_filter), mapping(lifetime_filter)] }
+}
+
+fn meant_filter(objects: &Objects, id: u32) -> MeantFilter {
+    let Some((_, t::Filter { grammar, role, constraints, .. })) =
+        objects.filters.exported_one(&objects.ledger, FilterId(id))
+    else {
+        return MeantFilter::default();
+    };
+    let default = match role {
+        t::Role::Decides { .. } => None,
+        t::Role::Maps { default, .. } => Some(default.0),
+    };
+    let constraint = |t::Constraint { types, expression, value, .. }: t::Constraint| {
+        let types = types.into_iter().map(|t::EventType { domain, name }| (domain, name)).collect();
+        (types, expression, value.map(|value| value.0))
+    };
+    let constraints = constraints.into_iter().map(constraint).collect();
+    MeantFilter { reference: String::new(), grammar, default, constraints }
 }
 
 /// What a proxy's selection says.

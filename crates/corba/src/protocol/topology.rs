@@ -5,23 +5,18 @@
 //! dead if they are. What is restored is not charged, unless it is from a store.
 
 pub(crate) mod convert;
-mod former;
 mod restore;
-mod stored;
 
-pub(super) use self::former::Former;
-pub use self::former::RestoredClient;
 pub use self::restore::NotRestored;
-pub use self::stored::ChangedPart;
 
 use self::convert::{
     event_types_to, events_to, limits_to, profile_to, reference_to, settings_to, topics_to, without_defaults,
 };
-use super::{LocalProxy, Objects, Protocol, Thing};
-use crate::table::Level;
+use super::{LocalProxy, Objects, Thing};
+use crate::table::{AdminKey, Level};
 use engine::{
-    Admin, Attached, Channel, ChannelId, FilterRef, FilterTarget, Mapping, Numbered, Proxy, ProxyKey, ProxyState,
-    Subscription,
+    Admin, AdminId, Attached, Channel, ChannelId, FilterId, FilterRef, FilterTarget, HierarchyPart, Mapping, Numbered,
+    Proxy, ProxyId, ProxyKey, ProxyState, Reliability, Side, Subscription,
 };
 use std::collections::BTreeMap;
 use topology as t;
@@ -29,6 +24,14 @@ use topology::Topology;
 
 /// Admins, proxies, filters, constraints and names of which [`Objects::topology_json`] tells: so many at most, since it is done in one go.
 const EXPORTED_MAX: usize = 16_384;
+
+/// Proxies in one page of a channel.
+const PROXIES_AT_ONCE: usize = 256;
+/// Maximum admins, filters and constraints described in one go.
+const LISTED_MAX: usize = 16_384;
+
+/// A part of which something may have changed: the key under which it is kept, and what it says now; nothing if it is gone.
+pub type ChangedPart = (Vec<u8>, Option<Vec<u8>>);
 
 impl Objects {
     /// What is configured, as JSON; nothing if it is more than 16,384 admins, proxies, filters, constraints and
@@ -44,7 +47,7 @@ impl Objects {
     /// What is configured.
     #[must_use]
     pub fn topology(&self) -> Topology {
-        let mut filters = self.exported_filters();
+        let mut filters = self.filters.exported(&self.ledger);
         let channels = self.hierarchy.channels();
         Topology {
             version: t::VERSION,
@@ -57,6 +60,32 @@ impl Objects {
         }
     }
 
+    /// Configuration of a channel, as JSON like its part of a topology, local proxies included: with the proxies behind one of them, 256 at
+    /// most; admins and filters come with the first proxies. `None` if there is no such channel, or its admins and filters are too many.
+    #[must_use]
+    pub fn channel_json(&self, id: ChannelId, behind: Option<ProxyId>) -> Option<String> {
+        let channel = self.hierarchy.channel(id).ok()?;
+        let proxies = channel.proxies().filter(|proxy| behind.is_none_or(|behind| proxy.id > behind));
+        let mut exported = t::Channel {
+            proxies: proxies.take(PROXIES_AT_ONCE).filter_map(|proxy| self.described_proxy(id, proxy)).collect(),
+            // Permission to know of a channel does not include the keys of others' objects.
+            nonce: 0,
+            objects_nonce: 0,
+            former: None,
+            ..self.exported_channel_alone(channel)
+        };
+        if behind.is_none() {
+            if channel.admins_count() + self.filters.constraints_count() > LISTED_MAX {
+                return None;
+            }
+            let sides = [Side::Consumers, Side::Suppliers];
+            let admins = sides.into_iter().flat_map(|side| self.hierarchy.admins(id, side).into_iter().flatten());
+            exported.admins = admins.map(|admin| self.exported_admin(id, admin)).collect();
+            exported.filters = self.filters.exported_of(&self.ledger, id);
+        }
+        String::from_utf8(t::written(&exported)).ok()
+    }
+
     /// Of what there is.
     fn next_number(&self, of: Numbered) -> u32 {
         self.hierarchy.next_number(of).unwrap_or_default()
@@ -64,7 +93,7 @@ impl Objects {
 
     fn exported_channel(&self, channel: &Channel, filters: &mut BTreeMap<ChannelId, Vec<t::Filter>>) -> t::Channel {
         let id = channel.id();
-        let sides = [engine::Side::Consumers, engine::Side::Suppliers];
+        let sides = [Side::Consumers, Side::Suppliers];
         let admins = sides.into_iter().flat_map(|side| self.hierarchy.admins(id, side).into_iter().flatten());
         t::Channel {
             admins: admins.map(|admin| self.exported_admin(id, admin)).collect(),
@@ -81,7 +110,7 @@ impl Objects {
         let (objects_nonce, former) = nonces.map_or((0, None), |nonces| nonces.objects.stored());
         t::Channel {
             id: id.0,
-            name: self.channel_name(id).map(str::to_owned),
+            name: self.names.channel_name(id).map(str::to_owned),
             former_name: self.names.former_name(id).map(|name| name.to_string()),
             declared: self.names.is_declared(id),
             nonce: nonces.map_or(0, |nonces| nonces.own),
@@ -106,15 +135,15 @@ impl Objects {
     }
 
     pub(super) fn exported_admin(&self, channel: ChannelId, admin: &Admin) -> t::Admin {
-        let (side, key) = (admin.side, crate::table::AdminKey { channel, side: admin.side, admin: admin.id });
+        let (side, key) = (admin.side, AdminKey { channel, side: admin.side, admin: admin.id });
         let target = FilterTarget::Admin { channel, side, admin: admin.id };
         t::Admin {
             side,
             id: admin.id.0,
-            name: self.admin_name(channel, side, admin.id).map(str::to_owned),
+            name: self.names.admin_name(channel, side, admin.id).map(str::to_owned),
             operator: admin.operator,
             settings: self.exported_settings(Level::Admin(key), &admin.patch),
-            owner: self.stored_owner(Thing::Admin(key)),
+            owner: self.ledger.stored_owner(Thing::Admin(key)),
             selection: self.exported_selection(target, &admin.subscription, &admin.attached),
         }
     }
@@ -133,12 +162,12 @@ impl Objects {
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),
             suspended: proxy.state == ProxyState::Suspended,
-            of: self.stored_owner(Thing::Proxy(key)),
+            of: self.ledger.stored_owner(Thing::Proxy(key)),
         });
-        let owner = if client.is_some() { None } else { self.stored_owner(Thing::Proxy(key)) };
+        let owner = if client.is_some() { None } else { self.ledger.stored_owner(Thing::Proxy(key)) };
         Some(t::Proxy {
             id: proxy.id.0,
-            name: self.proxy_name(key, proxy.side).map(str::to_owned),
+            name: self.names.proxy_name(key, proxy.side).map(str::to_owned),
             side: proxy.side,
             admin: proxy.admin.0,
             events: events_to(kind.events),
@@ -181,25 +210,97 @@ impl Objects {
             lifetime_filter: mapping(Mapping::Lifetime),
         }
     }
-}
 
-impl Protocol {
-    /// Makes what [`topology_json`](Self::topology_json) describes, as [`restore`](Self::restore) does.
-    ///
-    /// # Errors
-    ///
-    /// Why not, for people.
-    pub fn apply_json(&mut self, text: &str) -> Result<(), String> {
-        self.apply_json_and(text, |_| {})
+    /// What of the topology outlives the process, in its parts, each under its key.
+    #[must_use]
+    pub fn image(&self) -> t::Image {
+        let mut topology = self.topology();
+        for channel in &mut topology.channels {
+            let id = ChannelId(channel.id);
+            channel.proxies.retain(|proxy| self.is_stored(ProxyKey { channel: id, proxy: ProxyId(proxy.id) }));
+        }
+        topology.image()
     }
 
-    /// The same; `configure` is called when everything is there, and no client is connected yet.
-    ///
-    /// # Errors
-    ///
-    /// Why not, for people.
-    pub fn apply_json_and(&mut self, text: &str, configure: impl FnOnce(&mut Self)) -> Result<(), String> {
-        let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
-        self.restore_and(&topology, configure).map_err(|error| error.to_string())
+    /// Whether a proxy and its client outlive the process.
+    fn is_stored(&self, key: ProxyKey) -> bool {
+        let found = self.hierarchy.proxy(key).map(|proxy| proxy.side);
+        let reliability = found.and_then(|side| match side {
+            Side::Consumers => self.hierarchy.effective(key).map(|settings| settings.connection_reliability),
+            Side::Suppliers => self.hierarchy.effective_supplier(key).map(|settings| settings.connection_reliability),
+        });
+        reliability.is_ok_and(|reliability| reliability == Reliability::Persistent)
+    }
+
+    /// Number of changes noted so far: if it is the same as before, nothing was changed between.
+    #[must_use]
+    pub const fn changes_noted(&self) -> u64 {
+        self.hierarchy.changes_noted() + self.naming.changes_noted() + self.reconnection.changes_noted()
+    }
+
+    fn numbers(&self) -> t::Numbers {
+        let (naming_nonce, next_context) = self.naming.numbers();
+        t::Numbers {
+            version: t::VERSION,
+            next_channel: self.next_number(Numbered::Channels),
+            next_filter: self.next_number(Numbered::Filters),
+            naming_nonce,
+            next_context,
+            next_registration: self.reconnection.next_number(),
+        }
+    }
+
+    fn stored_channel(&self, id: ChannelId) -> Option<Vec<u8>> {
+        let channel = self.hierarchy.channel(id).ok()?;
+        Some(t::written(&self.exported_channel_alone(channel)))
+    }
+
+    fn stored_admin(&self, channel: ChannelId, side: Side, id: AdminId) -> Option<Vec<u8>> {
+        let admin = self.hierarchy.admin(channel, side, id).ok()?;
+        Some(t::written(&self.exported_admin(channel, admin)))
+    }
+
+    fn stored_proxy(&self, channel: ChannelId, id: ProxyId) -> Option<Vec<u8>> {
+        let key = ProxyKey { channel, proxy: id };
+        let proxy = self.hierarchy.proxy(key).ok().filter(|_| self.is_stored(key))?;
+        Some(t::written(&self.exported_proxy(channel, proxy)?))
+    }
+
+    fn stored_filter(&self, id: FilterId) -> Option<Vec<u8>> {
+        let (channel, filter) = self.filters.exported_one(&self.ledger, id)?;
+        Some(t::written(&t::OwnFilter { channel: channel.0, filter }))
+    }
+
+    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
+    pub fn note_changed_parts(&mut self) {
+        self.hierarchy.note_changed_parts();
+        self.naming.note_changed_parts();
+        self.reconnection.note_changed_parts();
+    }
+
+    /// Takes a part of the topology that may have changed since it was last taken, was made, or is gone. `None` when there is no other.
+    pub fn poll_changed_part(&mut self) -> Option<ChangedPart> {
+        let change = |part: t::Part, value: Option<Vec<u8>>| Some((part.key(), value));
+        if let Some(part) = self.hierarchy.poll_changed_part() {
+            return match part {
+                HierarchyPart::Numbers => change(t::Part::Numbers, Some(t::written(&self.numbers()))),
+                HierarchyPart::Channel(id) => change(t::Part::Channel(id.0), self.stored_channel(id)),
+                HierarchyPart::Admin(channel, side, id) => {
+                    change(t::Part::of_admin(channel.0, side, id.0), self.stored_admin(channel, side, id))
+                }
+                HierarchyPart::Proxy(ProxyKey { channel, proxy }) => {
+                    change(t::Part::Proxy { channel: channel.0, id: proxy.0 }, self.stored_proxy(channel, proxy))
+                }
+                HierarchyPart::Filter(id) => {
+                    let whole = self.filters.whole_of(id);
+                    change(t::Part::Filter(whole.0), self.stored_filter(whole))
+                }
+            };
+        }
+        let changed = self.naming.poll_changed_part(&self.references);
+        match changed.or_else(|| self.reconnection.poll_changed_part())? {
+            (t::Part::Numbers, _) => change(t::Part::Numbers, Some(t::written(&self.numbers()))),
+            (part, value) => change(part, value),
+        }
     }
 }

@@ -3,87 +3,60 @@
 //! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each validation error is returned as code and range, and
 //! its reason is logged.
 
-use super::{Objects, Protocol};
-use crate::exceptions::{Raised, UserException};
+use super::{Guard, Objects};
+use crate::exceptions::Raised;
 use crate::log_lines::log_line;
-use crate::proxy_kind::ProxyKind;
 use crate::qos::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, ErrorCode, HOLD_GRANTED,
     Outside, Pool, Profile, PropertyError, PropertyValue, RequestedProperties, START_FROM, outside, outside_limits,
     topic_errors,
 };
 use crate::table::{AdminKey, Level};
-use accounts::{Resource, Spent, SpentBy};
 use core::time::Duration;
 use engine::{
     AcknowledgeAfter, ChannelId, FilterTarget, FullOutbox, OutboxSettings, ProxyKey, ProxyState, Reliability,
     SettingsPatch, Side, StartFrom, SupplierSettings,
 };
 
-impl Objects {
-    /// What speaks against settings of a level, or of a channel that is to be made.
-    pub(crate) fn validation_errors(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Vec<PropertyError>, Raised> {
-        let mut validation_errors: Vec<PropertyError> = self.pool_error(level, requested)?.into_iter().collect();
-        validation_errors.extend(topic_errors(requested));
-        validation_errors.extend(self.reliability_error(level, requested)?);
-        validation_errors.extend(self.acknowledgement_error(level, requested)?);
-        validation_errors.extend(self.start_error(level, requested)?);
-        validation_errors.extend(self.grant_error(level, requested)?);
-        validation_errors.extend(self.dead_letter_error(level, requested)?);
-        if requested.profile == Profile::RealTime {
-            self.object_for_real_time(level, requested, &mut validation_errors)?;
+/// Settings that are wanted of a level, or of a channel that is to be made, and what there is.
+pub(super) struct Validation<'a> {
+    pub(super) objects: &'a Objects,
+    pub(super) level: Option<Level>,
+    pub(super) requested: &'a RequestedProperties,
+}
+
+impl Validation<'_> {
+    /// What speaks against the settings.
+    pub(super) fn errors(&self) -> Result<Vec<PropertyError>, Raised> {
+        let mut validation_errors: Vec<PropertyError> = self.pool_error()?.into_iter().collect();
+        validation_errors.extend(topic_errors(self.requested));
+        validation_errors.extend(self.reliability_error()?);
+        validation_errors.extend(self.acknowledgement_error()?);
+        validation_errors.extend(self.start_error()?);
+        validation_errors.extend(self.grant_error()?);
+        validation_errors.extend(self.dead_letter_error()?);
+        if self.requested.profile == Profile::RealTime {
+            self.object_for_real_time(&mut validation_errors)?;
         }
         Ok(validation_errors)
     }
 
-    /// Refuses a change with validation errors. A pool for which there are no threads counts as a limit that is reached.
-    pub(crate) fn validate(&mut self, level: Option<Level>, requested: &RequestedProperties) -> Result<(), Raised> {
-        let validation_errors = self.validation_errors(level, requested)?;
-        if validation_errors.is_empty() {
-            return Ok(());
-        }
-        let pool = requested.pool.as_ref().map(|pool| pool.kind.property());
-        let lacks_threads = |property_error: &PropertyError| {
-            Some(property_error.name()) == pool
-                && matches!(property_error.code(), ErrorCode::UnsupportedValue | ErrorCode::UnavailableValue)
-        };
-        if validation_errors.iter().any(lacks_threads) {
-            let _ = self.note_spent(Spent { resource: Resource::Threads, by: SpentBy::All });
-        }
-        Err(UserException::UnsupportedQoS(validation_errors).into())
-    }
-
     /// What speaks against a pool: that it would move events that are under way, or that there are no threads for it.
-    fn pool_error(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Option<PropertyError>, Raised> {
-        let Some(pool) = &requested.pool else { return Ok(None) };
-        if let Some(level) = level {
-            if self.requested(level)?.pool.as_ref() == Some(pool) {
+    fn pool_error(&self) -> Result<Option<PropertyError>, Raised> {
+        let Some(pool) = &self.requested.pool else { return Ok(None) };
+        if let Some(level) = self.level {
+            if self.objects.requested(level)?.pool.as_ref() == Some(pool) {
                 return Ok(None);
             }
-            if let Some(why) = self.is_without_pools(level, requested.profile)? {
-                return Ok(Some(property_error(
-                    level.into(),
-                    pool.kind.property(),
-                    ErrorCode::UnavailableProperty,
-                    None,
-                    why,
-                )));
+            if let Some(why) = self.is_without_pools(level)? {
+                return Ok(Some(self.error(pool.kind.property(), ErrorCode::UnavailableProperty, None, why)));
             }
             if let Some(proxy) = self.connected_beneath(level)? {
                 let why = format!("threads are assigned only while no client is connected, and {proxy} is");
-                let code = ErrorCode::UnavailableProperty;
-                return Ok(Some(property_error(level.into(), pool.kind.property(), code, None, &why)));
+                return Ok(Some(self.error(pool.kind.property(), ErrorCode::UnavailableProperty, None, &why)));
             }
         }
-        let (most, left) = (self.hierarchy.lane_threads_max(), self.hierarchy.lane_threads_left());
+        let (most, left) = (self.objects.hierarchy.lane_threads_max(), self.objects.hierarchy.lane_threads_left());
         let (code, limit) = match pool.threads() {
             threads if threads > most => (ErrorCode::UnsupportedValue, most),
             threads if threads > left => (ErrorCode::UnavailableValue, left),
@@ -91,15 +64,15 @@ impl Objects {
         };
         let range = (limit > 0).then(|| Pool::range(pool.kind, limit));
         let why = format!("of {most} threads for all pools {left} are left");
-        Ok(Some(property_error(level, pool.kind.property(), code, range, &why)))
+        Ok(Some(self.error(pool.kind.property(), code, range, &why)))
     }
 
     /// Why a level can have no pool at all.
-    fn is_without_pools(&self, level: Level, profile: Profile) -> Result<Option<&'static str>, Raised> {
+    fn is_without_pools(&self, level: Level) -> Result<Option<&'static str>, Raised> {
         let Level::Proxy(proxy, _) = level else { return Ok(None) };
-        Ok(if self.proxy_kind(proxy)?.pull {
+        Ok(if self.objects.proxy_kind(proxy)?.pull {
             Some("a client that pulls is served by the main lane, outside the real-time subset")
-        } else if profile == Profile::RealTime {
+        } else if self.requested.profile == Profile::RealTime {
             Some("the channel's Profile is RealTime: its threads come with it and its admins, not with their clients")
         } else {
             None
@@ -107,196 +80,166 @@ impl Objects {
     }
 
     fn connected_beneath(&self, level: Level) -> Result<Option<ProxyKey>, Raised> {
-        let channel = self.hierarchy.channel(level.channel())?;
+        let channel = self.objects.hierarchy.channel(level.channel())?;
         let mut connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
         let found = connected.find(|proxy| level.includes(proxy));
         Ok(found.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id }))
     }
 
     /// What is not to outlive the process is not stored.
-    fn acknowledgement_error(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Option<PropertyError>, Raised> {
-        let settings = requested.patch.over_supplier(self.suppliers_above(level)?);
+    fn acknowledgement_error(&self) -> Result<Option<PropertyError>, Raised> {
+        let settings = self.requested.patch.over_supplier(self.suppliers_above()?);
         let is_meant = settings.acknowledge_after == AcknowledgeAfter::Stored
             && settings.event_reliability == Reliability::BestEffort;
         let text = |name: &str| PropertyValue::Text(name.to_owned());
-        let range = Some((text("Accepted|Delivered"), text("Accepted|Delivered")));
+        let range = (text("Accepted|Delivered"), text("Accepted|Delivered"));
         let why = "only events with EventReliability Persistent are stored";
-        Ok(is_meant.then(|| property_error(level, ACKNOWLEDGE_AFTER, ErrorCode::UnavailableValue, range, why)))
+        Ok(is_meant.then(|| self.unavailable(ACKNOWLEDGE_AFTER, range, why)))
     }
 
     /// Where nothing is kept of the history there is none to begin in.
-    fn start_error(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Option<PropertyError>, Raised> {
-        let in_history = requested.patch.start_from.is_some_and(|start| start != StartFrom::New);
-        let history = match level {
-            None | Some(Level::Channel(_)) => requested.limits.history,
-            Some(level) => self.hierarchy.channel(level.channel())?.limits().history,
+    fn start_error(&self) -> Result<Option<PropertyError>, Raised> {
+        let in_history = self.requested.patch.start_from.is_some_and(|start| start != StartFrom::New);
+        let history = match self.level {
+            None | Some(Level::Channel(_)) => self.requested.limits.history,
+            Some(level) => self.objects.hierarchy.channel(level.channel())?.limits().history,
         };
         let only_new = || PropertyValue::Text("new".to_owned());
         let why = "the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes";
-        Ok((in_history && !history.keeps()).then(|| {
-            property_error(level, START_FROM, ErrorCode::UnavailableValue, Some((only_new(), only_new())), why)
-        }))
+        let is_meant = in_history && !history.keeps();
+        Ok(is_meant.then(|| self.unavailable(START_FROM, (only_new(), only_new()), why)))
     }
 
     /// What its consumers may cost others is for the channel's administrators to say. What is so already may be said once more.
-    fn grant_error(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Option<PropertyError>, Raised> {
-        let (Some(Level::Proxy(proxy, _)), Some(granted)) = (level, requested.patch.hold_granted) else {
+    fn grant_error(&self) -> Result<Option<PropertyError>, Raised> {
+        let (Some(Level::Proxy(proxy, _)), Some(granted)) = (self.level, self.requested.patch.hold_granted) else {
             return Ok(None);
         };
-        let above = self.effective(Level::Admin(self.admin_of(proxy)?))?.settings.hold_granted;
+        let above = self.objects.effective(Level::Admin(self.objects.admin_of(proxy)?))?.settings.hold_granted;
         let only = || PropertyValue::Boolean(above);
         let why = "a proxy cannot grant it to itself: set it on its channel or consumer admin";
-        let code = ErrorCode::UnavailableValue;
-        Ok((granted != above).then(|| property_error(level, HOLD_GRANTED, code, Some((only(), only())), why)))
+        Ok((granted != above).then(|| self.unavailable(HOLD_GRANTED, (only(), only()), why)))
     }
 
     /// Dead letters are sent on once: a channel that has such letters sent to another is none to which they are sent.
-    fn dead_letter_error(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Option<PropertyError>, Raised> {
-        let this = match level {
+    fn dead_letter_error(&self) -> Result<Option<PropertyError>, Raised> {
+        let this = match self.level {
             None => None,
             Some(Level::Channel(channel)) => Some(channel),
             Some(_) => return Ok(None),
         };
-        let Some(to) = requested.limits.dead_letters else { return Ok(None) };
+        let Some(to) = self.requested.limits.dead_letters else { return Ok(None) };
         if let Some(this) = this
-            && self.hierarchy.channel(this)?.limits().dead_letters == Some(to)
+            && self.objects.hierarchy.channel(this)?.limits().dead_letters == Some(to)
         {
             return Ok(None);
         }
         let names_this = |channel: &&engine::Channel| this.is_some() && channel.limits().dead_letters == this;
-        let why = match self.hierarchy.channel(to) {
+        let why = match self.objects.hierarchy.channel(to) {
             _ if this == Some(to) => "a channel is not its own DeadLetterChannel".to_owned(),
             Err(_) => format!("there is no channel {}", to.0),
             Ok(channel) if channel.limits().dead_letters.is_some() => {
                 format!("channel {} has a DeadLetterChannel itself, and dead letters are sent on once", to.0)
             }
-            Ok(_) => match self.hierarchy.channels().find(names_this) {
+            Ok(_) => match self.objects.hierarchy.channels().find(names_this) {
                 Some(other) => format!("it is the DeadLetterChannel of channel {}", other.id().0),
-                None if this.is_some_and(|this| self.reaches(to, this)) => {
+                None if this.is_some_and(|this| self.objects.reaches(to, this)) => {
                     format!("channel {} supplies this one, and dead letters would come back", to.0)
                 }
                 None => return Ok(None),
             },
         };
         let none = || PropertyValue::Long(-1);
-        Ok(Some(property_error(level, DEAD_LETTER_CHANNEL, ErrorCode::UnavailableValue, Some((none(), none())), &why)))
+        Ok(Some(self.unavailable(DEAD_LETTER_CHANNEL, (none(), none()), &why)))
     }
 
     /// What suppliers have from above a level.
-    fn suppliers_above(&self, level: Option<Level>) -> Result<SupplierSettings, Raised> {
-        Ok(match level {
+    fn suppliers_above(&self) -> Result<SupplierSettings, Raised> {
+        Ok(match self.level {
             None | Some(Level::Channel(_)) => SupplierSettings::default(),
-            Some(Level::Proxy(proxy, _)) => self.effective(Level::Admin(self.admin_of(proxy)?))?.supplier,
-            Some(level) => self.effective(Level::Channel(level.channel()))?.supplier,
+            Some(Level::Proxy(proxy, _)) => {
+                self.objects.effective(Level::Admin(self.objects.admin_of(proxy)?))?.supplier
+            }
+            Some(level) => self.objects.effective(Level::Channel(level.channel()))?.supplier,
         })
     }
 
     /// Objects to events that outlive the process without connections that do (OMG Notification Service 1.1, 2.5.5.1).
-    fn reliability_error(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-    ) -> Result<Option<PropertyError>, Raised> {
-        let settings = requested.patch.over_supplier(self.suppliers_above(level)?);
+    fn reliability_error(&self) -> Result<Option<PropertyError>, Raised> {
+        let settings = self.requested.patch.over_supplier(self.suppliers_above()?);
         let is_meant = settings.event_reliability == Reliability::Persistent
             && settings.connection_reliability == Reliability::BestEffort;
-        let only = |value| Some((PropertyValue::Short(value), PropertyValue::Short(value)));
+        let only = |value| (PropertyValue::Short(value), PropertyValue::Short(value));
         Ok(is_meant.then(|| {
             // Names what is set here: the events' reliability, or the connection's beneath a level that has the former.
-            let (property, value) = match requested.patch.event_reliability {
+            let (property, value) = match self.requested.patch.event_reliability {
                 Some(Reliability::Persistent) => (EVENT_RELIABILITY, 0),
                 _ => (CONNECTION_RELIABILITY, 1),
             };
             let why = "events cannot outlive the process where the connections to their consumers do not";
-            property_error(level, property, ErrorCode::UnavailableValue, only(value), why)
+            self.unavailable(property, only(value), why)
         }))
     }
 
-    fn object_for_real_time(
-        &self,
-        level: Option<Level>,
-        requested: &RequestedProperties,
-        validation_errors: &mut Vec<PropertyError>,
-    ) -> Result<(), Raised> {
+    fn object_for_real_time(&self, validation_errors: &mut Vec<PropertyError>) -> Result<(), Raised> {
         // What suppliers' levels say of outboxes is without effect.
         if matches!(
-            level,
+            self.level,
             Some(Level::Admin(AdminKey { side: Side::Suppliers, .. }) | Level::Proxy(_, Side::Suppliers))
         ) {
             return Ok(());
         }
-        let settings = match level {
-            None | Some(Level::Channel(_)) => requested.patch.over(OutboxSettings::default()),
-            Some(level) => self.in_effect_with(level, &requested.patch)?,
+        let settings = match self.level {
+            None | Some(Level::Channel(_)) => self.requested.patch.over(OutboxSettings::default()),
+            Some(level) => self.in_effect_at(level)?,
         };
-        for Outside { property, range, why } in outside(&settings).into_iter().chain(outside_limits(&requested.limits))
+        for Outside { property, range, why } in
+            outside(&settings).into_iter().chain(outside_limits(&self.requested.limits))
         {
-            validation_errors.push(property_error(level, property, ErrorCode::UnavailableValue, Some(range), why));
+            validation_errors.push(self.unavailable(property, range, why));
         }
-        if let Some(Level::Channel(channel)) = level
-            && let Some(why) = self.is_not_real_time(channel, &requested.patch)?
+        if let Some(Level::Channel(channel)) = self.level
+            && let Some(why) = self.is_not_real_time(channel)?
         {
             let only = || PropertyValue::Text(Profile::Standard.name().to_owned());
-            validation_errors.push(property_error(
-                level,
-                "Profile",
-                ErrorCode::UnavailableValue,
-                Some((only(), only())),
-                &why,
-            ));
+            validation_errors.push(self.unavailable("Profile", (only(), only()), &why));
         }
         Ok(())
     }
 
-    /// What is in effect at an admin or proxy of the consumers' side once it has that patch.
-    fn in_effect_with(&self, level: Level, patch: &SettingsPatch) -> Result<OutboxSettings, Raised> {
+    /// What is in effect at an admin or proxy of the consumers' side once it has the settings.
+    fn in_effect_at(&self, level: Level) -> Result<OutboxSettings, Raised> {
         let above = match level {
-            Level::Proxy(proxy, _) => Level::Admin(self.admin_of(proxy)?),
+            Level::Proxy(proxy, _) => Level::Admin(self.objects.admin_of(proxy)?),
             _ => Level::Channel(level.channel()),
         };
-        Ok(patch.over(self.effective(above)?.settings))
+        Ok(self.requested.patch.over(self.objects.effective(above)?.settings))
     }
 
     /// The first thing in a channel that is outside the real-time subset, in a sentence.
-    fn is_not_real_time(&self, channel: ChannelId, patch: &SettingsPatch) -> Result<Option<String>, Raised> {
-        let found = self.hierarchy.channel(channel)?;
+    fn is_not_real_time(&self, channel: ChannelId) -> Result<Option<String>, Raised> {
+        let found = self.objects.hierarchy.channel(channel)?;
         if let Some(pulls) = found.proxies().find(|proxy| proxy.kind.pull) {
             return Ok(Some(format!("proxy {} pulls or is pulled from", pulls.id.0)));
         }
         if let Some(pooled) = found.proxies().find(|proxy| proxy.patch.pool.is_some()) {
             return Ok(Some(format!("proxy {} has threads of its own", pooled.id.0)));
         }
-        if let Some(target) = self.filters.with_remote(channel) {
+        if let Some(target) = self.objects.filters.with_remote(channel) {
             let whose = match target {
                 FilterTarget::Admin { admin, .. } => format!("admin {}", admin.0),
                 FilterTarget::Proxy(key) => format!("proxy {}", key.proxy.0),
             };
             return Ok(Some(format!("{whose} has a filter that a client implements")));
         }
-        let of_channel = patch.over(OutboxSettings::default());
-        for admin in self.hierarchy.admins(channel, Side::Consumers)? {
+        let of_channel = self.requested.patch.over(OutboxSettings::default());
+        for admin in self.objects.hierarchy.admins(channel, Side::Consumers)? {
             let of_admin = admin.patch.over(of_channel);
             let said = |patch: &SettingsPatch, above| outside(&patch.over(above)).into_iter().next();
             if let Some(Outside { property, why, .. }) = own_fault(of_channel, said(&admin.patch, of_channel)) {
                 return Ok(Some(format!("{property} of admin {}: {why}", admin.id.0)));
             }
-            for proxy in self.hierarchy.proxies(channel, Side::Consumers, admin.id)? {
+            for proxy in self.objects.hierarchy.proxies(channel, Side::Consumers, admin.id)? {
                 if let Some(Outside { property, why, .. }) = own_fault(of_admin, said(&proxy.patch, of_admin)) {
                     return Ok(Some(format!("{property} of proxy {}: {why}", proxy.id.0)));
                 }
@@ -305,53 +248,50 @@ impl Objects {
         Ok(None)
     }
 
-    /// Refuses what the profile of a channel rules out, with the reason in the log.
-    fn refuse_in_real_time(&self, channel: ChannelId, what: &str, why: &str) -> bool {
-        let is_refused = self.profile(channel) == Profile::RealTime;
-        if is_refused {
-            log_line!(Info, "refused {what} in channel {}, which has Profile RealTime: {why}", channel.0);
-        }
-        is_refused
+    /// A value that cannot be had; within a range there are some that can.
+    fn unavailable(&self, property: &'static str, range: (PropertyValue, PropertyValue), why: &str) -> PropertyError {
+        self.error(property, ErrorCode::UnavailableValue, Some(range), why)
     }
 
-    /// Whether a channel may have a proxy of that kind.
-    pub(super) fn admit_kind(&self, channel: ChannelId, kind: ProxyKind) -> Result<(), Raised> {
-        let why = "when it is asked is for its client, or the next PullInterval, to say";
-        if !kind.pull || !self.refuse_in_real_time(channel, "a proxy that pulls or is pulled from", why) {
-            return Ok(());
-        }
-        // The Event Service's operations have no exception for it.
-        if kind.is_plain() {
-            return Err(Raised::limit());
-        }
-        let value = PropertyValue::Text(Profile::RealTime.name().to_owned());
-        Err(UserException::AdminLimitExceeded { name: "Profile", value }.into())
-    }
-
-    /// Whether a channel may have filters that clients implement.
-    pub(crate) fn admit_remote_filter(&self, channel: ChannelId) -> Result<(), Raised> {
-        let why = "an event would wait for a client's answer";
-        match self.refuse_in_real_time(channel, "a filter that a client implements", why) {
-            true => Err(Raised::limit()),
-            false => Ok(()),
-        }
+    fn error(
+        &self,
+        property: &'static str,
+        code: ErrorCode,
+        range: Option<(PropertyValue, PropertyValue)>,
+        why: &str,
+    ) -> PropertyError {
+        let whose = match self.level {
+            None => "a new channel".to_owned(),
+            Some(Level::Channel(channel)) => format!("channel {}", channel.0),
+            Some(Level::Admin(AdminKey { channel, admin, .. })) => {
+                format!("admin {} of channel {}", admin.0, channel.0)
+            }
+            Some(Level::Proxy(proxy, _)) => proxy.to_string(),
+        };
+        log_line!(Info, "{whose} cannot have that {property}: {why}");
+        PropertyError::new(code, property, range)
     }
 }
 
-impl Protocol {
+impl Guard {
     /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
     /// for dead letters.
     pub(crate) fn authorize_settings(
         &mut self,
+        objects: &Objects,
         level: Option<Level>,
         requested: &RequestedProperties,
     ) -> Result<(), Raised> {
         match level {
-            None => self.authorize_dead_letters(self.objects.settings.limits.dead_letters, requested),
-            Some(Level::Channel(channel)) => {
-                self.authorize_dead_letters(self.objects.hierarchy.channel(channel)?.limits().dead_letters, requested)
+            None => self.authorize_dead_letters(objects, objects.settings.limits.dead_letters, requested),
+            Some(Level::Channel(channel)) => self.authorize_dead_letters(
+                objects,
+                objects.hierarchy.channel(channel)?.limits().dead_letters,
+                requested,
+            ),
+            Some(Level::Admin(admin)) if admin.side == Side::Consumers => {
+                self.authorize_costs(objects, admin, requested)
             }
-            Some(Level::Admin(admin)) if admin.side == Side::Consumers => self.authorize_costs(admin, requested),
             Some(_) => Ok(()),
         }
     }
@@ -360,21 +300,27 @@ impl Protocol {
     /// publish.
     fn authorize_dead_letters(
         &mut self,
+        objects: &Objects,
         before: Option<ChannelId>,
         requested: &RequestedProperties,
     ) -> Result<(), Raised> {
         match requested.limits.dead_letters.filter(|to| Some(*to) != before) {
-            Some(to) => self.authorize_administration(to, "to have another channel's dead letters go there"),
+            Some(to) => self.authorize_administration(objects, to, "to have another channel's dead letters go there"),
             None => Ok(()),
         }
     }
 
     /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
     /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
-    fn authorize_costs(&mut self, admin: AdminKey, requested: &RequestedProperties) -> Result<(), Raised> {
+    fn authorize_costs(
+        &mut self,
+        objects: &Objects,
+        admin: AdminKey,
+        requested: &RequestedProperties,
+    ) -> Result<(), Raised> {
         let channel = admin.channel;
-        let (now, then) = (self.objects.requested(Level::Admin(admin))?.patch, requested.patch);
-        let above = self.objects.effective(Level::Channel(channel))?.settings;
+        let (now, then) = (objects.requested(Level::Admin(admin))?.patch, requested.patch);
+        let above = objects.effective(Level::Channel(channel))?.settings;
         let at_most = above.max_blocked_time();
         let is_longer = |time: Duration| !at_most.is_zero() && (time.is_zero() || time > at_most);
         let rejects = Some(FullOutbox::Reject);
@@ -387,28 +333,11 @@ impl Protocol {
         } else {
             return Ok(());
         };
-        self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
+        self.authorize_administration(objects, channel, &format!("set_qos of a consumer admin: {costs}"))
     }
 }
 
 /// A level's own deviation from the subset: one that the level above has already is reported there.
 fn own_fault(above: OutboxSettings, found: Option<Outside>) -> Option<Outside> {
     found.filter(|found| outside(&above).iter().all(|already| already.property != found.property))
-}
-
-fn property_error(
-    level: Option<Level>,
-    property: &'static str,
-    code: ErrorCode,
-    range: Option<(PropertyValue, PropertyValue)>,
-    why: &str,
-) -> PropertyError {
-    let whose = match level {
-        None => "a new channel".to_owned(),
-        Some(Level::Channel(channel)) => format!("channel {}", channel.0),
-        Some(Level::Admin(AdminKey { channel, admin, .. })) => format!("admin {} of channel {}", admin.0, channel.0),
-        Some(Level::Proxy(proxy, _)) => proxy.to_string(),
-    };
-    log_line!(Info, "{whose} cannot have that {property}: {why}");
-    PropertyError::new(code, property, range)
 }

@@ -87,14 +87,14 @@ impl Scene {
     fn settings(&mut self) -> OutboxSettings {
         let key = crate::tests::dialogue::key_of(&self.to_consumer);
         let crate::keys::ObjectKey::Proxy { channel, proxy, .. } = key else { panic!() };
-        self.d.protocol.objects().hierarchy().effective(ProxyKey { channel, proxy }).unwrap()
+        self.d.protocol.objects.hierarchy().effective(ProxyKey { channel, proxy }).unwrap()
     }
 
     /// What a proxy says of itself.
     fn patch(&mut self, proxy: &Ior) -> SettingsPatch {
         let key = crate::tests::dialogue::key_of(proxy);
         let crate::keys::ObjectKey::Proxy { channel, proxy, .. } = key else { panic!() };
-        *self.d.protocol.objects().hierarchy().proxy(ProxyKey { channel, proxy }).unwrap().patch
+        *self.d.protocol.objects.hierarchy().proxy(ProxyKey { channel, proxy }).unwrap().patch
     }
 }
 
@@ -166,7 +166,7 @@ fn every_property_reaches_the_engine() {
     assert!(settings.start_time_supported && settings.stop_time_supported);
     assert_eq!((settings.batch_size_max.get(), settings.pacing_interval), (12, Duration::from_millis(200)));
     assert_eq!((settings.filter_timeout, settings.probe_interval), (Duration::from_millis(400), Duration::ZERO));
-    let channels: Vec<_> = scene.d.protocol.objects().hierarchy().channels().collect();
+    let channels: Vec<_> = scene.d.protocol.objects.hierarchy().channels().collect();
     let patch = *channels[0].patch();
     let times = (patch.pull_interval, patch.supplier_linger);
     assert_eq!((patch.priority, times), (Some(-7), (Some(Duration::from_millis(300)), Some(Duration::from_secs(600)))));
@@ -315,7 +315,7 @@ fn what_is_unknown_is_stored_and_reported_where_it_is_taken() {
     assert_eq!(scene.qos(&made)["Mine"], Value::String("new".into()));
     // It outlives the process; proxies do only where they are said to.
     let parts = |protocol: &crate::Protocol| {
-        let image = protocol.objects().image();
+        let image = protocol.objects.image();
         let with_it = |part: &&Vec<u8>| part.windows(6).any(|octets| octets == b"\"Mine\"");
         (image.values().filter(with_it).count(), image)
     };
@@ -323,7 +323,7 @@ fn what_is_unknown_is_stored_and_reported_where_it_is_taken() {
     assert_eq!(count, 3);
     let mut restored = crate::Protocol::new(taking_unknown());
     restored.restore_image(&image, somebody(), |_| {}).unwrap();
-    assert_eq!(restored.objects().image(), image);
+    assert_eq!(restored.objects.image(), image);
     scene.d.call(&made, "destroy", |_| {}).unwrap();
     assert_eq!(parts(&scene.d.protocol).0, 2);
 }
@@ -621,7 +621,7 @@ fn a_client_gets_no_more_filter_steps_than_the_configuration_grants() {
     let errors = scene.errors(&channel, &[("FilterSteps", 2_000_000_i32.into())]);
     assert_eq!(errors.first().map(|(code, ..)| *code), Some(UNSUPPORTED_VALUE));
     // A filter that a client asks itself is bound by the same number, whatever time the client gives it.
-    assert_eq!(scene.d.protocol.objects().hierarchy().channels().next().unwrap().limits().filter_steps_max, 1_000_000);
+    assert_eq!(scene.d.protocol.objects.hierarchy().channels().next().unwrap().limits().filter_steps_max, 1_000_000);
 }
 
 #[test]
@@ -646,7 +646,7 @@ fn administrative_properties_are_set_whole_or_not_at_all() {
     assert_eq!(admin["MaxConsumers"], Value::Long(3));
     assert_eq!(admin["MaxSuppliers"], Value::Long(4));
     assert_eq!(admin["RejectNewEvents"], Value::Bool(true));
-    let limits = *scene.d.protocol.objects().hierarchy().channels().next().unwrap().limits();
+    let limits = *scene.d.protocol.objects.hierarchy().channels().next().unwrap().limits();
     let ChannelLimits { constraint_bytes_max, constraint_nodes_max, constraints_per_filter_max, .. } = limits;
     assert_eq!((constraint_bytes_max, constraint_nodes_max, constraints_per_filter_max), (100, 101, 102));
     assert_eq!((limits.filters_per_object_max, limits.filter_steps_max), (103, 104));

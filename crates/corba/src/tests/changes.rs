@@ -472,13 +472,13 @@ fn a_great_many_clients_that_hear_nothing_are_looked_at_a_part_at_a_time() {
     while !scene.heard().is_empty() {}
     let consumer = scene.consumer("consumer");
     scene.heard();
-    assert!(!scene.d.protocol.has_more_to_tell());
+    assert!(!scene.d.protocol.changes.has_more_to_tell());
     scene.change(&consumer, "subscription_change", &[("d", "A")], &[]);
     let mut rounds = 0;
     loop {
         assert_eq!(scene.heard(), []);
         rounds += 1;
-        if !scene.d.protocol.has_more_to_tell() {
+        if !scene.d.protocol.changes.has_more_to_tell() {
             break;
         }
         assert_eq!(scene.d.protocol.poll_timeout(), Some(engine::Time::default()), "it goes on at once");

@@ -27,7 +27,7 @@ fn restarted(d: &mut Dialogue, declared: &[&str]) -> Dialogue {
     let mut after = Dialogue::with(STYLES[5], with_store(7));
     let declare =
         |protocol: &mut Protocol| declared.iter().for_each(|name| _ = protocol.declare_channel(name, &[]).unwrap());
-    assert_eq!(after.protocol.restore_image(&d.protocol.objects().image(), &somebody_else(), declare), Ok(true));
+    assert_eq!(after.protocol.restore_image(&d.protocol.objects.image(), &somebody_else(), declare), Ok(true));
     after
 }
 
@@ -94,7 +94,7 @@ fn number(d: &mut Dialogue, channel: &Ior) -> ChannelId {
 }
 
 fn exported(d: &Dialogue, id: ChannelId) -> Channel {
-    d.protocol.objects().topology().channels.into_iter().find(|channel| channel.id == id.0).unwrap()
+    d.protocol.objects.topology().channels.into_iter().find(|channel| channel.id == id.0).unwrap()
 }
 
 /// Whichever way leads to the channel `Weather`, it leads to this one, and no other is made.
@@ -112,13 +112,13 @@ fn assert_is_weather(d: &mut Dialogue, channel: ChannelId) {
     assert_eq!(number(d, &by_key), channel, "by corbaloc");
     let made = create_object(d, "Weather");
     assert_eq!(number(d, &made), channel, "as omniEvents has it");
-    assert_eq!(d.protocol.objects().channel_called("Weather"), Some(channel), "as a join of DDS and statistics ask");
-    assert_eq!(d.protocol.objects().channel_called(&channel.0.to_string()), Some(channel));
-    let outside = d.protocol.objects().reference_of_channel("Weather").unwrap();
+    assert_eq!(d.protocol.objects.channel_called("Weather"), Some(channel), "as a join of DDS and statistics ask");
+    assert_eq!(d.protocol.objects.channel_called(&channel.0.to_string()), Some(channel));
+    let outside = d.protocol.objects.reference_of_channel("Weather").unwrap();
     assert_eq!(number(d, &outside), channel, "what is bound in an outside naming service");
     create_named(d, "Weather").map(drop).raises("NameAlreadyUsed");
     let of_that_name = |channel: &&Channel| channel.name.as_deref() == Some("Weather");
-    assert_eq!(d.protocol.objects().topology().channels.iter().filter(of_that_name).count(), 1);
+    assert_eq!(d.protocol.objects.topology().channels.iter().filter(of_that_name).count(), 1);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_declared_channel_is_found_by_its_name_and_a_second_one_is_refused() {
     assert_is_weather(&mut d, declared);
     let in_root = resolve(&mut d, ("Weather", "")).unwrap();
     assert_eq!(number(&mut d, &in_root), declared);
-    assert_eq!(d.protocol.objects().channel_name(declared), Some("Weather"));
+    assert_eq!(d.protocol.objects.names.channel_name(declared), Some("Weather"));
     let mut after = restarted(&mut d, &["Weather"]);
     assert_is_weather(&mut after, declared);
     let refused = after.protocol.declare_channel("", &[]).unwrap_err();
@@ -150,7 +150,7 @@ fn a_channel_that_a_client_has_made_is_the_one_that_is_declared_under_its_name_l
         let in_root = resolve(&mut after, ("Weather", "")).unwrap();
         assert_eq!(number(&mut after, &in_root), made);
         assert_eq!(exported(&after, made).limits.max_consumers, Some(3));
-        assert_eq!(after.protocol.objects().topology().channels.len(), 2, "beside the default channel");
+        assert_eq!(after.protocol.objects.topology().channels.len(), 2, "beside the default channel");
     }
 }
 
@@ -162,7 +162,7 @@ fn a_channel_without_a_name_that_is_bound_under_one_gets_it_when_it_is_declared(
         let (reference, made) = create(&mut d);
         bind(&mut d, "bind", place, &reference);
         assert_eq!(
-            (d.protocol.objects().channel_name(made), d.protocol.objects().channel_called("Weather")),
+            (d.protocol.objects.names.channel_name(made), d.protocol.objects.channel_called("Weather")),
             (None, None),
             "{place:?}"
         );
@@ -204,7 +204,7 @@ fn of_two_channels_of_one_name_in_an_old_store_the_declared_one_has_it_and_the_o
     after.quick(&reference, "destroy", |_| {}).unwrap();
     let mut after = restarted(&mut after, &["Weather"]);
     assert_is_weather(&mut after, declared);
-    assert_eq!(after.protocol.objects().topology().channels.len(), 2);
+    assert_eq!(after.protocol.objects.topology().channels.len(), 2);
 }
 
 /// Or its clients would lose what waits for them, since no rule named their channel any more.
@@ -229,7 +229,7 @@ fn be_subscriber_to_weather(d: &mut Dialogue) {
         allow: true,
         ..RuleText::default()
     };
-    d.protocol.set_access(Some(Rules::parse(&[rule]).unwrap().unwrap()), &accounts);
+    d.protocol.guard.set_access(&mut d.protocol.objects, Some(Rules::parse(&[rule]).unwrap().unwrap()), &accounts);
     d.principal = accounts.account_of("10.0.0.1".parse().unwrap());
 }
 
@@ -250,8 +250,8 @@ fn a_name_is_free_everywhere_when_its_channel_is_gone() {
     let reference = resolve(&mut d, ("Weather", "")).unwrap();
     bind(&mut d, "bind", OF_EVENTS, &reference);
     d.quick(&reference, "destroy", |_| {}).unwrap();
-    assert_eq!(d.protocol.objects().channel_called("Weather"), None);
-    assert_eq!(d.protocol.objects().reference_of_channel("Weather"), None);
+    assert_eq!(d.protocol.objects.channel_called("Weather"), None);
+    assert_eq!(d.protocol.objects.reference_of_channel("Weather"), None);
     resolve(&mut d, ("Weather", "channels")).map(drop).raises("NotFound");
     let (_, made) = create_named(&mut d, "Weather").unwrap();
     assert_ne!(made, declared);

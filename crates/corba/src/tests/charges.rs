@@ -41,7 +41,7 @@ impl Scene {
     }
 
     fn refused(&mut self) -> Vec<Refused> {
-        std::iter::from_fn(|| self.d.protocol.poll_refused()).collect()
+        std::iter::from_fn(|| self.d.protocol.objects.poll_refused()).collect()
     }
 
     fn channel(&mut self) -> Ior {

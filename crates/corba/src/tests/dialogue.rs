@@ -193,7 +193,7 @@ impl Dialogue {
         self.raised.insert(id.clone());
         if parsed.status == ReplyStatus::SystemException {
             let exception = SystemException::read(&mut reader).unwrap();
-            let is_meant = operation == "get_filter" && self.protocol.objects().compatibility().unknown_filter_internal;
+            let is_meant = operation == "get_filter" && self.protocol.objects.compatibility().unknown_filter_internal;
             assert!(is_meant || exception.kind != Kind::Internal, "{operation}");
             assert_ne!(exception.kind, Kind::Unknown, "{operation}");
             reader.clone().finish("system exception").unwrap();
@@ -361,7 +361,7 @@ fn body(reader: &Reader<'_>) -> Body {
 
 /// The servant behind a key.
 pub(crate) fn servant_of(protocol: &Protocol, key: &[u8]) -> Option<table::Servant> {
-    protocol.objects().servant(protocol.objects().target(key)?).ok()
+    protocol.objects.servant(protocol.objects.target(key)?).ok()
 }
 
 /// A client's own object.

@@ -441,11 +441,11 @@ pub(super) fn fields(d: &mut Dialogue) {
     d.call(&filter, "match_typed", event(3)).raises("UnsupportedFilterableData");
 
     let now = 0x01F1_64F5_4A00_0000;
-    d.protocol.handle_utc(now);
+    d.protocol.objects.handle_utc(now);
     let filter = made_filter(d, &factory);
     add(d, &filter, &[(&[], &format!("$curtime == {now}"))]).unwrap();
     assert!(matched(d.call(&filter, "match", |w| write_short(1, w))));
-    d.protocol.handle_utc(now + 1);
+    d.protocol.objects.handle_utc(now + 1);
     assert!(!matched(d.call(&filter, "match", |w| write_short(1, w))));
 }
 
@@ -473,7 +473,7 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     let factory = factory(d);
     let filter = made_filter(d, &factory);
     add(d, &filter, &[(&[], "TRUE")]).unwrap();
-    d.protocol.handle_utc(NOW);
+    d.protocol.objects.handle_utc(NOW);
     let mut asked = |timeout: u64| {
         let structured = matched(d.call(&filter, "match_structured_with_timeout", |w| {
             write_empty_event(w);
@@ -492,7 +492,7 @@ pub(super) fn time_limits(d: &mut Dialogue) {
     assert!(!asked(0), "nothing can be decided in no time");
     assert!(!asked(NOW), "nor in time that is over");
     assert!(!asked(NOW - 1));
-    assert!(d.protocol.take_filter_cuts() >= 6 && d.protocol.take_filter_cuts() == 0);
+    assert!(d.protocol.objects.take_filter_cuts() >= 6 && d.protocol.objects.take_filter_cuts() == 0);
     assert!(
         d.call(&filter, "_is_a", |w| w.string("IDL:Campanile/TimeoutFilter:1.0")).unwrap().read(|r| r.bool().unwrap())
     );
@@ -723,7 +723,7 @@ fn a_filter_of_another_server_is_published_while_someone_has_it() {
     assert_eq!(names, ["client.example:4711 on the admin", "client.example:4711 on the proxy"]);
     let ObjectKey::Proxy { channel: id, proxy: number, .. } = key_of(&proxy) else { panic!() };
     let target = FilterTarget::Proxy(engine::ProxyKey { channel: id, proxy: number });
-    let [(_, FilterRef::Remote(peer))] = d.protocol.objects().hierarchy().filters(target).unwrap() else { panic!() };
+    let [(_, FilterRef::Remote(peer))] = d.protocol.objects.hierarchy().filters(target).unwrap() else { panic!() };
     assert_eq!(published.directory.peers.get(*peer).unwrap().ior, client("on the proxy"));
 
     d.get(&admin, "destroy");

@@ -73,7 +73,7 @@ fn random_and_mutated_keys_reach_nothing() {
         let at = random.usize(0..key.len());
         key[at] = key[at].wrapping_add(random.u8(1..));
         // Another object's number beside its own nonce reached that object, while all objects of a channel had the same nonce.
-        let reaches = !keys.contains(&key) && d.protocol.objects().locate(&key);
+        let reaches = !keys.contains(&key) && d.protocol.objects.locate(&key);
         assert!(!reaches, "seed {seed:#x}, round {round}: {}", key.escape_ascii());
     }
 }

@@ -72,7 +72,7 @@ impl Scene {
 
     /// Events and seconds since the last, of all suppliers.
     fn status(&self) -> Vec<(u64, u64)> {
-        let suppliers = self.d.protocol.suppliers(None);
+        let suppliers = self.d.protocol.idle.suppliers(&self.d.protocol.objects, None);
         suppliers.map(|supplier| (supplier.events, supplier.idle.as_secs())).collect()
     }
 }
@@ -159,7 +159,7 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     assert_eq!(scene.after(1 << 20), []);
     let mut after =
         Scene { d: Dialogue::with(STYLES[5], with_store(2)), lane: Lane::new(Time(0)), now: Time(0), channel };
-    after.d.protocol.restore(&scene.d.protocol.objects().topology()).unwrap();
+    after.d.protocol.restore(&scene.d.protocol.objects.topology()).unwrap();
     assert_eq!(after.after(1 << 20), []);
     let channel = after.channel.clone();
     after.d.set_qos(&channel, "ConnectionExpiry", 100 * SECOND);
@@ -183,18 +183,18 @@ fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_h
     let mut settings = with_store(2);
     settings.delivery.connection_expiry = Some(days);
     let mut after = Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
-    after.d.protocol.restore(&scene.d.protocol.objects().topology()).unwrap();
+    after.d.protocol.restore(&scene.d.protocol.objects.topology()).unwrap();
     let channel = after.channel.clone();
     let new = pulls(&mut after, &channel);
     let expiry = |scene: &Scene, proxy: &Ior| {
-        scene.d.protocol.objects().hierarchy().effective(proxy_key(proxy)).unwrap().connection_expiry
+        scene.d.protocol.objects.hierarchy().effective(proxy_key(proxy)).unwrap().connection_expiry
     };
     assert_eq!((expiry(&after, &old), expiry(&after, &new)), (Duration::ZERO, days));
     assert_eq!(after.after(3 * 24 * 3600 - 10), []);
     assert_eq!(after.after(20).len(), 1);
 
     // A restart later each still has its own.
-    let topology = after.d.protocol.objects().topology();
+    let topology = after.d.protocol.objects.topology();
     let mut settings = with_store(3);
     settings.delivery.connection_expiry = Some(days * 2);
     let mut later = Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
@@ -220,7 +220,7 @@ fn a_supplier_that_was_restored_is_disconnected_as_others_are_unless_it_goes_on(
         // It was reached, and is not any more.
         let unreachable = scene.supplier(&who, &client("gone"));
         scene.after(1_000);
-        let (channel, topology) = (scene.channel.clone(), scene.d.protocol.objects().topology());
+        let (channel, topology) = (scene.channel.clone(), scene.d.protocol.objects.topology());
         let mut after =
             Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
         after.d.protocol.restore(&topology).unwrap();
@@ -252,9 +252,9 @@ fn an_operator_sees_which_clients_are_idle_since_when_and_disconnects_one_or_all
     (0..4).for_each(|_| scene.push(&proxies[1]));
     scene.after(5);
     assert_eq!(scene.status(), [(0, 15), (4, 5), (0, 15)]);
-    let first = scene.d.protocol.suppliers(None).next().unwrap();
+    let first = scene.d.protocol.idle.suppliers(&scene.d.protocol.objects, None).next().unwrap();
     assert_eq!((first.address, first.is_open, first.is_probed, first.is_pulled), (Some(who.ip()), true, false, false));
-    let behind = scene.d.protocol.suppliers(Some(proxy_key(&proxies[1])));
+    let behind = scene.d.protocol.idle.suppliers(&scene.d.protocol.objects, Some(proxy_key(&proxies[1])));
     assert_eq!(behind.map(|supplier| supplier.key).collect::<Vec<_>>(), [proxy_key(&proxies[2])]);
     let named = scene.d.protocol.dismiss(proxy_key(&proxies[0])).unwrap();
     assert!(named.starts_with("supplier proxy "), "{named}");

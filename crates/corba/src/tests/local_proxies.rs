@@ -45,18 +45,18 @@ fn a_local_proxy_is_known_to_the_event_path_and_seen_by_all_clients() {
     );
     assert!(published.routing.supplier(other).is_some());
     assert_eq!(
-        protocol.objects().name("consumer", key),
+        protocol.objects.name("consumer", key),
         format!("consumer proxy {} of channel 0 (somebody's socket)", key.proxy.0)
     );
-    let proxy = protocol.objects().hierarchy().proxy(key).unwrap();
+    let proxy = protocol.objects.hierarchy().proxy(key).unwrap();
     assert_eq!((proxy.side, proxy.attached.filters().len()), (Side::Consumers, 1));
     assert_eq!(proxy.subscription.types(), [EventType::new("Weather", "*")]);
     // It goes of its own accord, and its filter with it: its protocol need not be notified.
     protocol.remove_local_proxy(key);
     protocol.remove_local_proxy(key);
-    assert!(protocol.objects().hierarchy().proxy(key).is_err());
+    assert!(protocol.objects.hierarchy().proxy(key).is_err());
     assert_eq!(gone(&mut protocol), []);
-    assert_eq!(protocol.objects().hierarchy().proxy(other).unwrap().state, ProxyState::Active);
+    assert_eq!(protocol.objects.hierarchy().proxy(other).unwrap().state, ProxyState::Active);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_client_that_may_not_take_part_gets_the_reason_and_leaves_nothing() {
     let poor = Accounts::new(Ceilings::new(75).with(Resource::RetainedBytes, 100, 0)).account_of([127, 0, 0, 9].into());
     assert_eq!(protocol.register_local_proxy(consumer(DEFAULT, ""), &poor), Err(RegisterError::Spent));
     assert!(protocol.publish().is_none_or(|after| after.routing.channel(DEFAULT).unwrap().consumers().count() == 0));
-    assert_eq!(protocol.objects().hierarchy().channel(DEFAULT).unwrap().proxies().count(), 0);
+    assert_eq!(protocol.objects.hierarchy().channel(DEFAULT).unwrap().proxies().count(), 0);
     assert_eq!((poor.used(Resource::Proxies), poor.used(Resource::RetainedBytes)), (0, 0));
 }
 
@@ -136,9 +136,9 @@ fn a_local_proxy_that_others_end_is_notified() {
 #[test]
 fn local_proxies_are_no_part_of_what_is_configured() {
     let mut d = Dialogue::new(STYLES[0]);
-    let before = d.protocol.objects().topology();
+    let before = d.protocol.objects.topology();
     d.protocol.register_local_proxy(consumer(DEFAULT, ""), somebody()).unwrap();
-    let after = d.protocol.objects().topology();
+    let after = d.protocol.objects.topology();
     let proxies = |topology: &topology::Topology| topology.channels.iter().map(|c| c.proxies.len()).sum::<usize>();
     assert_eq!(proxies(&after), proxies(&before));
 }

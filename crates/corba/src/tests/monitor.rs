@@ -1,7 +1,7 @@
 //! TAO's monitor and control object.
 
 use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, settings};
-use crate::{ChannelFigures, Compatibility, Effect, ProtocolSettings};
+use crate::{ChannelFigures, Compatibility, Effect, Monitor, ProtocolSettings};
 use engine::{ChannelId, ProxyId, ProxyKey};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
@@ -154,7 +154,7 @@ fn lanes(d: &mut Dialogue, path: &str) {
         } else {
             w.string(name)
         }
-        d.protocol.objects().monitored_channels(&key, operation, Reader::new(&body, encoding))
+        Monitor::channels_queried(&d.protocol.objects, &key, operation, Reader::new(&body, encoding))
     };
     let channel = ChannelId(1);
     assert_eq!(asks(d, "get_statistic", &size, false), Some(vec![channel]));
@@ -175,9 +175,9 @@ fn lanes(d: &mut Dialogue, path: &str) {
         overflows: 5,
     };
     // 13 July 2017, 02:40:00 UTC.
-    d.protocol.handle_utc(0x01B2_1DD2_1381_4000 + 1_499_913_600 * 10_000_000);
+    d.protocol.objects.handle_utc(0x01B2_1DD2_1381_4000 + 1_499_913_600 * 10_000_000);
     let reported = |d: &mut Dialogue, bytes: u64, statistic_name: &str| {
-        d.protocol.handle_figures([(channel, figures(bytes))]);
+        d.protocol.monitor.handle_figures([(channel, figures(bytes))]);
         statistic(d, &format!("{path}{statistic_name}")).unwrap()
     };
     assert!(matches!(reported(d, 0, "QueueElementCount"), Value::Numeric(1, [.., last]) if last == 7.0));
@@ -189,7 +189,7 @@ fn lanes(d: &mut Dialogue, path: &str) {
     assert_eq!(reported(d, 30, "QueueSize"), Value::Numeric(2, [20.0, 1000.0, 10.0, 30.0, 30.0]));
     assert_eq!(reported(d, 20, "QueueSize"), Value::Numeric(3, [20.0, 1400.0, 10.0, 30.0, 20.0]));
     let all = |d: &mut Dialogue, operation: &str| {
-        d.protocol.handle_figures([(channel, figures(4))]);
+        d.protocol.monitor.handle_figures([(channel, figures(4))]);
         let reported = d.quick(&monitor, operation, |w| write_names(&[&size], w)).unwrap();
         reported.read(|r| (r.u32().unwrap(), read_value(r)))
     };
@@ -263,8 +263,8 @@ fn a_client_that_may_control_removes_clients_admins_and_channels() {
 #[test]
 fn a_factory_of_another_name_is_found_by_it() {
     let mut d = controlled();
-    d.protocol.bind_own_names();
-    let factory = d.protocol.objects().factory_reference();
+    d.protocol.objects.bind_own_names();
+    let factory = d.protocol.objects.factory_reference();
     for key in ["Logging", FACTORY, "NotificationService"] {
         let found = d.bootstrap(key);
         assert_eq!(

@@ -46,7 +46,7 @@ pub(super) fn types(d: &mut Dialogue) {
     let factory = d.bootstrap("NotifyEventChannelFactory");
     let (channel, _) = new_channel(d);
     let default = d.bootstrap("DefaultEventChannel");
-    let mut objects = vec![(d.protocol.objects().factory_reference(), "EventChannelFactory")];
+    let mut objects = vec![(d.protocol.objects.factory_reference(), "EventChannelFactory")];
     for channel in [channel, default] {
         objects.push((d.object(&channel, "_get_default_consumer_admin"), "ConsumerAdmin"));
         objects.push((d.object(&channel, "_get_default_supplier_admin"), "SupplierAdmin"));
@@ -114,7 +114,7 @@ pub(super) fn registry(d: &mut Dialogue) {
     assert_eq!(register(d, &client("other")).unwrap(), 1);
     assert_eq!(register(d, &client("one")).unwrap(), 0, "it is registered already");
     register(d, &Ior::nil()).raises("BAD_PARAM");
-    let own = d.protocol.objects().factory_reference();
+    let own = d.protocol.objects.factory_reference();
     register(d, &own).raises("BAD_PARAM");
     let factory = d.bootstrap("NotifyEventChannelFactory");
     for id in [0, 0, 99, -1] {
@@ -242,7 +242,7 @@ fn a_criterion_of_another_type_is_invalid_and_named() {
 /// Two protocols: one that was used, and one that begins with what it kept.
 fn restarted(before: &Dialogue, nonce_seed: u64) -> Dialogue {
     let mut after = Dialogue::with(STYLES[5], settings(nonce_seed));
-    after.protocol.restore(&before.protocol.objects().topology()).unwrap();
+    after.protocol.restore(&before.protocol.objects.topology()).unwrap();
     after.effects();
     after
 }
@@ -282,7 +282,7 @@ fn a_client_that_asks_for_its_name_after_a_restart_is_not_there_twice() {
     // Its reference is another one than before.
     connect(&mut after, &anew, "after").unwrap();
     after.call(&former, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-    assert_eq!(after.protocol.objects().topology().channels[0].proxies.len(), 1);
+    assert_eq!(after.protocol.objects.topology().channels[0].proxies.len(), 1);
     assert_eq!(after.notified(), [], "no client is notified of a disconnection");
 }
 
@@ -310,7 +310,7 @@ fn a_client_that_asks_for_its_name_after_a_restart_has_its_place_where_there_is_
 
 /// What callbacks are asked, by their objects' keys.
 fn called(d: &mut Dialogue) -> Vec<(String, ClientCall)> {
-    let factory = d.protocol.objects().factory_reference();
+    let factory = d.protocol.objects.factory_reference();
     let called = d.effects().into_iter().filter_map(|effect| match effect {
         Effect::Ask { client_call, to, operation: "reconnect", body, .. } => {
             let encoding = giop::cdr::Encoding::new(giop::cdr::Endian::NATIVE);
@@ -323,7 +323,7 @@ fn called(d: &mut Dialogue) -> Vec<(String, ClientCall)> {
 }
 
 fn registered(d: &Dialogue) -> Vec<u32> {
-    d.protocol.objects().topology().registrations.iter().map(|callback| callback.id).collect()
+    d.protocol.objects.topology().registrations.iter().map(|callback| callback.id).collect()
 }
 
 #[test]
@@ -459,5 +459,5 @@ fn how_long_a_callback_could_not_be_reached_outlives_the_process() {
     for (_, client_call) in called(&mut other) {
         other.protocol.handle_answer(client_call, ClientAnswer::Returned(None));
     }
-    assert_eq!(other.protocol.objects().topology().registrations[0].unreachable_s, 0);
+    assert_eq!(other.protocol.objects.topology().registrations[0].unreachable_s, 0);
 }

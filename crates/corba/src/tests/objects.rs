@@ -194,7 +194,7 @@ fn factory(d: &mut Dialogue) {
     assert_eq!(d.ids(&factory, "get_all_channels"), [0, 2]);
     let (third, id) = new_channel(d);
     assert_eq!(id, 3, "ids are not used again");
-    assert_eq!(d.object(&third, "_get_MyFactory"), d.protocol.objects().factory_reference());
+    assert_eq!(d.object(&third, "_get_MyFactory"), d.protocol.objects.factory_reference());
 }
 
 fn channel(d: &mut Dialogue) {
@@ -474,9 +474,9 @@ fn object_operations(d: &mut Dialogue) {
         for unknown in ["", "get_QoS", "nonsense", "_get_", "destroy_all"] {
             d.call(object, unknown, |_| {}).raises("BAD_OPERATION");
         }
-        assert!(d.protocol.objects().locate(&object.iiop().unwrap().key));
+        assert!(d.protocol.objects.locate(&object.iiop().unwrap().key));
     }
-    assert!(!d.protocol.objects().locate(b"nobody"));
+    assert!(!d.protocol.objects.locate(b"nobody"));
     let nobody = d.bootstrap("nobody");
     d.call(&nobody, "_is_a", |w| w.string("IDL:x:1.0")).raises("OBJECT_NOT_EXIST");
 }
@@ -513,7 +513,7 @@ fn subscriptions_reach_the_routing() {
     let published = d.protocol.publish().unwrap();
     let key = published.directory.proxy(&key_of(&proxy)).unwrap();
     assert_eq!(published.routing.channel(key.channel).unwrap().consumers().next().unwrap().key, key);
-    let types = d.protocol.objects().hierarchy().subscribed_types(key.channel).unwrap();
+    let types = d.protocol.objects.hierarchy().subscribed_types(key.channel).unwrap();
     assert!(types.iter().any(|kind| kind.matches(b"ALMA", b"Temperature")));
     assert!(!types.iter().any(|kind| kind.matches(b"ALMA", b"Pressure")));
     assert!(d.protocol.publish().is_none(), "nothing has changed since");

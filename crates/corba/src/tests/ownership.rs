@@ -170,7 +170,7 @@ impl Scene {
     fn new(owner: Shown) -> Self {
         let mut d = Dialogue::with(STYLES[5], settings(7));
         let accounts = Accounts::new(Ceilings::new(100));
-        d.protocol.set_access(Some(rules()), &accounts);
+        d.protocol.guard.set_access(&mut d.protocol.objects, Some(rules()), &accounts);
         d.principal = account(&accounts, "10.0.0.1", owner);
         let factory = d.bootstrap("NotificationService");
         let channel = d.bootstrap("DefaultEventChannel");
@@ -213,9 +213,9 @@ impl Scene {
     /// Whether the rules let a client have an operation carried out, whatever comes of it.
     fn lets(&mut self, who: &Arc<Account>, object: &Ior, operation: &str) -> bool {
         self.d.principal = Arc::clone(who);
-        self.d.protocol.take_why();
+        self.d.protocol.guard.take_why();
         let answer = self.d.quick(object, operation, |_| {});
-        let is_denied = self.d.protocol.take_why().is_some();
+        let is_denied = self.d.protocol.guard.take_why().is_some();
         assert!(!is_denied || answer.unwrap_err().name() == "NO_PERMISSION", "{operation}");
         !is_denied
     }
@@ -244,15 +244,15 @@ fn each_operation_needs_what_the_document_says() {
                     if scene
                         .d
                         .protocol
-                        .objects()
+                        .objects
                         .target(&key)
-                        .is_none_or(|target| scene.d.protocol.objects().servant(target).is_err())
+                        .is_none_or(|target| scene.d.protocol.objects.servant(target).is_err())
                     {
                         scene = Scene::new(owner);
                         let again = &scene.objects[at].1;
                         assert_eq!(again.iiop().unwrap().key, key, "the same keys by the same seed");
                     }
-                    let target = scene.d.protocol.objects().target(&key).unwrap();
+                    let target = scene.d.protocol.objects.target(&key).unwrap();
                     let said = may(&asker, needs, target);
                     // Another one's accounts are as good: what counts is what they show.
                     let came = scene.lets(&asker.account, &reference, operation);
@@ -300,15 +300,15 @@ fn owners_are_kept_with_what_they_own_also_where_there_were_no_rules() {
         let mut scene = Scene::new(owner);
         if !had_rules {
             let mut d = Dialogue::with(STYLES[5], settings(7));
-            d.protocol.set_access(None, &scene.accounts);
+            d.protocol.guard.set_access(&mut d.protocol.objects, None, &scene.accounts);
             d.principal = account(&scene.accounts, "10.0.0.1", owner);
             let admin = d.made(&d.bootstrap("DefaultEventChannel"), "new_for_consumers", 0).0;
             let proxy = d.made(&admin, "obtain_notification_pull_supplier", 1).0;
             scene = Scene { d, objects: vec![("admin", admin), ("proxy", proxy)], ..scene };
         }
-        let topology = scene.d.protocol.objects().topology();
+        let topology = scene.d.protocol.objects.topology();
         let mut after = Dialogue::with(STYLES[5], settings(8));
-        after.protocol.set_access(Some(rules()), &scene.accounts);
+        after.protocol.guard.set_access(&mut after.protocol.objects, Some(rules()), &scene.accounts);
         after.protocol.restore(&topology).unwrap();
         let objects = scene.objects.clone();
         let mut scene = Scene { d: after, ..scene };
@@ -341,7 +341,7 @@ fn an_admins_owner_grants_its_consumers_nothing_that_others_pay_for() {
     let subscriber = account(&accounts, "10.0.3.1", Shown::Nothing);
     let chief = account(&accounts, "10.0.4.1", Shown::Token("chief"));
     let mut d = Dialogue::with(STYLES[5], settings(7));
-    d.protocol.set_access(Some(rules()), &accounts);
+    d.protocol.guard.set_access(&mut d.protocol.objects, Some(rules()), &accounts);
     d.principal = Arc::clone(&subscriber);
     let channel = d.bootstrap("DefaultEventChannel");
     let admin = d.made(&channel, "new_for_consumers", 0).0;
@@ -356,7 +356,7 @@ fn an_admins_owner_grants_its_consumers_nothing_that_others_pay_for() {
         });
         (
             asked.map(drop).map_err(|thrown| thrown.name().to_owned()),
-            d.protocol.poll_denied().map(|denied| denied.right),
+            d.protocol.guard.poll_denied().map(|denied| denied.right),
         )
     };
     let denied = (Err("NO_PERMISSION".to_owned()), Some(Some(access::Right::Administer)));
@@ -402,7 +402,7 @@ fn a_channel_gets_dead_letters_only_where_its_administrators_say_so() {
     };
     let rules = Rules::parse(&[rule("token:chief", &["*"]), rule("token:gardener", &["garden*"])]).unwrap();
     let mut d = Dialogue::with(STYLES[5], settings(7));
-    d.protocol.set_access(rules, &accounts);
+    d.protocol.guard.set_access(&mut d.protocol.objects, rules, &accounts);
     let factory = d.bootstrap("NotificationService");
     let property = |to: i32, w: &mut giop::cdr::Writer<'_>| {
         w.u32(1);

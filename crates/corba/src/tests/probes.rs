@@ -153,23 +153,23 @@ fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when
     let [(of, name, unreachable_for, left)] = announced.as_slice() else { panic!("{announced:?}") };
     assert_eq!((*of, *unreachable_for, *left), (key, seconds(60), Some(seconds(540))));
     assert!(name.contains("killed"), "{name}");
-    assert_eq!(scene.d.protocol.unreachable_clients(), 1);
-    assert_eq!(scene.d.protocol.objects().unreachable_for(key), Some(seconds(180)));
+    assert_eq!(scene.d.protocol.probes.unreachable_clients(), 1);
+    assert_eq!(scene.d.protocol.objects.unreachable_for(key), Some(seconds(180)));
 
     for (_, client_call) in scene.after(60) {
         scene.answer(client_call, ClientAnswer::Returned(Some(false)));
     }
     let reached = scene.d.effects().into_iter().filter(|effect| matches!(effect, Effect::Reached { .. })).count();
     assert_eq!(
-        (reached, scene.d.protocol.unreachable_clients(), scene.d.protocol.objects().unreachable_for(key)),
+        (reached, scene.d.protocol.probes.unreachable_clients(), scene.d.protocol.objects.unreachable_for(key)),
         (1, 0, None)
     );
 
     // One that goes while it is announced is not counted any more.
     assert_eq!(scene.unreached_for(300), 0);
-    assert_eq!(scene.d.protocol.unreachable_clients(), 1);
+    assert_eq!(scene.d.protocol.probes.unreachable_clients(), 1);
     assert_eq!(scene.unreached_for(600), 1);
-    assert_eq!(scene.d.protocol.unreachable_clients(), 0);
+    assert_eq!(scene.d.protocol.probes.unreachable_clients(), 0);
 }
 
 /// With a store connections are persistent by default: then the client has days, and nothing said that it was using them up.
@@ -193,7 +193,7 @@ fn a_persistent_consumer_out_of_reach_is_announced_with_what_is_left_of_its_expi
             }
         }
         let never_given_up = !announced.is_empty() && reaped.is_empty();
-        assert_eq!(scene.d.protocol.unreachable_clients(), usize::from(never_given_up), "{minute}");
+        assert_eq!(scene.d.protocol.probes.unreachable_clients(), usize::from(never_given_up), "{minute}");
     }
     let seconds = Duration::from_secs;
     assert_eq!(announced, [(2, Some(seconds(540)))]);
@@ -209,7 +209,7 @@ fn a_client_that_calls_is_not_announced_to_be_out_of_reach() {
     let _connection = scene.on_a_connection();
     scene.supplier(&client("behind a wall"));
     assert_eq!(scene.unreached_for(600), 0);
-    assert_eq!(scene.d.protocol.unreachable_clients(), 0);
+    assert_eq!(scene.d.protocol.probes.unreachable_clients(), 0);
 }
 
 #[test]

@@ -200,7 +200,7 @@ pub(super) fn wrong_references(d: &mut Dialogue) {
     let channel = new_channel(d);
     let own = [channel.clone(), d.bootstrap("NotificationService"), d.object(&channel, "for_consumers")].map(|own| {
         // As they are given out: with the host and port of this service.
-        let mut reference = d.protocol.objects().factory_reference();
+        let mut reference = d.protocol.objects.factory_reference();
         if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {
             profile.key.clone_from(&own.iiop().unwrap().key);
         }

@@ -14,7 +14,7 @@ fn lasting(d: &mut Dialogue) -> Vec<Ior> {
     let naming = d.bootstrap("NameService");
     let factory = d.bootstrap("NotificationService");
     let channel = d.look_up(&factory, "get_event_channel", 0).unwrap();
-    let mut references = vec![d.protocol.objects().factory_reference(), channel.clone()];
+    let mut references = vec![d.protocol.objects.factory_reference(), channel.clone()];
     references.push(d.object(&channel, "for_consumers"));
     references.push(d.object(&channel, "for_suppliers"));
     for (id, kind, _) in WELL_KNOWN {
@@ -63,7 +63,7 @@ fn the_same_object_has_the_same_reference_after_a_restart() {
     for reference in &references {
         assert!(!after.get(reference, "_non_existent").read(|r| r.bool().unwrap()));
     }
-    assert_eq!(references[0].to_string(), Protocol::new(settings(3)).objects().factory_reference().to_string());
+    assert_eq!(references[0].to_string(), Protocol::new(settings(3)).objects.factory_reference().to_string());
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_reference_to_what_is_gone_never_reaches_what_took_its_number() {
         assert_ne!(key_of(stale), key_of(fresh));
         assert!(!before.get(stale, "_non_existent").read(|r| r.bool().unwrap()));
         after.call(stale, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
-        assert!(!after.protocol.objects().locate(&stale.iiop().unwrap().key));
+        assert!(!after.protocol.objects.locate(&stale.iiop().unwrap().key));
     }
 }
 
@@ -94,5 +94,5 @@ fn the_event_path_knows_stale_keys_too() {
         assert!(published.directory.proxy(&key_of(fresh)).is_some());
         assert_eq!(published.directory.proxy(&key_of(stale)), None);
     }
-    assert_eq!(published.directory.proxy(&key_of(&before.protocol.objects().factory_reference())), None);
+    assert_eq!(published.directory.proxy(&key_of(&before.protocol.objects.factory_reference())), None);
 }

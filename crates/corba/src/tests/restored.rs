@@ -27,7 +27,7 @@ fn proxy_of(d: &mut Dialogue, channel: &Ior, admin: &str, obtain: &str) -> Ior {
 fn restarted(d: &mut Dialogue, settings: ProtocolSettings, configure: impl FnOnce(&mut Protocol)) -> Dialogue {
     d.effects();
     let mut after = Dialogue::with(STYLES[5], settings);
-    assert_eq!(after.protocol.restore_image(&d.protocol.objects().image(), &somebody_else(), configure), Ok(true));
+    assert_eq!(after.protocol.restore_image(&d.protocol.objects.image(), &somebody_else(), configure), Ok(true));
     after
 }
 
@@ -57,7 +57,7 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
     })
     .unwrap();
     // As such a store has it: numbers, and nothing of former ones.
-    let mut topology = d.protocol.objects().topology();
+    let mut topology = d.protocol.objects.topology();
     for channel in &mut topology.channels {
         (channel.nonce, channel.objects_nonce) = if channel.id == 0 { (0, 0xaa) } else { (0xbb, 0xbb) };
     }
@@ -88,9 +88,9 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
         let mut after = Dialogue::with(STYLES[5], with_store(start));
         assert_eq!(after.protocol.restore_image(&image, &somebody_else(), |_| {}), Ok(true));
         for key in former {
-            assert!(after.protocol.objects().locate(key.as_bytes()), "{key} after start {start}");
+            assert!(after.protocol.objects.locate(key.as_bytes()), "{key} after start {start}");
         }
-        assert!(later.iter().all(|key| after.protocol.objects().locate(key)), "start {start}");
+        assert!(later.iter().all(|key| after.protocol.objects.locate(key)), "start {start}");
         let published = after.protocol.publish().unwrap();
         let of_lanes = |key: &[u8]| published.directory.proxy(&ObjectKey::parse(key).unwrap());
         assert!(of_lanes(former[0].as_bytes()).is_some() && of_lanes(former[6].as_bytes()).is_some());
@@ -106,9 +106,9 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
             let nonce = if channel.0 == 0 { 0xaa } else { 0xbb };
             ObjectKey::Proxy { channel, nonce, proxy }
         });
-        let is_unknown = |key: &[u8]| !after.protocol.objects().locate(key) && of_lanes(key).is_none();
+        let is_unknown = |key: &[u8]| !after.protocol.objects.locate(key) && of_lanes(key).is_none();
         assert!(guessed.clone().all(|key| is_unknown(&key.to_bytes())));
-        image = after.protocol.objects().image();
+        image = after.protocol.objects.image();
         assert!(text(&image).contains("former"));
     }
     assert_eq!(later.len(), 6);
@@ -119,8 +119,8 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
 fn what_is_shown_of_a_channel_has_no_number_from_which_keys_follow() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
     new_channel(&mut d);
-    for channel in d.protocol.objects().topology().channels {
-        let reported = d.protocol.objects().channel_json(ChannelId(channel.id), None).unwrap();
+    for channel in d.protocol.objects.topology().channels {
+        let reported = d.protocol.objects.channel_json(ChannelId(channel.id), None).unwrap();
         let secrets = [channel.nonce, channel.objects_nonce].map(|nonce| format!("{nonce:032x}"));
         assert!(secrets.iter().all(|secret| !reported.contains(secret)), "{reported}");
         assert!(reported.contains(r#""objects_nonce":0,"#), "{reported}");
@@ -160,7 +160,7 @@ fn a_declared_channel_is_there_again_whatever_clients_did_to_it() {
         });
         let plant = resolve(&mut after, "Plant").unwrap();
         after.call(&plant, "get_qos", |_| {}).unwrap();
-        let channels = |d: &Dialogue| d.protocol.objects().topology().channels.len();
+        let channels = |d: &Dialogue| d.protocol.objects.topology().channels.len();
         let before = channels(&after);
         let again =
             restarted(&mut after, with_store(3), |protocol| _ = protocol.declare_channel("Plant", &[]).unwrap());
@@ -193,7 +193,7 @@ fn what_every_service_has_is_there_again_after_a_restart() {
     }
     let events = resolve(&mut d, "EventService").unwrap();
     d.quick(&events, "destroy", |_| {}).unwrap();
-    let mut after = restarted(&mut d, with_store(2), Protocol::bind_own_names);
+    let mut after = restarted(&mut d, with_store(2), |protocol| protocol.objects.bind_own_names());
     for name in ["EventService", "NotifyEventChannelFactory", "EventChannelFactory", "ChannelFactory.ChannelFactory"] {
         let found = resolve(&mut after, name).unwrap();
         assert!(!after.get(&found, "_non_existent").read(|r| r.bool().unwrap()), "{name}");
@@ -224,7 +224,7 @@ fn what_has_a_filter_that_is_gone_is_restored_without_it() {
         let _ = d.quick(&proxy, place, |w| mapping.write(w));
     }
     d.quick(&proxy, "connect_structured_push_consumer", |w| client("consumer").write(w)).unwrap();
-    let mut topology = d.protocol.objects().topology();
+    let mut topology = d.protocol.objects.topology();
     let selection = |topology: &Topology| topology.channels.last().unwrap().proxies[0].selection.clone();
     assert_eq!(selection(&topology).attached.len(), 1);
     assert!(selection(&topology).priority_filter.is_some());
@@ -233,7 +233,7 @@ fn what_has_a_filter_that_is_gone_is_restored_without_it() {
     topology.channels.retain(|channel| channel.id != gone);
     let mut after = Dialogue::with(STYLES[5], with_store(2));
     after.protocol.restore(&topology).unwrap();
-    let after = after.protocol.objects().topology();
+    let after = after.protocol.objects.topology();
     let left = selection(&after);
     assert_eq!((left.attached.len(), left.priority_filter, left.lifetime_filter), (0, None, None));
     assert!(after.channels.last().unwrap().proxies[0].client.is_some());
@@ -253,12 +253,9 @@ fn threads_that_were_granted_stay_when_there_may_be_fewer() {
     .unwrap();
     let few = HierarchyLimits { lane_threads_max: 2, ..HierarchyLimits::default() };
     let after = restarted(&mut d, ProtocolSettings { hierarchy: few, ..with_store(2) }, |_| {});
-    assert_eq!(after.protocol.objects().topology(), d.protocol.objects().topology());
+    assert_eq!(after.protocol.objects.topology(), d.protocol.objects.topology());
     assert_eq!(
-        (
-            after.protocol.objects().hierarchy().lane_threads_left(),
-            after.protocol.objects().hierarchy().lane_threads_max()
-        ),
+        (after.protocol.objects.hierarchy().lane_threads_left(), after.protocol.objects.hierarchy().lane_threads_max()),
         (0, 2)
     );
 }
@@ -288,7 +285,7 @@ fn constraints_that_were_granted_stay_and_those_that_come_are_no_longer_than_the
     add(&mut d, 100_000).unwrap();
     let short = HierarchyLimits { constraint_bytes_max: 65_536, ..HierarchyLimits::default() };
     let mut after = restarted(&mut d, ProtocolSettings { hierarchy: short, ..with_store(2) }, |_| {});
-    let length = |d: &Dialogue| d.protocol.objects().topology().channels[1].filters[0].constraints[0].expression.len();
+    let length = |d: &Dialogue| d.protocol.objects.topology().channels[1].filters[0].constraints[0].expression.len();
     assert_eq!((length(&d), length(&after)), (100_000, 100_000));
     assert!(add(&mut after, 65_537).is_err());
     add(&mut after, 65_536).unwrap();
@@ -312,7 +309,7 @@ fn a_declared_channel_gets_other_threads_at_a_start_though_it_has_persistent_cli
     let mut after = restarted(&mut d, ProtocolSettings { hierarchy: few, ..with_store(2) }, |protocol| {
         assert_eq!(protocol.declare_channel("Plant", &properties), Ok(made));
     });
-    let topology = after.protocol.objects().topology();
+    let topology = after.protocol.objects.topology();
     let channel = topology.channels.iter().find(|channel| channel.id == made.0).unwrap();
     assert_eq!(channel.settings.pool.as_ref().unwrap().lanes[0].threads, 2);
     assert_eq!(channel.limits.max_consumers, Some(1));
@@ -336,7 +333,7 @@ fn what_is_restored_is_charged_beyond_the_quota_of_its_client() {
     let ceilings = Ceilings::new(50).with(Resource::Channels, 3, 1);
     let account = Accounts::new(ceilings).account_of(IpAddr::from([0, 0, 0, 0]));
     let mut after = Dialogue::with(STYLES[5], with_store(2));
-    assert_eq!(after.protocol.restore_image(&d.protocol.objects().image(), &account, |_| {}), Ok(true));
+    assert_eq!(after.protocol.restore_image(&d.protocol.objects.image(), &account, |_| {}), Ok(true));
     assert_eq!(account.used(Resource::Channels), 5);
 }
 
@@ -360,7 +357,7 @@ fn what_a_channel_does_not_say_itself_is_what_is_configured_now() {
     d.set_qos(&default, "MemoryBudget", 5 << 20);
     new_channel(&mut d);
     let after = restarted(&mut d, with(20, 2), |_| {});
-    let channels: Vec<_> = after.protocol.objects().hierarchy().channels().collect();
+    let channels: Vec<_> = after.protocol.objects.hierarchy().channels().collect();
     let seconds = |at: usize| {
         let patch = channels[at].patch();
         [patch.give_up_after, patch.probe_interval].map(|time| time.unwrap().as_secs())

@@ -57,7 +57,7 @@ impl Scene {
     /// The client's process dies: the connection on which it is called ends.
     fn dies(&mut self) {
         self.passes(1);
-        self.d.protocol.note_death("client.example".into(), 4711);
+        self.d.protocol.lives.note_death(&self.d.protocol.objects, "client.example".into(), 4711);
         self.passes(1);
     }
 
@@ -68,7 +68,7 @@ impl Scene {
 
     /// The numbers of the channel's proxies that have a client.
     fn connected(&self) -> Vec<u32> {
-        let topology = self.d.protocol.objects().topology();
+        let topology = self.d.protocol.objects.topology();
         let proxies = topology.channels.iter().flat_map(|channel| &channel.proxies);
         proxies.filter(|proxy| proxy.client.is_some()).map(|proxy| proxy.id).collect()
     }
@@ -99,7 +99,7 @@ fn a_program_that_comes_back_is_served_once_whichever_of_its_keys_is_used() {
     }
     // They are kept with the proxy, and end with it.
     let mut after = Dialogue::with(STYLES[5], settings(7));
-    after.protocol.restore(&scene.d.protocol.objects().topology()).unwrap();
+    after.protocol.restore(&scene.d.protocol.objects.topology()).unwrap();
     for d in [&mut scene.d, &mut after] {
         d.get(&keys[2], "disconnect_structured_push_supplier");
         for key in &keys {
@@ -128,7 +128,7 @@ fn what_the_new_life_has_set_is_what_counts() {
     scene.d.call(&second, "set_qos", write).unwrap();
     scene.connect(&second);
     assert_eq!(scene.connected(), [0]);
-    let topology = scene.d.protocol.objects().topology();
+    let topology = scene.d.protocol.objects.topology();
     let proxy = &topology.channels[1].proxies[0];
     assert_eq!(proxy.settings.push_window, Some(9));
     assert!(!proxy.client.as_ref().unwrap().suspended);
@@ -151,8 +151,12 @@ fn a_second_connection_that_is_meant_stays_beside_the_first() {
     assert_eq!(scene.connected(), [0, 1]);
     let key = proxy_key(&scene.proxy().0);
     let of = |number: u32| engine::ProxyKey { proxy: engine::ProxyId(number), ..key };
-    assert_eq!(scene.d.protocol.duplicate_of(of(0)), Some(of(1)), "but it is notified");
-    assert_eq!(scene.d.protocol.duplicate_of(of(1)), Some(of(0)));
+    assert_eq!(
+        scene.d.protocol.lives.duplicate_of(&scene.d.protocol.objects, of(0)),
+        Some(of(1)),
+        "but it is notified"
+    );
+    assert_eq!(scene.d.protocol.lives.duplicate_of(&scene.d.protocol.objects, of(1)), Some(of(0)));
 
     let differs = |change: &dyn Fn(&mut Scene, &Ior) -> Ior| {
         let mut scene = Scene::new();
@@ -214,9 +218,9 @@ fn deliveries_that_fail_are_evidence_until_they_go_on() {
         let (first, _) = scene.proxy();
         scene.connect(&first);
         scene.passes(1);
-        scene.d.protocol.note_failing(proxy_key(&first), true);
+        scene.d.protocol.lives.note_failing(&mut scene.d.protocol.objects, proxy_key(&first), true);
         if goes_on {
-            scene.d.protocol.note_failing(proxy_key(&first), false);
+            scene.d.protocol.lives.note_failing(&mut scene.d.protocol.objects, proxy_key(&first), false);
         }
         let (second, _) = scene.proxy();
         scene.connect(&second);
@@ -240,7 +244,7 @@ fn a_proxy_that_was_used_since_is_left_alone() {
         scene.dies();
         if used {
             scene.passes(1);
-            let proxy = scene.d.protocol.objects().hierarchy.proxy(proxy_key(&proxies[0])).unwrap();
+            let proxy = scene.d.protocol.objects.hierarchy.proxy(proxy_key(&proxies[0])).unwrap();
             proxy.activity.as_ref().unwrap().note(scene.now);
         }
         scene.d.give(&proxies[1], "connect_structured_push_supplier", &client("one")).unwrap();
@@ -303,7 +307,7 @@ fn one_that_comes_back_is_not_refused_for_the_place_of_its_own_earlier_life() {
     assert_eq!(scene.d.number(&first, "_get_MyType"), 2, "by either key");
     // The service itself was started again, and has everything connected as it was.
     let mut after = Dialogue::with(STYLES[5], settings(7));
-    after.protocol.restore(&scene.d.protocol.objects().topology()).unwrap();
+    after.protocol.restore(&scene.d.protocol.objects.topology()).unwrap();
     scene.d = after;
     let (third, _) = scene.proxy();
     refused(&mut scene, &third, "another");
@@ -331,7 +335,7 @@ fn a_client_takes_the_place_of_one_that_is_connected_where_that_is_allowed() {
     let (proxy, _) = scene.proxy();
     scene.connect(&proxy);
     let called = |scene: &mut Scene| {
-        let peer = scene.d.protocol.objects().hierarchy.proxy(proxy_key(&proxy)).unwrap().peer.unwrap();
+        let peer = scene.d.protocol.objects.hierarchy.proxy(proxy_key(&proxy)).unwrap().peer.unwrap();
         let peers = scene.d.protocol.publish().unwrap().directory.peers;
         let key = peers.get(peer).unwrap().ior.iiop().unwrap().key.clone();
         (peer, String::from_utf8(key).unwrap())
@@ -363,9 +367,9 @@ fn a_client_that_comes_back_does_not_go_on_at_a_proxy_that_its_lane_has_given_up
     let mut scene = Scene::new();
     let (first, _) = scene.proxy();
     scene.connect(&first);
-    scene.d.protocol.note_failing(proxy_key(&first), true);
+    scene.d.protocol.lives.note_failing(&mut scene.d.protocol.objects, proxy_key(&first), true);
     scene.passes(1);
-    scene.d.protocol.note_given_up(proxy_key(&first));
+    scene.d.protocol.lives.note_given_up(&scene.d.protocol.objects, proxy_key(&first));
     let (second, _) = scene.proxy();
     scene.connect(&second);
     assert_eq!(scene.connected(), [1]);
@@ -379,7 +383,7 @@ fn a_client_that_comes_back_does_not_go_on_at_a_proxy_that_its_lane_has_given_up
     let mut scene = Scene::of(allowed);
     let (proxy, _) = scene.proxy();
     scene.connect(&proxy);
-    scene.d.protocol.note_given_up(proxy_key(&proxy));
+    scene.d.protocol.lives.note_given_up(&scene.d.protocol.objects, proxy_key(&proxy));
     scene.d.give(&proxy, "connect_structured_push_consumer", &client("other")).raises("OBJECT_NOT_EXIST");
     scene.d.protocol.handle_disconnected(proxy_key(&proxy), DisconnectReason::OutboxFull);
     assert!(scene.connected().is_empty());

@@ -88,7 +88,7 @@ fn a_client_that_destroys_is_answered_when_the_clients_have_been_notified_and_af
         let gone = if admin { scene.suppliers.clone() } else { scene.channel.clone() };
         scene.d.protocol.handle_time(Time(7));
         scene.d.get(&gone, "destroy");
-        let delayed_reply = scene.d.protocol.take_delayed_reply().unwrap();
+        let delayed_reply = scene.d.protocol.delayed_replies.take().unwrap();
         let effects = scene.d.effects();
         let calls = effects.into_iter().filter_map(|effect| match effect {
             Effect::Call { delayed_reply, .. } => delayed_reply,
@@ -97,26 +97,26 @@ fn a_client_that_destroys_is_answered_when_the_clients_have_been_notified_and_af
         let calls: Vec<_> = calls.collect();
         assert_eq!(calls, vec![delayed_reply; if admin { 3 } else { CLIENTS.len() }]);
         for notified in calls.iter().skip(usize::from(!all_answer)) {
-            assert_eq!(scene.d.protocol.poll_delayed_reply(), None);
-            scene.d.protocol.handle_notified(*notified);
+            assert_eq!(scene.d.protocol.delayed_replies.poll(), None);
+            scene.d.protocol.delayed_replies.notified(*notified);
         }
         let second = Time(7) + Duration::from_secs(1);
         if !all_answer {
-            assert_eq!(scene.d.protocol.poll_delayed_reply(), None);
+            assert_eq!(scene.d.protocol.delayed_replies.poll(), None);
             assert!(scene.d.protocol.poll_timeout().unwrap() <= second);
             scene.d.protocol.handle_time(second);
         }
-        assert_eq!(scene.d.protocol.poll_delayed_reply(), Some((delayed_reply, all_answer)));
+        assert_eq!(scene.d.protocol.delayed_replies.poll(), Some((delayed_reply, all_answer)));
     }
     // Nothing to wait for: there is no client, or the client itself disconnects, or a lane gave it up before.
     let mut scene = Scene::new();
     let key = scene.proxy_key(1);
     scene.d.protocol.handle_disconnected(key, DisconnectReason::OutboxFull);
     scene.d.get(&scene.proxies[0].clone(), "disconnect_push_supplier");
-    assert_eq!(scene.d.protocol.take_delayed_reply(), None);
+    assert_eq!(scene.d.protocol.delayed_replies.take(), None);
     let empty = scene.d.made(&scene.channel.clone(), "new_for_consumers", 0).0;
     scene.d.get(&empty, "destroy");
-    assert_eq!(scene.d.protocol.take_delayed_reply(), None);
+    assert_eq!(scene.d.protocol.delayed_replies.take(), None);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn the_counterpart_of_a_proxy_that_is_disconnected_is_notified_behind_the_reply_
                 d.give(&proxy, &sort.connect(), &given).unwrap();
                 let own = if sort.client == "supplier" { "consumer" } else { "supplier" };
                 d.get(&proxy, &sort.disconnect(own));
-                assert_eq!(d.protocol.take_delayed_reply(), None, "nothing is waited for");
+                assert_eq!(d.protocol.delayed_replies.take(), None, "nothing is waited for");
                 let notified: Vec<Parting> = std::iter::from_fn(|| d.protocol.poll_parting()).collect();
                 let is_notified = tells && (is_known || needs_one);
                 let operation = sort.disconnect(sort.client);
@@ -268,7 +268,7 @@ fn clients_of_what_is_destroyed_are_notified_in_chunks_and_its_objects_are_gone_
         let (mut d, channel, admin, proxies) = crowd(1_000);
         d.protocol.handle_time(Time(1));
         d.quick(if whole { &channel } else { &admin }, "destroy", |_| {}).unwrap();
-        let delayed_reply = d.protocol.take_delayed_reply().unwrap();
+        let delayed_reply = d.protocol.delayed_replies.take().unwrap();
         for gone in proxies.iter().chain([&admin]) {
             d.quick(gone, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
         }
@@ -277,8 +277,8 @@ fn clients_of_what_is_destroyed_are_notified_in_chunks_and_its_objects_are_gone_
         while notified < proxies.len() {
             let calls = d.effects().into_iter().filter(|effect| matches!(effect, Effect::Call { .. })).count();
             assert!(calls <= 256, "{calls} in one go");
-            assert_eq!(d.protocol.poll_delayed_reply(), None);
-            (0..calls).for_each(|_| d.protocol.handle_notified(delayed_reply));
+            assert_eq!(d.protocol.delayed_replies.poll(), None);
+            (0..calls).for_each(|_| d.protocol.delayed_replies.notified(delayed_reply));
             (notified, batches) = (notified + calls, batches + 1);
             // Others are served meanwhile.
             let factory = d.bootstrap("NotificationService");
@@ -289,7 +289,7 @@ fn clients_of_what_is_destroyed_are_notified_in_chunks_and_its_objects_are_gone_
         assert!(batches >= 4);
         run_to_completion(&mut d, Time(1));
         assert_eq!(
-            d.protocol.poll_delayed_reply(),
+            d.protocol.delayed_replies.poll(),
             Some((delayed_reply, true)),
             "when all is published and all are notified"
         );
@@ -307,12 +307,12 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
         d.protocol.take_unpublished().unwrap()
     };
     let changed = set(&mut d, "ProbeInterval", 70_000_000);
-    assert!(d.protocol.publish().is_none() && !d.protocol.objects().is_published(&changed));
+    assert!(d.protocol.publish().is_none() && !changed.is_published(d.protocol.objects.hierarchy()));
     // A proxy says at once what is in effect there.
     let qos = d.quick(&proxies[2_499], "get_qos", |_| {});
     assert!(qos.is_ok());
     assert!(run_to_completion(&mut d, Time(1)) >= 8, "some at a time");
-    assert!(d.protocol.objects().is_published(&changed));
+    assert!(changed.is_published(d.protocol.objects.hierarchy()));
     let mut asked = 0;
     let due = Time(1) + Duration::from_secs(7);
     for _ in 0..100 {
@@ -331,7 +331,7 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
     d.quick(&proxies[0], "disconnect_structured_push_supplier", |_| {}).unwrap();
     let third = d.protocol.take_unpublished().unwrap();
     run_to_completion(&mut d, due);
-    assert!([&first, &second, &third].iter().all(|changed| d.protocol.objects().is_published(changed)));
+    assert!([&first, &second, &third].iter().all(|changed| changed.is_published(d.protocol.objects.hierarchy())));
 }
 
 /// What is undone where the disk takes nothing: not what was there before, though no client had asked for it.

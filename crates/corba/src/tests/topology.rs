@@ -64,8 +64,8 @@ impl World {
             image: Image::new(),
             has_passing_clients: Self::has_passing_clients(seed),
         };
-        world.image = world.d.protocol.objects().image();
-        world.d.protocol.note_changed_parts();
+        world.image = world.d.protocol.objects.image();
+        world.d.protocol.objects.note_changed_parts();
         world.new_admins();
         world.known_admins();
         world
@@ -415,7 +415,7 @@ impl World {
 
     /// Keeps what has changed.
     fn keep(&mut self) {
-        while let Some((key, value)) = self.d.protocol.poll_changed_part() {
+        while let Some((key, value)) = self.d.protocol.objects.poll_changed_part() {
             match value {
                 Some(value) => self.image.insert(key, value),
                 None => self.image.remove(&key),
@@ -490,13 +490,13 @@ fn what_was_there_is_there_again_under_the_same_references() {
         for step in 0..300 {
             world.step();
             if step % 20 == 0 {
-                let (found, stored) = (topology_of(&world.image), topology_of(&world.d.protocol.objects().image()));
+                let (found, stored) = (topology_of(&world.image), topology_of(&world.d.protocol.objects.image()));
                 assert_eq!(topology::differences(&stored, &found), Vec::<String>::new());
             }
         }
-        let exported = world.d.protocol.objects().topology();
+        let exported = world.d.protocol.objects.topology();
         let stored = topology_of(&world.image);
-        assert_eq!(stored, topology_of(&world.d.protocol.objects().image()), "what was kept, change by change");
+        assert_eq!(stored, topology_of(&world.d.protocol.objects.image()), "what was kept, change by change");
         let proxies =
             |topology: &Topology| topology.channels.iter().map(|channel| channel.proxies.len()).sum::<usize>();
         match World::has_passing_clients(seed) {
@@ -510,9 +510,9 @@ fn what_was_there_is_there_again_under_the_same_references() {
         registrations += exported.registrations.len();
         // Another service, with other random numbers.
         let mut after = Dialogue::with(STYLES[5], with_store(1_000 + seed));
-        after.protocol.set_access(None, &Accounts::new(Ceilings::new(100)));
+        after.protocol.guard.set_access(&mut after.protocol.objects, None, &Accounts::new(Ceilings::new(100)));
         after.protocol.restore(&read).unwrap();
-        let again = after.protocol.objects().topology();
+        let again = after.protocol.objects.topology();
         assert_eq!(topology::differences(&exported, &again), Vec::<String>::new());
         assert_eq!(again.to_json(), text);
         for reference in world.references() {
@@ -539,7 +539,7 @@ fn what_was_there_is_there_again_under_the_same_references() {
             new_channel(d);
         }
         let ids = |topology: Topology| topology.channels.iter().map(|channel| channel.id).collect::<Vec<_>>();
-        assert_eq!(ids(world.d.protocol.objects().topology()), ids(after.protocol.objects().topology()));
+        assert_eq!(ids(world.d.protocol.objects.topology()), ids(after.protocol.objects.topology()));
         assert_eq!(after.protocol.restore(&read), Err(NotRestored::InUse));
     }
     assert!(registrations > 60, "{registrations}");
@@ -561,7 +561,7 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
         d.quick(&proxy, "connect_structured_push_consumer", |w| client(who).write(w)).unwrap();
     };
     let connected = |d: &Dialogue| -> Vec<u32> {
-        d.protocol.objects().topology().channels[0]
+        d.protocol.objects.topology().channels[0]
             .proxies
             .iter()
             .filter(|proxy| proxy.client.is_some())
@@ -575,7 +575,7 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
     assert_eq!(connected(&d), [0, 1, 2]);
     d.effects();
     let mut after = Dialogue::with(STYLES[5], settings(7));
-    after.protocol.restore(&d.protocol.objects().topology()).unwrap();
+    after.protocol.restore(&d.protocol.objects.topology()).unwrap();
     assert_eq!(connected(&after), [0, 1, 2]);
     after.effects();
     connect(&mut after, "other");
@@ -608,10 +608,10 @@ fn a_client_that_connects_once_more_long_after_a_restart_keeps_what_it_has() {
         };
         connect(&mut d);
         let mut after = Dialogue::with(STYLES[5], settings(7));
-        after.protocol.restore(&d.protocol.objects().topology()).unwrap();
+        after.protocol.restore(&d.protocol.objects.topology()).unwrap();
         after.protocol.handle_time(Time::default() + Duration::from_secs(hours * 3_600));
         connect(&mut after);
-        assert_eq!(after.protocol.objects().topology().channels[0].proxies.len(), left);
+        assert_eq!(after.protocol.objects.topology().channels[0].proxies.len(), left);
     }
 }
 
@@ -628,14 +628,14 @@ fn a_supplier_that_uses_its_proxy_after_a_restart_keeps_it() {
     };
     let first = connect(&mut d);
     let mut after = Dialogue::with(STYLES[5], settings(7));
-    after.protocol.restore(&d.protocol.objects().topology()).unwrap();
+    after.protocol.restore(&d.protocol.objects.topology()).unwrap();
     let (mut lane, now) = (Lane::new(Time(0)), Time(5_000_000_000));
     lane.handle_snapshot(after.protocol.publish().unwrap().routing, now);
     let pending_event = lane.begin_event();
     lane.handle_event(super::idle::proxy_key(&first), pending_event, &NoFields, now);
     after.protocol.handle_time(now);
     connect(&mut after);
-    assert_eq!(after.protocol.objects().topology().channels[0].proxies.len(), 2);
+    assert_eq!(after.protocol.objects.topology().channels[0].proxies.len(), 2);
 }
 
 /// One channel supplied another one that had lost its proxy when the service was killed: it would never have started again.
@@ -652,12 +652,12 @@ fn a_client_that_cannot_be_connected_again_keeps_nothing_else_away() {
     let supplier = proxy_of(&mut d, &from, "_get_default_consumer_admin", "obtain_notification_push_supplier");
     let consumer = proxy_of(&mut d, &to, "_get_default_supplier_admin", "obtain_notification_push_consumer");
     d.quick(&supplier, "connect_structured_push_consumer", |w| consumer.write(w)).unwrap();
-    let linked = d.protocol.objects().topology();
+    let linked = d.protocol.objects.topology();
     d.quick(&consumer, "disconnect_structured_push_consumer", |_| {}).unwrap();
-    for (topology, is_connected) in [(linked, true), (d.protocol.objects().topology(), false)] {
+    for (topology, is_connected) in [(linked, true), (d.protocol.objects.topology(), false)] {
         let mut after = Dialogue::with(STYLES[5], settings(3));
         after.protocol.restore(&topology).unwrap();
-        assert_eq!(after.protocol.objects().topology().channels[0].proxies[0].client.is_some(), is_connected);
+        assert_eq!(after.protocol.objects.topology().channels[0].proxies[0].client.is_some(), is_connected);
     }
 }
 
@@ -673,7 +673,7 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
     ];
     let made = d.protocol.declare_channel("Plant", &properties).unwrap();
     let of = |d: &Dialogue| {
-        let topology = d.protocol.objects().topology();
+        let topology = d.protocol.objects.topology();
         topology.channels.into_iter().find(|channel| channel.id == made.0).unwrap()
     };
     let channel = of(&d);
@@ -690,10 +690,10 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
     d.call(&found, "get_qos", |_| {}).unwrap();
     // A service that begins with what there was does not make another one, and sets it to what is declared now.
     let mut after = Dialogue::with(STYLES[5], settings(9));
-    after.protocol.restore(&d.protocol.objects().topology()).unwrap();
+    after.protocol.restore(&d.protocol.objects.topology()).unwrap();
     properties[2].1 = Declared::Number(4);
     assert_eq!(after.protocol.declare_channel("Plant", &properties), Ok(made));
-    assert_eq!((of(&after).limits.max_consumers, after.protocol.objects().topology().channels.len()), (Some(4), 2));
+    assert_eq!((of(&after).limits.max_consumers, after.protocol.objects.topology().channels.len()), (Some(4), 2));
     for (name, value, why) in [
         ("FullOutbox", text("Never"), "one of Hold, Discard, Reject, Disconnect"),
         ("MaxConsumers", Declared::Number(-1), "from 0 to"),

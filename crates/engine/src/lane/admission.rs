@@ -148,14 +148,14 @@ impl Lane {
             Verdict::Dropped => {
                 self.count_accepted(supplier, &pending_event);
                 self.abandon_event(pending_event);
-                self.counters.events_filtered_in += 1;
+                self.counters.taken.filtered += 1;
                 Admission::Accepted { destinations: 0 }
             }
         };
         let effort = self.space.filters.effort;
-        self.counters.filter_evaluations += u64::from(effort.evaluations);
-        self.counters.filter_failures += u64::from(effort.failures);
-        self.counters.filter_cuts += u64::from(effort.cut);
+        self.counters.filters.evaluations += u64::from(effort.evaluations);
+        self.counters.filters.failures += u64::from(effort.failures);
+        self.counters.filters.cuts += u64::from(effort.cut);
         admission
     }
 
@@ -265,7 +265,7 @@ impl Lane {
                     return self.fan_out(&plan, supplier, pending_event, by);
                 }
                 self.abandon_event(pending_event);
-                self.counters.events_unwanted += u64::from(!supplier.handed_over);
+                self.counters.taken.unwanted += u64::from(!supplier.handed_over);
                 Admission::Accepted { destinations: 0 }
             }
         };
@@ -275,10 +275,10 @@ impl Lane {
 
     fn count_accepted(&mut self, supplier: &Supplier, event: &Event) {
         if supplier.handed_over {
-            self.counters.taken_over += 1;
+            self.counters.handovers.taken += 1;
             return;
         }
-        self.counters.events_accepted += 1;
+        self.counters.taken.accepted += 1;
         if let Some(state) = self.channels.get_mut(supplier.channel) {
             state.traffic.events_in += 1;
             state.traffic.event_bytes_in += event.bytes.len() as u64;
@@ -287,7 +287,7 @@ impl Lane {
 
     fn refuse(&mut self, pending_event: PendingEvent, refusal: Refusal) -> Admission {
         self.abandon_event(pending_event);
-        self.counters.events_refused += 1;
+        self.counters.taken.refused += 1;
         Admission::Refused(refusal)
     }
 
@@ -374,10 +374,10 @@ impl Lane {
         let sought = Sought { event_type: pending_event.event_type, domain, name, routes: &state.routes, here };
         let (known, way) = state.destinations.know(sought, is_alive);
         match way {
-            Way::Amended(changes) => self.counters.route_amendments += changes,
-            Way::Learned | Way::Reset => self.counters.route_misses += 1,
+            Way::Amended(changes) => self.counters.routing.amendments += changes,
+            Way::Learned | Way::Reset => self.counters.routing.misses += 1,
         }
-        self.counters.route_resets += u64::from(way == Way::Reset);
+        self.counters.routing.resets += u64::from(way == Way::Reset);
         if way == Way::Reset && state.all.events == 0 {
             // What a channel does not remember it has no use for, unless events of it wait.
             self.types.leave(core::mem::take(&mut state.types));
@@ -515,7 +515,7 @@ impl Lane {
         if plan.is_stored {
             self.keep_in_history(channel, at);
         }
-        self.counters.queued += u64::from(destinations);
+        self.counters.deliveries.queued += u64::from(destinations);
         self.disconnect_doomed();
         // Held here until now, so that it counts while the outboxes make place for it.
         self.release_holder(at);
@@ -673,7 +673,7 @@ impl Lane {
             hold.blocked_events += 1;
         }
         let Some(Withheld { at, ticket }) = withheld else { return Admission::Accepted { destinations } };
-        self.counters.events_withheld += u64::from(!self.arrival.taking_over);
+        self.counters.taken.withheld += u64::from(!self.arrival.taking_over);
         if let Some(state) = self.channels.get_mut(channel) {
             state.withheld += 1;
         }

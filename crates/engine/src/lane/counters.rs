@@ -85,86 +85,134 @@ impl Discards {
 /// What a lane counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Snapshots picked up.
-    pub snapshots: u64,
+    /// Events from suppliers.
+    pub taken: TakenCounters,
+    /// Events on their way to consumers.
+    pub deliveries: DeliveryCounters,
+    /// Events dropped for a consumer, by reason.
+    pub discards: Discards,
+    /// Events kept [elsewhere](crate::Overflow).
+    pub overflow: OverflowCounters,
+    /// Events that channels keep of their past.
+    pub history: HistoryCounters,
+    /// Events between this lane and others.
+    pub handovers: HandoverCounters,
+    /// Destinations of event types.
+    pub routing: RoutingCounters,
+    /// Constraints on the event path.
+    pub filters: FilterCounters,
+}
+
+/// Events from suppliers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenCounters {
     /// Events taken, the held ones included.
-    pub events_accepted: u64,
+    pub accepted: u64,
     /// Events taken, with the reply to their supplier withheld.
-    pub events_withheld: u64,
+    pub withheld: u64,
     /// Events refused.
-    pub events_refused: u64,
+    pub refused: u64,
     /// Events taken that no consumer wanted.
-    pub events_unwanted: u64,
+    pub unwanted: u64,
+    /// Events that did not pass the filters on their supplier's side.
+    pub filtered: u64,
+    /// Events that waited for their turn behind or beside others.
+    pub queued: u64,
+    /// The most events that have waited for their turn at once.
+    pub queued_max: u64,
+    /// Times at which a channel's suppliers were blocked because of what the events of all channels take together, and not
+    /// because of its own budget.
+    pub channels_short: u64,
+}
+
+/// Events on their way to consumers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryCounters {
     /// Events queued, counted once for each consumer.
     pub queued: u64,
     /// Deliveries begun, retries included.
-    pub deliveries: u64,
+    pub begun: u64,
     /// Events delivered, counted once for each consumer.
     pub delivered: u64,
     /// Events put back after a failure or for want of room, counted each time.
     pub put_back: u64,
-    /// Events that were kept [elsewhere](crate::Overflow), and that came back, counted once for each consumer.
-    pub overflow_stored: u64,
-    /// See `overflow_stored`.
-    pub brought_back: u64,
-    /// Events that channels keep of their past, those that they should and do not because too many were on their way, and those that
-    /// consumers got from there.
-    pub history_stored: u64,
-    /// See `history_stored`.
-    pub history_missed: u64,
-    /// See `history_stored`.
-    pub history_recalled: u64,
+    /// Deliveries that a filter which a client implements did not let pass.
+    pub filtered: u64,
     /// Failures: unreachable, timed out or refused.
     pub failures: u64,
     /// Deliveries, or connections without room, that timed out.
     pub timed_out: u64,
     /// Consumers disconnected by the lane.
     pub disconnected: u64,
-    /// Events dropped for a consumer, by reason.
-    pub discards: Discards,
     /// Outcomes for a delivery that is not (or no longer) unanswered.
     pub stale_outcomes: u64,
     /// Calls that named an outbox which does not (or no longer) exist.
     pub unknown_outboxes: u64,
+}
+
+/// Events kept [elsewhere](crate::Overflow), counted once for each consumer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverflowCounters {
+    /// Events that were kept there.
+    pub stored: u64,
+    /// Events that came back.
+    pub brought_back: u64,
+    /// Times at which a channel's events found no room there because of what those of all channels have there, and not because of its own
+    /// budget.
+    pub channels_short: u64,
+}
+
+/// Events that channels keep of their past.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryCounters {
+    /// Events that channels keep.
+    pub stored: u64,
+    /// Events that they should keep and do not, because too many were on their way.
+    pub missed: u64,
+    /// Events that consumers got from there.
+    pub recalled: u64,
+}
+
+/// Events between this lane and others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandoverCounters {
+    /// Events handed over to other lanes, counted once for each lane. They are in none of the counts of deliveries.
+    pub given: u64,
+    /// Events that a lane did not take because it had no such channel any more.
+    pub refused: u64,
+    /// Events dropped while they waited to be handed over, because a limit of their channel was reached and all consumers on the other lane
+    /// have events dropped then. They are dropped for no consumer in particular.
+    pub dropped: u64,
+    /// Events that other lanes handed over to this one. They are not among those accepted.
+    pub taken: u64,
+}
+
+/// Destinations of event types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoutingCounters {
+    /// Snapshots picked up.
+    pub snapshots: u64,
     /// Event types that could not be interned.
     pub types_not_interned: u64,
     /// Times the destinations of a type had to be found anew.
-    pub route_misses: u64,
+    pub misses: u64,
     /// Changes of routing that were taken into what was remembered of an event type.
-    pub route_amendments: u64,
+    pub amendments: u64,
     /// Consumers that were looked at because a snapshot of the routing said something else of them.
     pub members_visited: u64,
     /// Times all remembered destinations were forgotten because there were too many.
-    pub route_resets: u64,
+    pub resets: u64,
+}
+
+/// Constraints on the event path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilterCounters {
     /// Constraints evaluated.
-    pub filter_evaluations: u64,
+    pub evaluations: u64,
     /// Of these, the ones that failed: a field was not there, a type was wrong, a division by zero. They do not match.
-    pub filter_failures: u64,
+    pub failures: u64,
     /// Events with their filtering cut short because its steps were spent. What was not evaluated does not match.
-    pub filter_cuts: u64,
-    /// Events that did not pass the filters on their supplier's side.
-    pub events_filtered_in: u64,
-    /// Deliveries that a filter which a client implements did not let pass.
-    pub events_filtered: u64,
-    /// Times at which a channel's suppliers were blocked because of what the events of all channels take together, and not
-    /// because of its own budget.
-    pub channels_short_of_memory: u64,
-    /// Times at which a channel's events found no room elsewhere because of what those of all channels have there, and not because of
-    /// its own budget.
-    pub channels_short_elsewhere: u64,
-    /// Events that waited for their turn behind or beside others.
-    pub events_queued: u64,
-    /// The most events that have waited for their turn at once.
-    pub events_queued_max: u64,
-    /// Events handed over to other lanes, counted once for each lane. They are in none of the counts of deliveries.
-    pub handed_over: u64,
-    /// Events that a lane did not take because it had no such channel any more.
-    pub handovers_refused: u64,
-    /// Events dropped while they waited to be handed over, because a limit of their channel was reached and all consumers on the other lane
-    /// have events dropped then. They are dropped for no consumer in particular.
-    pub handovers_dropped: u64,
-    /// Events that other lanes handed over to this one. They are not among those accepted.
-    pub taken_over: u64,
+    pub cuts: u64,
 }
 
 /// What one channel's events came to on a lane.

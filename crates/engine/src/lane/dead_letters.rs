@@ -108,7 +108,7 @@ impl Lane {
     pub(super) fn reject_instead(&mut self, slot: u32, position: usize) {
         self.reject_one(slot, position);
         if let Some(outbox) = self.outboxes.get_mut(slot) {
-            self.counters.put_back += outbox.end_aside(&self.events, self.now);
+            self.counters.deliveries.put_back += outbox.end_aside(&self.events, self.now);
         }
         self.succeed(slot);
     }

@@ -119,7 +119,7 @@ impl Lane {
     /// A delivery was begun: there may be another, and there is room for more events.
     #[inline]
     fn note_begun(&mut self, slot: u32, deadline: Time) {
-        self.counters.deliveries += 1;
+        self.counters.deliveries.begun += 1;
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full.at_bound || outbox.hold.holding;
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
@@ -154,7 +154,11 @@ impl Lane {
                 let Some(outbox) = self.outboxes.get_mut(slot) else { return };
                 outbox.counters.delivered += events;
                 let counters = &mut self.counters;
-                *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
+                *if outbox.bridge.is_none() {
+                    &mut counters.deliveries.delivered
+                } else {
+                    &mut counters.handovers.given
+                } += events;
                 if outbox.trouble.failures > 0 || outbox.hold.waited_out.is_some() {
                     self.succeed(slot);
                 }
@@ -164,7 +168,7 @@ impl Lane {
             Outcome::NoRoom | Outcome::Unreachable | Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused
                 if outbox.is_pulled(position) =>
             {
-                self.counters.put_back += outbox.put_back_one(position, &self.events, self.now);
+                self.counters.deliveries.put_back += outbox.put_back_one(position, &self.events, self.now);
             }
             Outcome::Rejected => self.reject(slot, position),
             Outcome::Untranslatable => {
@@ -177,10 +181,10 @@ impl Lane {
             }
             Outcome::Filtered => {
                 outbox.wait_again(position);
-                self.counters.events_filtered += self.finish(slot, position, Disposition::Unwanted);
+                self.counters.deliveries.filtered += self.finish(slot, position, Disposition::Unwanted);
             }
             Outcome::NoRoom => {
-                self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
+                self.counters.deliveries.put_back += outbox.put_back_from(position, &self.events, self.now);
                 let deadline = outbox.deadline(self.now, false);
                 outbox.trouble.blocked = Some(Blocked { serial, deadline });
                 outbox.look_at(deadline, &mut self.agenda.timers);
@@ -231,7 +235,7 @@ impl Lane {
             return self.reject_instead(slot, position);
         }
         if outbox.is_batch(position) {
-            self.counters.put_back += outbox.split(position, &self.events, self.now);
+            self.counters.deliveries.put_back += outbox.split(position, &self.events, self.now);
         } else {
             self.reject_one(slot, position);
         }
@@ -316,13 +320,13 @@ impl Lane {
             outbox.looked_at = Entry::NEVER;
             if let Some(serial) = outbox.overdue(self.now) {
                 self.agenda.timed_out.push_back((outbox.id, serial));
-                self.counters.timed_out += 1;
+                self.counters.deliveries.timed_out += 1;
                 let position = outbox.position(serial);
                 self.fail(slot, position);
             } else if outbox.trouble.retry_at.is_some_and(|time| time <= self.now) {
                 outbox.trouble.retry_at = None;
             } else if outbox.aside_until().is_some_and(|time| time <= self.now) {
-                self.counters.put_back += outbox.end_aside(&self.events, self.now);
+                self.counters.deliveries.put_back += outbox.end_aside(&self.events, self.now);
             }
             self.catch_up_within_budget(slot);
             self.look_at_late(slot);
@@ -423,7 +427,7 @@ impl Lane {
                 // It is dropped for no consumer in particular.
                 let counters = &mut self.counters;
                 let is_refused = reason == DiscardReason::Rejected;
-                *if is_refused { &mut counters.handovers_refused } else { &mut counters.handovers_dropped } += 1;
+                *if is_refused { &mut counters.handovers.refused } else { &mut counters.handovers.dropped } += 1;
                 return;
             }
             let event_type = self.events.event_type(event);
@@ -523,8 +527,8 @@ impl Lane {
     /// Notes a failure: what is unanswered goes back and is tried again later, or the consumer is given up.
     fn fail(&mut self, slot: u32, position: Option<usize>) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        self.counters.failures += 1;
-        self.counters.put_back += outbox.fail(position, &self.events, self.now);
+        self.counters.deliveries.failures += 1;
+        self.counters.deliveries.put_back += outbox.fail(position, &self.events, self.now);
         let failures = outbox.trouble.failures;
         if outbox.aside.deliveries > 0 {
             return self.note_aside(slot);
@@ -548,7 +552,7 @@ impl Lane {
 #[inline]
 fn live<'a>(outboxes: &'a mut Slab<Outbox>, counters: &mut Counters, id: OutboxId) -> Option<&'a mut Outbox> {
     let found = outboxes.get_exact(id.slot, id.generation).filter(|outbox| !outbox.dead);
-    counters.unknown_outboxes += u64::from(found.is_none());
+    counters.deliveries.unknown_outboxes += u64::from(found.is_none());
     found
 }
 
@@ -562,7 +566,7 @@ fn under_way<'a>(
 ) -> Option<(&'a mut Outbox, usize)> {
     let outbox = live(outboxes, counters, id)?;
     let position = outbox.position(serial);
-    counters.stale_outcomes += u64::from(position.is_none());
+    counters.deliveries.stale_outcomes += u64::from(position.is_none());
     Some((outbox, position?))
 }
 

@@ -163,7 +163,7 @@ impl Lane {
         history.next = number.saturating_add(1);
         if !is_stored {
             history.missed = Some(number);
-            self.counters.history_missed += 1;
+            self.counters.history.missed += 1;
         }
         set_number(pending_event, number);
     }
@@ -176,7 +176,7 @@ impl Lane {
         let Some(number) = event.number else { return };
         history.under_way.push_back((number, at));
         history.under_way_bytes += event.charged_bytes;
-        self.counters.history_stored += 1;
+        self.counters.history.stored += 1;
         self.news
             .errands
             .push_back(Overflow::Remember { event: Arc::clone(event), limits: state.routes.limits.history });
@@ -291,7 +291,7 @@ impl Lane {
         let Some(chosen) = self.matched_by(outbox.slot, (channel, key), &pending_event, forms) else {
             return self.pool.give_back(pending_event.into_event());
         };
-        self.counters.history_recalled += 1;
+        self.counters.history.recalled += 1;
         if let Some(catch_up) = self.outboxes.get_mut(outbox.slot).and_then(|outbox| outbox.catch_up.as_mut()) {
             catch_up.events += 1;
         }
@@ -358,7 +358,7 @@ impl Lane {
             let copy: &mut Event = &mut pending_event;
             (copy.watch, copy.watch_each, copy.number) = (None, false, event.number);
             (copy.supplied_priority, copy.supplied_timeout) = event.supplied();
-            self.counters.history_recalled += 1;
+            self.counters.history.recalled += 1;
             self.put_back_in(chosen, event.source, pending_event, forms);
         }
         self.release(event);

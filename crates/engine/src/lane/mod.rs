@@ -48,7 +48,10 @@ use core::num::NonZeroU64;
 use hashbrown::HashMap;
 
 pub use completion::{Completion, Disposition};
-pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats, Traffic};
+pub use counters::{
+    ChannelStats, Counters, DeliveryCounters, DiscardReason, Discards, FilterCounters, HandoverCounters,
+    HistoryCounters, Holding, OutboxState, OutboxStats, OverflowCounters, RoutingCounters, TakenCounters, Traffic,
+};
 pub use dead_letters::DeadLetter;
 pub use drops::TypeDrops;
 pub use handover::Handover;
@@ -401,7 +404,7 @@ impl Lane {
     pub fn intern(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
         let id = self.types.intern(domain, name);
         if id == TypeId::OTHER {
-            self.counters.types_not_interned += 1;
+            self.counters.routing.types_not_interned += 1;
         }
         id
     }

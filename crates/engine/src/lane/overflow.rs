@@ -287,7 +287,7 @@ impl Lane {
         let Some(event) = self.events.get(entry.event) else { return 0 };
         state.depot.add(event.stored_bytes());
         self.memory_pool.elsewhere.add(event.stored_bytes());
-        self.counters.overflow_stored += u64::from(consumers);
+        self.counters.overflow.stored += u64::from(consumers);
         let (event, budget_bytes) = (Arc::clone(event), state.depot.budget_bytes);
         self.news.errands.push_back(Overflow::Keep { event, budget_bytes });
         consumers
@@ -382,7 +382,7 @@ impl Lane {
         if let Some(number) = number {
             set_number(&mut pending_event, number);
         }
-        self.counters.brought_back += 1;
+        self.counters.overflow.brought_back += 1;
         self.put_back_in(Chosen { slot, member, ask: Ask::from_bits(ask) }, source, pending_event, forms);
     }
 
@@ -487,7 +487,7 @@ impl Lane {
         let Some(state) = self.channels.get_mut(channel) else { return };
         state.depot.is_full = true;
         if state.depot.is_short_of_shared() && self.list_short_of_room(channel) {
-            self.counters.channels_short_elsewhere += 1;
+            self.counters.overflow.channels_short += 1;
         }
     }
 

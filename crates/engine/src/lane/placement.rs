@@ -16,7 +16,7 @@ impl Lane {
     /// counted; one that is suspended keeps it.
     pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
         self.advance_time(now);
-        self.counters.snapshots += 1;
+        self.counters.routing.snapshots += 1;
         self.suppliers.forget();
         let placed = core::mem::take(&mut self.places.placed);
         let mut old = placed.iter().copied().peekable();
@@ -89,7 +89,7 @@ impl Lane {
         last: Option<&Arc<ConsumerRoute>>,
         now: Option<&Arc<ConsumerRoute>>,
     ) {
-        self.counters.members_visited += 1;
+        self.counters.routing.members_visited += 1;
         let here = self.id;
         let is_here = |route: &&Arc<ConsumerRoute>| route.places.iter().any(|place| place.lane == here);
         let is_parted = |route: Option<&Arc<ConsumerRoute>>| route.is_some_and(|route| route.places.len() > 1);
@@ -225,7 +225,7 @@ impl Lane {
         outbox.dead = true;
         outbox.trouble.blocked = None;
         outbox.trouble.retry_at = None;
-        self.counters.disconnected += 1;
+        self.counters.deliveries.disconnected += 1;
         let notice = Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded };
         self.news.notices.push_back(notice);
         let (channel, key) = (outbox.channel, outbox.key);

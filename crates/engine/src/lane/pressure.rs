@@ -316,7 +316,7 @@ impl Lane {
     fn note_if_short(&mut self, channel: u32, whose: Whose) {
         let is_short = self.channels.get(channel).is_some_and(|state| state.is_short_of_shared(whose));
         if is_short && self.list_short_of_room(channel) {
-            self.counters.channels_short_of_memory += 1;
+            self.counters.taken.channels_short += 1;
         }
     }
 

@@ -77,11 +77,11 @@ impl Lane {
     }
 
     fn enqueue_scheduled(&mut self, topic: u32, priority: i16, queued: Queued) {
-        self.counters.events_queued += u64::from(self.queued_events() > 0);
+        self.counters.taken.queued += u64::from(self.queued_events() > 0);
         self.types.hold(queued.event_type);
         self.topic_scheduler.topic_queues.push(topic, priority, queued, self.now);
         let waiting = self.queued_events() as u64;
-        self.counters.events_queued_max = self.counters.events_queued_max.max(waiting);
+        self.counters.taken.queued_max = self.counters.taken.queued_max.max(waiting);
     }
 
     /// The event with the next turn; `None` if none waits.

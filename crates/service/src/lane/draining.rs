@@ -84,7 +84,7 @@ impl Worker {
         let last = is_last.then(|| {
             let counters = self.core.lane.counters();
             let is_busy = look.is_busy || self.core.has_under_way();
-            LookedAt { is_busy, taken: counters.events_accepted + counters.taken_over }
+            LookedAt { is_busy, taken: counters.taken.accepted + counters.handovers.taken }
         });
         self.core.reporting.draining.look = (!is_last).then_some(look);
         self.core.reporting.reports.send(ToAdministration::Left { chunk, last });

@@ -49,30 +49,30 @@ impl Core {
     pub(crate) fn update_counters(&self) {
         let counters = &self.counters;
         let engine = self.lane.counters();
-        counters.set(Counter::EventsIn, engine.events_accepted);
-        counters.set(Counter::Delivered, engine.delivered);
-        counters.set(Counter::EventsRefused, engine.events_refused);
-        counters.set(Counter::SuppliersBlocked, engine.events_withheld);
-        counters.set(Counter::ChannelsShort, engine.channels_short_of_memory);
-        counters.set(Counter::ChannelsShortOfDisk, engine.channels_short_elsewhere);
+        counters.set(Counter::EventsIn, engine.taken.accepted);
+        counters.set(Counter::Delivered, engine.deliveries.delivered);
+        counters.set(Counter::EventsRefused, engine.taken.refused);
+        counters.set(Counter::SuppliersBlocked, engine.taken.withheld);
+        counters.set(Counter::ChannelsShort, engine.taken.channels_short);
+        counters.set(Counter::ChannelsShortOfDisk, engine.overflow.channels_short);
         counters.set(Counter::Dropped, engine.discards.total());
         for reason in DiscardReason::ALL {
             counters.set(Counter::of_discard(reason), engine.discards.of(reason));
         }
-        counters.set(Counter::Overflowed, engine.overflow_stored);
-        counters.set(Counter::BroughtBack, engine.brought_back);
-        counters.set(Counter::HistoryStored, engine.history_stored);
-        counters.set(Counter::HistoryMissed, engine.history_missed);
-        counters.set(Counter::HistoryRecalled, engine.history_recalled);
-        counters.set(Counter::FilterEvaluations, engine.filter_evaluations);
-        counters.set(Counter::FilterFailures, engine.filter_failures);
-        counters.set(Counter::FilterCuts, engine.filter_cuts);
-        counters.set(Counter::FilteredAtSuppliers, engine.events_filtered_in);
-        counters.set(Counter::HandoversRefused, engine.handovers_refused);
-        counters.set(Counter::HandoversDropped, engine.handovers_dropped);
-        counters.set(Counter::FilteredRemotely, engine.events_filtered);
-        counters.set(Counter::EventsQueued, engine.events_queued);
-        counters.set(Counter::EventsQueuedMax, engine.events_queued_max);
+        counters.set(Counter::Overflowed, engine.overflow.stored);
+        counters.set(Counter::BroughtBack, engine.overflow.brought_back);
+        counters.set(Counter::HistoryStored, engine.history.stored);
+        counters.set(Counter::HistoryMissed, engine.history.missed);
+        counters.set(Counter::HistoryRecalled, engine.history.recalled);
+        counters.set(Counter::FilterEvaluations, engine.filters.evaluations);
+        counters.set(Counter::FilterFailures, engine.filters.failures);
+        counters.set(Counter::FilterCuts, engine.filters.cuts);
+        counters.set(Counter::FilteredAtSuppliers, engine.taken.filtered);
+        counters.set(Counter::HandoversRefused, engine.handovers.refused);
+        counters.set(Counter::HandoversDropped, engine.handovers.dropped);
+        counters.set(Counter::FilteredRemotely, engine.deliveries.filtered);
+        counters.set(Counter::EventsQueued, engine.taken.queued);
+        counters.set(Counter::EventsQueuedMax, engine.taken.queued_max);
         counters.set(Counter::Allocations, allocations::of_this_thread());
         counters.set(Counter::SystemCalls, system::calls_of_this_thread());
     }

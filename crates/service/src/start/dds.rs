@@ -22,7 +22,7 @@ pub(super) fn join(config: &Config, protocol: &Protocol) -> Result<(Threads, Vec
     let missing =
         |channel: &str| StartError::Dds { why: format!("there is no channel {channel:?}: declare it ([[channels]])") };
     let channels =
-        joins.iter().map(|join| protocol.objects().channel_called(&join.channel).ok_or_else(|| missing(&join.channel)));
+        joins.iter().map(|join| protocol.objects.channel_called(&join.channel).ok_or_else(|| missing(&join.channel)));
     let channels = channels.collect::<Result<Vec<_>, _>>()?;
     let message_bytes_max = config.limits.message_bytes_max as usize;
     let begun = crate::dds::begin(&config.dds, message_bytes_max).map_err(|why| StartError::Dds { why })?;

@@ -87,15 +87,15 @@ pub(super) fn furnish(
     } else {
         make_topology(protocol, config)?;
     }
-    protocol.note_changed_parts();
-    let now = protocol.objects().image();
+    protocol.objects.note_changed_parts();
+    let now = protocol.objects.image();
     let gone = stored.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
     let news = now.iter().filter(|(key, value)| stored.get(*key) != Some(value));
     let changes: Changes = news.map(|(key, value)| (key.clone(), Some(value.clone()))).chain(gone).collect();
     if !changes.is_empty() {
         disk.write(&changes).map_err(|error| failed(error.to_string()))?;
     }
-    let channels = protocol.objects().hierarchy().channels().map(Channel::id).collect();
+    let channels = protocol.objects.hierarchy().channels().map(Channel::id).collect();
     Ok(Some(OpenedStore { disk, events, channels }))
 }
 
@@ -152,7 +152,7 @@ fn make_topology(protocol: &mut Protocol, config: &Config) -> Result<(), StartEr
 /// Declares the configured names and channels at each start. Called while no client is connected, since threads cannot be moved from under
 /// a client.
 fn configure(protocol: &mut Protocol, config: &Config) -> Result<(), StartError> {
-    protocol.bind_own_names();
+    protocol.objects.bind_own_names();
     declare_channels(protocol, &config.channels)
 }
 

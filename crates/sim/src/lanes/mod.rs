@@ -459,14 +459,14 @@ impl Run {
                 }
             }
             let counters = node.lane.counters();
-            handed += counters.handed_over;
-            taken += counters.taken_over;
-            if counters.handovers_refused > 0 {
+            handed += counters.handovers.given;
+            taken += counters.handovers.taken;
+            if counters.handovers.refused > 0 {
                 return Err(format!("a hand-over of {id} was refused"));
             }
             let gone = counters.discards.of(engine::DiscardReason::Removed);
             self.summary.dropped += counters.discards.total() - gone;
-            self.summary.dropped_on_the_way += counters.handovers_dropped;
+            self.summary.dropped_on_the_way += counters.handovers.dropped;
         }
         let taken_over: usize = self.model.published.iter().map(|event| event.handed_to.len()).sum();
         // Hand-overs on their way when the last consumer of a bridge went are taken over, and their sender no longer counts them.

@@ -329,7 +329,8 @@ impl Run {
     fn conclude(&mut self, place: usize, outcome: Outcome) -> Result<String, String> {
         let (delivery, labels) = self.unanswered.remove(place);
         let (outbox, key) = (delivery.outbox, delivery.key);
-        let unheard = |lane: &Lane| lane.counters().stale_outcomes + lane.counters().unknown_outboxes;
+        let unheard =
+            |lane: &Lane| lane.counters().deliveries.stale_outcomes + lane.counters().deliveries.unknown_outboxes;
         let before = unheard(&self.lane);
         self.lane.handle_outcome(outbox, delivery.serial, outcome, self.now);
         let is_heard = unheard(&self.lane) == before;
@@ -569,12 +570,12 @@ impl Run {
         let counters = self.lane.counters();
         OverflowSummary {
             accepted: self.accepted,
-            stored: counters.overflow_stored,
-            brought_back: counters.brought_back,
+            stored: counters.overflow.stored,
+            brought_back: counters.overflow.brought_back,
             lost: self.shelf.lost,
-            delivered: counters.delivered,
+            delivered: counters.deliveries.delivered,
             dropped: counters.discards.total(),
-            failures: counters.failures,
+            failures: counters.deliveries.failures,
             completed: self.reports.for_all.intersection(&self.reports.taken).count() as u64,
             ..self.summary
         }

@@ -3,14 +3,11 @@
 //! An act is an operation that needs the right to administer, or changes or ends another owner's thing. Looks are none. Each is logged
 //! once, whatever its outcome.
 
-use super::{Needs, Objects, Protocol, needs};
+use super::{Guard, Needs, Objects, needs};
 use crate::exceptions::{ACCESS_DENIED, Raised};
-use crate::protocol::Thing;
 use crate::qos;
-use crate::table::{AdminKey, Target};
-use access::Channel;
+use crate::table::Target;
 use accounts::Account;
-use engine::{ChannelId, Side};
 use giop::cdr::Reader;
 use std::sync::Arc;
 
@@ -50,46 +47,19 @@ impl core::fmt::Display for ActOutcome {
     }
 }
 
-impl Objects {
-    fn made_by_act(&self) -> Option<String> {
-        let channel = |thing: &Thing| match thing {
-            Thing::Channel(channel) => Some(self.describe_channel(*channel)),
-            _ => None,
-        };
-        self.made.things().find_map(channel)
-    }
-
-    fn describe_target(&self, target: Target) -> String {
-        let in_channel =
-            |what: &str, number: u32, channel| format!("{what} {number} of {}", self.describe_channel(channel));
-        match target {
-            Target::Channel(channel) | Target::FilterFactory(channel) => self.describe_channel(channel),
-            Target::Admin(AdminKey { channel, admin, .. }) => in_channel("admin", admin.0, channel),
-            Target::Proxy(key, side) => self.name(if side == Side::Suppliers { "supplier" } else { "consumer" }, key),
-            Target::Filter(filter) | Target::MappingFilter(filter) => match self.filters.channel(filter) {
-                Some(channel) => in_channel("filter", filter.0, channel),
-                None => format!("filter {}", filter.0),
-            },
-            Target::NamingContext(_) | Target::BindingIterator(_) => "the naming service".to_owned(),
-            Target::Factory | Target::SchedulingService | Target::GenericFactory | Target::MonitorControl => {
-                Channel::SERVICE.to_string()
-            }
-        }
-    }
-
-    fn describe_channel(&self, channel: ChannelId) -> String {
-        let name = self.name_for_rules(channel);
-        Channel { id: Some(channel), name: name.as_deref() }.to_string()
-    }
-}
-
-impl Protocol {
+impl Guard {
     /// What an operation is called among acts; nothing if it is none. To be asked before it is carried out: an object may be gone then.
-    pub(in crate::protocol) fn act(&self, target: Target, operation: &str, args: &Reader<'_>) -> Option<String> {
-        let account = self.objects.ledger.principal.as_ref()?;
+    pub(in crate::protocol) fn act(
+        &self,
+        objects: &Objects,
+        target: Target,
+        operation: &str,
+        args: &Reader<'_>,
+    ) -> Option<String> {
+        let account = objects.ledger.principal.as_ref()?;
         let is_act = match needs(target, operation) {
             Needs::Administers => !is_look(target, operation),
-            Needs::Owns(_) => !self.is_own(target, account),
+            Needs::Owns(_) => !self.is_own(objects, target, account),
             Needs::KnowsAny => matches!(operation, "create_channel" | "create_named_channel" | "create_object"),
             Needs::Nothing | Needs::Knows | Needs::Uses(_) => false,
         };
@@ -99,32 +69,32 @@ impl Protocol {
         let is_setting = matches!(operation, "set_qos" | "set_admin");
         let set = if is_setting { qos::reported(&mut args.clone()) } else { None };
         let set = set.map_or_else(String::new, |set| format!(": {set}"));
-        Some(format!("{operation} on {}{set}", self.objects.describe_target(target)))
+        Some(format!("{operation} on {}{set}", objects.describe_target(target)))
     }
 
     /// Takes note of what came of an act.
-    pub(in crate::protocol) fn note_act(&mut self, what: String, result: Result<(), &Raised>) {
-        let Some(by) = self.objects.ledger.principal.clone().filter(|_| self.guard.acts.len() < ACTS_MAX) else {
+    pub(in crate::protocol) fn note_act(&mut self, objects: &Objects, what: String, result: Result<(), &Raised>) {
+        let Some(by) = objects.ledger.principal.clone().filter(|_| self.acts.len() < ACTS_MAX) else {
             return;
         };
         let outcome = match result {
-            Ok(()) => ActOutcome::Done(self.objects.made_by_act()),
+            Ok(()) => ActOutcome::Done(objects.made_by_act()),
             Err(Raised::System(ACCESS_DENIED)) => {
-                ActOutcome::Denied(self.guard.why.take().unwrap_or_else(|| "no access rule allows it".to_owned()))
+                ActOutcome::Denied(self.why.take().unwrap_or_else(|| "no access rule allows it".to_owned()))
             }
             Err(raised) => ActOutcome::Failed(raised.to_string()),
         };
-        self.guard.acts.push_back(Act { by, what, outcome });
+        self.acts.push_back(Act { by, what, outcome });
     }
 
     /// The next act, to be logged.
     pub fn poll_act(&mut self) -> Option<Act> {
-        self.guard.acts.pop_front()
+        self.acts.pop_front()
     }
 
     /// Which rules did not allow what was denied last.
     pub fn take_why(&mut self) -> Option<String> {
-        self.guard.why.take()
+        self.why.take()
     }
 }
 

@@ -10,12 +10,14 @@ use crate::proxy_kind::ProxyKind;
 use crate::qos::{RequestedProperties, Unknown};
 use crate::references::log_name;
 use crate::table::{AdminKey, Level};
+use accounts::Account;
 use core::fmt;
 use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, FilterId, FilterRef, FilterTarget, Mapping, Numbered, ProxyKey,
     Reliability, SettingsPatch, SubscriptionTarget,
 };
 use giop::ior::Ior;
+use std::sync::Arc;
 use topology as t;
 use topology::Topology;
 
@@ -140,8 +142,8 @@ impl Objects {
 
     fn restore_mapping(&mut self, target: FilterTarget, mapping: Mapping, filter: FilterId) -> Result<(), Raised> {
         let filter = match mapping {
-            Mapping::Priority => self.mapping_of_priority(filter)?,
-            Mapping::Lifetime => self.mapping_of_lifetime(filter)?,
+            Mapping::Priority => self.filters().mapping_of_priority(filter)?,
+            Mapping::Lifetime => self.filters().mapping_of_lifetime(filter)?,
         };
         Ok(self.hierarchy.set_mapping(target, mapping, Some(filter))?)
     }
@@ -172,6 +174,25 @@ impl Protocol {
         self.restore_and(topology, |_| {})
     }
 
+    /// Makes what [`topology_json`](Objects::topology_json) describes, as [`restore`](Self::restore) does.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn apply_json(&mut self, text: &str) -> Result<(), String> {
+        self.apply_json_and(text, |_| {})
+    }
+
+    /// The same; `configure` is called when everything is there, and no client is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn apply_json_and(&mut self, text: &str, configure: impl FnOnce(&mut Self)) -> Result<(), String> {
+        let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
+        self.restore_and(&topology, configure).map_err(|error| error.to_string())
+    }
+
     /// The same; `configure` is called when everything is there, and no client is connected yet.
     pub(super) fn restore_and(
         &mut self,
@@ -185,6 +206,25 @@ impl Protocol {
         // Tried elsewhere first, so that nothing is changed where not all of it can be made.
         Self::new(self.objects.settings.clone()).make(topology, |_| {})?;
         self.make(topology, configure)
+    }
+
+    /// Makes what an image has, as [`restore`](Self::restore) does, and charges an account for it. `configure` is called when everything is
+    /// there, and no client is connected yet. False if the image is empty, and nothing was made or configured.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn restore_image(
+        &mut self,
+        image: &t::Image,
+        account: &Arc<Account>,
+        configure: impl FnOnce(&mut Self),
+    ) -> Result<bool, String> {
+        let found = Topology::of_image(image).map_err(|error| error.to_string())?;
+        let Some(topology) = found.topology else { return Ok(false) };
+        self.restore_and(&topology, configure).map_err(|error| error.to_string())?;
+        self.objects.charge_all_to(account);
+        Ok(true)
     }
 
     fn make(&mut self, topology: &Topology, configure: impl FnOnce(&mut Self)) -> Result<(), NotRestored> {
@@ -208,7 +248,7 @@ impl Protocol {
         }
         let filters = topology.channels.iter();
         let filters = filters.flat_map(|channel| channel.filters.iter().map(|filter| (ChannelId(channel.id), filter)));
-        self.objects.restore_filters(filters).map_err(refused("a filter"))?;
+        self.objects.filters().restore(filters).map_err(refused("a filter"))?;
         for channel in &topology.channels {
             let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
             self.objects.restore_selections(channel).map_err(what("a subscription or a filter's place"))?;
@@ -216,7 +256,8 @@ impl Protocol {
         }
         let next = topology.next_registration;
         self.objects
-            .restore_registrations(&topology.registrations, next)
+            .reconnection()
+            .restore(&topology.registrations, next)
             .map_err(refused("a reconnection callback"))?;
         self.objects
             .naming
@@ -251,8 +292,8 @@ impl Protocol {
             same(made.0, channel.id)?;
         }
         if let Some(name) = &channel.name {
-            self.objects.check_channel_name(name)?;
-            self.objects.give_name(Named::Channel(id), name);
+            self.objects.names.check_channel_name(name)?;
+            self.objects.names.give_new(&mut self.objects.hierarchy, Named::Channel(id), name);
         }
         if channel.declared {
             self.objects.names.note_declared(id);
@@ -275,7 +316,7 @@ impl Protocol {
                 self.objects.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
                 let made = self.objects.create_admin(id, key.side, admin.operator, admin.name.as_deref())?;
                 same(made.admin.0, admin.id)?;
-                self.objects.own_again(Thing::Admin(made), admin.owner.as_ref());
+                self.objects.ledger.own_again(Thing::Admin(made), admin.owner.as_ref());
             }
             self.restore_settings(Level::Admin(key), &admin.settings)?;
         }
@@ -285,7 +326,7 @@ impl Protocol {
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
-            self.objects.own_again(Thing::Proxy(made), proxy.owner.as_ref());
+            self.objects.ledger.own_again(Thing::Proxy(made), proxy.owner.as_ref());
             for alias in &proxy.aliases {
                 self.objects.keys.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
             }
@@ -339,10 +380,10 @@ impl Protocol {
                     continue;
                 }
                 if of.is_some() {
-                    self.objects.own_again(Thing::Proxy(key), of.as_ref());
-                    self.permit_connected(key);
+                    self.objects.ledger.own_again(Thing::Proxy(key), of.as_ref());
+                    self.guard.permit_connected(&mut self.objects, key);
                 }
-                self.lives.former.note(key);
+                self.lives.former.insert(key);
                 if *suspended {
                     self.objects.suspend(key)?;
                 }

@@ -30,7 +30,7 @@ impl Scene {
     /// The pool that an object itself has.
     fn spec(&mut self, object: &Ior) -> Option<PoolSpec> {
         use crate::keys::ObjectKey;
-        let hierarchy = self.d.protocol.objects().hierarchy();
+        let hierarchy = self.d.protocol.objects.hierarchy();
         let patch = match crate::tests::dialogue::key_of(object) {
             ObjectKey::Channel { channel, .. } => *hierarchy.channel(channel).unwrap().patch(),
             ObjectKey::Admin { channel, side, admin, .. } => hierarchy.admin(channel, side, admin).unwrap().patch,
@@ -139,14 +139,14 @@ fn same_pool_set_again_stays_even_while_clients_are_connected() {
     let (channel, proxy) = (scene.channel.clone(), scene.to_consumer.clone());
     let three = lanes(ThreadPoolLanes::new(PROPAGATED, 0, &[(1, 1), (2, 1), (3, 1)]));
     scene.set(&channel, std::slice::from_ref(&three));
-    let id = scene.d.protocol.objects().hierarchy().channels().next().unwrap().patch().pool;
+    let id = scene.d.protocol.objects.hierarchy().channels().next().unwrap().patch().pool;
     assert!(id.is_some());
     scene.connect(&proxy);
     // There is no thread left for another one.
     scene.set(&channel, &[three]);
     let body = scene.d.get(&channel, "get_qos");
     scene.d.call(&channel, "set_qos", |w| w.raw(body.reader().rest())).unwrap();
-    assert_eq!(scene.d.protocol.objects().hierarchy().channels().next().unwrap().patch().pool, id);
+    assert_eq!(scene.d.protocol.objects.hierarchy().channels().next().unwrap().patch().pool, id);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use giop::realtime::PriorityModel;
 const UNAVAILABLE_VALUE: u32 = 3;
 
 fn topics_of(scene: &mut Scene) -> engine::Topics {
-    let hierarchy = scene.d.protocol.objects().hierarchy();
+    let hierarchy = scene.d.protocol.objects.hierarchy();
     let channel = hierarchy.channels().next().unwrap();
     channel.topics().as_ref().clone()
 }

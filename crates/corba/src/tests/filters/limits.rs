@@ -16,7 +16,7 @@ fn looking_through_the_event_types_of_a_filter_costs_steps() {
     add(d, &filter, &[(&types, "TRUE")]).unwrap();
     let mut ask = |name: &str| {
         let answer = matched(d.quick(&filter, "match_structured", |w| write_event("", name, w)));
-        (answer, d.protocol.take_filter_cuts())
+        (answer, d.protocol.objects.take_filter_cuts())
     };
     assert_eq!(ask("the last one"), (true, 0));
     assert_eq!(ask("ab"), (false, 0));

@@ -46,7 +46,7 @@ fn a_failure_puts_all_unanswered_events_back_in_order() {
     rig.lane.handle_outcome(handed[0].2, handed[0].3, Outcome::Unreachable, rig.now);
     // The answer to the third comes although it was put back: too late, it will be delivered again.
     rig.lane.handle_outcome(handed[2].2, handed[2].3, Outcome::Delivered, rig.now);
-    assert_eq!(rig.lane.counters().stale_outcomes, 1);
+    assert_eq!(rig.lane.counters().deliveries.stale_outcomes, 1);
     assert!(rig.poll().is_none(), "waits before it tries again");
     rig.advance(Duration::from_millis(50));
     assert_eq!(rig.drain(), [0, 2, 3, 4]);
@@ -67,9 +67,9 @@ fn a_consumer_that_answers_one_after_the_other_has_the_whole_time_for_each() {
         rig.lane.handle_outcome(*outbox, *serial, Outcome::Delivered, rig.now);
     }
     rig.advance(Duration::from_secs(9));
-    assert_eq!(rig.lane.counters().timed_out, 0, "27 s after it was handed out, 9 s after the last answer");
+    assert_eq!(rig.lane.counters().deliveries.timed_out, 0, "27 s after it was handed out, 9 s after the last answer");
     rig.advance(Duration::from_secs(1));
-    assert_eq!(rig.lane.counters().timed_out, 1);
+    assert_eq!(rig.lane.counters().deliveries.timed_out, 1);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_delivery_without_room_waits_for_the_connection() {
     let outbox = rig.stats(key).outbox;
     rig.lane.resume_outbox(outbox, rig.now);
     assert_eq!(rig.drain(), [1, 2]);
-    assert_eq!(rig.lane.counters().failures, 0);
+    assert_eq!(rig.lane.counters().deliveries.failures, 0);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn calls_that_make_no_sense_are_ignored_and_counted() {
     rig.lane.resume_outbox(outbox, rig.now);
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     let counters = rig.lane.counters();
-    assert_eq!((counters.stale_outcomes, counters.unknown_outboxes), (2, 4));
+    assert_eq!((counters.deliveries.stale_outcomes, counters.deliveries.unknown_outboxes), (2, 4));
 }
 
 #[test]
@@ -299,5 +299,5 @@ fn serials_may_wrap_around() {
     for (_, _, outbox, serial) in handed.into_iter().rev() {
         rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     }
-    assert_eq!((rig.stats(key).delivered, rig.lane.counters().stale_outcomes), (6, 0));
+    assert_eq!((rig.stats(key).delivered, rig.lane.counters().deliveries.stale_outcomes), (6, 0));
 }

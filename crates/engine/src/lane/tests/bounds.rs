@@ -46,7 +46,7 @@ fn under_reject_no_outbox_takes_the_event() {
     rig.publish(0);
     let refusal = Refusal::OutboxFull { proxy: key, capacity_events: 1 };
     assert_eq!(rig.publish(1), Admission::Refused(refusal));
-    assert_eq!((rig.stats(other).backlog_events, rig.lane.counters().events_refused), (1, 1));
+    assert_eq!((rig.stats(other).backlog_events, rig.lane.counters().taken.refused), (1, 1));
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
     let memory: u64 = rig.lane.channels().map(|channel| channel.memory_bytes).sum();
     assert!((20 * MIB..=32 * MIB).contains(&memory), "{memory}");
     assert!(shared.taken_bytes() <= 33 * MIB);
-    assert!(rig.lane.counters().channels_short_of_memory > 0);
+    assert!(rig.lane.counters().taken.channels_short > 0);
     drop(rig);
     assert_eq!(shared.taken_bytes(), 0);
 }

@@ -82,11 +82,11 @@ fn a_channel_that_did_not_change_is_left_alone() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch::default());
     rig.publish(1);
-    let misses = rig.lane.counters().route_misses;
+    let misses = rig.lane.counters().routing.misses;
     rig.hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
     rig.route();
     rig.publish(2);
-    assert_eq!(rig.lane.counters().route_misses, misses);
+    assert_eq!(rig.lane.counters().routing.misses, misses);
     assert_eq!(rig.drain(), [1, 2]);
 }
 

@@ -524,7 +524,7 @@ fn what_is_behind_it_may_be_elsewhere() {
     for large in [1, 2, 8] {
         let mut scene = Elsewhere::new(large);
         scene.publish(&[1; 10]);
-        assert_eq!(scene.rig.lane.counters().overflow_stored, large);
+        assert_eq!(scene.rig.lane.counters().overflow.stored, large);
         let (taken, _) = scene.run(2_000);
         let undeliverable = scene.rig.stats(scene.key).discards.of(DiscardReason::Undeliverable);
         assert_eq!((taken, undeliverable, scene.rig.memory()), (vec![1], large, 0), "{large}");

@@ -150,7 +150,7 @@ fn an_event_that_passes_no_filter_is_unwanted_and_takes_no_memory() {
     let mut rig = Rig::plain();
     rig.filtered(&[&["$n == 1"]]);
     assert_eq!(rig.tell("n=2"), []);
-    assert_eq!((rig.memory(), rig.lane.counters().events_unwanted), (0, 1));
+    assert_eq!((rig.memory(), rig.lane.counters().taken.unwanted), (0, 1));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_missing_field_or_a_wrong_type_does_not_match_and_is_counted() {
     rig.filtered(&[&["$n + 1 == 2"]]);
     let other = rig.filtered(&[&["$n == 'one'"]]);
     assert_eq!(rig.tell("n=one"), [other]);
-    assert_eq!(rig.lane.counters().filter_failures, 2);
+    assert_eq!(rig.lane.counters().filters.failures, 2);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn an_equal_constraint_for_other_event_types_lets_nothing_pass() {
     });
     assert_eq!((rig.tell_of("status", "n=1"), rig.tell_of("alarm", "n=1")), (vec![keys[0]], vec![keys[1]]));
     assert_eq!((rig.tell_of("status", "n=2"), rig.tell_of("alarm", "n=2")), (vec![], vec![keys[2]]));
-    assert_eq!(rig.lane.counters().filter_evaluations, 6, "one for the first type, two for the second");
+    assert_eq!(rig.lane.counters().filters.evaluations, 6, "one for the first type, two for the second");
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_constraint_is_asked_once_however_many_have_it() {
     rig.attach(rig.proxy_of_supplier(), filter);
     rig.attach(rig.admin_of_suppliers(), filter);
     assert_eq!(rig.tell("n=1"), same);
-    let evaluations = rig.lane.counters().filter_evaluations;
+    let evaluations = rig.lane.counters().filters.evaluations;
     assert!(evaluations <= 2, "once on each side of the channel, not {evaluations} times");
 }
 
@@ -369,9 +369,9 @@ fn constraints_of_other_event_types_are_never_looked_at() {
         rig.attach(FilterTarget::Proxy(key), filter);
     }
     rig.tell_of("b", "n=x");
-    assert_eq!(rig.lane.counters().filter_evaluations, 1);
+    assert_eq!(rig.lane.counters().filters.evaluations, 1);
     rig.tell_of("d", "n=x");
-    assert_eq!(rig.lane.counters().filter_evaluations, 1);
+    assert_eq!(rig.lane.counters().filters.evaluations, 1);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn what_is_always_true_is_never_asked() {
     let mut rig = Rig::plain();
     let key = rig.filtered(&[&["TRUE", "$n == 1"]]);
     assert_eq!(rig.tell("n=2"), [key]);
-    assert_eq!(rig.lane.counters().filter_evaluations, 0);
+    assert_eq!(rig.lane.counters().filters.evaluations, 0);
 }
 
 #[test]
@@ -389,12 +389,12 @@ fn filtering_is_cut_when_the_events_steps_are_spent() {
     let unfiltered = rig.consumer(SettingsPatch::default());
     rig.filtered(&[&["$n * 2 + $n * 3 == 5"]]);
     assert_eq!(rig.tell("n=1"), [unfiltered]);
-    assert_eq!(rig.lane.counters().filter_cuts, 1);
+    assert_eq!(rig.lane.counters().filters.cuts, 1);
     let more = ChannelLimits { filter_steps_max: 1_000, ..limits };
     rig.hierarchy.set_limits(rig.channel, more).unwrap();
     rig.route();
     assert_eq!(rig.tell("n=1").len(), 2);
-    assert_eq!(rig.lane.counters().filter_cuts, 1);
+    assert_eq!(rig.lane.counters().filters.cuts, 1);
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn filtering_takes_no_more_than_the_time_an_event_has_left() {
         rig.admit_pending_event(pending_event).len()
     };
     assert_eq!([None, Some(Duration::from_secs(1)), Some(Duration::from_nanos(16))].map(&mut tell), [1, 1, 0]);
-    assert_eq!(rig.lane.counters().filter_cuts, 1);
+    assert_eq!(rig.lane.counters().filters.cuts, 1);
     let short = SettingsPatch { timeout: Some(Some(Duration::from_nanos(20))), ..SettingsPatch::default() };
     rig.hierarchy.set_proxy_settings(rig.source, short).unwrap();
     rig.route();
@@ -424,7 +424,7 @@ fn an_event_that_does_not_pass_its_suppliers_filters_is_taken_and_goes_nowhere()
     rig.attach(rig.proxy_of_supplier(), filter);
     assert_eq!((rig.tell("n=1"), rig.tell("n=2")), (vec![key], vec![]));
     let counters = rig.lane.counters();
-    assert_eq!((counters.events_accepted, counters.events_filtered_in, counters.events_unwanted), (2, 1, 0));
+    assert_eq!((counters.taken.accepted, counters.taken.filtered, counters.taken.unwanted), (2, 1, 0));
     let other =
         rig.hierarchy.create_proxy(rig.channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default());
     let other = ProxyKey { channel: rig.channel, proxy: other.unwrap() };
@@ -477,7 +477,7 @@ fn an_event_awaits_a_clients_filter_and_is_handed_in_again() {
         panic!("it is unknown yet")
     };
     assert_eq!(filter_groups, RemoteFilterGroups { proxy: true, admin: false, all: true });
-    assert_eq!(rig.lane.counters().events_accepted, 1);
+    assert_eq!(rig.lane.counters().taken.accepted, 1);
     pending_event.approved = true;
     assert_eq!(rig.admit_pending_event(pending_event), [key]);
     let mut fresh = rig.lane.begin_event();
@@ -634,7 +634,7 @@ fn a_mapping_filter_shared_by_many_is_asked_once() {
         rig.map(FilterTarget::Proxy(key), Mapping::Priority, filter);
     }
     assert_eq!(rig.tell("n=3").len(), 10);
-    assert_eq!(rig.lane.counters().filter_evaluations, 2);
+    assert_eq!(rig.lane.counters().filters.evaluations, 2);
 }
 
 /// With TAO an admin that combines by OR and has no filters lets everything pass: a filter of its proxy keeps nothing away. Here the

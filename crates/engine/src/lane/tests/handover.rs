@@ -183,10 +183,16 @@ fn an_event_is_handed_over_once_to_each_lane_however_many_consumers_want_it_ther
     assert_eq!((lanes.drain(0), lanes.drain(1)), (vec![(here, 7)], vec![]));
     assert_eq!(lanes.drain(2), there.iter().map(|key| (*key, 7)).collect::<Vec<_>>());
     let counters = lanes.lanes.iter().map(|lane| *lane.counters()).collect::<Vec<_>>();
-    assert_eq!((counters[0].handed_over, counters[0].taken_over, counters[0].events_accepted), (1, 0, 1));
-    assert_eq!((counters[0].deliveries, counters[0].delivered, counters[0].queued), (1, 1, 1));
-    assert_eq!((counters[2].handed_over, counters[2].taken_over, counters[2].events_accepted), (0, 1, 0));
-    assert_eq!((counters[2].deliveries, counters[2].delivered, counters[2].queued), (3, 3, 3));
+    assert_eq!((counters[0].handovers.given, counters[0].handovers.taken, counters[0].taken.accepted), (1, 0, 1));
+    assert_eq!(
+        (counters[0].deliveries.begun, counters[0].deliveries.delivered, counters[0].deliveries.queued),
+        (1, 1, 1)
+    );
+    assert_eq!((counters[2].handovers.given, counters[2].handovers.taken, counters[2].taken.accepted), (0, 1, 0));
+    assert_eq!(
+        (counters[2].deliveries.begun, counters[2].deliveries.delivered, counters[2].deliveries.queued),
+        (3, 3, 3)
+    );
     assert_eq!([0, 1, 2].map(|lane| lanes.memory(lane)), [(0, 0); 3]);
     assert!(lanes.lanes[0].outboxes().map(|stats| stats.key).eq([here]), "a bridge is no consumer's");
 }
@@ -277,12 +283,12 @@ fn only_lanes_with_consumers_that_may_want_the_type_get_an_event() {
     lanes.route();
     assert_eq!(lanes.publish(0, source, 1, None), Admission::Accepted { destinations: 0 });
     lanes.carry();
-    assert_eq!((lanes.sent, lanes.lanes[0].counters().events_unwanted), (0, 1));
+    assert_eq!((lanes.sent, lanes.lanes[0].counters().taken.unwanted), (0, 1));
     lanes.hierarchy.subscribe(target, &[EventType::new("domain", "name")], &[]).unwrap();
     lanes.route();
     assert_eq!(lanes.publish(0, source, 2, None), Admission::Accepted { destinations: 0 });
     lanes.carry();
-    assert_eq!((lanes.drain(1), lanes.lanes[0].counters().events_unwanted), (vec![(consumer, 2)], 1));
+    assert_eq!((lanes.drain(1), lanes.lanes[0].counters().taken.unwanted), (vec![(consumer, 2)], 1));
 }
 
 #[test]
@@ -300,7 +306,7 @@ fn a_queue_without_room_holds_events_back_in_order_until_it_has_room() {
     assert_eq!(lanes.sent, 2, "nothing more until it is resumed");
     lanes.carry();
     assert_eq!(lanes.drain(1), (0..9).map(|number| (consumer, number)).collect::<Vec<_>>());
-    assert_eq!(lanes.lanes[0].counters().failures, 0);
+    assert_eq!(lanes.lanes[0].counters().deliveries.failures, 0);
 }
 
 #[test]
@@ -326,7 +332,7 @@ fn what_a_lane_refuses_because_the_channel_is_gone_is_dropped_and_counted() {
     lanes.lanes[1].handle_snapshot(Arc::default(), lanes.now);
     lanes.carry();
     let counters = lanes.lanes[0].counters();
-    assert_eq!((counters.handed_over, counters.handovers_refused, counters.discards.total()), (0, 1, 0));
+    assert_eq!((counters.handovers.given, counters.handovers.refused, counters.discards.total()), (0, 1, 0));
     assert_eq!(lanes.memory(0), (0, 0));
 }
 
@@ -459,10 +465,10 @@ fn a_bridge_goes_with_the_last_consumer_that_it_leads_to() {
     lanes.lanes[0].release(stale.event);
     lanes.lanes[0].handle_timeout(lanes.now);
     let counters = lanes.lanes[0].counters();
-    assert_eq!((counters.handed_over, counters.unknown_outboxes, counters.discards.total()), (0, 1, 0));
+    assert_eq!((counters.handovers.given, counters.deliveries.unknown_outboxes, counters.discards.total()), (0, 1, 0));
     assert_eq!((lanes.memory(0), lanes.lanes[0].type_drops().count()), ((0, 0), 0));
     assert_eq!(lanes.publish(0, source, 3, None), Admission::Accepted { destinations: 0 });
-    assert_eq!(lanes.lanes[0].counters().events_unwanted, 1);
+    assert_eq!(lanes.lanes[0].counters().taken.unwanted, 1);
 }
 
 #[test]
@@ -546,7 +552,7 @@ fn what_waits_for_a_slow_lane_is_dropped_if_all_its_consumers_would_have_it_so()
         let admissions: Vec<Admission> = (0..6).map(|number| lanes.publish(0, source, number, None)).collect();
         let (channel, lane) = (lanes.channel, LaneId(1));
         let counters = *lanes.lanes[0].counters();
-        assert_eq!((counters.handovers_dropped, counters.discards.total()), (if is_dropped { 2 } else { 0 }, 0));
+        assert_eq!((counters.handovers.dropped, counters.discards.total()), (if is_dropped { 2 } else { 0 }, 0));
         let notices = lanes.notices(0);
         if !is_dropped {
             assert!(matches!(admissions[4..], [Admission::Withheld(_), Admission::Withheld(_)]), "{policies:?}");

@@ -184,7 +184,7 @@ fn a_consumer_that_begins_in_the_history_gets_it_first_and_then_what_comes() {
     assert!(matches!(told[..], [Notice::BeginsInHistory { .. }, Notice::CaughtUp { events: 21, .. }]), "{told:?}");
     assert_eq!(rig.memory(), 0);
     let counters = rig.lane.counters();
-    assert_eq!((counters.history_stored, counters.history_recalled, counters.history_missed), (52, 21, 0));
+    assert_eq!((counters.history.stored, counters.history.recalled, counters.history.missed), (52, 21, 0));
 }
 
 /// `number:15` in a channel with 10 as its last event delivered 11.
@@ -241,11 +241,11 @@ fn what_is_missed_before_a_start_ahead_is_not_counted_as_lost() {
     let late = rig.starting(StartFrom::Number(901));
     assert_eq!(rig.notices(), [Notice::BeginsAhead { key: late, number: Some(901) }]);
     (0..900).for_each(|says| _ = rig.publish_say(says));
-    let missed_before = rig.lane.counters().history_missed;
+    let missed_before = rig.lane.counters().history.missed;
     assert!(missed_before > 600, "{missed_before}");
     assert_eq!(rig.lane.counters().discards.of(DiscardReason::OverflowLost), 0);
     (900..1_000).for_each(|says| _ = rig.publish_say(says));
-    let missed = rig.lane.counters().history_missed - missed_before;
+    let missed = rig.lane.counters().history.missed - missed_before;
     assert_eq!((missed, rig.lane.counters().discards.of(DiscardReason::OverflowLost)), (100, 100));
     chronicle.work_until_quiet(&mut rig);
     assert_eq!(rig.take_numbered(), None, "none below its start though they are kept");
@@ -322,7 +322,7 @@ fn history_that_is_not_written_is_bounded_and_missed_and_no_supplier_is_blocked_
         assert_eq!(rig.take_numbered().map(|(key, says, _)| (key, says)), Some((reader, says)));
         assert!(rig.memory() <= 26_000, "{}", rig.memory());
     }
-    let missed = rig.lane.counters().history_missed;
+    let missed = rig.lane.counters().history.missed;
     assert!((900..1_000).contains(&missed), "{missed}");
     assert_eq!(rig.lane.counters().discards.of(DiscardReason::OverflowLost), missed, "for the one that would get them");
     chronicle.work_until_quiet(&mut rig);
@@ -425,7 +425,7 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
             rig.publish_say(says);
             says += 1;
         }
-        assert_eq!(rig.lane.counters().history_missed, 0);
+        assert_eq!(rig.lane.counters().history.missed, 0);
         loop {
             chronicle.work_until_quiet(&mut rig);
             let Some(taken) = rig.take_numbered() else { break };

@@ -715,14 +715,14 @@ fn whatever_consumers_do_each_gets_what_it_should_in_order() {
             there.any(|key| got.get(key).map_or(0, Vec::len) < published as usize)
         };
         while lacks(&got) {
-            let before = (rig.lane.counters().delivered, rig.lane.counters().brought_back);
+            let before = (rig.lane.counters().deliveries.delivered, rig.lane.counters().overflow.brought_back);
             rig.advance(Duration::from_secs(6));
             unanswered.extend(core::iter::from_fn(|| begin(&mut rig)));
             while !unanswered.is_empty() {
                 answer(&mut rig, &mut unanswered, &mut got, false);
             }
             shelf.work_until_quiet(&mut rig);
-            let after = (rig.lane.counters().delivered, rig.lane.counters().brought_back);
+            let after = (rig.lane.counters().deliveries.delivered, rig.lane.counters().overflow.brought_back);
             assert!(before != after, "seed {seed}: nothing goes on any more");
         }
         for (key, numbers) in got {
@@ -763,10 +763,10 @@ fn answer(
     fails: bool,
 ) {
     let Some((delivery, number)) = unanswered.pop_front() else { return };
-    let before = rig.lane.counters().stale_outcomes;
+    let before = rig.lane.counters().deliveries.stale_outcomes;
     let outcome = if fails { Outcome::Refused } else { Outcome::Delivered };
     rig.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, rig.now);
-    if !fails && rig.lane.counters().stale_outcomes == before {
+    if !fails && rig.lane.counters().deliveries.stale_outcomes == before {
         got.entry(delivery.key).or_default().push(number);
     }
 }

@@ -27,7 +27,7 @@ fn refuses_events_of_suppliers_that_are_not_there_or_not_connected() {
         let pending_event = rig.lane.begin_event();
         assert_eq!(rig.lane.handle_event(key, pending_event, &NoFields, rig.now), Admission::Refused(refusal));
     }
-    assert_eq!(rig.lane.counters().events_refused, 3);
+    assert_eq!(rig.lane.counters().taken.refused, 3);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn an_event_goes_only_to_those_that_want_its_type() {
 fn an_event_without_consumers_takes_no_memory() {
     let mut rig = Rig::plain();
     assert_eq!(rig.publish(1), Admission::Accepted { destinations: 0 });
-    assert_eq!((rig.memory(), rig.lane.counters().events_unwanted), (0, 1));
+    assert_eq!((rig.memory(), rig.lane.counters().taken.unwanted), (0, 1));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn types_beyond_the_table_are_still_matched_by_name() {
         let admission = rig.lane.handle_event(rig.source, pending_event, &NoFields, rig.now);
         assert_eq!(admission, Admission::Accepted { destinations }, "{name}");
     }
-    assert_eq!(rig.lane.counters().types_not_interned, 4);
+    assert_eq!(rig.lane.counters().routing.types_not_interned, 4);
 }
 
 /// Suppliers name types, and what the lane knew of those of channels that had been destroyed stayed for ever: after 65,536 of
@@ -129,5 +129,5 @@ fn the_types_that_a_living_channel_does_not_remember_make_room() {
         rig.lane.handle_timeout(rig.now);
         assert!(rig.lane.types_known() <= 3 * 4_096, "{}", rig.lane.types_known());
     }
-    assert_eq!(rig.lane.counters().types_not_interned, 0);
+    assert_eq!(rig.lane.counters().routing.types_not_interned, 0);
 }

@@ -87,7 +87,7 @@ fn channels_take_turns_by_their_shares() {
     }
     assert_eq!(rig.lane.queued_events(), 8);
     assert_eq!(poll_tokens(&mut rig), [30, 20, 31, 21, 32, 33, 22, 23]);
-    assert_eq!((rig.lane.counters().events_queued, rig.lane.counters().events_queued_max), (7, 8));
+    assert_eq!((rig.lane.counters().taken.queued, rig.lane.counters().taken.queued_max), (7, 8));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_waits_is_not_lost_or_reordered_when_topics_change() {
     set_topics(&mut rig, channel, share(1), &[("new", share(1_000))]);
     assert_eq!(rig.lane.queued_events(), 6);
     assert_eq!(poll_tokens(&mut rig), [1, 4, 0, 2, 3, 5]);
-    assert_eq!(rig.lane.counters().events_accepted, 6);
+    assert_eq!(rig.lane.counters().taken.accepted, 6);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn events_of_a_channel_that_is_gone_are_refused_when_their_turn_comes() {
     rig.hierarchy.destroy_channel(gone.channel).unwrap();
     rig.route();
     assert_eq!(poll_tokens(&mut rig), [1, 2]);
-    assert_eq!(rig.lane.counters().events_refused, 2);
+    assert_eq!(rig.lane.counters().taken.refused, 2);
 }
 
 #[test]

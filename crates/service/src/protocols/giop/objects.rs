@@ -35,7 +35,7 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply, Exception,
-    Forbidden, ListedChannel, LocalProxy, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
+    Forbidden, ListedChannel, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
     SupplierStatus, Unpublished,
 };
 
@@ -103,7 +103,7 @@ impl Objects {
             return Wish::Analysis;
         }
         let args = parsed.body(&request.message, &header, request.chars);
-        if let Some(channels) = self.protocol.objects().monitored_channels(key, operation, args.clone()) {
+        if let Some(channels) = Monitor::channels_queried(&self.protocol.objects, key, operation, args.clone()) {
             return match parsed.response {
                 // No client would get what is found out.
                 Response::None => Wish::Own,
@@ -120,8 +120,8 @@ impl Objects {
 
     /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
     pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, LogLines) {
-        self.protocol.handle_utc(time::utc());
-        self.protocol.on_line(Some(&request.line));
+        self.protocol.objects.handle_utc(time::utc());
+        self.protocol.lives.on_line(Some(&request.line));
         with_lines(lines, || self.answer_own(request))
     }
 
@@ -130,7 +130,7 @@ impl Objects {
         if header.kind == MessageKind::LocateRequest {
             let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
             let here =
-                locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.objects().locate(key));
+                locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.objects.locate(key));
             let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
             let mut bytes = Vec::new();
             message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
@@ -192,12 +192,12 @@ impl Objects {
 
     /// Whether the reply to what was executed last is to be kept until [`Objects::poll_delayed_reply`] names it.
     pub(crate) fn take_delayed_reply(&mut self) -> Option<DelayedReply> {
-        self.protocol.take_delayed_reply()
+        self.protocol.delayed_replies.take()
     }
 
     /// The next reply that is not to be kept any longer, and whether all clients that it waited for were notified.
     pub(crate) fn poll_delayed_reply(&mut self) -> Option<(DelayedReply, bool)> {
-        self.protocol.poll_delayed_reply()
+        self.protocol.delayed_replies.poll()
     }
 
     /// What was executed last has changed of what lanes have to know: its reply is to be kept until that is published.
@@ -207,22 +207,22 @@ impl Objects {
 
     /// Whether what was published last has all of that.
     pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
-        self.protocol.objects().is_published(changed)
+        changed.is_published(self.protocol.objects.hierarchy())
     }
 
     /// Whether a client may do what concerns the whole service. It is noted if it may not.
     pub(crate) fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
-        self.protocol.may_operate(account, what)
+        self.protocol.guard.may_operate(&mut self.protocol.objects, account, what)
     }
 
     /// Which rules did not allow what was denied last.
     pub(crate) fn take_why(&mut self) -> Option<String> {
-        self.protocol.take_why()
+        self.protocol.guard.take_why()
     }
 
     /// What clients did of what concerns others, or wanted to do, since this was last asked.
     pub(crate) fn poll_act(&mut self) -> Option<Act> {
-        self.protocol.poll_act()
+        self.protocol.guard.poll_act()
     }
 
     /// Whether an account that asks over no object has a right on a channel or, without one, for the whole service; with no right, whether
@@ -234,22 +234,22 @@ impl Objects {
         channel: Option<ChannelId>,
         what: &str,
     ) -> Result<(), Forbidden> {
-        self.protocol.permits(account, right, channel, what)
+        self.protocol.guard.permits(account, right, channel, what)
     }
 
     /// What a client asked for and may not do, since this was last asked.
     pub(crate) fn poll_denied(&mut self) -> Option<Denied> {
-        self.protocol.poll_denied()
+        self.protocol.guard.poll_denied()
     }
 
     /// What a client was refused because it would have been too much, since this was last asked.
     pub(crate) fn poll_refused(&mut self) -> Option<Refused> {
-        self.protocol.poll_refused()
+        self.protocol.objects.poll_refused()
     }
 
     /// Evaluations that clients asked filters for and that were cut, since this was last asked.
     pub(crate) fn take_filter_cuts(&mut self) -> u64 {
-        self.protocol.take_filter_cuts()
+        self.protocol.objects.take_filter_cuts()
     }
 
     /// What was executed last has made.
@@ -286,7 +286,7 @@ impl Objects {
 
     /// A lane has given up the client of a proxy, which is handled when its turn comes.
     pub(crate) fn note_given_up(&mut self, key: ProxyKey) {
-        self.protocol.note_given_up(key);
+        self.protocol.lives.note_given_up(&self.protocol.objects, key);
     }
 
     /// A lane gave a client up.
@@ -296,43 +296,43 @@ impl Objects {
 
     /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
     pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
-        self.protocol.objects().name(what, key)
+        self.protocol.objects.name(what, key)
     }
 
     /// The address that a proxy is charged to, if it is charged to one.
     pub(crate) fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
-        self.protocol.objects().charged_address(key)
+        self.protocol.objects.charged_address(key)
     }
 
     /// A connection to clients at an address has ended as that of a process which dies.
     pub(crate) fn note_death(&mut self, host: String, port: u16) {
-        self.protocol.note_death(host, port);
+        self.protocol.lives.note_death(&self.protocol.objects, host, port);
     }
 
     /// Deliveries to a proxy's client, or calls to it, have begun to fail, or go on.
     pub(crate) fn note_failing(&mut self, key: ProxyKey, fails: bool) {
-        self.protocol.note_failing(key, fails);
+        self.protocol.lives.note_failing(&mut self.protocol.objects, key, fails);
     }
 
     /// Another proxy of the same channel and side to which the same object is connected.
     pub(crate) fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
-        self.protocol.duplicate_of(key)
+        self.protocol.lives.duplicate_of(&self.protocol.objects, key)
     }
 
     /// How many clients are announced to be out of reach.
     pub(crate) const fn unreachable_clients(&self) -> usize {
-        self.protocol.unreachable_clients()
+        self.protocol.probes.unreachable_clients()
     }
 
     /// For how long a proxy's client has been out of reach, if that is announced.
     pub(crate) fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
-        self.protocol.objects().unreachable_for(key)
+        self.protocol.objects.unreachable_for(key)
     }
 
     /// What a channel is called by its creator, if at all; nothing if there is no such channel.
     pub(crate) fn channel_name(&self, channel: ChannelId) -> Option<Option<String>> {
-        self.protocol.objects().hierarchy().channel(channel).ok()?;
-        Some(self.protocol.objects().channel_name(channel).map(str::to_owned))
+        self.protocol.objects.hierarchy().channel(channel).ok()?;
+        Some(self.protocol.objects.names.channel_name(channel).map(str::to_owned))
     }
 
     /// How channels stand, for the request that is executed next.
@@ -342,17 +342,17 @@ impl Objects {
             let slowest = slowest.into_iter().map(|(key, _)| key).collect();
             (channel, ChannelFigures { backlog_events, backlog_bytes, oldest, slowest, overflows })
         });
-        self.protocol.handle_figures(figures);
+        self.protocol.monitor.handle_figures(figures);
     }
 
     /// How connected suppliers stand, by channel and proxy: the first of those behind a proxy, or of all.
     pub(crate) fn suppliers(&self, behind: Option<ProxyKey>) -> Vec<SupplierStatus> {
-        self.protocol.suppliers(behind).take(AT_ONCE_MAX).collect()
+        self.protocol.idle.suppliers(&self.protocol.objects, behind).take(AT_ONCE_MAX).collect()
     }
 
     /// The proxies with restored clients: the first of those behind a proxy, or of all.
     pub(crate) fn restored(&self, behind: Option<ProxyKey>) -> Vec<RestoredClient> {
-        self.protocol.restored_clients(behind).take(AT_ONCE_MAX).collect()
+        self.protocol.lives.restored_clients(&self.protocol.objects, behind).take(AT_ONCE_MAX).collect()
     }
 
     /// Disconnects the client of a proxy, on behalf of a principal. False if there is no such proxy.
@@ -384,27 +384,27 @@ impl Objects {
 
     /// What is configured, as JSON; nothing if it is too much for one answer.
     pub(crate) fn topology(&self) -> Option<String> {
-        self.protocol.objects().topology_json()
+        self.protocol.objects.topology_json()
     }
 
     /// These rules of access hold from now on.
     pub(crate) fn set_access(&mut self, rules: Option<Rules>) {
-        self.protocol.replace_access(rules);
+        self.protocol.guard.replace_access(&mut self.protocol.objects, rules);
     }
 
     /// Some channels, by number.
     pub(crate) fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
-        self.protocol.objects().listed_channels(behind)
+        self.protocol.objects.listed_channels(behind)
     }
 
     /// What is configured of a channel, as JSON.
     pub(crate) fn channel_json(&self, channel: ChannelId, behind: Option<ProxyId>) -> Option<String> {
-        self.protocol.objects().channel_json(channel, behind)
+        self.protocol.objects.channel_json(channel, behind)
     }
 
     /// Suspends a consumer, or has it go on; or says why not.
     pub(crate) fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
-        self.protocol.set_suspended(key, suspended)
+        self.protocol.objects.set_suspended(key, suspended)
     }
 
     /// Sets properties, or says why not.
@@ -427,12 +427,12 @@ impl Objects {
     /// A part of what is configured that may have changed since it was last given, by the key under which it is kept, and what it says now.
     /// `None` when there is no other.
     pub(crate) fn poll_changed_part(&mut self) -> Option<ChangedPart> {
-        self.protocol.poll_changed_part()
+        self.protocol.objects.poll_changed_part()
     }
 
     /// How many changes were noted so far.
     pub(crate) const fn changes_noted(&self) -> u64 {
-        self.protocol.objects().changes_noted()
+        self.protocol.objects.changes_noted()
     }
 
     // ---- effects ----
@@ -505,7 +505,7 @@ impl Objects {
             (None | Some(Purpose::Parting), _) => {}
             (Some(Purpose::Telling { operation, whom, delayed_reply }), result) => {
                 if let Some(delayed_reply) = delayed_reply {
-                    self.protocol.handle_notified(delayed_reply);
+                    self.protocol.delayed_replies.notified(delayed_reply);
                 }
                 match result {
                     Ok(reply) => {
@@ -521,7 +521,7 @@ impl Objects {
                 self.protocol.handle_answer(client_call, client_answer(&result))
             }
             (Some(Purpose::Naming), result) => {
-                let factory = self.protocol.objects().factory_reference();
+                let factory = self.protocol.objects.factory_reference();
                 if let Some(naming) = &mut self.naming {
                     let failure = result.as_ref().err().map(|failure| failure as &dyn core::fmt::Display);
                     naming.tried(failure, &factory, self.now);
@@ -534,9 +534,9 @@ impl Objects {
     fn bind_outside(&mut self) {
         let Some(naming) = &mut self.naming else { return };
         naming.due = None;
-        let mut bound = self.protocol.objects().factory_reference();
+        let mut bound = self.protocol.objects.factory_reference();
         while let Some(name) = naming.channel() {
-            match self.protocol.objects().reference_of_channel(name) {
+            match self.protocol.objects.reference_of_channel(name) {
                 Some(channel) => {
                     bound = channel;
                     break;

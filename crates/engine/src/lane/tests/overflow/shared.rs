@@ -33,7 +33,7 @@ fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_release_so
     let ticket = until_held(&mut rig, &mut shelf);
     let has = |rig: &Rig| rig.stats(sleeper).elsewhere_events;
     assert!((150..600).contains(&has(&rig)), "it has little, as each channel may: {}", has(&rig));
-    assert_eq!(rig.lane.counters().channels_short_elsewhere, 1);
+    assert_eq!(rig.lane.counters().overflow.channels_short, 1);
     rig.advance(Duration::from_millis(5));
     assert_eq!(rig.lane.poll_release(), None, "nothing has changed");
     other_lane.remove(7 * MIB);

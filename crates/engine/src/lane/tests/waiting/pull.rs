@@ -66,8 +66,8 @@ fn a_client_whose_event_is_filtered_out_goes_on_waiting() {
     }
     assert!(rig.get().is_none());
     let counters = rig.lane.counters();
-    assert_eq!((counters.events_filtered, counters.discards.of(DiscardReason::FilterFailed)), (1, 1));
-    assert_eq!((counters.delivered, rig.stats(key).pulls_waiting), (1, 0));
+    assert_eq!((counters.deliveries.filtered, counters.discards.of(DiscardReason::FilterFailed)), (1, 1));
+    assert_eq!((counters.deliveries.delivered, rig.stats(key).pulls_waiting), (1, 0));
 }
 
 #[test]

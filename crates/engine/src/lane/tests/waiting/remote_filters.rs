@@ -102,5 +102,5 @@ fn one_that_remote_filters_refuse_makes_way_for_the_next() {
     assert_eq!(rig.answer(Outcome::Delivered), Some(2));
     let discards = rig.stats(key).discards;
     assert_eq!((discards.total(), discards.of(DiscardReason::FilterFailed), rig.memory()), (1, 1, 0));
-    assert_eq!((rig.lane.counters().events_filtered, rig.stats(key).failures), (1, 0));
+    assert_eq!((rig.lane.counters().deliveries.filtered, rig.stats(key).failures), (1, 0));
 }

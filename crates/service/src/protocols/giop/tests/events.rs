@@ -390,7 +390,7 @@ fn events_that_waited_behind_one_that_was_asked_about_share_the_time_of_a_round_
     // The others kept their order and their turns.
     let ids = bench.requests_at(&mut stream, CROWD);
     stream.write_all(&answers(&ids, Some(true))).unwrap();
-    let accepted = |bench: &Bench| bench.lane.core.lane.counters().events_accepted;
+    let accepted = |bench: &Bench| bench.lane.core.lane.counters().taken.accepted;
     testing::wait_until("all to be taken", || {
         bench.lane.round_within(Duration::from_millis(1));
         accepted(&bench) == 2 * CROWD as u64
@@ -469,7 +469,7 @@ fn a_lane_that_is_to_end_waits_for_what_filters_say_of_the_events_that_it_has_ta
     assert!((0..20).all(|_| !has_ended(&mut bench)), "the filter has not answered");
     filter.write_all(&answers(&requested, Some(true))).unwrap();
     testing::wait_until("the lane to end", || has_ended(&mut bench));
-    assert_eq!(bench.lane.core.lane.counters().events_accepted, 1);
+    assert_eq!(bench.lane.core.lane.counters().taken.accepted, 1);
 }
 
 /// What a client's answers hold goes back to its proxies in one go when it dies: of one that pulled and read nothing that was as much as
