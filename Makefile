@@ -18,14 +18,15 @@ CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 .PHONY: library run test check build lab build-with-dds soak static install deb try-deb container install-cpp java-package wheel \
 	install-test-tools bench fuzz clean
 
-# Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
-# in use: make run LISTEN=127.0.0.1:2810
+# A small observatory through a service of its own, with the console, until Ctrl-C. Other ports than 2809 and 2812:
+# make run LISTEN=127.0.0.1:2810 HTTP=8080
 run: build
-	$(CAMPANILE) bench monitor --demo $(if $(LISTEN),--listen $(LISTEN))
+	$(CAMPANILE) demo $(if $(LISTEN),--listen $(LISTEN)) $(if $(HTTP),--http $(HTTP))
 
 # The service with its tools (`campanile`).
 build:
 	$(CARGO) build --release --locked -p campanile-cli
+	@packaging/strip.sh $(CAMPANILE)
 
 # What measures it (`campanile-bench`, see lab/README.md): a workspace of its own, with the same target folder (lab/.cargo/config.toml).
 lab: build

@@ -161,10 +161,12 @@ struct Listed {
 fn ls(options: &AccessLsOptions) -> Result<(), Failure> {
     let (config, rules) = rules_of(&options.config)?;
     let text = |rules: &Rules| rules.numbers().map(|number| rules.text(number)).collect();
+    let unreadable =
+        config.read_tokens().err().map(|error| format!("{error}; `campanile serve` does not start without it"));
     let listed = Listed {
         rules: rules.as_ref().map(text).unwrap_or_default(),
         tokens: config.tokens.keys().cloned().collect(),
-        warnings: config.access_warnings(),
+        warnings: config.access_warnings().into_iter().chain(unreadable).collect(),
     };
     if options.json {
         return print_json(&listed);

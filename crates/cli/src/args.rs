@@ -21,13 +21,14 @@ pub(crate) use access::{AccessCheckOptions, AccessCommand, AccessLsOptions, Whic
 pub(crate) use anywhere::arrange;
 pub(crate) use check::{CheckOptions, Threshold};
 pub(crate) use configure::{
-    ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
+    ApplyOptions, ChannelCommand, ChannelLsOptions, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions,
+    TopologyCommand,
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection};
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
-pub(crate) use operate::{DisconnectOptions, StatsOptions};
+pub(crate) use operate::{ConsumersOptions, DisconnectOptions, PingOptions, StatsOptions};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
 pub(crate) use server::{ChannelArg, ServerOptions, service_of};
@@ -82,6 +83,17 @@ at most; a second signal ends it at once. The exit status is 3 if events were lo
 and the log names their consumers; 134 (SIGABRT), with a line in the log, means an
 error in Campanile itself.";
 
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  campanile demo
+  campanile demo --listen 127.0.0.1:2810 --http 8080
+
+Four suppliers (mount, weather, dome, camera) and two consumers (archive, which is
+slow on purpose, and alarms, which filters) on the default channel, which stores its
+last 10,000 events. Where the usual ports are taken it takes free ones, and says
+which. Nothing of it is left when it ends.
+Exit status: 0 stopped by a signal; 1 it could not serve; 2 wrong usage.";
+
 const TAO_NOTIFY_EXAMPLES: &str = "\
 Examples:
   campanile tao-notify -ORBEndpoint iiop://10.0.0.5:3000 -ORBDottedDecimalAddresses 1 -Boot
@@ -115,8 +127,8 @@ rest works with any OMG notification service.";
 const SUB_EXAMPLES: &str = "\
 Examples:
   campanile sub
+  campanile sub 'Telescope/*' '*/Alarm'
   campanile sub --channel Weather
-  campanile sub --type Telescope/'*' --type '*'/Alarm
   campanile sub -n 1 --wait 10 && echo an event came
   campanile sub --where '$celsius > 30 and $dome == 3'
   campanile sub --field celsius -n 100 | sort -n
@@ -141,7 +153,7 @@ with the name of an earlier one gets #2, #3 … behind its name.
 that stores it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
 Events have their number and time in the header then.
 
-With --channel NAME the channel is made if there is none. With --transport dds too,
+With --create a channel of that name is made if there is none. With --transport dds,
 events come from other programs without a service, and have no domain: that is one
 of DDS there.
 
@@ -183,7 +195,6 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   campanile bench latency            how long events take through the local service
   campanile bench monitor            a telescope's monitor system, for 10 s
-  campanile bench monitor --demo     serve at the default address under it
 
 The papers' experiments, and the service beside floors, peers and attacks, are
 another program: campanile-bench.";
@@ -222,6 +233,10 @@ Examples:
   campanile completions fish | source
   campanile completions bash > ~/.local/share/bash-completion/completions/campanile";
 
+const VERSION_EXAMPLES: &str = "\
+Examples:
+  campanile version";
+
 const MAN_EXAMPLES: &str = "\
 Examples:
   campanile man ~/.local/share/man/man1 && man campanile-sub";
@@ -239,6 +254,9 @@ pub(crate) enum Command {
     /// Run the notification service
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeOptions),
+    /// Run a small observatory through a service of its own, with the console, until Ctrl-C
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(DemoOptions),
     /// Serve with the options and svc.conf directives of TAO's tao_cosnotification
     #[command(after_help = TAO_NOTIFY_EXAMPLES)]
     TaoNotify(TaoNotifyOptions),
@@ -251,6 +269,12 @@ pub(crate) enum Command {
     /// Watch consumers by backlog, lanes, rates and drops
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopOptions),
+    /// List consumers: what waits for each, what it lost, and its state
+    #[command(after_help = operate::CONSUMERS_EXAMPLES)]
+    Consumers(ConsumersOptions),
+    /// Ask a service for a sign of life, and show how long it takes
+    #[command(after_help = operate::PING_EXAMPLES)]
+    Ping(PingOptions),
     /// Show what the service counts
     #[command(after_help = operate::STATS_EXAMPLES)]
     Stats(StatsOptions),
@@ -276,7 +300,7 @@ pub(crate) enum Command {
     #[command(after_help = publish::PUB_EXAMPLES)]
     Pub(PubOptions),
     /// Subscribe to events and print them
-    #[command(after_help = SUB_EXAMPLES)]
+    #[command(after_help = SUB_EXAMPLES, visible_alias = "echo")]
     Sub(SubOptions),
     /// Show how often events come
     #[command(after_help = measure::HZ_EXAMPLES)]
@@ -320,6 +344,9 @@ pub(crate) enum Command {
     /// Find what stands between this machine and real time, or between here and an object, with what mends it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorOptions),
+    /// Print the version of this program
+    #[command(after_help = VERSION_EXAMPLES)]
+    Version,
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -337,16 +364,29 @@ pub(crate) enum Command {
 
 /// How the service is spoken to over TLS.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "TLS")]
 pub(crate) struct TlsOptions {
     /// Speak TLS, and nothing else, with services that have certificates signed by the authorities in this PEM file
-    #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_CA", hide_env_values = true)]
+    #[arg(long, value_name = "FILE", help_heading = "TLS", env = "CAMPANILE_TLS_CA", hide_env_values = true)]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Show the certificate in this PEM file to services that ask for one
-    #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_CERTIFICATE", hide_env_values = true, requires = "tls_key")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "TLS",
+        env = "CAMPANILE_TLS_CERTIFICATE",
+        hide_env_values = true,
+        requires = "tls_key"
+    )]
     pub(crate) tls_certificate: Option<PathBuf>,
     /// The key of that certificate, a PEM file without a passphrase
-    #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_KEY", hide_env_values = true, requires = "tls_certificate")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "TLS",
+        env = "CAMPANILE_TLS_KEY",
+        hide_env_values = true,
+        requires = "tls_certificate"
+    )]
     pub(crate) tls_key: Option<PathBuf>,
 }
 
@@ -407,6 +447,16 @@ pub(crate) struct ServeOptions {
     /// Read the whole configuration, say what is wrong with it or that nothing is, and end; nothing is opened
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoOptions {
+    /// Address and port to serve at [default: 127.0.0.1:2809, or a free port if that is taken]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Where the console is [default: 2812, or a free port if that is taken]
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(crate) http: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -529,6 +579,12 @@ pub(crate) struct SubOptions {
     pub(crate) server: ServerOptions,
     #[command(flatten)]
     pub(crate) selection: Selection,
+    /// Event types to receive, as --type
+    #[arg(value_name = "DOMAIN/NAME", value_parser = event_type)]
+    pub(crate) other_types: Vec<EventTypeArg>,
+    /// Make the channel if there is none of that name
+    #[arg(long, requires = "channel")]
+    pub(crate) create: bool,
     /// What carries events [default: that of the context, or notification]
     #[arg(long, value_enum)]
     pub(crate) transport: Option<TransportArg>,
@@ -552,6 +608,14 @@ pub(crate) struct SubOptions {
     /// Host name written into the reference that the service calls back [default: the listening address]
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<String>,
+}
+
+impl SubOptions {
+    /// The same with all types in one place, whichever way they were said.
+    pub(crate) fn arranged(mut self) -> Self {
+        self.selection.types.append(&mut self.other_types);
+        self
+    }
 }
 
 /// `campanile filter …`.

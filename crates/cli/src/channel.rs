@@ -1,36 +1,102 @@
 //! `campanile channel`: channels made, set and destroyed. Works with any OMG notification service.
 
-use crate::args::{ChannelCommand, CreateOptions, RmOptions, ServerOptions, SetOptions};
-use crate::channels;
+use crate::args::{ChannelArg, ChannelCommand, ChannelLsOptions, CreateOptions, RmOptions, ServerOptions, SetOptions};
+use crate::channels::{self, Names};
 use crate::failure::Failure;
 use crate::ls::orb_options;
-use crate::terminal;
-use client::notify::{EventChannel, EventChannelFactory, Property, find_channel};
+use crate::statistics::Clients;
+use crate::store::print_json;
+use crate::{near, show, terminal};
+use client::notify::{EventChannel, EventChannelFactory, Property, find_channel, property_errors};
 use client::{InvokeError, ObjectRef, Orb};
 use giop::value::{AnyValue, Value};
+use serde::Serialize;
 use std::io::{self, Write as _};
 
 /// Makes, sets or destroys.
 pub(crate) fn run(command: &ChannelCommand) -> Result<(), Failure> {
     match command {
+        ChannelCommand::Ls(options) => list(options),
         ChannelCommand::Create(options) => create(options),
         ChannelCommand::Set(options) => set(options),
         ChannelCommand::Rm(options) => remove(options),
     }
 }
 
-fn create(options: &CreateOptions) -> Result<(), Failure> {
-    let given = given(&options.properties)?;
+/// A channel, as `ls` shows it.
+#[derive(Serialize)]
+struct Listed {
+    id: i32,
+    /// `None` if it has none.
+    name: Option<String>,
+    /// Clients that are connected; `None` if the service does not tell.
+    consumers: Option<usize>,
+    suppliers: Option<usize>,
+}
+
+fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let service = service(&options.server).map_err(remote)?;
+    let address = service.connect().map_err(remote)?;
+    let (default, _) = find_channel(&service, None).map_err(remote)?;
+    let factory = default.my_factory().map_err(remote)?;
+    let (names, clients) = (Names::read(service.orb(), &service, &address), Clients::read(service.orb(), &address));
+    let mut listed = Vec::new();
+    for id in factory.get_all_channels().map_err(remote)? {
+        // One that was destroyed meanwhile is left out.
+        let Ok(channel) = factory.get_event_channel(id) else { continue };
+        let number = u32::try_from(id).unwrap_or_default();
+        let (consumers, suppliers) = clients.as_ref().map(|clients| clients.count(number)).unzip();
+        listed.push(Listed { id, name: names.of(&channel, number).map(str::to_owned), consumers, suppliers });
+    }
+    if options.json {
+        return print_json(&listed);
+    }
+    let number = |count: Option<usize>| count.map_or_else(|| "-".to_owned(), show::count);
+    let rows = listed.iter().map(|channel| {
+        let name = channel.name.as_deref().map(show::clean).unwrap_or_default();
+        [channel.id.to_string(), number(channel.consumers), number(channel.suppliers), name]
+    });
+    let mut text = String::new();
+    show::table(&mut text, (&["CHANNEL", "CONSUMERS", "SUPPLIERS", "NAME"], true), &[3], &rows.collect::<Vec<_>>());
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn create(options: &CreateOptions) -> Result<(), Failure> {
+    let (name, properties) = match options.properties.split_first() {
+        Some((name, properties)) if !name.contains('=') => (Some(name), properties),
+        _ => (None, options.properties.as_slice()),
+    };
+    let given = given(properties)?;
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let service = service(&options.server).map_err(remote)?;
+    let Some(name) = name else { return create_without_name(&service, &given, &options.server) };
+    let argument: ChannelArg = name.parse().map_err(|why: &str| Failure::Usage(why.to_owned()))?;
+    if let ChannelArg::Number(number) = argument {
+        return Err(Failure::Usage(format!("{number} is no name: the service numbers channels itself")));
+    }
+    let place = channels::number_or_new(Some(&argument), &options.server)?;
+    let Some(number) = place.number.filter(|_| place.is_new()) else {
+        let number = place.number.unwrap_or_default();
+        return Err(Failure::Message(format!(
+            "there is a channel {name:?} already, number {number}; `campanile channel set` sets it"
+        )));
+    };
+    let (channel, _) = find_channel(&service, Some(number)).map_err(remote)?;
+    set_all(&channel, &given, &options.server).inspect_err(|_| place.undo())?;
+    Ok(writeln!(io::stdout(), "{number}")?)
+}
+
+fn create_without_name(service: &ObjectRef, given: &[(&str, &str)], server: &ServerOptions) -> Result<(), Failure> {
+    let remote = |error: InvokeError| Failure::remote(&error, server);
     let factory = if service.is_a(EventChannelFactory::REPOSITORY_ID).map_err(remote)? {
-        EventChannelFactory::unchecked(service)
+        EventChannelFactory::unchecked(service.clone())
     } else {
-        EventChannel::narrow(service).and_then(|channel| channel.my_factory()).map_err(remote)?
+        EventChannel::narrow(service.clone()).and_then(|channel| channel.my_factory()).map_err(remote)?
     };
     let (channel, id) = factory.create_channel(&[], &[]).map_err(remote)?;
     // Which types properties have is known by the values that they have there.
-    if let Err(failure) = set_all(&channel, &given, &options.server) {
+    if let Err(failure) = set_all(&channel, given, server) {
         channel.destroy().map_err(remote)?;
         return Err(failure);
     }
@@ -42,8 +108,19 @@ fn set_all(channel: &EventChannel, given: &[(&str, &str)], server: &ServerOption
         return Ok(());
     }
     let remote = |error: InvokeError| Failure::remote(&error, server);
-    let typed = of_types(channel, given).map_err(remote)??;
-    channel.set_qos(&typed).map_err(remote)
+    let mut known = channel.get_qos().map_err(remote)?;
+    known.extend(channel.get_admin().map_err(remote)?);
+    channel.set_qos(&of_types(&known, given)?).map_err(|error| {
+        let refused = property_errors(&error).unwrap_or_default();
+        let names = || known.iter().map(|property| property.name.as_str());
+        let unknown = refused.iter().find(|refused| names().all(|name| name != refused.name));
+        match unknown.and_then(|unknown| near::nearest(&unknown.name, names()).map(|near| (&unknown.name, near))) {
+            Some((name, near)) => {
+                Failure::Message(format!("there is no property {name}; did you mean {near}? Nothing was set"))
+            }
+            None => remote(error),
+        }
+    })
 }
 
 fn set(options: &SetOptions) -> Result<(), Failure> {
@@ -60,13 +137,18 @@ fn remove(options: &RmOptions) -> Result<(), Failure> {
     }
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let service = service(&options.server).map_err(remote)?;
-    for id in &options.channels {
-        let (channel, _) = find_channel(&service, Some(*id)).map_err(remote)?;
-        if !options.yes && !terminal::is_confirmed(&format!("destroy channel {id} with all that is in it?"))? {
-            return Err(Failure::Message(format!("channel {id} was not destroyed")));
+    for named in &options.channels {
+        let number = channels::number(Some(named), &options.server)?;
+        let (channel, _) = find_channel(&service, number).map_err(remote)?;
+        let which = match named {
+            ChannelArg::Number(number) => number.to_string(),
+            ChannelArg::Name(name) => format!("{} ({})", number.unwrap_or_default(), show::clean(name)),
+        };
+        if !options.yes && !terminal::is_confirmed(&format!("destroy channel {which} with all that is in it?"))? {
+            return Err(Failure::Message(format!("channel {which} was not destroyed")));
         }
         channel.destroy().map_err(remote)?;
-        writeln!(io::stdout(), "destroyed channel {id}")?;
+        writeln!(io::stdout(), "destroyed channel {which}")?;
     }
     Ok(())
 }
@@ -86,10 +168,8 @@ fn given(properties: &[String]) -> Result<Vec<(&str, &str)>, Failure> {
 }
 
 /// The properties with values of the types that a channel has them in.
-fn of_types(channel: &EventChannel, given: &[(&str, &str)]) -> Result<Result<Vec<Property>, Failure>, InvokeError> {
-    let mut known = channel.get_qos()?;
-    known.extend(channel.get_admin()?);
-    Ok(given
+fn of_types(known: &[Property], given: &[(&str, &str)]) -> Result<Vec<Property>, Failure> {
+    given
         .iter()
         .map(|(name, text)| {
             let of_type = known.iter().find(|known| known.name == *name).map(|known| &known.value.value);
@@ -97,7 +177,7 @@ fn of_types(channel: &EventChannel, given: &[(&str, &str)]) -> Result<Result<Vec
                 .ok_or_else(|| Failure::Usage(format!("{text} is no value of {name}{}", example(of_type))))?;
             Ok(Property::new(name, value))
         })
-        .collect())
+        .collect()
 }
 
 fn example(of_type: Option<&Value>) -> &'static str {

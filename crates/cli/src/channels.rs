@@ -6,6 +6,7 @@
 use crate::args::{ChannelArg, ServerOptions};
 use crate::failure::Failure;
 use crate::ls;
+use crate::near;
 use crate::statistics::{self, Statistics};
 use campanile::Settings;
 use client::naming::{NameComponent, NamingContext, parse_name};
@@ -20,11 +21,15 @@ const KIND: &str = "channels";
 /// Names of a naming service that are looked through.
 const NAMES_MAX: u32 = 4_096;
 
-/// The number of a channel that is named on the command line; nothing if none is.
+/// The number of a channel that is named on the command line; nothing if none is. A name that no channel has is refused, with the one
+/// that is near.
 pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<i32>, Failure> {
-    look_up(channel, server, |_, name| {
+    look_up(channel, server, |service, name| {
+        let names =
+            Names::read(service.orb(), service, &service.connect().map_err(|error| Failure::remote(&error, server))?);
+        let near = near::question(name, names.all());
         Err(Failure::Message(format!(
-            "there is no channel {name:?}: the naming service of {} has no such name (`campanile ls` lists the channels)",
+            "there is no channel {name:?} at {}{near} (`campanile channel ls` lists them)",
             server.server
         )))
     })
@@ -38,7 +43,18 @@ pub(crate) struct Place {
     made: Option<(EventChannel, NameComponent)>,
 }
 
+impl From<Option<i32>> for Place {
+    fn from(number: Option<i32>) -> Self {
+        Self { number, made: None }
+    }
+}
+
 impl Place {
+    /// Whether it was made for the command.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.made.is_some()
+    }
+
     /// Destroys a channel that was made for the command, which has failed, unless others use it by now.
     pub(crate) fn undo(self) {
         let Some((channel, name)) = self.made else { return };
@@ -64,11 +80,11 @@ fn is_used(channel: &EventChannel) -> Result<bool, InvokeError> {
 /// As [`number`], and a name that there is not yet is given to a new channel.
 pub(crate) fn number_or_new(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Place, Failure> {
     let mut made = None;
-    let number = look_up(channel, server, |orb, name| {
+    let number = look_up(channel, server, |service, name| {
         let settings = Settings { server: server.server.clone(), ..server.settings.clone() };
         let finder =
             campanile::raw::channel_finder(name, &settings).map_err(|error| Failure::Usage(error.to_string()))?;
-        let channel = finder.find(orb).map_err(|error| Failure::remote(&error, server))?;
+        let channel = finder.find(service.orb()).map_err(|error| Failure::remote(&error, server))?;
         let id = format!("{name}@{}", settings.naming_domain);
         made = Some((channel.clone(), NameComponent { id, kind: KIND.to_owned() }));
         Ok(channel)
@@ -79,7 +95,7 @@ pub(crate) fn number_or_new(channel: Option<&ChannelArg>, server: &ServerOptions
 fn look_up(
     channel: Option<&ChannelArg>,
     server: &ServerOptions,
-    otherwise: impl FnOnce(&Orb, &str) -> Result<EventChannel, Failure>,
+    otherwise: impl FnOnce(&ObjectRef, &str) -> Result<EventChannel, Failure>,
 ) -> Result<Option<i32>, Failure> {
     let name = match channel {
         None => return Ok(None),
@@ -94,7 +110,7 @@ fn look_up(
     let bound = candidates(name, &server.settings.naming_domain)
         .into_iter()
         .find_map(|candidate| EventChannel::narrow(naming.resolve(&candidate).ok()?).ok());
-    let channel = bound.map_or_else(|| otherwise(&orb, name), Ok)?;
+    let channel = bound.map_or_else(|| otherwise(&service, name), Ok)?;
     match statistics::number_of(&channel) {
         Some(number) => Ok(Some(number)),
         None => Err(Failure::Message(format!("the channel {name:?} is none of the service at {}", server.server))),
@@ -164,6 +180,11 @@ impl Names {
             }
         }
         names
+    }
+
+    /// All of them.
+    fn all(&self) -> impl Iterator<Item = &str> {
+        self.own.values().chain(self.bound.iter().map(|(_, name)| name)).map(String::as_str)
     }
 
     /// The name of a channel of that number, if it has one.

@@ -60,6 +60,10 @@ impl Failure {
                 "the connection to {address} was lost: {reason}; see whether the service still runs there, and what its log \
                  says"
             )),
+            InvokeError::BadReply { reason, .. } if reason.contains("instead of \"GIOP\"") => Self::Message(format!(
+                "{error}; that is not a port for CORBA clients: `campanile serve` says which it is (2809 unless another one was asked \
+                 for), and which are for HTTP, lines of JSON and Tempo"
+            )),
             InvokeError::NoChannel { reason } => Self::Message(format!("{reason} (`campanile ls` lists them)")),
             InvokeError::BadAddress { .. } => Self::Usage(format!("--server: {error}")),
             _ => Self::Message(error.to_string()),

@@ -18,6 +18,7 @@ mod check;
 mod constraint;
 mod context;
 mod dead;
+mod demo;
 mod disconnect;
 mod doctor;
 mod environment;
@@ -31,8 +32,10 @@ mod latency;
 mod logger;
 mod ls;
 mod moment;
+mod near;
 mod outgoing;
 mod over_dds;
+mod ping;
 mod plan;
 mod publish;
 mod rates;
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Serve(options) => serve::run(&options),
+        Command::Demo(options) => demo::run(&options),
         Command::TaoNotify(options) => tao_notify::run(&options),
         Command::Ls(options) => ls::run(&options),
         Command::Info(options) => info::run(&options),
@@ -85,8 +89,8 @@ fn main() -> ExitCode {
         Command::Store(command) => store::run(&command),
         Command::Dead(command) => dead::run(&command),
         Command::Access(command) => access::run(&command),
-        Command::Pub(options) => publish::run(&options),
-        Command::Sub(options) => subscribe::run(&options),
+        Command::Pub(options) => publish::run(&options.arranged()),
+        Command::Sub(options) => subscribe::run(&options.arranged()),
         Command::Hz(options) => rates::run(&options, gauge::What::Rate),
         Command::Bw(options) => rates::run(&options, gauge::What::Octets),
         Command::Types(options) => types::run(&options),
@@ -99,6 +103,9 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(&command),
         Command::LeashedProcess(options) => bench::run_leashed(&options),
         Command::Top(options) => top::run(&options),
+        Command::Consumers(options) => top::consumers(&options),
+        Command::Ping(options) => ping::run(&options),
+        Command::Version => print_version(),
         Command::Check(options) => return check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Plan(options) => plan::run(&options),
@@ -121,6 +128,10 @@ fn refused(error: &clap::Error, is_check: bool) -> ExitCode {
         (_, true) => ExitCode::from(3),
         (status, false) => ExitCode::from(u8::try_from(status).unwrap_or(2)),
     }
+}
+
+fn print_version() -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "campanile {}", env!("CARGO_PKG_VERSION"))?)
 }
 
 fn print_completions(shell: clap_complete::Shell) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `campanile pub`.
 
-use crate::args::PubOptions;
+use crate::args::{ChannelArg, PubOptions};
 use crate::failure::Failure;
 use crate::outgoing::{Maker, Outgoing};
 use crate::signals::{Waiter, Wake};
@@ -11,7 +11,7 @@ use client::{InvokeError, SimpleSupplier, SupplierOptions};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::io::{self, BufRead, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +48,9 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
     let place = channels::number_or_new(options.channel.as_ref(), &options.server)?;
+    if let (true, Some(ChannelArg::Name(name))) = (place.is_new(), &options.channel) {
+        eprintln!("campanile: made the channel {} (number {})", show::clean(name), place.number.unwrap_or_default());
+    }
     let supplier = SimpleSupplier::connect_with(&options.server.server, place.number, settings).map_err(|error| {
         place.undo();
         Failure::remote(&error, &options.server)
@@ -71,11 +74,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
              and fields, --help has more",
             maker.event_type().join("/")
         );
-    } else if counters.published != 1
-        || counters.unconfirmed + counters.reconnections > 0
-        || lines_are_read(options)
-        || io::stderr().is_terminal()
-    {
+    } else {
         eprintln!("{}", counters.summary(took, lines_are_read(options)));
     }
     let farewell = match farewell {

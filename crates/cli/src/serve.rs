@@ -155,7 +155,7 @@ fn serve_on(
 
 /// Has a panic of any thread logged and end the process by SIGABRT: a service that lost a thread would be half dead, and its
 /// supervisor would not know.
-fn end_on_panic() {
+pub(crate) fn end_on_panic() {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         // Whatever is logged, and with the stack if that was asked for.

@@ -29,6 +29,12 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// The signals that end a command, but for those that its process was started with ignored.
+fn that_end() -> Vec<i32> {
+    let of_terminals = [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
+    [SIGINT, SIGTERM].into_iter().chain(of_terminals).collect()
+}
+
 /// Waits for signals and for what the command's own threads tell.
 ///
 /// The first Ctrl-C or SIGTERM asks to end; a second one ends the process at once, but of a service what it is doing to end.
@@ -41,8 +47,12 @@ impl Waiter {
     /// Takes over SIGINT and SIGTERM, and the others that a terminal sends to have a command end: SIGHUP when it is closed, and SIGQUIT.
     /// Where these are ignored (`nohup`), they stay so.
     pub(crate) fn install() -> io::Result<Self> {
-        let of_terminals = [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
-        Self::take_over(&[SIGINT, SIGTERM].into_iter().chain(of_terminals).collect::<Vec<_>>(), 1)
+        Self::take_over(&that_end(), 1)
+    }
+
+    /// As [`install`](Self::install), and a second signal waits for what the demo has to put away; a third one ends the process.
+    pub(crate) fn install_for_demo() -> io::Result<Self> {
+        Self::take_over(&that_end(), 2)
     }
 
     /// Takes over SIGHUP, too, and tells a second SIGINT or SIGTERM as well. A third one ends the process.

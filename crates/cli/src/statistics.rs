@@ -2,7 +2,7 @@
 
 use crate::args::ServerOptions;
 use crate::failure::Failure;
-use crate::info::status::{ConsumerStatus, Restored};
+use crate::info::status::{ConsumerStatus, Restored, given_name};
 use crate::json;
 use crate::ls::orb_options;
 use crate::show::clean;
@@ -41,6 +41,9 @@ pub(crate) struct Supplier {
     pub(crate) channel: u32,
     #[serde(skip)]
     pub(crate) proxy: u32,
+    /// The name that it gave its proxy, if it gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
     /// The address from which it connected, or nothing if that is not known.
     #[serde(rename = "supplier")]
     pub(crate) client: String,
@@ -179,6 +182,15 @@ impl Clients {
         Some(Self(consumers.chain(suppliers).collect()))
     }
 
+    /// How many consumers and suppliers a channel has.
+    pub(crate) fn count(&self, channel: u32) -> (usize, usize) {
+        let of_channel = || self.0.iter().filter(|((of, _), _)| *of == channel).map(|(_, client)| client);
+        (
+            of_channel().filter(|client| matches!(client, Connected::Consumer(_))).count(),
+            of_channel().filter(|client| matches!(client, Connected::Supplier(_))).count(),
+        )
+    }
+
     pub(crate) fn at(&self, channel: u32, proxy: i32) -> Connected {
         let found = u32::try_from(proxy).ok().and_then(|proxy| self.0.get(&(channel, proxy)));
         found.cloned().unwrap_or(Connected::Nobody)
@@ -191,7 +203,7 @@ impl Connected {
         match self {
             Self::Nobody => "not connected".to_owned(),
             Self::Consumer(status) => {
-                let client = status.client().map_or_else(String::new, |client| format!("{}  ", clean(client)));
+                let client = status.label().map_or_else(String::new, |label| format!("{label}  "));
                 format!("{client}{}", status.describe())
             }
             Self::Supplier(supplier) => clean(&supplier.describe()),
@@ -203,10 +215,11 @@ impl Unmarshal for Supplier {
     const BYTES_MIN: usize = 44;
 
     fn unmarshal(reader: &mut Reader<'_>, _work: &mut Work) -> Result<Self, ReadError> {
-        let (channel, proxy, _name, client) = (reader.u32()?, reader.u32()?, reader.text()?, reader.text()?);
+        let (channel, proxy, called, client) = (reader.u32()?, reader.u32()?, reader.text()?, reader.text()?);
+        let name = given_name(&called).map(str::to_owned);
         let (_is_pulled, is_probed, is_open) = (reader.bool()?, reader.bool()?, reader.bool()?);
         let (events, idle) = (reader.u64()?, Duration::from_millis(reader.u64()?));
-        Ok(Self { channel, proxy, client, is_probed, is_open, events, idle, restored: None })
+        Ok(Self { channel, proxy, name, client, is_probed, is_open, events, idle, restored: None })
     }
 }
 
@@ -215,7 +228,8 @@ impl Supplier {
     pub(crate) fn describe(&self) -> String {
         let client = if self.client.is_empty() { "(unknown address)" } else { self.client.as_str() };
         let events = if self.events == 1 { "event" } else { "events" };
-        let mut text = format!("{client}  {} {events}, idle for {}", self.events, idle(self.idle));
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}  "));
+        let mut text = format!("{name}{client}  {} {events}, idle for {}", self.events, idle(self.idle));
         if !self.is_open {
             text.push_str(", its connection is closed");
         }
@@ -266,6 +280,7 @@ mod tests {
             Self {
                 channel: 3,
                 proxy: 1,
+                name: None,
                 client: "10.0.0.7".into(),
                 is_probed: false,
                 is_open: false,
@@ -286,7 +301,8 @@ mod tests {
     fn suppliers_are_described_with_what_an_operator_has_to_know() {
         let supplier = Supplier::gone();
         assert_eq!(supplier.describe(), "10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference");
-        let alive = Supplier { is_probed: true, is_open: true, ..supplier };
-        assert_eq!(alive.describe(), "10.0.0.7  3 events, idle for 7 d 0 h");
+        let name = Some("mount".to_owned());
+        let alive = Supplier { name, is_probed: true, is_open: true, ..supplier };
+        assert_eq!(alive.describe(), "mount  10.0.0.7  3 events, idle for 7 d 0 h");
     }
 }

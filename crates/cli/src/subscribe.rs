@@ -45,7 +45,11 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         form: if options.any { ClientType::Any } else { ClientType::Structured },
         ..consumer_options(&options.server, &options.selection)
     };
-    let place = channels::number_or_new(options.selection.channel.as_ref(), &options.server)?;
+    let named = options.selection.channel.as_ref();
+    let place = match options.create {
+        true => channels::number_or_new(named, &options.server)?,
+        false => channels::number(named, &options.server)?.into(),
+    };
     let channel = place.number;
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |r| printer.handle(&r));
     let consumer = consumer.map_err(|error| {

@@ -189,6 +189,10 @@ impl Orb {
         match std::fs::read_to_string(Path::new(path)) {
             Ok(contents) if is_url(contents.trim()) => self.resolve_url(contents.trim()),
             Ok(_) => Err(bad_address(text, "the file holds no IOR:…, corbaloc:… or corbaname:…")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.ends_with(IOR_FILE) => Err(bad_address(
+                text,
+                "there is no such file; the service writes it where its option --ior-file says so, when it is ready",
+            )),
             Err(error) => Err(bad_address(
                 text,
                 &format!(
@@ -210,6 +214,7 @@ impl Orb {
             || text.starts_with(FILE)
             || Path::new(text).exists()
             || text.contains(['/', '\\'])
+            || text.ends_with(IOR_FILE)
             || text.is_empty()
         {
             return self.resolve(text);
@@ -507,6 +512,9 @@ fn corbaloc_ior(location: &Corbaloc) -> Ior {
 
 /// What may stand before the path of a file with a reference.
 const FILE: &str = "file:";
+
+/// How files with references are mostly called.
+const IOR_FILE: &str = ".ior";
 
 fn is_url(text: &str) -> bool {
     let lower = text.get(..9).unwrap_or(text).to_ascii_lowercase();

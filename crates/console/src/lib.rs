@@ -84,6 +84,10 @@ impl fmt::Display for ConsoleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
+            Self::Listen { key, address, error } if error.kind() == io::ErrorKind::AddrInUse => {
+                let setting = if *key == "http.listen" { "--http" } else { key };
+                write!(f, "{address}, for HTTP, is in use; choose another port with {setting} {}:PORT", address.ip())
+            }
             Self::Listen { key, address, error } => write!(f, "cannot listen on {address} for HTTP ({key}): {error}"),
             Self::Token { path, why } => write!(f, "http.token_file = \"{}\": {why}", path.display()),
             Self::Resources(error) => write!(f, "HTTP cannot be served: {error}"),

@@ -24,6 +24,11 @@ impl Lines {
         self.retained.len() - self.from
     }
 
+    /// Whether what is kept begins with these octets.
+    pub(crate) fn retained_begin_with(&self, octets: &[u8]) -> bool {
+        self.retained.get(self.from..).is_some_and(|retained| retained.starts_with(octets))
+    }
+
     /// The next line, without its end, of what is kept and of `input` behind it; and how much of `input` was taken with it.
     /// No line when the rest is no whole one, and all of it is kept.
     pub(crate) fn next<'a>(

@@ -25,6 +25,10 @@ impl Default for Limits {
     }
 }
 
+/// How a message of CORBA begins. Its client waits for an answer, and sends no end of a line.
+const CORBA: &[u8] = b"GIOP";
+const NOT_FOR_CORBA: &str = "this port is for lines of JSON; CORBA clients have another one";
+
 /// What was heard on a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
@@ -67,7 +71,13 @@ impl Session {
             }
             let (line, taken) = lines.next(input, limits.line_bytes_max);
             *input = input.get(taken..).unwrap_or_default();
-            let heard = match line? {
+            let Some(line) = line else {
+                if *is_client || !lines.retained_begin_with(CORBA) {
+                    return None;
+                }
+                break Heard::End(NOT_FOR_CORBA.into());
+            };
+            let heard = match line {
                 Ok(line) if line.trim_ascii().is_empty() => None,
                 Ok(line) => Some(read(line, limits, is_client)),
                 Err(_) => Some(Heard::End(format!("a line has {} octets at most", limits.line_bytes_max))),
@@ -103,6 +113,9 @@ impl Session {
 fn read(line: &[u8], limits: &Limits, is_client: &mut bool) -> Heard {
     // Some editors and languages put a byte order mark in front of UTF-8.
     let line = if *is_client { line } else { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) };
+    if !*is_client && line.starts_with(CORBA) {
+        return Heard::End(NOT_FOR_CORBA.into());
+    }
     let parsed = match core::str::from_utf8(line) {
         Ok(text) => match shape::check(line, limits) {
             Ok(()) => strict::parse(text).map_err(|error| format!("the line is not JSON: {error}")),
@@ -154,6 +167,19 @@ mod tests {
 
     fn pinged() -> Heard {
         Heard::Request(Request::Ping { id: 1 })
+    }
+
+    /// `campanile ls` at this port waited half a minute for an answer.
+    #[test]
+    fn a_client_of_corba_is_answered_before_its_line_ends() {
+        let message = b"GIOP\x01\x02\x01\x00\x20\x00\x00\x00";
+        for piece in 1..=message.len() {
+            let heard = hear(&mut Session::new(Limits::default()), message, piece);
+            assert!(matches!(heard.as_slice(), [Heard::End(why)] if why.contains("CORBA clients")), "{heard:?}");
+        }
+        // Behind a line of its own it is no beginning.
+        let mut session = Session::new(Limits::default());
+        assert_eq!(hear(&mut session, b"{\"op\":\"ping\",\"id\":1}\nGIOP", 5).len(), 1);
     }
 
     #[test]

@@ -143,15 +143,6 @@ impl Campanile {
         Ok((Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) }, ports))
     }
 
-    /// Starts a service at an address, or as `campanile serve` without arguments does: found by everybody without
-    /// configuration.
-    pub fn start_to_look_at(listen: Option<&str>) -> Result<Self, BenchError> {
-        match listen {
-            Some(listen) => Self::start_with(&arguments(["serve", "--data", "none", "--listen", listen])),
-            None => Self::start_with(&arguments(["serve", "--data", "none"])),
-        }
-    }
-
     /// Starts a service on a free port of loopback, all of it on this core if there is one.
     pub fn start_on(core: Option<usize>) -> Result<Self, BenchError> {
         Self::start_at(core, None)

@@ -514,12 +514,13 @@ fn bind_ports(
                 taken_over(socket)?
             } else {
                 let Some(address) = by_tag!(protocol, P => P::LISTEN_ADDRESS(config, layer))? else { continue };
+                let setting = listen_setting(protocol, layer);
                 if (protocol, layer) == (Tag::Tempo, Layer::Plain) {
-                    let (bound, of_datagrams) = ports.bind_both(address, group)?;
+                    let (bound, of_datagrams) = ports.bind_both(setting, address, group)?;
                     datagrams = Some(of_datagrams);
                     bound
                 } else {
-                    ports.bind(address)?
+                    ports.bind(setting, address)?
                 }
             };
             if protocol == Tag::Giop {
@@ -535,6 +536,18 @@ fn bind_ports(
         group: tempo.zip(group).map(|(own, group)| join(group, own)).transpose()?,
     };
     Ok((listeners, addresses))
+}
+
+/// What says at which address a protocol listens.
+const fn listen_setting(protocol: Tag, layer: Layer) -> &'static str {
+    match (protocol, layer) {
+        (Tag::Json, Layer::Plain) => "--json-listen",
+        (Tag::Json, Layer::Tls) => "tls.json_listen",
+        (Tag::Tempo, Layer::Plain) => "--tempo-listen",
+        (Tag::Tempo, Layer::Tls) => "tls.tempo_listen",
+        (_, Layer::Plain) => "--listen",
+        (_, Layer::Tls) => "--tls-listen",
+    }
 }
 
 /// A socket that listens already, and on which address.

@@ -5,11 +5,29 @@ use std::ffi::OsString;
 
 /// Arguments with the options that stand before commands behind them. What cannot be understood so is left as it is, for the parser to tell.
 pub(crate) fn arrange(program: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
+    let arguments = with_json(arguments);
     let Some((name, rest)) = arguments.split_first() else { return arguments };
     match place(program, rest, &[]) {
         Some(placed) => std::iter::once(name.clone()).chain(placed).collect(),
         None => arguments,
     }
+}
+
+/// `-o json`, as other tools have it, as `--json`. Behind `--` words are no options.
+fn with_json(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut all = Vec::with_capacity(arguments.len());
+    let mut rest = arguments.into_iter().peekable();
+    let mut are_options = true;
+    while let Some(word) = rest.next() {
+        are_options &= word != "--";
+        let is_asked = are_options && (word == "-o" || word == "--output");
+        if is_asked && rest.next_if(|value| value == "json").is_some() || are_options && word == "-ojson" {
+            all.push("--json".into());
+        } else {
+            all.push(word);
+        }
+    }
+    all
 }
 
 /// `carried`: options that stand before the command.
@@ -74,6 +92,9 @@ mod tests {
             ("campanile channel --server h:1 create X", "campanile channel create --server h:1 X"),
             ("campanile --json -s pub sub -n 1", "campanile sub --json -s pub -n 1"),
             ("campanile -s h:1 pub -- -x=1", "campanile pub -s h:1 -- -x=1"),
+            ("campanile -o json ls", "campanile ls --json"),
+            ("campanile top -o json --output json -ojson", "campanile top --json --json --json"),
+            ("campanile pub -o yaml -- -o json", "campanile pub -o yaml -- -o json"),
             // Nothing to do, or nothing that can be done.
             ("campanile ls --server h:1", "campanile ls --server h:1"),
             ("campanile --help ls", "campanile --help ls"),

@@ -46,21 +46,33 @@ Exit status: 0 done; 1 not; 2 wrong usage.";
 
 pub(super) const CHANNEL_EXAMPLES: &str = "\
 Examples:
-  campanile channel create FullOutbox=Discard MaxEventsPerConsumer=1000
-  campanile channel set 3 Timeout=5s MaxConsumers=100
-  campanile channel rm 3
+  campanile channel ls
+  campanile channel create Weather FullOutbox=Discard MaxEventsPerConsumer=1000
+  campanile channel set Weather Timeout=5s MaxConsumers=100
+  campanile channel rm Weather
+
+A channel has a number, and it may have a name; commands take either.
 
 Properties are those of docs/qos.md; `campanile info` shows what is in effect.";
 
 pub(super) const CREATE_EXAMPLES: &str = "\
 Examples:
   campanile channel create
+  campanile channel create Weather HistoryEvents=100000
   campanile channel create FullOutbox=Reject MemoryBudget=64000000
   campanile channel create OrderPolicy=3 Timeout=2s PushWindow=16
 
 Prints the number of the channel. Values are as the property has them: whole
 numbers, true and false, text; times with their unit (ms, s, min, h, d).
 Exit status: 0 made; 1 not, with what is wrong; 2 wrong usage.";
+
+pub(super) const CHANNEL_LS_EXAMPLES: &str = "\
+Examples:
+  campanile channel ls
+  campanile channel ls --json | jq '.[] | select(.name == \"Weather\").id'
+
+Only Campanile shows how many clients are connected. `campanile ls` shows them.
+Exit status: 0 done; 1 not; 2 wrong usage.";
 
 pub(super) const SET_EXAMPLES: &str = "\
 Examples:
@@ -72,7 +84,7 @@ Exit status: 0 set; 1 not, with what is wrong; 2 wrong usage.";
 
 pub(super) const RM_EXAMPLES: &str = "\
 Examples:
-  campanile channel rm 3
+  campanile channel rm Weather
   campanile channel rm 3 4 5 --yes
 
 Its clients are disconnected and notified; what waits for them is gone. Asks for
@@ -124,6 +136,9 @@ pub(crate) struct ApplyOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChannelCommand {
+    /// List channels: numbers, names, and how many clients each has
+    #[command(after_help = CHANNEL_LS_EXAMPLES)]
+    Ls(ChannelLsOptions),
     /// Make a channel
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateOptions),
@@ -136,11 +151,20 @@ pub(crate) enum ChannelCommand {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ChannelLsOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CreateOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
-    /// Its properties
-    #[arg(value_name = "PROPERTY=VALUE")]
+    /// Its name, if it is to have one, and its properties
+    #[arg(value_name = "NAME|PROPERTY=VALUE")]
     pub(crate) properties: Vec<String>,
 }
 
@@ -148,7 +172,7 @@ pub(crate) struct CreateOptions {
 pub(crate) struct SetOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
-    /// The channel, by its number in `campanile ls`
+    /// The channel, by its number or name
     #[arg(value_name = "CHANNEL")]
     pub(crate) channel: ChannelArg,
     /// What to set
@@ -160,9 +184,9 @@ pub(crate) struct SetOptions {
 pub(crate) struct RmOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
-    /// The channels, by their numbers in `campanile ls`
+    /// The channels, by their numbers or names
     #[arg(value_name = "CHANNEL", required = true)]
-    pub(crate) channels: Vec<i32>,
+    pub(crate) channels: Vec<ChannelArg>,
     /// Do not ask
     #[arg(long, short = 'y')]
     pub(crate) yes: bool,

@@ -33,6 +33,52 @@ must all be true. What is not named by its number is shown first, and asked
 about; without a terminal that needs --yes. Only for Campanile.
 Exit status: 0 disconnected, or no client found; 1 not; 2 wrong usage.";
 
+pub(super) const CONSUMERS_EXAMPLES: &str = "\
+Examples:
+  campanile consumers
+  campanile consumers Weather
+  campanile consumers --json | jq '.[] | select(.backlog_events > 1000).name'
+
+The largest backlog first. `campanile top` shows rates as well. Only for
+Campanile.
+Exit status: 0 done; 1 not; 2 wrong usage.";
+
+pub(super) const PING_EXAMPLES: &str = "\
+Examples:
+  campanile ping
+  campanile ping -s events.example.org -n 100
+
+Each answer is one of the service's, over one connection that is open already:
+events do not take part (`campanile latency` has them do so).
+Exit status: 0 answered; 1 not; 2 wrong usage.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ConsumersOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// Only those of this channel
+    #[arg(value_name = "CHANNEL", allow_negative_numbers = true)]
+    pub(crate) channel: Option<ChannelArg>,
+    /// Consumers shown at most
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, conflicts_with = "json")]
+    pub(crate) rows: usize,
+    /// Print one JSON array, with all of them
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PingOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// How often to ask
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) count: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct StatsOptions {
     #[command(flatten)]

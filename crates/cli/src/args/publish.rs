@@ -99,9 +99,21 @@ pub(crate) struct PubOptions {
     /// Publish Anys instead of structured events: one VALUE, or a struct of the fields
     #[arg(long, conflicts_with_all = ["header", "body"])]
     pub(crate) any: bool,
-    /// Fields of the event; with --any also a single value; with --json the file, - for standard input
-    #[arg(value_name = "KEY=VALUE", allow_negative_numbers = true)]
+    /// The event's type, if --type does not say it, and its fields; with --any also a single value; with --json the file, - for standard input
+    #[arg(value_name = "DOMAIN/NAME|KEY=VALUE", allow_negative_numbers = true)]
     pub(crate) fields: Vec<String>,
+}
+
+impl PubOptions {
+    /// The same with the type where `--type` puts it, if it was said as the first word: `campanile pub Weather/Wind speed=3`.
+    pub(crate) fn arranged(mut self) -> Self {
+        let is_type = |word: &String| word.contains('/') && !word.contains('=');
+        let may_be = self.event_type.is_none() && !self.any && !self.json;
+        if may_be && self.fields.first().is_some_and(is_type) {
+            self.event_type = pub_type(&self.fields.remove(0)).ok();
+        }
+        self
+    }
 }
 
 /// `DOMAIN/NAME`, or the name of a struct alone.

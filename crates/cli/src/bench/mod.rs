@@ -1,6 +1,5 @@
 //! `campanile bench`: what a service carries. The experiments are another program, `campanile-bench`.
 
-mod demo;
 mod latency;
 mod monitor;
 mod options;

@@ -13,7 +13,6 @@ use load::output::write_json;
 use load::workload::{self, Carrier, Lasting, PLAIN_SOCKETS_ARE, RunReport, Traffic};
 use load::{BenchError, Machine, Output};
 
-use super::demo;
 use super::options::MonitorOptions;
 
 /// The memorandum's payloads in octets.
@@ -33,11 +32,8 @@ struct Report {
     runs: Vec<RunReport>,
 }
 
-/// Runs the benchmark, or the demonstration, and writes its report to `out`.
+/// Runs the benchmark and writes its report to `out`.
 pub(super) fn run(options: &MonitorOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    if options.demo {
-        return demo::run(&traffic(options), options, out);
-    }
     let lasting = Lasting::of_seconds(options.duration)?;
     options.carriage.check()?;
     let mut report = Report {

@@ -59,8 +59,6 @@ Examples:
   campanile bench monitor --consumers 3 --bytes 23552
   campanile bench monitor --pull --timeout 1      as the memorandum's consumer: it pulls, and events expire
   campanile bench monitor --paper                 every case of the CARMA memorandum's tables 1 to 3
-  campanile bench monitor --demo                  serve on the default port and watch until Ctrl-C
-  campanile bench monitor --demo --listen 127.0.0.1:2810
   campanile bench monitor --json > monitor.json";
 
 /// Options of `campanile bench monitor`.
@@ -85,17 +83,11 @@ pub(crate) struct MonitorOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) duration: f64,
     /// Run each case of the CARMA memorandum's tables 1 to 3 (staggered or not; 1 to 3 consumers; 34 and 23 KB)
-    #[arg(long, conflicts_with_all = ["consumers", "bytes", "stagger_ms", "demo"])]
+    #[arg(long, conflicts_with_all = ["consumers", "bytes", "stagger_ms"])]
     pub(crate) paper: bool,
     /// Leave out the same traffic over plain sockets
     #[arg(long)]
     pub(crate) no_sockets: bool,
-    /// Serve at the default address, show a live table, and go on until Ctrl-C
-    #[arg(long, conflicts_with_all = ["json", "json_file"])]
-    pub(crate) demo: bool,
-    /// With --demo: serve at another address than 127.0.0.1:2809
-    #[arg(long, value_name = "HOST:PORT", requires = "demo")]
-    pub(crate) listen: Option<String>,
     /// How events travel
     #[command(flatten)]
     pub(crate) carriage: CarriageOptions,

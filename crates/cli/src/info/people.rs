@@ -79,8 +79,8 @@ fn write_admin(out: &mut String, side: &str, admin: &Admin) {
 fn write_proxy(out: &mut String, proxy: &Proxy) {
     let _ = write!(out, "  proxy {}  {}", proxy.id, proxy.kind);
     if let Some(status) = &proxy.status {
-        if let Some(client) = status.client() {
-            let _ = write!(out, "  {}", clean(client));
+        if let Some(label) = status.label() {
+            let _ = write!(out, "  {label}");
         }
         let _ = write!(out, "  {}", status.describe());
         let _ = write!(out, "\n    {}", amounts(status));

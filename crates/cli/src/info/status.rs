@@ -100,6 +100,16 @@ impl ConsumerStatus {
         self.name.get(begin? + 1..)?.strip_suffix(')')
     }
 
+    /// Where it is, behind the name that its client gave its proxy, if it gave one; nothing without either.
+    pub(crate) fn label(&self) -> Option<String> {
+        match (given_name(&self.name), self.client()) {
+            (None, client) => client.map(clean),
+            (Some(name), client) => {
+                Some([clean(name), client.map(clean).unwrap_or_default()].join("  ").trim_end().to_owned())
+            }
+        }
+    }
+
     /// Its state, and the suppliers that it holds, for people.
     pub(crate) fn describe(&self) -> String {
         let ConsumerState { doing, same_as, unreachable_s, holds, restored } = &self.state;
@@ -122,6 +132,19 @@ impl ConsumerStatus {
         }
         text
     }
+}
+
+/// The name that a client gave its proxy, of `supplier proxy 1 "mount" of channel 0 (10.0.0.7)`, as the service writes it between quotes.
+pub(crate) fn given_name(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once(" proxy ")?;
+    let quoted = rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(" \"")?;
+    let mut is_escaped = false;
+    let end = quoted.find(|letter| {
+        let is_end = letter == '"' && !is_escaped;
+        is_escaped = letter == '\\' && !is_escaped;
+        is_end
+    })?;
+    quoted.get(..end)
 }
 
 impl Unmarshal for ConsumerStatus {
@@ -248,6 +271,19 @@ mod tests {
             (r#"consumer proxy 1 "(no)" of channel 0"#, None),
         ] {
             assert_eq!(ConsumerStatus { name: name.into(), ..ConsumerStatus::default() }.client(), client, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_name_that_a_client_gave_comes_first() {
+        for (name, label) in [
+            ("consumer proxy 1 of channel 0 (h:1 k)", Some("h:1 k")),
+            (r#"consumer proxy 12 "archive" of channel 0 "x" (h:1 k)"#, Some("archive  h:1 k")),
+            (r#"consumer proxy 1 "a \"b\"" of channel 0"#, Some(r#"a \"b\""#)),
+            (r#"consumer proxy 1 of channel 0 "Weather""#, None),
+        ] {
+            let status = ConsumerStatus { name: name.into(), ..ConsumerStatus::default() };
+            assert_eq!(status.label().as_deref(), label, "{name}");
         }
     }
 

@@ -5,7 +5,7 @@ mod view;
 
 use self::sample::Sample;
 use self::view::View;
-use crate::args::TopOptions;
+use crate::args::{ConsumersOptions, TopOptions};
 use crate::channels;
 use crate::failure::Failure;
 use crate::signals::Waiter;
@@ -53,4 +53,16 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
         terminal::show(&view.describe(options.rows))?;
         before = now;
     }
+}
+
+/// `campanile consumers`: those of one moment, without rates.
+pub(crate) fn consumers(options: &ConsumersOptions) -> Result<(), Failure> {
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let statistics = Statistics::find(&options.server).map_err(remote)?;
+    let channel = channels::unsigned(options.channel.as_ref(), &options.server)?;
+    statistics.check_channel(&options.server, channel).map_err(remote)?;
+    let now = Sample::take(&statistics).map_err(|error| statistics.failure(&error, &options.server))?;
+    let view = View::new(&now, &now, &statistics.address, channel);
+    let text = if options.json { format!("{}\n", view.consumers()) } else { view.describe_consumers(options.rows) };
+    Ok(io::stdout().write_all(text.as_bytes())?)
 }

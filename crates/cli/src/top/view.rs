@@ -1,7 +1,7 @@
 //! Two moments of a service as rates, for people and for programs.
 
 use super::sample::{Lane, Sample};
-use crate::info::status::ConsumerStatus;
+use crate::info::status::{ConsumerStatus, given_name};
 use crate::show;
 use serde_json::{Value as Json, json};
 use service::Counter;
@@ -123,41 +123,45 @@ impl View {
         });
         show::table(&mut text, (&headings, true), &[0, 7], &lanes.collect::<Vec<_>>());
         text.push('\n');
-        self.describe_consumers(&mut text, rows);
-        text
+        text + &self.describe_consumers(rows)
     }
 
-    fn describe_consumers(&self, text: &mut String, rows: usize) {
+    /// So many consumers, a line each: the numbers first, since names may be long.
+    pub(super) fn describe_consumers(&self, rows: usize) -> String {
         if self.consumers.is_empty() {
-            text.push_str("no consumers\n");
-            return;
+            return "no consumers\n".to_owned();
         }
-        let headings =
-            ["CONSUMER", "STATE", "BACKLOG", "BYTES", "DELIVERED", "DROPPED", "DROPPED IN ALL", "MOST OF THEM"];
+        let mut text = String::new();
+        let headings = ["BACKLOG", "BYTES", "DELIVERED", "DROPPED", "IN ALL", "STATE", "CONSUMER", "MOST DROPPED FOR"];
         let mut table = Vec::new();
         for ConsumerRow { status, delivered, dropped } in self.consumers.iter().take(rows) {
             let most = status.reasons.iter().max_by_key(|(_, count)| *count);
             table.push([
-                name(status),
-                status.describe(),
                 show::count(status.backlog_events),
                 show::bytes(status.backlog_bytes),
                 self.rate(*delivered),
                 self.rate(*dropped),
                 show::count(status.dropped),
+                status.describe(),
+                shown_name(status),
                 most.map(|(reason, _)| show::clean(reason)).unwrap_or_default(),
             ]);
         }
-        show::table(text, (&headings, true), &[0, 1, 7], &table);
+        show::table(&mut text, (&headings, true), &[5, 6, 7], &table);
         if self.consumers.len() > rows {
             let _ = writeln!(text, "and {} more (--rows)", self.consumers.len() - rows);
         }
+        text
+    }
+
+    /// All consumers, as an array.
+    pub(super) fn consumers(&self) -> Json {
+        self.consumers.iter().map(ConsumerRow::report).collect()
     }
 
     /// One object with everything; rates in events a second.
     pub(super) fn report(&self) -> Json {
         let lanes: Vec<Json> = self.lanes.iter().map(LaneRow::report).collect();
-        let consumers: Vec<Json> = self.consumers.iter().map(ConsumerRow::report).collect();
         json!({
             "address": self.address,
             "interval_seconds": self.interval,
@@ -170,7 +174,7 @@ impl View {
             "disk_failures": self.disk_failures,
             "disk_full": self.is_disk_full,
             "lanes": lanes,
-            "consumers": consumers,
+            "consumers": self.consumers(),
         })
     }
 
@@ -185,6 +189,17 @@ fn name(status: &ConsumerStatus) -> String {
         return format!("consumer proxy {} of channel {}", status.proxy, status.channel);
     }
     show::clean(&status.name)
+}
+
+/// The same for people: the name that it gave first.
+fn shown_name(status: &ConsumerStatus) -> String {
+    match given_name(&status.name) {
+        None => name(status),
+        Some(given) => {
+            let client = status.client().map_or_else(String::new, |client| format!(" ({})", show::clean(client)));
+            format!("{}, proxy {} of channel {}{client}", show::clean(given), status.proxy, status.channel)
+        }
+    }
 }
 
 impl LaneRow {

@@ -163,7 +163,14 @@ fn structs_reach_a_channel_that_is_found_by_its_name() {
         let sub = serve.subscribe(
             &[
                 &by_name[..],
-                &["--json", "-n", "3", "--where", "(exist $x and $x == 7) or (exist $gusts and $gusts >= 3)"],
+                &[
+                    "--create",
+                    "--json",
+                    "-n",
+                    "3",
+                    "--where",
+                    "(exist $x and $x == 7) or (exist $gusts and $gusts >= 3)",
+                ],
             ]
             .concat(),
         );

@@ -8,6 +8,7 @@ mod bad_network;
 mod checks;
 mod data_folder;
 mod dead;
+mod demo;
 mod descriptors;
 mod disconnect;
 mod disk;
@@ -21,6 +22,7 @@ mod json_connections;
 mod leaving;
 mod lines;
 mod measure;
+mod mistakes;
 mod namespaces;
 mod naming;
 mod on_demand;
@@ -440,17 +442,6 @@ fn latency_of_a_service_that_is_not_there_says_how_to_start_one() {
     let (said, status) = refusal(&["bench", "latency", "--server", &nobodys_address()]);
     assert_eq!(status, 1);
     assert!(said.contains("campanile serve"), "{said}");
-}
-
-/// `make run`, with another service at the port already, advised an option that it does not have.
-#[test]
-fn demonstration_at_a_port_in_use_says_what_make_can_do() {
-    let serve = Serve::start();
-    let (said, status) = refusal(&["bench", "monitor", "--demo", "--listen", &serve.address]);
-    assert_eq!(status, 1);
-    assert!(said.contains("in use") && said.contains("make run LISTEN="), "{said}");
-    let makefile = include_str!("../../../../Makefile");
-    assert!(makefile.contains("--demo $(if $(LISTEN),--listen $(LISTEN))"));
 }
 
 #[test]

@@ -38,6 +38,11 @@ operations! { ConsumerAdmin: {
     fn obtain_notification_push_supplier_with_qos(form: ClientType, qos: &[Property]) -> [made ProxySupplier]
         raises "`CosNotifyChannelAdmin/AdminLimitExceeded`, `CosNotification/UnsupportedQoS`; `BAD_OPERATION` from services that \
                 have only the standard's.";
+    /// Makes a proxy that pushes events of that form and has a name, which services show: an operation of TAO's
+    /// `NotifyMonitoringExt::ConsumerAdmin`, which this service has too.
+    fn obtain_named_notification_push_supplier(form: ClientType, name: &str) -> [made ProxySupplier]
+        raises "`CosNotifyChannelAdmin/AdminLimitExceeded`, `NotifyMonitoringExt/NameAlreadyUsed`; `BAD_OPERATION` from services \
+                that have only the standard's.";
     /// Makes a proxy from which events of that form are pulled, and gives it with its id.
     fn obtain_notification_pull_supplier(form: ClientType) -> [made ProxySupplier]
         raises "`CosNotifyChannelAdmin/AdminLimitExceeded`.";
@@ -61,6 +66,11 @@ operations! { SupplierAdmin: {
     fn obtain_notification_push_consumer_with_qos(form: ClientType, qos: &[Property]) -> [made ProxyConsumer]
         raises "`CosNotifyChannelAdmin/AdminLimitExceeded`, `CosNotification/UnsupportedQoS`; `BAD_OPERATION` from services that \
                 have only the standard's.";
+    /// Makes a proxy that takes events of that form and has a name, which services show: an operation of TAO's
+    /// `NotifyMonitoringExt::SupplierAdmin`, which this service has too.
+    fn obtain_named_notification_push_consumer(form: ClientType, name: &str) -> [made ProxyConsumer]
+        raises "`CosNotifyChannelAdmin/AdminLimitExceeded`, `NotifyMonitoringExt/NameAlreadyUsed`; `BAD_OPERATION` from services \
+                that have only the standard's.";
     /// Makes a proxy that pulls events of that form from its supplier, and gives it with its id.
     fn obtain_notification_pull_consumer(form: ClientType) -> [made ProxyConsumer]
         raises "`CosNotifyChannelAdmin/AdminLimitExceeded`.";

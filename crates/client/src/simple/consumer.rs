@@ -2,7 +2,7 @@
 
 use super::subscriber::{End, Receiver};
 use super::watch::Watched;
-use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
+use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine, named};
 use crate::backoff::Backoff;
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
@@ -41,6 +41,9 @@ pub struct ConsumerOptions {
     /// A condition in the Extended Trader Constraint Language that the service applies, such as
     /// `$celsius > 30 and $site == 'north'`: other events do not travel. Default none.
     pub constraint: Option<String>,
+    /// Name of the proxy, which Campanile and TAO's service show in their lists and logs. Default none. A service that has no names, or
+    /// has given this one to another proxy of the channel, makes a proxy without.
+    pub name: Option<String>,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
     /// Whether the connection is to end with the service's process and with this one, whatever the channel says: its
@@ -115,6 +118,7 @@ impl Default for ConsumerOptions {
             form: ClientType::Structured,
             types: Vec::new(),
             constraint: None,
+            name: None,
             qos: Vec::new(),
             best_effort: false,
             start_from: None,
@@ -686,7 +690,11 @@ fn attach(
     begins: impl FnOnce(),
 ) -> Result<ObjectRef, InvokeError> {
     let admin: ConsumerAdmin = channel.default_consumer_admin()?;
-    let (proxy, _) = admin.obtain_notification_push_supplier(options.form)?;
+    let named = options
+        .name
+        .as_deref()
+        .and_then(|name| named(admin.obtain_named_notification_push_supplier(options.form, name)));
+    let (proxy, _) = named.unwrap_or_else(|| admin.obtain_notification_push_supplier(options.form))?;
     prepare(&proxy, (options, qos), filter)
         .and_then(|()| {
             begins();

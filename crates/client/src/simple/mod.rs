@@ -33,3 +33,10 @@ fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {
         outcome => outcome,
     }
 }
+
+/// A proxy with a name; `None` where the service knows no names or has given this one away, so that one without is to be asked for.
+fn named<T>(made: Result<T, InvokeError>) -> Option<Result<T, InvokeError>> {
+    const REFUSALS: [&str; 4] = ["NameAlreadyUsed", "NameMapError", "BAD_OPERATION", "NO_IMPLEMENT"];
+    let is_of_name = |error: &InvokeError| REFUSALS.iter().any(|refusal| error.is(refusal));
+    (!made.as_ref().is_err_and(is_of_name)).then_some(made)
+}

@@ -1,6 +1,6 @@
 //! A supplier that is connected with one call.
 
-use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine};
+use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine, named};
 use crate::notify::{
     ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant, push_consumer,
 };
@@ -19,6 +19,9 @@ pub struct SupplierOptions {
     pub orb: OrbOptions,
     /// The form in which events travel. Default [`ClientType::Structured`].
     pub form: ClientType,
+    /// Name of the proxy, which Campanile and TAO's service show in their lists and logs. Default none. A service that has no names, or
+    /// has given this one to another proxy of the channel, makes a proxy without.
+    pub name: Option<String>,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
     /// Real-time CORBA priority of the events, from 0 to 32767, sent to a proxy if its reference says that clients propagate
@@ -28,7 +31,7 @@ pub struct SupplierOptions {
 
 impl Default for SupplierOptions {
     fn default() -> Self {
-        Self { orb: OrbOptions::default(), form: ClientType::Structured, qos: Vec::new(), priority: None }
+        Self { orb: OrbOptions::default(), form: ClientType::Structured, name: None, qos: Vec::new(), priority: None }
     }
 }
 
@@ -258,7 +261,11 @@ fn obtain(
     own: Option<&ObjectRef>,
 ) -> Result<ObjectRef, InvokeError> {
     let admin = channel.default_supplier_admin()?;
-    let (proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
+    let named = options
+        .name
+        .as_deref()
+        .and_then(|name| named(admin.obtain_named_notification_push_consumer(options.form, name)));
+    let (proxy, id) = named.unwrap_or_else(|| admin.obtain_notification_push_consumer(options.form))?;
     connect_to((&admin, &proxy, id), options, own).inspect_err(|_| {
         // No supplier would ever connect to it. The first error is the one to return.
         let _ = proxy.object().take_leave(push_consumer(options.form).disconnect, DISCONNECT_TIMEOUT);

@@ -16,6 +16,8 @@ pub enum StartError {
     Config(ConfigError),
     /// The address cannot be listened on.
     Listen {
+        /// What says which address it is to be: an option of `campanile serve`, or a key of the configuration.
+        setting: &'static str,
         /// The address.
         address: SocketAddr,
         /// What the operating system says.
@@ -96,21 +98,21 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
-            Self::Listen { address, error } if error.kind() == io::ErrorKind::AddrInUse => write!(
+            Self::Listen { setting, address, error } if error.kind() == io::ErrorKind::AddrInUse => write!(
                 f,
-                "{address} is in use: another service listens there; stop it, or choose another port with --listen {}:PORT",
+                "{address} is in use: another service listens there; stop it, or choose another port with {setting} {}:PORT",
                 address.ip()
             ),
-            Self::Listen { address, error } if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                write!(f, "{address} is not an address of this host; choose one with --listen HOST:PORT")
+            Self::Listen { setting, address, error } if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                write!(f, "{address} is not an address of this host; choose one with {setting} HOST:PORT")
             }
-            Self::Listen { address, error } if error.kind() == io::ErrorKind::PermissionDenied => write!(
+            Self::Listen { setting, address, error } if error.kind() == io::ErrorKind::PermissionDenied => write!(
                 f,
                 "cannot listen on {address}: {error}; ports below 1024 are for privileged programs: choose one above with \
-                 --listen {}:PORT, or give the program cap_net_bind_service",
+                 {setting} {}:PORT, or give the program cap_net_bind_service",
                 address.ip()
             ),
-            Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            Self::Listen { address, error, .. } => write!(f, "cannot listen on {address}: {error}"),
             Self::IorFile { path, error } => write!(
                 f,
                 "cannot write the reference file {}: {error}; name a file in a folder that there is and that this user may \

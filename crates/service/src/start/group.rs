@@ -37,5 +37,5 @@ pub(super) fn join(group: SocketAddr, own: SocketAddr) -> Result<Datagrams, Star
         }
         Datagrams::new(socket)
     };
-    joined().map_err(|error| StartError::Listen { address: group, error })
+    joined().map_err(|error| StartError::Listen { setting: "tempo.group", address: group, error })
 }
