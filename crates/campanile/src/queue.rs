@@ -149,6 +149,11 @@ impl<T> Queue<T> {
         state.signal.as_ref().map(|signal| signal.reader.clone()).ok_or_else(|| io::ErrorKind::Other.into())
     }
 
+    /// How many there are to take.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// Closes the queue: no thread waits any more.
     pub fn close(&self) {
         let mut state = self.lock();
@@ -193,6 +198,11 @@ impl<T> Events<T> {
         self.queue.take()
     }
 
+    /// How many events are here.
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting()
+    }
+
     /// A file descriptor to wait by: see [`Queue::descriptor`](crate::raw::Queue::descriptor).
     ///
     /// # Errors
@@ -235,7 +245,6 @@ pub struct EventStream<T>(Events<T>);
 
 impl<T> EventStream<T> {
     /// The subscription behind it.
-    #[must_use]
     pub const fn subscription(&self) -> &RawSubscription {
         self.0.subscription()
     }
