@@ -60,7 +60,7 @@ if [ "${java_version:-0}" -lt 17 ]; then
 fi
 
 # Python's tests, in an environment of their own.
-python_tools='pytest==8.4.2 mypy==1.18.2'
+python_tools='pytest==8.4.2 mypy==1.18.2 pyright[nodejs]==1.1.414'
 if ! [ "$(cat "$out/python/made" 2>/dev/null)" = "$python_tools" ]; then
     say "fetching $python_tools"
     rm -rf "$out/python"

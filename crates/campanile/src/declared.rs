@@ -1,7 +1,7 @@
 //! A type of events, made ready for publishing.
 
 use crate::error::Error;
-use crate::projection::{Fault, Plan};
+use crate::projection::{Defaults, Fault, Misfit, Plan};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use giop::typecode::{Kind, TypeCode, Work};
 use std::fmt;
@@ -14,7 +14,7 @@ pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: 
 ///
 /// Cheap to clone. One can be used with any number of suppliers: a type is declared once, and kept.
 #[derive(Clone)]
-pub struct Declared(Arc<Inner>);
+pub struct Declared(Arc<Inner>, Arc<Defaults>);
 
 struct Inner {
     domain: Option<String>,
@@ -89,7 +89,29 @@ impl Declared {
         let filterable = fields.iter().rposition(|field| field.octets.is_some()).map_or(0, |last| last + 1);
         let octets = Marshalled::new(|writer| type_code.write(writer));
         let (domain, name, type_code) = (domain.map(str::to_owned), name.to_owned(), Arc::new(type_code.clone()));
-        Ok(Self(Arc::new(Inner { domain, name, type_code, octets, plan, fields, filterable })))
+        let inner = Inner { domain, name, type_code, octets, plan, fields, filterable };
+        Ok(Self(Arc::new(inner), Arc::default()))
+    }
+
+    /// The same type with values for members that a supplier's type may lack.
+    #[must_use]
+    pub fn with_defaults(self, defaults: Defaults) -> Self {
+        Self(self.0, Arc::new(defaults))
+    }
+
+    /// How values of a type that came become values of this one.
+    pub(crate) fn plan_from(&self, came: &TypeCode) -> Result<Plan, Misfit> {
+        Plan::new(came, &self.0.type_code, &self.1)
+    }
+
+    /// The names of the members.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &str> {
+        self.0.fields.iter().map(|field| field.name.as_str())
+    }
+
+    /// Whether there is a member of that name.
+    pub(crate) fn has_member(&self, name: &str) -> bool {
+        self.members().any(|member| member == name)
     }
 
     /// The type.

@@ -3,6 +3,7 @@
 use crate::declared::NATIVE;
 use crate::form::work;
 use crate::raw::RawEvent;
+use client::EventNumber;
 use giop::cdr::{ReadError, Reader};
 use giop::typecode::TypeCode;
 use giop::value::Value;
@@ -16,6 +17,8 @@ pub struct Dynamic {
     pub domain: String,
     /// The name of its type; of an event that came as an Any, its struct's.
     pub name: String,
+    /// Its number and when it came to the service: see [`RawEvent::number`].
+    pub number: Option<EventNumber>,
     /// The type of the value. Events with data in properties have a struct of these, without a repository id.
     pub type_code: Arc<TypeCode>,
     /// The value, mostly a [`Value::Struct`].
@@ -30,7 +33,7 @@ impl Dynamic {
     pub fn read(event: &RawEvent<'_>) -> Result<Self, ReadError> {
         let value = Value::read(event.type_code, &mut Reader::new(event.cdr, NATIVE), &mut work())?;
         let (domain, name) = (event.domain.to_owned(), event.name.to_owned());
-        Ok(Self { domain, name, type_code: event.type_code.clone(), value })
+        Ok(Self { domain, name, number: event.number, type_code: event.type_code.clone(), value })
     }
 
     /// A member by its path, such as `place.x`.

@@ -53,12 +53,14 @@ pub enum Error {
     },
     /// DDS cannot do what it was asked for.
     Dds(String),
-    /// The filter is none. (A notification service refuses one itself.)
+    /// The filter is none.
     Filter {
         /// Its text.
         text: String,
-        /// What is wrong with it, and where.
+        /// What is wrong with it.
         reason: String,
+        /// Where, in characters from 1 on; none where it is too much altogether.
+        column: Option<u32>,
     },
 }
 
@@ -94,6 +96,15 @@ pub enum ErrorCode {
 }
 
 impl Error {
+    /// Of a filter that is none: where, in characters from 1 on.
+    #[must_use]
+    pub const fn column(&self) -> Option<u32> {
+        match self {
+            Self::Filter { column, .. } => *column,
+            _ => None,
+        }
+    }
+
     /// Which sort of error it is.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
@@ -144,7 +155,11 @@ impl fmt::Display for Error {
                 write!(f, "readers are behind, and there was no room for another event within {waited:?}; try again")
             }
             Self::Dds(reason) => f.write_str(reason),
-            Self::Filter { text, reason } => write!(f, "{text:?} is no filter: {reason}"),
+            Self::Filter { text, reason, column } => {
+                write!(f, "{text:?} is no filter: ")?;
+                column.map_or(Ok(()), |column| write!(f, "column {column}: "))?;
+                f.write_str(reason)
+            }
         }
     }
 }
@@ -179,13 +194,17 @@ pub struct Mismatch {
     pub declared: String,
     /// The type that came, in IDL.
     pub came: String,
+    /// The supplier, where its events say so: those in ALMA's form.
+    pub supplier: Option<String>,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { domain: _, name, path, reason, declared, came } = self;
+        let Self { domain: _, name, path, reason, declared, came, supplier } = self;
         let joint = if path.is_empty() { "" } else { ": " };
-        write!(f, "events {name} come with another type: {path}{joint}{reason}\ndeclared:\n{declared}\ncame:\n{came}")
+        write!(f, "events {name} come with another type")?;
+        supplier.as_ref().map_or(Ok(()), |supplier| write!(f, " from {supplier}"))?;
+        write!(f, ": {path}{joint}{reason}\ndeclared:\n{declared}\ncame:\n{came}")
     }
 }
 
@@ -214,6 +233,13 @@ pub enum Trouble {
         name: String,
         /// What it said.
         reason: String,
+    },
+    /// The filter asks for a name that no declared type has, so that it holds for no event of these, or for all. Reported at the start.
+    UnknownName {
+        /// The name.
+        name: String,
+        /// The declared types with their members.
+        known: String,
     },
     /// Events did not come, over DDS: there was no room for them, or they were not sent again.
     Lost {
@@ -253,6 +279,8 @@ pub enum TroubleCode {
     Slow = 7,
     /// Events did not come, over DDS.
     Lost = 8,
+    /// The filter asks for a name that no declared type has.
+    UnknownName = 9,
     /// Something of a later version of the library: the text says it.
     Other = 100,
 }
@@ -270,6 +298,7 @@ impl Trouble {
             Self::Callback { .. } => TroubleCode::Callback,
             Self::Slow { .. } => TroubleCode::Slow,
             Self::Lost { .. } => TroubleCode::Lost,
+            Self::UnknownName { .. } => TroubleCode::UnknownName,
         }
     }
 }
@@ -286,6 +315,9 @@ impl fmt::Display for Trouble {
             Self::Mismatch(mismatch) => mismatch.fmt(f),
             Self::Unreadable { name, reason } => write!(f, "an event {name} cannot be read: {reason}"),
             Self::Callback { name, reason } => write!(f, "the callback failed for an event {name}: {reason}"),
+            Self::UnknownName { name, known } => {
+                write!(f, "the filter asks for {name}, which no declared type has: {known}")
+            }
             Self::Lost { name, events } => write!(f, "{events} events {name} were lost on the way"),
             Self::Slow { name, took } => write!(f, "the callback took {took:.1?} for an event {name}: events wait"),
         }

@@ -84,6 +84,8 @@ pub(crate) struct Found<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) event_name: Cow<'a, str>,
     pub(crate) payload: Payload<'a>,
+    /// What is beside the struct, in ALMA's form.
+    description: Option<AnyRef<'a>>,
 }
 
 /// Where the value is.
@@ -102,14 +104,15 @@ impl<'a> Found<'a> {
     #[cfg(feature = "dds")]
     pub(crate) fn of(domain: &'a str, name: &'a str) -> Self {
         let (domain, name, event_name) = (Cow::Borrowed(domain), Cow::Borrowed(name), Cow::Borrowed(""));
-        Self { domain, name, event_name, payload: Payload::Members(Vec::new()) }
+        Self { domain, name, event_name, payload: Payload::Members(Vec::new()), description: None }
     }
 
     /// Looks an event in an Any over.
     pub(crate) fn in_any(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
         let any = AnyRef::read(reader, &mut work())?;
         let none = Cow::Borrowed("");
-        Ok(Self { domain: none.clone(), name: none.clone(), event_name: none, payload: Payload::Any(any) })
+        let payload = Payload::Any(any);
+        Ok(Self { domain: none.clone(), name: none.clone(), event_name: none, payload, description: None })
     }
 
     /// Looks a structured event over.
@@ -133,15 +136,24 @@ impl<'a> Found<'a> {
         }
         let body = AnyRef::read(reader, &mut work)?;
         let is_struct = |any: &AnyRef<'_>| any.resolved_kind() == Kind::Struct;
+        let mut description = None;
         let payload = match first {
             Some(first) if is_struct(&first) && (!is_struct(&body) || struct_name(&first)? == name.as_bytes()) => {
+                description = Some(body);
                 Payload::Any(first)
             }
             _ if is_struct(&body) => Payload::Any(body),
             None if !matches!(body.kind(), Kind::Null | Kind::Void) => Payload::Any(body),
             _ => Payload::Members(members(start, count, body, &mut work)?),
         };
-        Ok(Self { domain, name, event_name, payload })
+        Ok(Self { domain, name, event_name, payload, description })
+    }
+
+    /// The supplier's name, where the event says it.
+    pub(crate) fn supplier(&self) -> Option<String> {
+        let description = self.description.as_ref()?;
+        let is_it = struct_name(description).is_ok_and(|name| name == b"EventDescription");
+        is_it.then(|| split(description).and_then(|(_, mut value)| value.text()).ok()).flatten()
     }
 }
 

@@ -9,6 +9,7 @@
 //! What is left to others: CORBA beneath ([`client`]), and the service.
 
 mod channel;
+mod constraint;
 mod declared;
 mod dynamic;
 mod error;
@@ -20,21 +21,24 @@ mod projection;
 mod queue;
 pub mod raw;
 pub mod settings;
+mod start;
 mod typed;
 mod types;
 
 pub use client::time;
-pub use client::{Fate, Gap, Loss, PublisherCounters};
+pub use client::{EventNumber, Fate, Gap, Loss, PublisherCounters};
 pub use declared::Declared;
 pub use derive::Event;
 pub use dynamic::Dynamic;
 pub use error::{Error, ErrorCode, Mismatch, Trouble, TroubleCode};
 pub use giop::typecode::{Kind, TypeCode};
 pub use giop::value::Value;
+pub use projection::Defaults;
 pub use queue::Next;
 pub use raw::{CallbackError, PublishOptions};
 pub use settings::{EventForm, Settings, SettingsError, TlsSettings, Transport};
-pub use typed::{Consumer, Event, Events, Field, Publisher, Subscription, Supplier};
+pub use start::StartFrom;
+pub use typed::{Consumer, Event, EventStream, Events, Field, Publisher, Subscription, Supplier};
 
 /// What `#[derive(Event)]` writes of.
 #[doc(hidden)]

@@ -2,7 +2,10 @@
 
 use crate::raw::RawSubscription;
 use std::collections::VecDeque;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Waits at both ends: a producer for room, a consumer for an item. When it is closed, no thread waits any more.
@@ -17,6 +20,30 @@ pub struct Queue<T> {
 struct State<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
+    /// The task that waits for something to take.
+    task: Option<Waker>,
+    /// Made when it is first asked for.
+    signal: Option<Signal>,
+}
+
+/// A pipe with one octet in it for as long as there is something to take, or never will be.
+#[derive(Debug)]
+struct Signal {
+    reader: Arc<PipeReader>,
+    writer: PipeWriter,
+    is_set: bool,
+}
+
+impl<T> State<T> {
+    /// Says to those beside the condition that items came or went; the task is to be woken without the lock.
+    fn announce(&mut self) -> Option<Waker> {
+        let is_readable = !self.waiting.is_empty() || self.is_closed;
+        if let Some(signal) = self.signal.as_mut().filter(|signal| signal.is_set != is_readable) {
+            let outcome = if is_readable { signal.writer.write(&[1]) } else { signal.reader.as_ref().read(&mut [0]) };
+            signal.is_set = is_readable == outcome.is_ok();
+        }
+        if is_readable { self.task.take() } else { None }
+    }
 }
 
 /// What came of asking for the next.
@@ -34,7 +61,7 @@ impl<T> Queue<T> {
     /// One with room for so many, at least one.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), is_closed: false };
+        let state = State { waiting: VecDeque::new(), is_closed: false, task: None, signal: None };
         Self { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
@@ -46,8 +73,12 @@ impl<T> Queue<T> {
             return false;
         }
         state.waiting.push_back(it);
+        let task = state.announce();
         drop(state);
         self.changed.notify_all();
+        if let Some(task) = task {
+            task.wake();
+        }
         true
     }
 
@@ -58,6 +89,7 @@ impl<T> Queue<T> {
         let mut state = self.lock();
         loop {
             if let Some(it) = state.waiting.pop_front() {
+                state.announce();
                 drop(state);
                 self.changed.notify_all();
                 return Next::Event(it);
@@ -73,10 +105,65 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Takes all out that are there, without waiting: for those who wait by [`descriptor`](Self::descriptor).
+    pub fn take(&self) -> Next<VecDeque<T>> {
+        let mut state = self.lock();
+        if state.waiting.is_empty() {
+            return if state.is_closed { Next::Ended } else { Next::Late };
+        }
+        let taken = core::mem::take(&mut state.waiting);
+        state.announce();
+        drop(state);
+        self.changed.notify_all();
+        Next::Event(taken)
+    }
+
+    /// Gives the next to a task, or wakes it when there is one; nothing once it is closed and empty. One task at a time waits.
+    pub fn poll(&self, task: &Context<'_>) -> Poll<Option<T>> {
+        let mut state = self.lock();
+        if let Some(it) = state.waiting.pop_front() {
+            state.announce();
+            drop(state);
+            self.changed.notify_all();
+            return Poll::Ready(Some(it));
+        }
+        if state.is_closed {
+            return Poll::Ready(None);
+        }
+        state.task = Some(task.waker().clone());
+        Poll::Pending
+    }
+
+    /// A file descriptor that can be read from while there is something to take, or the queue is closed: for `poll`, `epoll` and their like.
+    /// It is the queue's: only waited for, never read.
+    ///
+    /// # Errors
+    /// The process has no more of them.
+    pub fn descriptor(&self) -> io::Result<Arc<PipeReader>> {
+        let mut state = self.lock();
+        if state.signal.is_none() {
+            let (reader, writer) = io::pipe()?;
+            state.signal = Some(Signal { reader: Arc::new(reader), writer, is_set: false });
+            state.announce();
+        }
+        state.signal.as_ref().map(|signal| signal.reader.clone()).ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    /// How many there are to take.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// Closes the queue: no thread waits any more.
     pub fn close(&self) {
-        self.lock().is_closed = true;
+        let mut state = self.lock();
+        state.is_closed = true;
+        let task = state.announce();
+        drop(state);
         self.changed.notify_all();
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -106,6 +193,30 @@ impl<T> Events<T> {
         self.queue.next(Some(limit))
     }
 
+    /// All events that are here, without waiting.
+    pub fn take(&self) -> Next<VecDeque<T>> {
+        self.queue.take()
+    }
+
+    /// How many events are here.
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting()
+    }
+
+    /// A file descriptor to wait by: see [`Queue::descriptor`](crate::raw::Queue::descriptor).
+    ///
+    /// # Errors
+    /// The process has no more of them.
+    pub fn descriptor(&self) -> io::Result<Arc<PipeReader>> {
+        self.queue.descriptor()
+    }
+
+    /// The events for a task, in whichever runtime.
+    #[must_use]
+    pub const fn into_stream(self) -> EventStream<T> {
+        EventStream(self)
+    }
+
     /// Ends it for all threads: no more events come, and a thread that waits for one gets none once those that are here are taken.
     pub fn close(&self) {
         self.queue.close();
@@ -125,6 +236,25 @@ impl<T> Iterator for Events<T> {
             Next::Event(event) => Some(event),
             Next::Late | Next::Ended => None,
         }
+    }
+}
+
+/// The events of a consumer as a stream for one task: see [`Events::into_stream`].
+#[derive(Debug)]
+pub struct EventStream<T>(Events<T>);
+
+impl<T> EventStream<T> {
+    /// The subscription behind it.
+    pub const fn subscription(&self) -> &RawSubscription {
+        self.0.subscription()
+    }
+}
+
+impl<T> futures_core::Stream for EventStream<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.queue.poll(task)
     }
 }
 
@@ -158,5 +288,51 @@ mod tests {
         let taking = thread::spawn(move || theirs.next(None));
         empty.close();
         assert_eq!(taking.join().unwrap(), Next::Ended);
+    }
+
+    #[test]
+    fn the_descriptor_holds_one_octet_while_there_is_something_to_take_or_never_will_be() {
+        let queue = Queue::new(4);
+        queue.put(1);
+        let descriptor = queue.descriptor().unwrap();
+        let is_set = || queue.lock().signal.as_ref().unwrap().is_set;
+        assert!(is_set(), "what came before it was made counts");
+        queue.put(2);
+        assert_eq!(queue.next(None), Next::Event(1));
+        assert!(is_set());
+        assert_eq!(queue.take(), Next::Event([2].into()));
+        assert!(!is_set());
+        assert_eq!(queue.take(), Next::Late);
+        queue.close();
+        let mut octets = [0; 2];
+        assert_eq!(descriptor.as_ref().read(&mut octets).unwrap(), 1);
+        assert_eq!((queue.take(), octets), (Next::Ended, [1, 0]));
+    }
+
+    #[test]
+    fn a_task_is_woken_for_each_event_and_at_the_end() {
+        struct Bell(thread::Thread);
+        impl std::task::Wake for Bell {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let queue = Arc::new(Queue::new(2));
+        let theirs = queue.clone();
+        let putting = thread::spawn(move || {
+            (0..1_000).for_each(|number| assert!(theirs.put(number)));
+            theirs.close();
+        });
+        let waker = Arc::new(Bell(thread::current())).into();
+        let (task, mut got) = (Context::from_waker(&waker), Vec::new());
+        loop {
+            match queue.poll(&task) {
+                Poll::Ready(Some(number)) => got.push(number),
+                Poll::Ready(None) => break,
+                Poll::Pending => thread::park(),
+            }
+        }
+        putting.join().unwrap();
+        assert_eq!(got, (0..1_000).collect::<Vec<_>>());
     }
 }

@@ -1,8 +1,6 @@
 //! The types that came, each understood once.
 
-#[cfg(feature = "dds")]
-use crate::declared::Declared;
-use crate::declared::NATIVE;
+use crate::declared::{Declared, NATIVE};
 use crate::form::{Payload, split, work};
 use crate::projection::{Misfit, Plan};
 use giop::cdr::{CharSet, Endian, ReadError, Reader, Writer};
@@ -169,7 +167,7 @@ impl Types {
         &mut self,
         which: usize,
         place: usize,
-        target: &TypeCode,
+        target: &Declared,
         tell: impl FnOnce(&TypeCode, Misfit),
     ) -> Option<&Plan> {
         let came = self.came.get_mut(which)?;
@@ -178,7 +176,7 @@ impl Types {
         }
         let Came { type_code, declared, .. } = came;
         let slot = declared.get_mut(place)?;
-        let plan = slot.get_or_insert_with(|| match Plan::new(type_code, target) {
+        let plan = slot.get_or_insert_with(|| match target.plan_from(type_code) {
             Ok(plan) => Some(plan),
             Err(misfit) => {
                 tell(type_code, misfit);

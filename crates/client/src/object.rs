@@ -9,6 +9,7 @@ use giop::exception::{Completed, SystemException};
 use giop::ior::Ior;
 use giop::message::{ReplyStatus, Response};
 use giop::realtime::PriorityModel;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -36,16 +37,26 @@ struct Inner {
     /// Sent with each request.
     priority: Option<i16>,
     route: Mutex<Route>,
+    /// How often a broken connection was replaced.
+    replaced: AtomicU64,
 }
 
 impl Inner {
     fn new(orb: Orb, ior: Ior, reply_timeout: Option<Duration>) -> Self {
-        Self { orb, ior, reply_timeout, private: false, priority: None, route: Mutex::default() }
+        Self {
+            orb,
+            ior,
+            reply_timeout,
+            private: false,
+            priority: None,
+            route: Mutex::default(),
+            replaced: AtomicU64::new(0),
+        }
     }
 
     /// The same without its connection.
     fn unconnected(&self) -> Self {
-        let Self { orb, ior, reply_timeout, private, priority, route: _ } = self;
+        let Self { orb, ior, reply_timeout, private, priority, route: _, replaced: _ } = self;
         let route = Mutex::default();
         Self {
             orb: orb.clone(),
@@ -54,6 +65,7 @@ impl Inner {
             private: *private,
             priority: *priority,
             route,
+            replaced: AtomicU64::new(0),
         }
     }
 }
@@ -314,6 +326,11 @@ impl ObjectRef {
         leave
     }
 
+    /// How often its connection was broken and another one took its place.
+    pub(crate) fn connections_replaced(&self) -> u64 {
+        self.inner.replaced.load(Ordering::Relaxed)
+    }
+
     fn target(&self) -> Result<Target, InvokeError> {
         let mut route = lock(&self.inner.route);
         if let Some(target) = &route.target
@@ -332,7 +349,8 @@ impl ObjectRef {
             None => self.inner.orb.connect(&self.inner.ior, self.inner.private),
         };
         let target = found?;
-        route.target = Some(target.clone());
+        let replaced = route.target.replace(target.clone());
+        self.inner.replaced.fetch_add(u64::from(replaced.is_some()), Ordering::Relaxed);
         Ok(target)
     }
 }

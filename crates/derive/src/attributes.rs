@@ -1,6 +1,6 @@
 //! `#[event(…)]`.
 
-use syn::{Attribute, Error, LitStr};
+use syn::{Attribute, Error, Expr, LitStr, Token, parse_quote};
 
 /// What the attributes of a type, a member or a label say.
 #[derive(Default)]
@@ -9,6 +9,8 @@ pub(crate) struct Attributes {
     pub(crate) domain: Option<String>,
     module: Option<String>,
     id: Option<String>,
+    /// What a member is where the supplier's type lacks it.
+    pub(crate) default: Option<Expr>,
 }
 
 impl Attributes {
@@ -17,15 +19,32 @@ impl Attributes {
         Self::read(attributes, &["name", "domain", "module", "id"])
     }
 
-    /// Those of a member or label.
-    pub(crate) fn of_member(attributes: &[Attribute]) -> Result<Self, Error> {
+    /// Those of a label.
+    pub(crate) fn of_label(attributes: &[Attribute]) -> Result<Self, Error> {
         Self::read(attributes, &["name"])
+    }
+
+    /// Those of a member.
+    pub(crate) fn of_member(attributes: &[Attribute]) -> Result<Self, Error> {
+        Self::read(attributes, &["name", "default"])
     }
 
     fn read(attributes: &[Attribute], known: &[&str]) -> Result<Self, Error> {
         let mut read = Self::default();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("event")) {
             attribute.parse_nested_meta(|meta| {
+                if meta.path.is_ident("default") && known.contains(&"default") {
+                    let is_said = meta.input.peek(Token![=]);
+                    let default = if is_said {
+                        meta.value()?.parse()?
+                    } else {
+                        parse_quote!(::core::default::Default::default())
+                    };
+                    return match read.default.replace(default) {
+                        None => Ok(()),
+                        Some(_) => Err(meta.error("it is said twice")),
+                    };
+                }
                 let slot = match meta.path.get_ident().map(ToString::to_string).as_deref() {
                     Some("name") if known.contains(&"name") => &mut read.name,
                     Some("domain") if known.contains(&"domain") => &mut read.domain,

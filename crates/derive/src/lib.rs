@@ -52,11 +52,17 @@ fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed)
         None => quote!(::core::option::Option::None),
     };
     let (mut names, mut idents, mut types) = (Vec::<String>::new(), Vec::new(), Vec::new());
+    let mut defaults = Vec::new();
     for field in &fields.named {
         let Some(ident) = &field.ident else { continue };
-        let name = name_of(ident, &Attributes::of_member(&field.attrs)?);
+        let attributes = Attributes::of_member(&field.attrs)?;
+        let name = name_of(ident, &attributes);
         if names.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
             return Err(Error::new(ident.span(), format!("IDL takes `{name}` and another member for the same name")));
+        }
+        if let Some(default) = attributes.default {
+            let of = &field.ty;
+            defaults.push(quote!(defaults.set_value::<#of>(#id, #name, &#default);));
         }
         names.push(name);
         idents.push(ident);
@@ -85,6 +91,13 @@ fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed)
                 ::core::result::Result::Ok(Self {
                     #(#idents: <#types as ::campanile::Field>::read(reader)?,)*
                 })
+            }
+
+            fn defaults(defaults: &mut ::campanile::Defaults) {
+                if defaults.begin(#id) {
+                    #(#defaults)*
+                    #(<#types as ::campanile::Field>::defaults(defaults);)*
+                }
             }
         }
 
@@ -117,7 +130,7 @@ fn enumeration(input: &DeriveInput, attributes: &Attributes, data: &syn::DataEnu
         if !matches!(variant.fields, Fields::Unit) {
             return Err(Error::new(variant.fields.span(), "an enum of an event has labels only, without values"));
         }
-        labels.push(name_of(&variant.ident, &Attributes::of_member(&variant.attrs)?));
+        labels.push(name_of(&variant.ident, &Attributes::of_label(&variant.attrs)?));
         idents.push(&variant.ident);
     }
     let name = name_of(ident, attributes);

@@ -55,8 +55,71 @@ def test_a_filter_is_applied_by_the_service(channel):
 
 
 def test_a_filter_that_is_none_is_refused_with_the_place(channel):
-    with pytest.raises(campanile.RefusedError, match="speed"):
+    with pytest.raises(campanile.FilterError, match="column 9") as caught:
         campanile.Consumer(channel, filter="$speed >").on(Wind, print).ready()
+    assert isinstance(caught.value, campanile.RefusedError)
+    assert caught.value.column == 9 and caught.value.reason in str(caught.value)
+    assert not any(word in str(caught.value) for word in ("CORBA", "IDL", "raised", "Constraint"))
+
+
+def test_a_name_in_a_filter_that_the_class_does_not_have_is_reported(channel):
+    subscription, _, troubles = receiving(channel, filter="$sped > 10 and $station == 'nord'")
+    with subscription:
+        trouble = troubles.get(timeout=WAIT)
+        assert trouble.kind == "unknown_name"
+        assert trouble.text == "the filter asks for sped, which no declared type has: Wind has speed, station"
+
+
+def test_a_default_is_used_where_the_supplier_has_no_such_member(channel):
+    @dataclasses.dataclass
+    class Place:
+        x: float = 1.5
+        y: float | None = 2.5
+
+    @campanile.event(name="Wind", frozen=True)
+    class Grown:
+        speed: float
+        count: campanile.u8 = 7
+        names: list[str] = dataclasses.field(default_factory=lambda: ["a", "b"])
+        place: Place = dataclasses.field(default_factory=lambda: Place(y=None))
+        nothing: str = None  # type: ignore[assignment]
+
+    with campanile.Consumer(channel, Grown).events() as events, campanile.Supplier(channel) as supplier:
+        plain = dataclasses.make_dataclass("Wind", [("speed", float), ("nothing", str)])
+        supplier.publish(plain(3.5, "x"))
+        came = events.next(WAIT)
+        assert (came.speed, came.count, came.names, came.place, came.nothing) == (3.5, 7, ["a", "b"], Place(1.5, None), "x")
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            came.speed = 1.0
+
+
+def test_async_with_await_and_async_for_carry_events_and_one_wake_up_brings_a_batch(channel):
+    async def main():
+        loop, waits = asyncio.get_running_loop(), []
+        add_reader = loop.add_reader
+        loop.add_reader = lambda *arguments: waits.append(add_reader(*arguments))
+        async with campanile.Consumer(channel, Wind) as events, campanile.AsyncSupplier(channel) as supplier:
+            await asyncio.gather(*(supplier.publish(Wind(number)) for number in range(1000)))
+            while events.waiting < 1000:
+                await asyncio.sleep(0.001)
+            assert not waits
+            got = [(await anext(events)).speed for _ in range(1000)]
+            assert got == list(range(1000))
+            assert (waits, events.waiting) == ([], 0)
+            waiting = asyncio.create_task(anext(events))
+            await asyncio.sleep(0)
+            await supplier.publish(Wind(1.5))
+            assert (await waiting) == Wind(1.5)
+            assert len(waits) <= 1
+            waiting = asyncio.create_task(anext(events))
+            await asyncio.sleep(0)
+            events.close()
+            with pytest.raises(StopAsyncIteration):
+                await waiting
+        with pytest.raises(campanile.ClosedError):
+            await supplier.publish(Wind(1))
+
+    asyncio.run(asyncio.wait_for(main(), WAIT))
 
 
 def test_for_goes_on_until_it_is_left(channel):
@@ -410,6 +473,26 @@ ENDINGS = {
                 break
             await publishing
         asyncio.run(one())
+    """,
+    "async_with_and_await": """
+        async def one():
+            async with campanile.AsyncSupplier(CHANNEL) as publishing, campanile.Consumer(CHANNEL, W) as events:
+                await publishing.publish(W(1))
+                async for w in events:
+                    break
+        asyncio.run(one())
+    """,
+    "interrupted_in_asyncio": """
+        async def forever_and_more():
+            async with campanile.AsyncSupplier(CHANNEL) as publishing, campanile.Consumer(CHANNEL, W) as events:
+                await publishing.publish(W(1))
+                signal.raise_signal(signal.SIGINT)
+                async for w in events:
+                    pass
+        try:
+            asyncio.run(forever_and_more())
+        except KeyboardInterrupt:
+            pass
     """,
     "for_in_a_daemon_thread": """
         threading.Thread(target=lambda: [taken.release() for _ in campanile.Consumer(CHANNEL, W)], daemon=True).start()

@@ -91,6 +91,12 @@ impl Enumeration {
 }
 
 impl Node {
+    /// The octets of an object alone; `None` if it is no value.
+    pub(crate) fn octets(&self, object: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
+        let mut octets = Vec::new();
+        self.write(object, &mut Writer::new(&mut octets, NATIVE)).ok().map(|()| octets)
+    }
+
     fn write(&self, object: &Bound<'_, PyAny>, writer: &mut Writer<'_>) -> Result<(), Misfit> {
         match self {
             Self::Bool => writer.bool(object.extract().map_err(|error| misfit(object, "bool", error))?),

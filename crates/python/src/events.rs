@@ -6,17 +6,25 @@ use crate::errors::{no_type, raise};
 use crate::plan::{NATIVE, Plan};
 use crate::settings::settings;
 use campanile::raw::{CallbackError, OwnedEvent, RawConsumer, RawEvent, RawEvents, RawSubscription};
-use campanile::{Declared, Dynamic, Next, Trouble, Value};
+use campanile::{Declared, Dynamic, EventNumber, Next, Trouble, Value};
 use giop::cdr::Reader;
 use giop::typecode::Work;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule, PyTuple};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a thread that waits for an event looks whether the user has interrupted it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The channel, settings, the filter, and where it begins.
+type Of<'a, 'py> = (&'a str, &'a Bound<'py, PyDict>, Option<&'a str>, Option<&'a str>);
+
+/// No event.
+const NONE: [u8; 0] = [];
 
 /// A consumer with callbacks, or one that keeps events until they are asked for, before it begins.
 struct Beginning<'py> {
@@ -27,7 +35,7 @@ struct Beginning<'py> {
 
 impl<'py> Beginning<'py> {
     fn new(
-        (channel, options, filter): (&str, &Bound<'py, PyDict>, Option<&str>),
+        (channel, options, filter, start_from): Of<'_, 'py>,
         on_trouble: Py<PyAny>,
         slow_after: Duration,
         plans: Vec<Bound<'py, Plan>>,
@@ -35,6 +43,10 @@ impl<'py> Beginning<'py> {
         let mut consumer = RawConsumer::new(channel).settings(settings(options.py(), options)?).slow_after(slow_after);
         if let Some(filter) = filter {
             consumer = consumer.filter(filter);
+        }
+        if let Some(start) = start_from {
+            let start = start.parse().map_err(|error| raise(options.py(), &campanile::Error::Settings(error)))?;
+            consumer = consumer.start_from(start);
         }
         let calls = Arc::new(Calls::new());
         let of_trouble = Arc::clone(&calls);
@@ -53,11 +65,17 @@ fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
         Trouble::Unreadable { .. } => ("unreadable", None),
         Trouble::Callback { .. } => ("callback", None),
         Trouble::Slow { .. } => ("slow", None),
+        Trouble::Lost { .. } => ("lost", None),
+        Trouble::UnknownName { .. } => ("unknown_name", None),
         _ => ("other", None),
+    };
+    let supplier = match trouble {
+        Trouble::Mismatch(mismatch) => mismatch.supplier.clone(),
+        _ => None,
     };
     // An interpreter that ends hears of nothing any more.
     on_own_thread(calls, |py| {
-        let arguments = (kind, trouble.to_string(), types).into_pyobject(py);
+        let arguments = (kind, trouble.to_string(), types, supplier).into_pyobject(py);
         if let Err(error) = arguments.and_then(|arguments| attached::call(on_trouble.bind(py), &arguments)) {
             error.write_unraisable(py, Some(on_trouble.bind(py)));
         }
@@ -65,15 +83,29 @@ fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
 }
 
 /// Calls a callback of Python's with an event.
-fn call<'py>(callback: &Py<PyAny>, py: Python<'py>, event: PyResult<Bound<'py, PyAny>>) -> Result<(), CallbackError> {
+fn call<'py>(
+    callback: &Py<PyAny>,
+    py: Python<'py>,
+    event: PyResult<Bound<'py, PyAny>>,
+    number: Option<Option<EventNumber>>,
+) -> Result<(), CallbackError> {
     let outcome = event
-        .and_then(|event| PyTuple::new(py, [event]))
+        .and_then(|event| match number {
+            Some(number) => PyTuple::new(py, [event, number_object(py, number)?]),
+            None => PyTuple::new(py, [event]),
+        })
         .and_then(|arguments| attached::call(callback.bind(py), &arguments));
     let Err(error) = outcome else { return Ok(()) };
     let is_enough = PyModule::import(py, "campanile._errors")
         .and_then(|module| module.getattr("Enough"))
         .is_ok_and(|enough| error.matches(py, enough).unwrap_or(false));
     if is_enough { Err(CallbackError::Enough) } else { Err(CallbackError::Failed(traced(py, &error))) }
+}
+
+/// An event's number as `campanile.EventNumber`, or `None`.
+fn number_object(py: Python<'_>, number: Option<EventNumber>) -> PyResult<Bound<'_, PyAny>> {
+    let Some(EventNumber { number, came }) = number else { return Ok(py.None().into_bound(py)) };
+    PyModule::import(py, "campanile._consumer")?.getattr("EventNumber")?.call1((number, came))
 }
 
 /// An exception with where it was raised.
@@ -95,32 +127,36 @@ fn dictionary_of<'py>(py: Python<'py>, event: &RawEvent<'_>) -> PyResult<Bound<'
 
 /// Subscribes; the callbacks are called with objects of their classes, the last one with dictionaries of all others.
 #[pyfunction]
-#[pyo3(signature = (channel, options, filter, classes, others, on_trouble, slow_after))]
+#[pyo3(signature = (channel, options, filter, start_from, classes, others, on_trouble, slow_after))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's")]
 pub(crate) fn subscribe<'py>(
     channel: &str,
     options: &Bound<'py, PyDict>,
     filter: Option<&str>,
-    classes: Vec<(Bound<'py, Plan>, Py<PyAny>)>,
+    start_from: Option<&str>,
+    classes: Vec<(Bound<'py, Plan>, Py<PyAny>, bool)>,
     others: Option<Py<PyAny>>,
     on_trouble: Py<PyAny>,
     slow_after: f64,
 ) -> PyResult<Subscription> {
     let py = options.py();
-    let (plans, callbacks): (Vec<_>, Vec<_>) = classes.into_iter().unzip();
+    let (plans, callbacks): (Vec<_>, Vec<_>) =
+        classes.into_iter().map(|(plan, callback, is_numbered)| (plan, (callback, is_numbered))).unzip();
     let slow_after = Duration::try_from_secs_f64(slow_after).unwrap_or(Duration::MAX);
     let Beginning { mut consumer, calls, plans } =
-        Beginning::new((channel, options, filter), on_trouble, slow_after, plans)?;
-    for (plan, callback) in plans.into_iter().zip(callbacks) {
+        Beginning::new((channel, options, filter, start_from), on_trouble, slow_after, plans)?;
+    for (plan, (callback, is_numbered)) in plans.into_iter().zip(callbacks) {
         let (declared, plan, calls) = (plan.get().declared.clone(), plan.unbind(), Arc::clone(&calls));
         consumer = consumer.on(&declared, move |event| {
-            on_own_thread(&calls, |py| call(&callback, py, plan.get().read(py, event.cdr)))
+            let number = is_numbered.then_some(event.number);
+            on_own_thread(&calls, |py| call(&callback, py, plan.get().read(py, event.cdr), number))
                 .unwrap_or(Err(CallbackError::Enough))
         });
     }
     if let Some(callback) = others {
         let calls = Arc::clone(&calls);
         consumer = consumer.on_any(move |event| {
-            on_own_thread(&calls, |py| call(&callback, py, dictionary_of(py, &event)))
+            on_own_thread(&calls, |py| call(&callback, py, dictionary_of(py, &event), None))
                 .unwrap_or(Err(CallbackError::Enough))
         });
     }
@@ -159,6 +195,12 @@ impl Subscription {
     #[getter]
     fn has_ended(&self) -> bool {
         self.lock().as_ref().is_none_or(RawSubscription::has_ended)
+    }
+
+    /// How often it has found back to a service.
+    #[getter]
+    fn reconnections(&self) -> u64 {
+        self.lock().as_ref().map_or(0, RawSubscription::reconnections)
     }
 
     /// Asks the service whether the subscription is there, and makes it anew if not.
@@ -204,30 +246,38 @@ impl Drop for Subscription {
 
 /// Subscribes, and keeps events until they are asked for.
 #[pyfunction]
-#[pyo3(signature = (channel, options, filter, classes, others, on_trouble, waiting_max))]
+#[pyo3(signature = (channel, options, filter, start_from, classes, others, on_trouble, waiting_max, is_numbered))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's")]
 pub(crate) fn wait_for<'py>(
     channel: &str,
     options: &Bound<'py, PyDict>,
     filter: Option<&str>,
+    start_from: Option<&str>,
     classes: Vec<Bound<'py, Plan>>,
     others: bool,
     on_trouble: Py<PyAny>,
     waiting_max: usize,
+    is_numbered: bool,
 ) -> PyResult<Waiting> {
     let py = options.py();
     let Beginning { consumer, plans, .. } =
-        Beginning::new((channel, options, filter), on_trouble, Duration::MAX, classes)?;
+        Beginning::new((channel, options, filter, start_from), on_trouble, Duration::MAX, classes)?;
     let declared: Vec<Declared> = plans.iter().map(|plan| plan.get().declared.clone()).collect();
     let events = released(py, || consumer.events(&declared, others, waiting_max)).map_err(|error| raise(py, &error))?;
     let plans = plans.into_iter().map(Bound::unbind).collect();
-    Ok(Waiting { events: Some(events), plans, process: std::process::id() })
+    let (taken, process) = (Mutex::default(), std::process::id());
+    Ok(Waiting { events: Some(events), taken, plans, is_numbered, process })
 }
 
 /// Events that wait to be asked for.
 #[pyclass(frozen, weakref, module = "campanile._native")]
 pub(crate) struct Waiting {
     events: Option<RawEvents>,
+    /// Taken together, for those who do not wait here.
+    taken: Mutex<VecDeque<OwnedEvent>>,
     plans: Vec<Py<Plan>>,
+    /// Events are to come with their numbers.
+    is_numbered: bool,
     process: u32,
 }
 
@@ -239,6 +289,9 @@ impl Waiting {
             .map(|timeout| Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX))
             .and_then(|timeout| Instant::now().checked_add(timeout));
         let Some(events) = &self.events else { return Err(PyStopIteration::new_err(())) };
+        if let Some(event) = self.taken_before() {
+            return self.object(py, &event).map(Some);
+        }
         loop {
             if std::process::id() != self.process {
                 return Err(raise(py, &campanile::Error::Forked));
@@ -256,6 +309,42 @@ impl Waiting {
         }
     }
 
+    /// The next event of those that are here: `(event,)`, `()` when there is none now, `None` when there will be none any more.
+    fn next_here<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let events = self.of_this_process(py)?;
+        let event = match self.taken_before() {
+            Some(event) => event,
+            None => match events.take() {
+                Next::Event(mut taken) => {
+                    let Some(event) = taken.pop_front() else { return PyTuple::new(py, NONE).map(Some) };
+                    *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
+                    event
+                }
+                Next::Late => return PyTuple::new(py, NONE).map(Some),
+                Next::Ended => return Ok(None),
+            },
+        };
+        PyTuple::new(py, [self.object(py, &event)?]).map(Some)
+    }
+
+    /// A file descriptor that can be read from when `next_here` has something to say.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        Ok(self.of_this_process(py)?.descriptor()?.as_raw_fd())
+    }
+
+    /// How many events wait here.
+    #[getter]
+    fn waiting(&self) -> usize {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner).len();
+        taken + self.events.as_ref().map_or(0, RawEvents::waiting)
+    }
+
+    /// How often the subscription has found back to a service.
+    #[getter]
+    fn reconnections(&self) -> u64 {
+        self.events.as_ref().map_or(0, |events| events.subscription().reconnections())
+    }
+
     /// Ends it, for all threads.
     fn close(&self) {
         if let Some(events) = self.events.as_ref().filter(|_| std::process::id() == self.process) {
@@ -265,7 +354,24 @@ impl Waiting {
 }
 
 impl Waiting {
+    fn of_this_process(&self, py: Python<'_>) -> PyResult<&RawEvents> {
+        let is_here = std::process::id() == self.process;
+        self.events.as_ref().filter(|_| is_here).ok_or_else(|| raise(py, &campanile::Error::Forked))
+    }
+
+    fn taken_before(&self) -> Option<OwnedEvent> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
     fn object<'py>(&self, py: Python<'py>, event: &OwnedEvent) -> PyResult<Bound<'py, PyAny>> {
+        let value = self.value(py, event)?;
+        if !self.is_numbered {
+            return Ok(value);
+        }
+        PyTuple::new(py, [value, number_object(py, event.number)?]).map(Bound::into_any)
+    }
+
+    fn value<'py>(&self, py: Python<'py>, event: &OwnedEvent) -> PyResult<Bound<'py, PyAny>> {
         match event.declared.and_then(|place| self.plans.get(place)) {
             Some(plan) => plan.get().read(py, &event.cdr),
             None => {

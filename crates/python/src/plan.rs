@@ -1,7 +1,7 @@
 //! Classes as types of events: what their annotations say, put into what encodes and decodes their objects.
 
 use crate::errors::{no_type, raise};
-use campanile::{Declared, Kind, TypeCode};
+use campanile::{Declared, Defaults, Kind, TypeCode};
 use giop::cdr::{CharSet, Encoding, Endian, Version};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -51,6 +51,8 @@ pub(crate) struct Member {
     pub(crate) name: Py<PyString>,
     pub(crate) text: String,
     pub(crate) node: Node,
+    /// The octets of what it is where a supplier's type lacks it.
+    default: Option<Vec<u8>>,
 }
 
 /// A class of `enum`.
@@ -72,7 +74,10 @@ impl Plan {
             return Err(PyTypeError::new_err("only a dataclass is an event"));
         };
         let type_code = structure.type_code();
+        let mut defaults = Defaults::default();
+        structure.defaults(&mut defaults);
         let declared = Declared::new(&type_code, domain, None).map_err(|error| raise(py, &error))?;
+        let declared = declared.with_defaults(defaults);
         Ok(Self { declared, structure: *structure })
     }
 
@@ -134,17 +139,21 @@ fn node(description: &Bound<'_, PyTuple>, depth: u32) -> PyResult<Node> {
     })
 }
 
-/// `("struct", class, id, name, ((member's name, that in IDL, its description, by keyword), …))`
+/// `("struct", class, id, name, ((member's name, that in IDL, its description, by keyword, its default if any), …))`
 fn structure(description: &Bound<'_, PyTuple>, depth: u32) -> PyResult<Structure> {
     let (mut members, mut positional, mut keywords) = (Vec::new(), 0, Vec::new());
     for member in description.get_item(4)?.cast_into::<PyTuple>()? {
-        let (name, text, of, by_keyword): (Bound<'_, PyString>, String, Bound<'_, PyTuple>, bool) = member.extract()?;
+        type Described<'py> = (Bound<'py, PyString>, String, Bound<'py, PyTuple>, bool, Vec<Bound<'py, PyAny>>);
+        let (name, text, of, by_keyword, default): Described<'_> = member.extract()?;
         if by_keyword {
             keywords.push(name.clone().unbind());
         } else {
             positional += 1;
         }
-        members.push(Member { node: node(&of, depth)?, name: name.unbind(), text });
+        let node = node(&of, depth)?;
+        // A default that is no value of the type, such as `None`, is for the program alone.
+        let default = default.first().and_then(|default| node.octets(default));
+        members.push(Member { node, name: name.unbind(), text, default });
     }
     Ok(Structure {
         class: description.get_item(1)?.cast_into::<PyType>()?.unbind(),
@@ -180,7 +189,27 @@ impl Structure {
     }
 }
 
+impl Structure {
+    /// Notes the defaults of all members, and of structures within.
+    fn defaults(&self, defaults: &mut Defaults) {
+        for member in &self.members {
+            if let Some(octets) = &member.default {
+                defaults.set(&self.id, &member.text, octets);
+            }
+            member.node.defaults(defaults);
+        }
+    }
+}
+
 impl Node {
+    fn defaults(&self, defaults: &mut Defaults) {
+        match self {
+            Self::Structure(structure) => structure.defaults(defaults),
+            Self::Sequence(of) | Self::Optional(of) | Self::Array(of, _) => of.defaults(defaults),
+            _ => {}
+        }
+    }
+
     /// The type as other languages have it.
     fn type_code(&self) -> TypeCode {
         match self {

@@ -5,7 +5,7 @@
 
 use campanile::{Consumer, Event, Settings};
 use interop::{Orb, channel_for_programs, further_consumer, supplier};
-use service::{Config, Dds, DdsJoin, Service};
+use service::{Config, Dds, DdsJoin, DeclaredChannel, DeclaredValue, Service, StoreConfig};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -104,6 +104,64 @@ fn what_the_types_say_is_what_the_code_does() {
     command.args(["-m", "mypy", "--strict", "--cache-dir", "/dev/null", "-p", "campanile"]);
     let output = output_in_time(&mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Programs of users, which are to please both checkers as strictly as they can be.
+#[test]
+fn programs_of_readme_and_tutorial_and_one_with_all_there_is_please_mypy_and_pyright_strictly() {
+    const README: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+    let folder = package("checked");
+    let programs = folder.join("programs");
+    fs::create_dir(&programs).unwrap();
+    for (number, block) in blocks(README, "python").into_iter().enumerate() {
+        fs::write(programs.join(format!("readme{number}.py")), block.to_owned() + "\n").unwrap();
+    }
+    for name in ["wind.py", "strong.py"] {
+        fs::write(programs.join(name), program_of_the_tutorial(name)).unwrap();
+    }
+    let typed = Path::new(env!("CARGO_MANIFEST_DIR")).join("pytests/typed_program.py");
+    fs::copy(&typed, programs.join("typed_program.py")).unwrap();
+    let files: Vec<PathBuf> = fs::read_dir(&programs).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in &files {
+        let mut mypy = with_package(&folder, "127.0.0.1:1");
+        mypy.env("MYPYPATH", &folder)
+            .args(["-m", "mypy", "--strict", "--cache-dir"])
+            .arg(folder.join("cache"))
+            .arg(file);
+        let output = output_in_time(&mut mypy);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let pyright = python().with_file_name("pyright");
+    if !pyright.exists() {
+        eprintln!("{} is missing (interop/install.sh fetches it): left out", pyright.display());
+        return;
+    }
+    let settings = r#"{"typeCheckingMode": "strict", "include": ["programs"], "extraPaths": ["."]}"#;
+    fs::write(folder.join("pyrightconfig.json"), settings).unwrap();
+    let output =
+        output_in_time(Command::new(pyright).arg("-p").arg(&folder).env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    // And it does what it says.
+    let service = begin_at(&format!("{}:0", own_loopback()));
+    let output = output_in_time(with_package(&folder, &service.address().to_string()).arg("typed_program.py"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_program_begins_in_the_history_and_goes_on_where_it_was() {
+    let folder = package("history");
+    let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
+    let config = Config {
+        listen: format!("{}:0", own_loopback()),
+        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }],
+        store: StoreConfig { directory: Some(folder.join("store")), ..StoreConfig::default() },
+        ..Config::default()
+    };
+    let service = Service::start(config).unwrap();
+    let output = output_in_time(with_package(&folder, &service.address().to_string()).arg("history_program.py"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "all is well\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The blocks of a page that are in a language.

@@ -6,7 +6,7 @@ use crate::form::{Envelope, write_event};
 use crate::settings::{EventForm, Settings};
 use crate::time::ticks_of;
 use corba::event::fields_of_structured;
-use filter::{Constraint, Limits, Steps, Verdict};
+use filter::{Constraint, Steps, Verdict};
 use giop::cdr::{Reader, Writer};
 use std::time::SystemTime;
 
@@ -21,9 +21,7 @@ pub(super) struct Sieve {
 
 impl Sieve {
     pub(super) fn new(text: &str, settings: &Settings) -> Result<Self, Error> {
-        let constraint = Constraint::parse(text, &Limits::default())
-            .map_err(|error| Error::Filter { text: text.to_owned(), reason: error.to_string() })?;
-        Ok(Self { constraint, form: settings.event_form, event: Vec::new() })
+        Ok(Self { constraint: crate::constraint::parse(text)?, form: settings.event_form, event: Vec::new() })
     }
 
     /// Whether a value gets through.

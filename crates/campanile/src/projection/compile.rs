@@ -1,17 +1,18 @@
 //! From two types to what has to be done.
 
 use super::number::Number;
-use super::{Case, Count, Discriminator, Member, Members, Misfit, Plan, Step};
+use super::{Case, Count, Defaults, Discriminator, Member, Members, Misfit, Plan, Step};
 use giop::typecode::{Kind, TypeRef};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Pairs of types that one plan may consist of.
 const STEPS_MAX: usize = 65_536;
 /// Types within each other.
 const DEPTH_MAX: u32 = 128;
 
-pub(super) fn compile(source: TypeRef<'_>, target: TypeRef<'_>) -> Result<Plan, Misfit> {
-    let mut compiler = Compiler { plan: Plan::empty(), met: HashMap::new(), passed: HashMap::new() };
+pub(super) fn compile(source: TypeRef<'_>, target: TypeRef<'_>, defaults: &Defaults) -> Result<Plan, Misfit> {
+    let mut compiler = Compiler { plan: Plan::empty(), met: HashMap::new(), passed: HashMap::new(), defaults };
     compiler.plan.root = compiler.pair(source, target, 0)?;
     compiler.plan.first_alignment = first_alignment(source, 0);
     Ok(compiler.plan)
@@ -43,12 +44,13 @@ fn alignment(kind: Kind) -> usize {
     }
 }
 
-struct Compiler {
+struct Compiler<'d> {
     plan: Plan,
     /// Which step there is for a pair of types.
     met: HashMap<(u32, u32), usize>,
     /// Which step passes over a type of the source.
     passed: HashMap<u32, usize>,
+    defaults: &'d Defaults,
 }
 
 impl Plan {
@@ -87,7 +89,7 @@ impl Misfit {
     }
 }
 
-impl Compiler {
+impl Compiler<'_> {
     /// The step for a pair of types.
     fn pair(&mut self, source: TypeRef<'_>, target: TypeRef<'_>, depth: u32) -> Result<usize, Misfit> {
         if depth > DEPTH_MAX {
@@ -111,14 +113,19 @@ impl Compiler {
         if let Some(step) = self.passed.get(&source.place()) {
             return Ok(*step);
         }
-        // A plan of its own for the type and itself, in the same list of steps.
-        let mut inner = Self { plan: Plan::empty(), met: HashMap::new(), passed: HashMap::new() };
-        core::mem::swap(&mut inner.plan.steps, &mut self.plan.steps);
-        let made = inner.pair(source, source, depth);
-        core::mem::swap(&mut inner.plan.steps, &mut self.plan.steps);
-        let step = made?;
+        let step = self.alone(source, depth)?;
         self.passed.insert(source.place(), step);
         Ok(step)
+    }
+
+    /// The step for a type and itself: a plan of its own in the same list of steps.
+    fn alone(&mut self, of: TypeRef<'_>, depth: u32) -> Result<usize, Misfit> {
+        let (plan, met, passed) = (Plan::empty(), HashMap::new(), HashMap::new());
+        let mut inner = Self { plan, met, passed, defaults: self.defaults };
+        core::mem::swap(&mut inner.plan.steps, &mut self.plan.steps);
+        let made = inner.pair(of, of, depth);
+        core::mem::swap(&mut inner.plan.steps, &mut self.plan.steps);
+        made
     }
 
     fn reserve(&mut self) -> Result<usize, Misfit> {
@@ -236,7 +243,11 @@ impl Compiler {
                 Some(from) => {
                     self.pair(from.type_ref(), member.type_ref(), depth).map_err(|m| m.within(member.name()))?
                 }
-                None => self.absent(source, member.type_ref()).map_err(|misfit| misfit.within(member.name()))?,
+                None => {
+                    let default = self.defaults.of(target.id(), member.name());
+                    let made = self.absent(source, member.type_ref(), default, depth);
+                    made.map_err(|misfit| misfit.within(member.name()))?
+                }
             };
             in_order &= found.is_some() && found > last;
             last = found;
@@ -261,8 +272,20 @@ impl Compiler {
     }
 
     /// What is made of a member that did not come.
-    fn absent(&mut self, source: TypeRef<'_>, member: TypeRef<'_>) -> Result<usize, Misfit> {
+    fn absent(
+        &mut self,
+        source: TypeRef<'_>,
+        member: TypeRef<'_>,
+        default: Option<&Arc<[u8]>>,
+        depth: u32,
+    ) -> Result<usize, Misfit> {
         let member = member.resolved();
+        if let Some(octets) = default {
+            let value = self.alone(member, depth)?;
+            let index = self.reserve()?;
+            self.place(index, Step::Default { octets: octets.clone(), value });
+            return Ok(index);
+        }
         if member.kind() == Kind::Sequence && member.bound() == Some(1) {
             let index = self.reserve()?;
             self.place(index, Step::Absent);

@@ -27,11 +27,14 @@ mod sink;
 #[cfg(test)]
 mod tests;
 
+use crate::typed::Field;
 use core::fmt;
 use giop::cdr::{CharSet, Endian, ReadError, Reader, Version, Writer};
 use giop::typecode::TypeCode;
 use number::Number;
 use sink::{Checks, Writes};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Steps and depth granted to one value.
 const STEPS_MAX: u32 = 16 * 1024 * 1024;
@@ -57,6 +60,39 @@ pub(crate) struct Plan {
     /// The largest alignment of anything in it, and that of what it begins with.
     alignment: usize,
     first_alignment: usize,
+}
+
+/// Values of members that the declared type has, and that a supplier's may lack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// By the struct's repository id, then by member: the octets of a value alone.
+    values: HashMap<String, HashMap<String, Arc<[u8]>>>,
+    /// Structs that were begun with: one may be within itself.
+    begun: HashSet<&'static str>,
+}
+
+impl Defaults {
+    /// Gives a member of the struct with that repository id a value, as [the module `raw`](crate::raw) describes values.
+    pub fn set(&mut self, structure: &str, member: &str, cdr: &[u8]) {
+        self.values.entry(structure.to_owned()).or_default().insert(member.to_owned(), cdr.into());
+    }
+
+    /// As [`set`](Self::set), of a value of Rust's.
+    pub fn set_value<T: Field>(&mut self, structure: &str, member: &str, value: &T) {
+        let mut octets = Vec::new();
+        value.write(&mut Writer::new(&mut octets, crate::declared::NATIVE));
+        self.set(structure, member, &octets);
+    }
+
+    /// Whether a struct's members are to be gone through, as they are once.
+    #[doc(hidden)]
+    pub fn begin(&mut self, structure: &'static str) -> bool {
+        self.begun.insert(structure)
+    }
+
+    fn of(&self, structure: &str, member: &str) -> Option<&Arc<[u8]>> {
+        self.values.get(structure)?.get(member)
+    }
 }
 
 /// What is done for one place in the types.
@@ -106,6 +142,11 @@ enum Step {
     },
     /// An empty sequence, of nothing that came.
     Absent,
+    /// A value of the declared type's own, of nothing that came.
+    Default {
+        octets: Arc<[u8]>,
+        value: usize,
+    },
     Union {
         discriminator: Discriminator,
         cases: Box<[Case]>,
@@ -187,12 +228,12 @@ enum Part {
 }
 
 impl Plan {
-    /// Finds out how a `source` becomes a `target`.
+    /// Finds out how a `source` becomes a `target`, of which these members have values of their own where the source has none.
     ///
     /// # Errors
     /// They do not fit each other.
-    pub(crate) fn new(source: &TypeCode, target: &TypeCode) -> Result<Self, Misfit> {
-        compile::compile(source.root(), target.root())
+    pub(crate) fn new(source: &TypeCode, target: &TypeCode, defaults: &Defaults) -> Result<Self, Misfit> {
+        compile::compile(source.root(), target.root(), defaults)
     }
 
     /// That of a type to itself: checks values, and puts them into another encoding.
@@ -200,7 +241,7 @@ impl Plan {
     /// # Errors
     /// Values of the type cannot be had.
     pub(crate) fn same(of: &TypeCode) -> Result<Self, Misfit> {
-        Self::new(of, of)
+        Self::new(of, of, &Defaults::default())
     }
 
     /// Whether nothing changes but the encoding.

@@ -3,6 +3,7 @@
 use super::number::{Number, widen};
 use super::sink::{Checks, Sink};
 use super::{Case, Count, DEPTH_MAX, Discriminator, Fault, Members, OCTETS_MAX, Plan, STEPS_MAX, Step};
+use crate::declared::NATIVE;
 use giop::cdr::{CharSet, Reader};
 use giop::typecode::Work;
 
@@ -63,6 +64,7 @@ impl Walk<'_> {
                 self.step(*element, reader, sink, depth + 1)?;
             }
             Step::Absent => sink.u32(0),
+            Step::Default { octets, value } => self.step(*value, &mut Reader::new(octets, NATIVE), sink, depth + 1)?,
             Step::Union { discriminator, cases, default } => {
                 let chosen = choose(*discriminator, cases, *default, reader, sink)?;
                 if let Some(case) = chosen.and_then(|at| cases.get(at)) {

@@ -3,11 +3,13 @@
 use super::Own;
 use super::desk::{Desk, Teller};
 use crate::channel::{check_name, finder, orb_options, patiently};
+use crate::constraint;
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
-use crate::settings::{Settings, Transport};
+use crate::settings::{Settings, SettingsError, Transport};
+use crate::start::StartFrom;
 use client::notify::EventType;
-use client::{ConsumerOptions, NewsReader, SimpleConsumer};
+use client::{ConsumerOptions, EventNumber, NewsReader, SimpleConsumer};
 use giop::cdr::Reader;
 use giop::typecode::TypeCode;
 use std::fmt;
@@ -24,6 +26,9 @@ pub struct Header<'a> {
     pub name: &'a str,
     /// The name of the event itself; mostly empty.
     pub event_name: &'a str,
+    /// Its number and when it came to the service, for a consumer that says where it [starts](RawConsumer::start_from), of a channel with
+    /// a history.
+    pub number: Option<EventNumber>,
 }
 
 /// An event: its value's octets, as [the module](crate::raw) describes them.
@@ -36,6 +41,9 @@ pub struct RawEvent<'a> {
     pub name: &'a str,
     /// The name of the event itself; mostly empty.
     pub event_name: &'a str,
+    /// Its number and when it came to the service, for a consumer that says where it [starts](RawConsumer::start_from), of a channel with
+    /// a history.
+    pub number: Option<EventNumber>,
     /// The type of the value: the declared one, or else the one that came. The same type is the same `Arc` again and again, mostly: what is
     /// made for it can be kept by its address as long as the `Arc` is kept.
     pub type_code: &'a Arc<TypeCode>,
@@ -77,6 +85,7 @@ pub struct RawConsumer {
     channel: String,
     settings: Option<Settings>,
     filter: Option<String>,
+    start_from: Option<StartFrom>,
     declared: Vec<(Declared, Handler)>,
     others: Option<OnRaw>,
     on_trouble: Option<OnTrouble>,
@@ -90,6 +99,7 @@ impl RawConsumer {
             channel: channel.to_owned(),
             settings: None,
             filter: None,
+            start_from: None,
             declared: Vec::new(),
             others: None,
             on_trouble: None,
@@ -107,6 +117,13 @@ impl RawConsumer {
     /// applies it, so that other events do not travel.
     pub fn filter(mut self, constraint: &str) -> Self {
         self.filter = Some(constraint.to_owned());
+        self
+    }
+
+    /// Begins in the channel's history, where that stores one, and has events come with their numbers. A subscription that has to be made
+    /// anew goes on behind the last event that came. Not over DDS.
+    pub fn start_from(mut self, start: StartFrom) -> Self {
+        self.start_from = Some(start);
         self
     }
 
@@ -149,14 +166,23 @@ impl RawConsumer {
     /// # Errors
     /// The settings are wrong, the name is none, the filter is refused, or the service cannot be reached or refuses.
     pub fn ready(self) -> Result<RawSubscription, Error> {
-        let Self { channel, settings, filter, declared, others, on_trouble, slow_after } = self;
+        let Self { channel, settings, filter, start_from, declared, others, on_trouble, slow_after } = self;
         check_name(&channel)?;
         let settings = match settings {
             Some(settings) => settings,
             None => Settings::load()?,
         };
         let tell = Teller { channel: channel.clone(), on_trouble };
+        if let Some(text) = filter.as_deref().filter(|_| others.is_none()) {
+            let unknown = constraint::unknown_names(text, declared.iter().map(|(declared, _)| declared));
+            unknown.iter().for_each(|trouble| tell.tell(trouble));
+        }
         if settings.transport == Transport::Dds {
+            if let Some(start) = start_from {
+                let wanted =
+                    "nothing over DDS, where `dds.late_joiners` says how many of the latest events late joiners get";
+                return Err(SettingsError::Value { setting: "start_from", value: start.to_string(), wanted }.into());
+            }
             let desk = Desk::new(declared, others, tell, slow_after);
             return crate::link::receive(&channel, &settings, filter.as_deref(), desk)
                 .map(|way| RawSubscription { way, channel });
@@ -165,7 +191,8 @@ impl RawConsumer {
         let news = tell.clone();
         let options = ConsumerOptions {
             orb: orb_options(&settings),
-            constraint: filter,
+            constraint: filter.clone(),
+            start_from: start_from.as_ref().map(ToString::to_string),
             types: if others.is_some() { Vec::new() } else { subscribed_types(&declared, &settings) },
             news: Some(NewsReader::new(move |told| news.tell_news(told))),
             shared_end_point: settings.shared_thread,
@@ -173,15 +200,17 @@ impl RawConsumer {
         };
         // Behind a lock because an attempt that fails must leave it for the next; it is never waited for.
         let desk = Arc::new(Mutex::new(Desk::new(declared, others, tell, slow_after)));
+        let is_numbered = start_from.is_some();
         let consumer = patiently(&settings, || {
             let desk = desk.clone();
             SimpleConsumer::connect_by(
                 &settings.server,
                 finder(&channel, &settings),
                 options.clone(),
-                move |received| desk.lock().unwrap_or_else(PoisonError::into_inner).take(&received),
+                move |received| desk.lock().unwrap_or_else(PoisonError::into_inner).take(&received, is_numbered),
             )
-        })?;
+        })
+        .map_err(|error| constraint::refused(error, filter.as_deref()))?;
         Ok(RawSubscription { way: Way::Notification(Own::new(consumer)), channel })
     }
 }
@@ -236,6 +265,16 @@ impl RawSubscription {
             Way::Notification(consumer) => consumer.here().is_ok_and(SimpleConsumer::has_ended),
             #[cfg(feature = "dds")]
             Way::Dds(listeners) => listeners.here().is_ok_and(crate::peer_to_peer::Listeners::have_ended),
+        }
+    }
+
+    /// How often it has found back to a service: since that was restarted, or had disconnected it. Always 0 over DDS.
+    #[must_use]
+    pub fn reconnections(&self) -> u64 {
+        match &self.way {
+            Way::Notification(consumer) => consumer.here().map_or(0, SimpleConsumer::reconnections),
+            #[cfg(feature = "dds")]
+            Way::Dds(_) => 0,
         }
     }
 

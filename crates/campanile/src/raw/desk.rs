@@ -7,7 +7,7 @@ use crate::form::Found;
 use crate::projection::Plan;
 use crate::types::{Types, Understood};
 use client::notify::CallbackConsumer;
-use client::{News, Received, ReceivedBody, ServantError};
+use client::{EventNumber, News, Received, ReceivedBody, ServantError};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::TypeCode;
 use std::any::Any;
@@ -101,10 +101,11 @@ impl Desk {
     pub(crate) fn take_value(&mut self, of: &Declared, cdr: &[u8]) -> bool {
         let found = Found::of(of.domain().unwrap_or_default(), of.name());
         let which = self.types.of_declared(of);
-        self.hand_over(&found, &Understood { which, reader: Reader::new(cdr, NATIVE) })
+        self.hand_over(&found, &Understood { which, reader: Reader::new(cdr, NATIVE) }, None)
     }
 
-    pub(super) fn take(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
+    pub(super) fn take(&mut self, received: &Received<'_>, is_numbered: bool) -> Result<(), ServantError> {
+        let number = if is_numbered { received.number().ok().flatten() } else { None };
         let found = match received.body() {
             ReceivedBody::Structured(mut reader) => Found::in_structured(&mut reader),
             ReceivedBody::Any(mut reader) => Found::in_any(&mut reader),
@@ -114,7 +115,9 @@ impl Desk {
             Ok(found) => {
                 let understood = self.types.understand(&found.payload, &found.name, &mut together);
                 match understood {
-                    Ok(understood) if self.hand_over(found, &understood) => Err(CallbackConsumer::disconnected()),
+                    Ok(understood) if self.hand_over(found, &understood, number) => {
+                        Err(CallbackConsumer::disconnected())
+                    }
                     Ok(_) => Ok(()),
                     Err(error) => self.unreadable(&found.name, error.kind.to_string()),
                 }
@@ -134,11 +137,11 @@ impl Desk {
     }
 
     /// Says whether a callback has had enough.
-    fn hand_over(&mut self, found: &Found<'_>, understood: &Understood<'_>) -> bool {
+    fn hand_over(&mut self, found: &Found<'_>, understood: &Understood<'_>, number: Option<EventNumber>) -> bool {
         let came = self.types.type_code(understood.which);
         let is_named = !found.name.is_empty();
         let name = if is_named { found.name.as_ref() } else { came.root().resolved().name() };
-        let header = Header { domain: &found.domain, name, event_name: &found.event_name };
+        let header = Header { domain: &found.domain, name, event_name: &found.event_name, number };
         let (mut is_wanted, mut is_enough) = (false, false);
         for place in 0..self.declared.len() {
             let matches = self.declared.get(place).is_some_and(|(declared, _)| {
@@ -147,7 +150,7 @@ impl Desk {
             });
             if matches {
                 is_wanted = true;
-                is_enough |= self.give_declared(place, header, understood);
+                is_enough |= self.give_declared(place, header, (found, understood));
             }
         }
         if !is_wanted && self.others.is_some() {
@@ -157,7 +160,12 @@ impl Desk {
     }
 
     /// Whether the callback has had enough.
-    fn give_declared(&mut self, place: usize, header: Header<'_>, understood: &Understood<'_>) -> bool {
+    fn give_declared(
+        &mut self,
+        place: usize,
+        header: Header<'_>,
+        (found, understood): (&Found<'_>, &Understood<'_>),
+    ) -> bool {
         let Self { declared, types, tell, value, .. } = self;
         let Some((declared, handler)) = declared.get_mut(place) else { return false };
         let misfit = |came: &TypeCode, misfit: crate::projection::Misfit| {
@@ -168,9 +176,10 @@ impl Desk {
                 reason: misfit.reason,
                 declared: format!("{:#}", declared.type_code()),
                 came: format!("{came:#}"),
+                supplier: found.supplier(),
             })));
         };
-        let Some(plan) = types.for_declared(understood.which, place, declared.type_code(), misfit) else {
+        let Some(plan) = types.for_declared(understood.which, place, declared, misfit) else {
             return false;
         };
         let mut reader = understood.reader.clone();
@@ -256,8 +265,8 @@ fn octets<'v>(plan: &Plan, reader: &mut Reader<'v>, value: &'v mut Vec<u8>) -> R
 }
 
 fn call(callback: &mut OnRaw, header: Header<'_>, type_code: &Arc<TypeCode>, cdr: &[u8]) -> Result<(), Handling> {
-    let Header { domain, name, event_name } = header;
-    guarded(|| callback(RawEvent { domain, name, event_name, type_code, cdr }).map_err(Handling::Callback))
+    let Header { domain, name, event_name, number } = header;
+    guarded(|| callback(RawEvent { domain, name, event_name, number, type_code, cdr }).map_err(Handling::Callback))
 }
 
 /// Treats a panic of a callback as any other failure.

@@ -4,6 +4,7 @@ use super::{CallbackError, RawConsumer, RawEvent};
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::queue::{Events, Queue};
+use client::EventNumber;
 use giop::typecode::TypeCode;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub struct OwnedEvent {
     pub name: String,
     /// The name of the event itself; mostly empty.
     pub event_name: String,
+    /// Its number and when it came to the service: see [`RawEvent::number`].
+    pub number: Option<EventNumber>,
     /// Which of the declared types it is, by the place at which it was declared; `None` for one that is none of them.
     pub declared: Option<usize>,
     /// The type of the value: the declared one, or else the one that came.
@@ -31,6 +34,7 @@ impl OwnedEvent {
             domain: event.domain.to_owned(),
             name: event.name.to_owned(),
             event_name: event.event_name.to_owned(),
+            number: event.number,
             declared,
             type_code: event.type_code.clone(),
             cdr: event.cdr.to_vec(),

@@ -4,9 +4,12 @@ use super::Event;
 use crate::declared::Declared;
 use crate::dynamic::Dynamic;
 use crate::error::{Error, Trouble};
+use crate::projection::Defaults;
 use crate::queue::{Events, Queue};
 use crate::raw::{CallbackError, Handler, Handling, Header, RawConsumer, RawSubscription};
 use crate::settings::Settings;
+use crate::start::StartFrom;
+use client::EventNumber;
 use giop::cdr::Reader;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +61,12 @@ impl Consumer {
         Self { raw: self.raw.filter(constraint) }
     }
 
+    /// Begins in the channel's history, where that stores one, and has events come with their numbers. A subscription that has to be made
+    /// anew goes on behind the last event that came. Not over DDS.
+    pub fn start_from(self, start: StartFrom) -> Self {
+        Self { raw: self.raw.start_from(start) }
+    }
+
     /// Has `callback` called for events of a type. Several types may be asked for.
     ///
     /// The values are made of what comes under the type's name: members by name, others left out, numbers widened. What cannot be is
@@ -66,8 +75,23 @@ impl Consumer {
     /// # Errors
     /// [`Error::Type`]: the type cannot be an event's.
     pub fn on<T: Event>(self, mut callback: impl FnMut(T) + Send + 'static) -> Result<Self, Error> {
-        self.handler::<T>(move |event| {
+        self.handler::<T>(move |event, _| {
             callback(event);
+            Ok(())
+        })
+    }
+
+    /// As [`on`](Self::on), with the event's number and when it came to the service, of a consumer with [`start_from`](Self::start_from): a
+    /// program that stores the number goes on there with [`StartFrom::After`].
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    pub fn on_numbered<T: Event>(
+        self,
+        mut callback: impl FnMut(T, Option<EventNumber>) + Send + 'static,
+    ) -> Result<Self, Error> {
+        self.handler::<T>(move |event, number| {
+            callback(event, number);
             Ok(())
         })
     }
@@ -78,19 +102,21 @@ impl Consumer {
     /// As [`on`](Self::on).
     pub fn try_on<T: Event>(
         self,
-        callback: impl FnMut(T) -> Result<(), CallbackError> + Send + 'static,
+        mut callback: impl FnMut(T) -> Result<(), CallbackError> + Send + 'static,
     ) -> Result<Self, Error> {
-        self.handler::<T>(callback)
+        self.handler::<T>(move |event, _| callback(event))
     }
 
     fn handler<T: Event>(
         self,
-        mut callback: impl FnMut(T) -> Result<(), CallbackError> + Send + 'static,
+        mut callback: impl FnMut(T, Option<EventNumber>) -> Result<(), CallbackError> + Send + 'static,
     ) -> Result<Self, Error> {
-        let declared = Declared::new(T::event_type(), T::DOMAIN, Some(T::NAME))?;
-        let read = move |reader: &mut Reader<'_>, _: Header<'_>| {
+        let mut defaults = Defaults::default();
+        T::defaults(&mut defaults);
+        let declared = Declared::new(T::event_type(), T::DOMAIN, Some(T::NAME))?.with_defaults(defaults);
+        let read = move |reader: &mut Reader<'_>, header: Header<'_>| {
             let event = T::read(reader).map_err(|error| Handling::Unreadable(error.kind.to_string()))?;
-            callback(event).map_err(Handling::Callback)
+            callback(event, header.number).map_err(Handling::Callback)
         };
         Ok(Self { raw: self.raw.handler(&declared, Handler::Reader(Box::new(read))) })
     }
@@ -140,10 +166,27 @@ impl Consumer {
     /// # Errors
     /// As [`on`](Self::on) and [`ready`](Self::ready).
     pub fn events<T: Event + Send>(self) -> Result<Events<T>, Error> {
+        self.kept(|event: T, _| event)
+    }
+
+    /// As [`events`](Self::events), with the events' numbers: see [`on_numbered`](Self::on_numbered).
+    ///
+    /// # Errors
+    /// As [`events`](Self::events).
+    pub fn events_numbered<T: Event + Send>(self) -> Result<Events<(T, Option<EventNumber>)>, Error> {
+        self.kept(|event: T, number| (event, number))
+    }
+
+    fn kept<T: Event, E: Send + 'static>(
+        self,
+        keep: impl Fn(T, Option<EventNumber>) -> E + Send + 'static,
+    ) -> Result<Events<E>, Error> {
         let queue = Arc::new(Queue::new(WAITING_MAX));
         let putting = queue.clone();
-        let put = move |event: T| if putting.put(event) { Ok(()) } else { Err(CallbackError::Enough) };
-        let subscription = self.try_on(put)?.ready()?;
+        let put = move |event: T, number| {
+            if putting.put(keep(event, number)) { Ok(()) } else { Err(CallbackError::Enough) }
+        };
+        let subscription = self.handler(put)?.ready()?;
         Ok(Events::new(queue, subscription))
     }
 }

@@ -1,5 +1,6 @@
 //! What members of events can be.
 
+use crate::projection::Defaults;
 use crate::time::{duration_of, ticks_of, ticks_of_duration, time_of};
 use giop::cdr::{Endian, ReadError, ReadErrorKind, Reader, Writer};
 use giop::typecode::{Kind, TypeCode};
@@ -37,6 +38,9 @@ pub trait Field: Sized {
     /// # Errors
     /// The octets are none.
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError>;
+
+    /// Notes the values of members that have one where a supplier's type lacks them.
+    fn defaults(_: &mut Defaults) {}
 
     /// Writes values behind each other.
     fn write_all(values: &[Self], writer: &mut Writer<'_>) {
@@ -192,6 +196,10 @@ impl<T: Field> Field for Vec<T> {
         let count = reader.seq_len(T::OCTETS_MIN)?;
         T::read_all(usize::try_from(count).unwrap_or(usize::MAX), reader)
     }
+
+    fn defaults(defaults: &mut Defaults) {
+        T::defaults(defaults);
+    }
 }
 
 impl<T: Field> Field for Option<T> {
@@ -213,6 +221,10 @@ impl<T: Field> Field for Option<T> {
             count => Err(reader.error(ReadErrorKind::TooMany { what: "elements of an optional value", count, max: 1 })),
         }
     }
+
+    fn defaults(defaults: &mut Defaults) {
+        T::defaults(defaults);
+    }
 }
 
 impl<T: Field> Field for Box<T> {
@@ -228,6 +240,10 @@ impl<T: Field> Field for Box<T> {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         T::read(reader).map(Self::new)
+    }
+
+    fn defaults(defaults: &mut Defaults) {
+        T::defaults(defaults);
     }
 }
 
@@ -247,6 +263,10 @@ impl<T: Field, const N: usize> Field for [T; N] {
         let values = T::read_all(N, reader)?;
         Self::try_from(values)
             .map_err(|_| reader.error(ReadErrorKind::TooMany { what: "elements of an array", count, max: count }))
+    }
+
+    fn defaults(defaults: &mut Defaults) {
+        T::defaults(defaults);
     }
 }
 

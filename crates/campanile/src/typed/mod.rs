@@ -4,7 +4,7 @@ mod consumer;
 pub(crate) mod field;
 mod supplier;
 
-pub use crate::queue::Events;
+pub use crate::queue::{EventStream, Events};
 pub use consumer::{Consumer, Subscription};
 pub use field::Field;
 pub use supplier::{Publisher, Supplier};
@@ -39,7 +39,8 @@ use giop::typecode::TypeCode;
 ///   `IDL:obs/weather/Wind:1.0`.
 /// - `#[event(id = "IDL:alma/acs/Wind:1.0")]`: the repository id itself.
 ///
-/// And of a member or an enum's label: `#[event(name = "speed_m_s")]`.
+/// And of a member or an enum's label: `#[event(name = "speed_m_s")]`; of a member also `#[event(default)]` or
+/// `#[event(default = 3.5)]`: what a consumer gets where the supplier's type has no such member.
 pub trait Event: Field + 'static {
     /// The domain of its events; `None` for the one that the settings say.
     const DOMAIN: Option<&'static str>;

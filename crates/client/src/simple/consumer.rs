@@ -2,7 +2,7 @@
 
 use super::subscriber::{End, Receiver};
 use super::watch::Watched;
-use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine, named};
+use super::{ChannelFinder, DISCONNECT_TIMEOUT, Reconnections, gone_is_fine, named};
 use crate::backoff::Backoff;
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
@@ -325,6 +325,7 @@ struct Core {
     last_number: Arc<AtomicU64>,
     /// The subscription was made anew since [`SimpleConsumer::check`] was called last, by whichever thread.
     is_renewed: AtomicBool,
+    reconnections: Reconnections,
     /// `None` once closed.
     subscription: Mutex<Option<Subscription>>,
     /// Held while the service is asked, so that a subscription that is gone is made anew once.
@@ -437,6 +438,7 @@ impl SimpleConsumer {
             callback_ended,
             last_number,
             is_renewed: AtomicBool::new(false),
+            reconnections: Reconnections::default(),
             subscription,
             checking: Mutex::default(),
             history,
@@ -474,6 +476,12 @@ impl SimpleConsumer {
     #[must_use]
     pub fn next_gap(&self) -> Option<Gap> {
         lock(&self.core.history).gaps.pop_front()
+    }
+
+    /// How often it has found back to the service: since that was restarted, with its store or without, or had disconnected it.
+    #[must_use]
+    pub fn reconnections(&self) -> u64 {
+        self.core.reconnections.all(self.proxy().as_ref())
     }
 
     /// Why the service could not be asked, or not subscribed to again, when that was tried last; `None` if all is well, as far
@@ -593,6 +601,7 @@ impl Core {
             return Ok(State::Ended);
         }
         self.is_renewed.store(true, Ordering::Release);
+        self.reconnections.renewed(&old.proxy);
         // Gone already if the service was restarted; left alone otherwise, as the proxy was.
         let _ = old.filter.map(|filter| filter.destroy());
         Ok(State::InPlace)

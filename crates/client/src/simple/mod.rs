@@ -18,7 +18,8 @@ pub(crate) use supplier::Source;
 pub use supplier::{SimpleSupplier, SupplierOptions};
 pub(crate) use watch::{Waker, Watch};
 
-use crate::InvokeError;
+use crate::{InvokeError, ObjectRef};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Where a service is found with no configuration: the one that `campanile serve` without arguments starts.
@@ -26,6 +27,22 @@ pub const LOCAL_SERVICE: &str = "corbaloc::127.0.0.1:2809/NotificationService";
 
 /// Longest time spent on taking leave of a service when a consumer or supplier is dropped.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often the way back to a service was found, before the present proxy: to one that was restarted, or had disconnected the client.
+#[derive(Debug, Default)]
+struct Reconnections(AtomicU64);
+
+impl Reconnections {
+    /// Counts a proxy that was made anew. One lost with its connection is one reconnection.
+    fn renewed(&self, gone: &ObjectRef) {
+        self.0.fetch_add(gone.connections_replaced().max(1), Ordering::Relaxed);
+    }
+
+    /// All, with those after which the proxy was still there.
+    fn all(&self, proxy: Option<&ObjectRef>) -> u64 {
+        self.0.load(Ordering::Relaxed) + proxy.map_or(0, ObjectRef::connections_replaced)
+    }
+}
 
 fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {
     match outcome {

@@ -1,6 +1,6 @@
 //! A supplier that is connected with one call.
 
-use super::{ChannelFinder, DISCONNECT_TIMEOUT, gone_is_fine, named};
+use super::{ChannelFinder, DISCONNECT_TIMEOUT, Reconnections, gone_is_fine, named};
 use crate::notify::{
     ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant, push_consumer,
 };
@@ -9,7 +9,7 @@ use crate::publisher::operation;
 use crate::{Activation, InvokeError, Marshal, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
 use giop::cdr::Writer;
 use giop::value::AnyValue;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Settings of a [`SimpleSupplier`].
@@ -75,7 +75,7 @@ pub(crate) struct Source {
     proxy: Mutex<ObjectRef>,
     /// Held while a proxy is obtained, so that one that is gone is replaced once.
     renewing: Mutex<()>,
-    reconnections: AtomicU64,
+    reconnections: Reconnections,
     is_closed: AtomicBool,
 }
 
@@ -165,10 +165,10 @@ impl SimpleSupplier {
         lock(&self.source.proxy).clone()
     }
 
-    /// How often it has had to obtain a new proxy, since the service had been restarted or had disconnected it.
+    /// How often it has found back to the service: since that was restarted, with its store or without, or had disconnected it.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
-        self.source.reconnections.load(Ordering::Relaxed)
+        self.source.reconnections.all(Some(&self.proxy()))
     }
 
     /// Takes leave of the service: the proxy ends, for publishers, too.
@@ -210,7 +210,7 @@ impl Source {
             own,
             proxy,
             renewing: Mutex::default(),
-            reconnections: AtomicU64::new(0),
+            reconnections: Reconnections::default(),
             is_closed: AtomicBool::new(false),
         })
     }
@@ -236,7 +236,7 @@ impl Source {
         let channel = self.finder.find(&self.orb)?;
         let renewed = obtain(&channel, &self.options, self.own.as_ref().map(Activation::reference))?;
         *lock(&self.proxy) = renewed.clone();
-        self.reconnections.fetch_add(1, Ordering::Relaxed);
+        self.reconnections.renewed(gone);
         Ok(renewed)
     }
 

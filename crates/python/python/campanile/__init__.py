@@ -17,7 +17,7 @@ and elsewhere
 `campanile serve` is the service between them; with ``CAMPANILE_TRANSPORT=dds`` none is needed. Programs in other languages publish and receive
 the same events.
 
-    Supplier, Publisher     publishing: one event with an answer each, or very many
+    Supplier, Publisher     publishing: one event with an answer each, or very many; AsyncSupplier: `await publish()`
     Consumer                receiving: for, async for, or callbacks
     event, i8 … u64, f32    classes as events, and how wide their numbers are
     idl                     a class's type as other languages have it
@@ -26,7 +26,7 @@ the same events.
 
 from __future__ import annotations
 
-from ._consumer import Consumer, Dictionary, Events, Subscription, Trouble
+from ._consumer import Consumer, Dictionary, EventNumber, Events, Subscription, Trouble
 from ._errors import (
     ChannelNameError,
     ClosedError,
@@ -34,6 +34,7 @@ from ._errors import (
     Error,
     EventTypeError,
     EventValueError,
+    FilterError,
     ForkedError,
     NoTransportError,
     RefusedError,
@@ -41,21 +42,24 @@ from ._errors import (
     UnreachableError,
 )
 from ._native import version as _version
-from ._supplier import Loss, Publisher, Supplier, Tally
+from ._supplier import AsyncSupplier, Loss, Publisher, Supplier, Tally
 from ._types import event, f32, f64, i8, i16, i32, i64, idl, length, u8, u16, u32, u64
 
 __version__ = _version()
 
 __all__ = [
+    "AsyncSupplier",
     "ChannelNameError",
     "ClosedError",
     "Consumer",
     "Dictionary",
     "Enough",
     "Error",
+    "EventNumber",
     "EventTypeError",
     "EventValueError",
     "Events",
+    "FilterError",
     "ForkedError",
     "Loss",
     "NoTransportError",

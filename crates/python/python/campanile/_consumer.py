@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from . import _exit, _native
-from ._errors import Enough
+from ._errors import SettingsError
 from ._types import plan_of
 
 _LOG = logging.getLogger("campanile")
@@ -21,6 +21,7 @@ _LOG = logging.getLogger("campanile")
 _CALLBACK_AT_CLOSE = 10.0
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 #: What is logged of troubles without a callback for them.
 _LEVELS = {"reachable": logging.INFO, "callback": logging.ERROR}
@@ -29,15 +30,26 @@ _LEVELS = {"reachable": logging.INFO, "callback": logging.ERROR}
 class Trouble(typing.NamedTuple):
     """A report to a consumer that is no event."""
 
-    #: ``unreachable``, ``reachable``, ``gap``, ``mismatch``, ``unreadable``, ``callback`` or ``slow``.
+    #: ``unreachable``, ``reachable``, ``gap``, ``mismatch``, ``unreadable``, ``callback``, ``slow``, ``lost`` or ``unknown_name``.
     kind: str
     #: What happened, for people.
     text: str
     #: Of a mismatch, the declared type and the one that came, in IDL.
     types: tuple[str, str] | None
+    #: Of a mismatch, the supplier, where its events say so (those in ALMA's form).
+    supplier: str | None = None
 
     def __str__(self) -> str:
         return self.text
+
+
+class EventNumber(typing.NamedTuple):
+    """Which event of its channel one is."""
+
+    #: Numbers rise, and some may be missing.
+    number: int
+    #: When it came to the service, by its clock.
+    came: datetime.datetime | None
 
 
 class Dictionary(dict[str, Any]):
@@ -70,6 +82,11 @@ class Subscription:
         """Whether it is over: it was closed, or a callback raised ``Enough``."""
         return self._native.has_ended
 
+    @property
+    def reconnections(self) -> int:
+        """How often it has found back to a service, since that was restarted or had disconnected it."""
+        return self._native.reconnections
+
     def check(self) -> None:
         """Asks the service now whether the subscription is there, and makes it anew if not, as is done every few seconds without."""
         self._native.check()
@@ -88,9 +105,18 @@ class Subscription:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    async def __aenter__(self) -> Subscription:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close)
+
 
 class Events(Generic[T]):
-    """Events one after the other: what ``for`` over a consumer, and ``events()``, give. Ends with ``close()``, or a ``with`` statement."""
+    """Events one after the other: what ``for`` over a consumer, and ``events()``, give. Ends with ``close()``, or a ``with`` statement.
+
+    ``async for`` waits for them in the event loop, without a thread; one task at a time.
+    """
 
     def __init__(self, native: _native.Waiting) -> None:
         self._native = native
@@ -107,8 +133,46 @@ class Events(Generic[T]):
         """The next event; ``None`` if none comes within so many seconds. Raises ``StopIteration`` when there will be none any more."""
         return typing.cast("T | None", self._native.next(timeout))
 
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        while (here := self._native.next_here()) == ():
+            await self._readable()
+        if here is None:
+            raise StopAsyncIteration
+        return typing.cast(T, here[0])
+
+    async def _readable(self) -> None:
+        loop, descriptor = asyncio.get_running_loop(), self.fileno()
+        readable: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not readable.done():
+                readable.set_result(None)
+
+        loop.add_reader(descriptor, wake)
+        try:
+            await readable
+        finally:
+            loop.remove_reader(descriptor)
+
+    def fileno(self) -> int:
+        """A file descriptor that can be read from while there are events, or there will be none any more: for ``select`` and its like."""
+        return self._native.fileno()
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait here to be asked for."""
+        return self._native.waiting
+
+    @property
+    def reconnections(self) -> int:
+        """How often the subscription has found back to a service, since that was restarted or had disconnected it."""
+        return self._native.reconnections
+
     def close(self) -> None:
-        """Ends it, for waiting threads, too."""
+        """Ends it, for waiting threads and tasks, too."""
         self._native.close()
 
     def __enter__(self) -> Events[T]:
@@ -116,6 +180,42 @@ class Events(Generic[T]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    async def __aenter__(self) -> Events[T]:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class ConsumerOptions(typing.TypedDict, total=False):
+    """What a ``Consumer`` can be told."""
+
+    filter: str | None
+    start_from: str | datetime.datetime | datetime.timedelta | None
+    server: str | None
+    transport: str | None
+    event_form: str | None
+    event_domain: str | None
+    naming: str | None
+    naming_domain: str | None
+    context: str | None
+    tls_ca: str | os.PathLike[str] | None
+    tls_certificate: str | os.PathLike[str] | None
+    tls_key: str | os.PathLike[str] | None
+    wait_for_service: float | datetime.timedelta | None
+    shared_thread: bool | None
+    slow_after: float
+
+
+def _start(start: str | datetime.datetime | datetime.timedelta | None) -> str | None:
+    if isinstance(start, datetime.timedelta):
+        return f"since:{start // datetime.timedelta(microseconds=1)}us"
+    if isinstance(start, datetime.datetime):
+        if start.tzinfo is None:
+            raise SettingsError(f"start_from is {start!r}, which has no time zone")
+        return f"unix:{start.timestamp():.6f}"
+    return start
 
 
 class Consumer(Generic[T]):
@@ -126,7 +226,7 @@ class Consumer(Generic[T]):
     >>> for wind in Consumer("Weather", Wind, filter="$speed > 10"):   # doctest: +SKIP
     ...     print(wind)
 
-    the same with ``async for``; or by callbacks, on a thread of the library's:
+    the same with ``async for``, or ``async with consumer as events``; or by callbacks, on a thread of the library's:
 
     >>> consumer = Consumer("Weather").on(Wind, print).ready()         # doctest: +SKIP
 
@@ -134,14 +234,24 @@ class Consumer(Generic[T]):
     both types. ``filter`` is a constraint that the service applies: other events do not travel. Settings are as for ``Supplier``; and with
     ``shared_thread=True`` consumers of the process with the same settings share a connection and a thread, for processes with many: their
     callbacks run one after the other, so that one that takes long delays the others'.
+
+    ``start_from`` begins in the channel's history, where that stores one: ``"first"``, ``"number:5"``, ``"after:5"``, ``"last:100"``,
+    ``"last-of-each-type"``, ``"last-of-each:station"``, a ``timedelta`` for what came since, or a ``datetime`` with a time zone.
+    ``numbered()`` then gives each event with its number, with which a program goes on where it was (``f"after:{number}"``).
     """
+
+    @typing.overload
+    def __init__(self: Consumer[Dictionary], channel: str, /, **options: typing.Unpack[ConsumerOptions]) -> None: ...
+    @typing.overload
+    def __init__(self, channel: str, /, *classes: type[T], **options: typing.Unpack[ConsumerOptions]) -> None: ...
 
     def __init__(
         self,
         channel: str,
         /,
-        *classes: type[T],
+        *classes: type[Any],
         filter: str | None = None,
+        start_from: str | datetime.datetime | datetime.timedelta | None = None,
         server: str | None = None,
         transport: str | None = None,
         event_form: str | None = None,
@@ -158,6 +268,8 @@ class Consumer(Generic[T]):
     ) -> None:
         self._channel = channel
         self._filter = filter
+        self._start = _start(start_from)
+        self._numbered = False
         self._options = {
             "server": server,
             "transport": transport,
@@ -174,15 +286,25 @@ class Consumer(Generic[T]):
         }
         self._classes = classes
         self._plans = [plan_of(cls) for cls in classes]
-        self._callbacks: list[tuple[_native.Plan, Callable[[Any], object]]] = []
+        self._callbacks: list[tuple[_native.Plan, Callable[..., object], bool]] = []
         self._others: Callable[[Dictionary], object] | None = None
         self._trouble: Callable[[Trouble], object] = _log_trouble
         self._slow_after = slow_after
 
-    def on(self, cls: type[Any], callback: Callable[[Any], object]) -> Consumer[T]:
+    def on(self, cls: type[E], callback: Callable[[E], object]) -> Consumer[T]:
         """Has ``callback`` called with each event of a class. What it raises is reported, and the next event comes; ``Enough`` ends all."""
-        self._callbacks.append((plan_of(cls), callback))
+        self._callbacks.append((plan_of(cls), callback, False))
         return self
+
+    def on_numbered(self, cls: type[E], callback: Callable[[E, EventNumber | None], object]) -> Consumer[T]:
+        """As ``on``, with the event's number and time, where ``start_from`` is given and the channel stores a history."""
+        self._callbacks.append((plan_of(cls), callback, True))
+        return self
+
+    def numbered(self) -> Consumer[tuple[T, EventNumber | None]]:
+        """Has ``for``, ``async for`` and ``events()`` give each event with its number and time."""
+        self._numbered = True
+        return typing.cast("Consumer[tuple[T, EventNumber | None]]", self)
 
     def on_any(self, callback: Callable[[Dictionary], object]) -> Consumer[T]:
         """Has ``callback`` called with all other events, as dictionaries."""
@@ -195,8 +317,8 @@ class Consumer(Generic[T]):
         self._trouble = callback
         return self
 
-    def _tell(self, kind: str, text: str, types: tuple[str, str] | None) -> None:
-        self._trouble(Trouble(kind, text, types))
+    def _tell(self, kind: str, text: str, types: tuple[str, str] | None, supplier: str | None) -> None:
+        self._trouble(Trouble(kind, text, types, supplier))
 
     def ready(self) -> Subscription:
         """Begins to call the callbacks. Without any there is nothing to begin: ask for ``events()``, or use ``for``."""
@@ -204,7 +326,14 @@ class Consumer(Generic[T]):
             raise TypeError("there is nothing to call: give callbacks with on(Class, function), or use `for event in consumer`")
         return Subscription(
             _native.subscribe(
-                self._channel, self._options, self._filter, self._callbacks, self._others, self._tell, self._slow_after
+                self._channel,
+                self._options,
+                self._filter,
+                self._start,
+                self._callbacks,
+                self._others,
+                self._tell,
+                self._slow_after,
             )
         )
 
@@ -212,7 +341,15 @@ class Consumer(Generic[T]):
         """Subscribes, and keeps events until they are asked for, ``waiting_max`` at most; beyond that they wait at the service."""
         return Events(
             _native.wait_for(
-                self._channel, self._options, self._filter, self._plans, not self._plans, self._tell, waiting_max
+                self._channel,
+                self._options,
+                self._filter,
+                self._start,
+                self._plans,
+                not self._plans,
+                self._tell,
+                waiting_max,
+                self._numbered,
             )
         )
 
@@ -221,40 +358,13 @@ class Consumer(Generic[T]):
             yield from events
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[T] = asyncio.Queue(maxsize=64)
-        is_over = False
+        async with await asyncio.to_thread(self.events) as events:
+            async for event in events:
+                yield event
 
-        def put(event: T) -> None:
-            # On the library's thread, which waits for room, so that events wait at the service.
-            if is_over or _exit.is_ending:
-                raise Enough
-            try:
-                putting = asyncio.run_coroutine_threadsafe(queue.put(event), loop)
-            except RuntimeError:
-                raise Enough from None
-            while not is_over and not _exit.is_ending:
-                try:
-                    putting.result(0.1)
-                    return
-                except TimeoutError:
-                    if loop.is_closed():
-                        break
-            putting.cancel()
-            raise Enough
+    async def __aenter__(self) -> Events[T]:
+        self._entered = await asyncio.to_thread(self.events)
+        return self._entered
 
-        def subscribe() -> Subscription:
-            classes: list[tuple[_native.Plan, Callable[[Any], object]]] = [(plan, put) for plan in self._plans]
-            others = None if classes else put
-            native = _native.subscribe(
-                self._channel, self._options, self._filter, classes, others, self._tell, float("inf")
-            )
-            return Subscription(native)
-
-        subscription = await asyncio.to_thread(subscribe)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            is_over = True
-            subscription.close()
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._entered.close()

@@ -26,6 +26,17 @@ class RefusedError(Error):
     """The service refuses: a constraint that is none (over DDS, too), a right that is missing, a limit that is reached."""
 
 
+class FilterError(RefusedError):
+    """A filter is none: ``reason`` says why, and ``column`` where, in characters from 1 on (``None``: it is too much altogether)."""
+
+    def __init__(
+        self, text: str = "", *, was_not_carried_out: bool = True, reason: str = "", column: int | None = None
+    ) -> None:
+        super().__init__(text, was_not_carried_out=was_not_carried_out)
+        self.reason = reason
+        self.column = column
+
+
 class ChannelNameError(Error, ValueError):
     """The name cannot be a channel's."""
 

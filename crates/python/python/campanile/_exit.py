@@ -13,9 +13,6 @@ from . import _native
 #: For how many seconds callbacks under way are waited for when the interpreter ends.
 _CALLBACKS_AT_EXIT = 5.0
 
-#: Whether the interpreter ends: callbacks that wait give up.
-is_ending = False
-
 _OPEN: weakref.WeakSet[Any] = weakref.WeakSet()
 _PROCESS = os.getpid()
 
@@ -26,10 +23,8 @@ def opened(it: Any) -> None:
 
 
 def _close_all() -> None:
-    global is_ending
     if os.getpid() != _PROCESS:
         return
-    is_ending = True
     # Daemon threads stay where they are in the library from now on.
     _native.end_calls()
     # Publishers before the suppliers that they are of.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import datetime
 import os
 import sys
@@ -9,6 +11,9 @@ import typing
 from types import TracebackType
 
 from . import _exit, _native
+from ._errors import ClosedError
+
+R = typing.TypeVar("R")
 
 #: How long the end of the program waits for answers.
 _PATIENCE_AT_EXIT = 2.0
@@ -105,6 +110,63 @@ class Supplier(_native.Supplier):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+class SupplierOptions(typing.TypedDict, total=False):
+    """What a ``Supplier`` can be told."""
+
+    server: str | None
+    transport: str | None
+    event_form: str | None
+    event_domain: str | None
+    naming: str | None
+    naming_domain: str | None
+    context: str | None
+    tls_ca: str | os.PathLike[str] | None
+    tls_certificate: str | os.PathLike[str] | None
+    tls_key: str | os.PathLike[str] | None
+    wait_for_service: float | datetime.timedelta | None
+    wait_for_restart: float | datetime.timedelta | None
+
+
+class AsyncSupplier:
+    """A ``Supplier`` for programs with ``asyncio``, with the same settings.
+
+    >>> async with AsyncSupplier("Weather") as supplier:   # doctest: +SKIP
+    ...     await supplier.publish(Wind(11.5, 270.0))
+
+    A thread of its own publishes, in the order in which ``publish`` was called; the event loop goes on meanwhile. A task that is cancelled
+    while it waits does not say whether its event is published.
+    """
+
+    def __init__(self, channel: str, /, **options: typing.Unpack[SupplierOptions]) -> None:
+        self._connect = lambda: Supplier(channel, **options)
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "campanile-supplier")
+        self._supplier: Supplier | None = None
+
+    async def __aenter__(self) -> AsyncSupplier:
+        self._supplier = await self._on_thread(self._connect)
+        return self
+
+    async def publish(self, event: object, /) -> None:
+        """Publishes an event, and returns when the service has taken it."""
+        if self._supplier is None:
+            raise ClosedError("this supplier is not connected: use `async with`")
+        await self._on_thread(self._supplier.publish, event)
+
+    async def close(self) -> None:
+        """Ends it, and the waits of ``publish``. What is closed may be closed again."""
+        supplier, self._supplier = self._supplier, None
+        if supplier is not None:
+            # Not on the thread, which may wait for a service.
+            await asyncio.to_thread(supplier.close)
+        self._thread.shutdown(wait=False)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def _on_thread(self, what: typing.Callable[..., R], *arguments: object) -> asyncio.Future[R]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, what, *arguments)
 
 
 class Publisher(_native.Publisher):

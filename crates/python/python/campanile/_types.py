@@ -71,10 +71,18 @@ _PLANS: dict[type, _native.Plan] = {}
 
 
 @typing.overload
+@typing.dataclass_transform(field_specifiers=(dataclasses.field,))
 def event(cls: type[T], /) -> type[T]: ...
 @typing.overload
+@typing.dataclass_transform(field_specifiers=(dataclasses.field,))
 def event(
-    *, domain: str | None = None, name: str | None = None, module: str | None = None, prefix: str | None = None
+    *,
+    domain: str | None = None,
+    name: str | None = None,
+    module: str | None = None,
+    prefix: str | None = None,
+    frozen: bool = False,
+    kw_only: bool = False,
 ) -> typing.Callable[[type[T]], type[T]]: ...
 def event(
     cls: Any = None,
@@ -84,12 +92,16 @@ def event(
     name: str | None = None,
     module: str | None = None,
     prefix: str | None = None,
+    frozen: bool = False,
+    kw_only: bool = False,
 ) -> Any:
     """Makes a class with annotations an event: a dataclass, whose type is looked at now, so that mistakes are reported here.
 
     ``domain`` is that of its events' type (default: what the settings say), ``name`` its name elsewhere (default: the class's), ``module``
     the IDL module in which it stands for others, such as ``"obs.weather"``, ``prefix`` what stands in front of that, as ``#pragma prefix``
-    says there. A class of enum that is a part of events can be told the last three, too.
+    says there. A class of enum that is a part of events can be told the last three, too. ``frozen`` and ``kw_only`` are those of
+    ``dataclasses.dataclass``. A member with a default may be missing from a supplier's type, and has that value then; what a
+    ``default_factory`` makes, it makes once for that.
 
     >>> @event
     ... class Wind:
@@ -106,7 +118,10 @@ def event(
         if issubclass(cls, enum.Enum):
             _SAID[cls] = said
             return cls
-        made: type = cls if "__dataclass_fields__" in cls.__dict__ else dataclasses.dataclass(cls)
+        if "__dataclass_fields__" in cls.__dict__:
+            made: type = cls
+        else:
+            made = dataclasses.dataclass(frozen=frozen, kw_only=kw_only)(cls)
         _SAID[made] = said
         try:
             plan_of(made)
@@ -174,8 +189,18 @@ def _structure(cls: type, within: tuple[type, ...]) -> tuple[Any, ...]:
                 f"{_named(cls)}.{field.name} is no argument of the constructor (init=False), so that no event could be made from what comes"
             )
         described = _described(hints[field.name], f"{_named(cls)}.{field.name}", (*within, cls))
-        (by_keyword if field.kw_only else by_position).append((field.name, _in_idl(field.name), described, bool(field.kw_only)))
+        member = (field.name, _in_idl(field.name), described, bool(field.kw_only), _defaults(field))
+        (by_keyword if field.kw_only else by_position).append(member)
     return ("struct", cls, *_id(cls), (*by_position, *by_keyword))
+
+
+def _defaults(field: dataclasses.Field[Any]) -> tuple[Any, ...]:
+    """What a member is where nothing is said, if it is something."""
+    if field.default is not dataclasses.MISSING:
+        return (field.default,)
+    if field.default_factory is not dataclasses.MISSING:
+        return (field.default_factory(),)
+    return ()
 
 
 def _described(hint: Any, where: str, within: tuple[type, ...]) -> tuple[Any, ...]:

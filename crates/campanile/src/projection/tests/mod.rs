@@ -44,7 +44,7 @@ fn fields(fields: &[(&str, Value)]) -> Value {
 }
 
 pub(super) fn project(source: &TypeCode, target: &TypeCode, value: &Value) -> Result<Value, String> {
-    let plan = Plan::new(source, target).map_err(|misfit| misfit.to_string())?;
+    let plan = Plan::new(source, target, &Defaults::default()).map_err(|misfit| misfit.to_string())?;
     let mut seen = None;
     for (endian, phase) in [(Endian::Big, 0), (Endian::Little, 0), (Endian::Big, 4), (Endian::Little, 3)] {
         let encoding = Encoding { endian, ..NATIVE };
@@ -92,7 +92,7 @@ fn a_missing_member_is_reported_with_its_path_unless_it_is_optional() {
 fn numbers_that_might_not_fit_are_refused_with_their_path() {
     let source = structure("S", &[("n", TypeCode::primitive(Kind::LongLong))]);
     let target = structure("S", &[("n", long())]);
-    let told = Plan::new(&source, &target).unwrap_err().to_string();
+    let told = Plan::new(&source, &target, &Defaults::default()).unwrap_err().to_string();
     assert_eq!(told, "n: a long long cannot be taken for a long");
 }
 

@@ -2,7 +2,7 @@
 
 use super::{project, without_names};
 use crate::declared::NATIVE;
-use crate::projection::Plan;
+use crate::projection::{Defaults, Plan};
 use fastrand::Rng;
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::typecode::{Kind, TypeCode};
@@ -185,7 +185,7 @@ fn values_become_what_the_model_says() {
         let made = project(&case.source, &case.target, &case.value)
             .unwrap_or_else(|told| panic!("seed {seed}: {told}: {:#} to {:#}", case.source, case.target));
         assert_eq!(made, without_names(case.expected), "seed {seed}: {:#} to {:#}", case.source, case.target);
-        different += u32::from(!Plan::new(&case.source, &case.target).unwrap().is_same());
+        different += u32::from(!Plan::new(&case.source, &case.target, &Defaults::default()).unwrap().is_same());
         deep += u32::from(case.source.kind() == Kind::Struct);
     }
     assert!(different > 1_000 && deep > 300, "{different} are made anew, {deep} are structs: the others show little");
@@ -198,7 +198,7 @@ fn octets_that_are_no_values_are_refused_alike_by_checking_and_by_writing() {
     for seed in 0..2_000 {
         let mut random = Rng::with_seed(seed);
         let case = case(&mut random, 3);
-        let plan = Plan::new(&case.source, &case.target).unwrap();
+        let plan = Plan::new(&case.source, &case.target, &Defaults::default()).unwrap();
         let mut judge = |octets: &[u8], encoding: Encoding| {
             let (mut checked, mut written) = (Reader::new(octets, encoding), Reader::new(octets, encoding));
             let check = plan.check(&mut checked);
@@ -241,7 +241,7 @@ fn types_and_values_that_multiply_come_to_an_end() {
     // Nothing becomes something: each element gets two members that it did not have.
     let optional = || TypeCode::bounded_sequence(TypeCode::primitive(Kind::Double), 1);
     let grown = TypeCode::structure("IDL:Z:1.0", "Z", &[("x", optional()), ("y", optional())]);
-    let plan = Plan::new(&TypeCode::sequence(empty), &TypeCode::sequence(grown)).unwrap();
+    let plan = Plan::new(&TypeCode::sequence(empty), &TypeCode::sequence(grown), &Defaults::default()).unwrap();
     let mut out = Vec::new();
     let told = plan.run(&mut Reader::new(&[0xFF; 4], NATIVE), &mut Writer::new(&mut out, NATIVE)).unwrap_err();
     assert!(told.to_string().ends_with("the value is too large"), "{told}");
