@@ -20,6 +20,7 @@ mod counters;
 mod dds;
 mod handshakes;
 mod lane;
+mod log;
 mod memory;
 mod overflow;
 mod protocols;

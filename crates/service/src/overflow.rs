@@ -2,14 +2,12 @@
 //!
 //! A thread of its own writes and reads it, so that no lane waits for a disk. A lane posts what its [engine](engine::Overflow) wants:
 //! events to be kept, which it has back when they are written; that some come back; that nothing is wanted any more. Each channel of each
-//! lane has a [log](log::Log). While the disk is full or fails, what could not be written is tried again each second, and stays in memory
-//! meanwhile, where the channels' budgets bound it.
+//! lane has a [backlog](backlog::Backlog), and each channel its [history](history): both are [logs](crate::log). While the disk is full or
+//! fails, what could not be written is tried again, and stays in memory meanwhile, where the channels' budgets bound it.
 
+mod backlog;
 pub(crate) mod history;
 mod history_server;
-mod log;
-mod records;
-mod uncached;
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -25,24 +23,20 @@ use std::time::Instant;
 use corba::event::UtcClock;
 use engine::{ChannelId, Event, HistoryLimits, OutboxId, ProxyKey, StartFrom, Time};
 
+pub(crate) use self::backlog::first_of;
+use self::backlog::{Backlog, Freed, Read};
 use self::history::{Chunk, Histories};
 use self::history_server::{HistoryServer, TRIM_EVERY};
-pub(crate) use self::log::first_of;
-use self::log::{Freed, Log, Read};
-use self::uncached::Desk;
 use crate::admin::values::HistoryStatus;
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Waker;
 use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
 use crate::lane::links::messages::LaneThread;
+use crate::log::{Attempts, Desk};
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::record::Record;
 use crate::{store, time};
 
-/// How long after a failure it is tried again.
-const AGAIN_IN: Duration = Duration::from_secs(1);
-/// How often it is tried to read something before that is lost, unless it is clear at once that it is.
-const READ_TRIES: u32 = 60;
 /// How long it waits for a lane to take its messages.
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// While something is kept it looks so often for more: lanes wake it less often than they post.
@@ -196,14 +190,13 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
         slots: Vec::new(),
         logs: BTreeMap::new(),
         requested: Vec::new(),
-        fails_to_read: false,
+        writes: Attempts::default(),
+        reads: Attempts::default(),
         history_server: HistoryServer::new(histories, types),
         history_desk,
         desk: Desk::default(),
         origin,
         waker: Arc::clone(&waker),
-        again_at: None,
-        fails: false,
         counters,
         stored: Freed::default(),
     };
@@ -221,9 +214,7 @@ struct ReadRequest {
     outbox: OutboxId,
     consumer: ProxyKey,
     bytes: u32,
-    /// How often it was tried in vain, and when it is tried again.
-    tries: u32,
-    again_at: Option<Instant>,
+    attempts: Attempts,
 }
 
 /// What the thread has.
@@ -237,11 +228,12 @@ struct Keeper {
     reply_mailbox: BufferedMailbox<HistoryReply>,
     slots: Vec<Slot>,
     /// With what each may have kept.
-    logs: BTreeMap<Place, (Log, u64)>,
+    logs: BTreeMap<Place, (Backlog, u64)>,
     /// What is to come back: it is read when all that was to be kept before has been looked at.
     requested: Vec<ReadRequest>,
-    /// Whether something could not be read.
-    fails_to_read: bool,
+    /// What all have to be written, and what some asked for.
+    writes: Attempts,
+    reads: Attempts,
     history_server: HistoryServer,
     history_desk: Desk,
     /// For backlogs.
@@ -249,9 +241,6 @@ struct Keeper {
     /// When lanes' clocks began.
     origin: Instant,
     waker: Arc<Waker>,
-    /// When it is tried again after a failure.
-    again_at: Option<Instant>,
-    fails: bool,
     counters: Arc<Block>,
     /// What is kept now.
     stored: Freed,
@@ -281,14 +270,8 @@ impl Keeper {
             if more || writes || reads {
                 continue;
             }
-            let again = self
-                .requested
-                .iter()
-                .filter_map(|requested| requested.again_at)
-                .chain(self.again_at)
-                .chain(self.history_server.again_at())
-                .min();
-            let again = again.map(|again| again.saturating_duration_since(time::now()));
+            let reads = self.requested.iter().filter_map(|requested| requested.attempts.due_in());
+            let again = reads.chain(self.writes.due_in()).chain(self.history_server.due_in()).min();
             let look = (!self.logs.is_empty()).then_some(LOOK_IN);
             let trim = self.history_server.needs_trimming().then_some(TRIM_EVERY);
             self.waker.wait(if is_behind { Some(ROOM_IN) } else { again.into_iter().chain(look).chain(trim).min() });
@@ -324,16 +307,22 @@ impl Keeper {
                 match message {
                     ToOverflow::Keep(event, budget_bytes) => {
                         let channel = event.source.channel;
-                        let name = || self.folder.join(format!("lane-{thread}-channel-{}", channel.0));
+                        let name = || self.folder.join(format!("lane-{thread}-channel-{}-", channel.0));
                         let place = self.logs.entry((thread, channel));
-                        let (log, budget) = place.or_insert_with(|| (Log::new(name()), budget_bytes));
+                        let (log, budget) = place.or_insert_with(|| (Backlog::new(name()), budget_bytes));
                         *budget = budget_bytes;
                         self.stored.events += 1;
                         self.stored.bytes += event.stored_bytes();
                         log.push(event);
                     }
                     ToOverflow::Fetch(outbox, consumer, bytes) => {
-                        self.requested.push(ReadRequest { thread, outbox, consumer, bytes, tries: 0, again_at: None });
+                        self.requested.push(ReadRequest {
+                            thread,
+                            outbox,
+                            consumer,
+                            bytes,
+                            attempts: Attempts::default(),
+                        });
                     }
                     ToOverflow::Forget(consumer) => {
                         self.requested.retain(|requested| requested.thread != thread || requested.consumer != consumer);
@@ -344,7 +333,7 @@ impl Keeper {
                     }
                     ToOverflow::Remember(event, limits) => self.history_server.remember(thread, event, limits),
                     ToOverflow::FetchHistory(outbox, consumer, start, bytes) => {
-                        let requested = ReadRequest { thread, outbox, consumer, bytes, tries: 0, again_at: None };
+                        let requested = ReadRequest { thread, outbox, consumer, bytes, attempts: Attempts::default() };
                         self.history_server.ask(requested, start, &clock);
                     }
                     ToOverflow::Drop(channel) => {
@@ -360,14 +349,14 @@ impl Keeper {
 
     /// Writes some of what is to be written. True if there is more.
     fn write(&mut self) -> bool {
-        if self.again_at.is_some_and(|again| time::now() < again) {
+        if !self.writes.is_due() {
             return false;
         }
         let clock = self.clock();
-        let Self { logs, slots, again_at, history_server, history_desk, counters, desk, .. } = self;
+        let Self { logs, slots, history_server, history_desk, counters, desk, .. } = self;
         let mut failure = None;
         for ((thread, _), (log, budget_bytes)) in logs.iter_mut().filter(|(_, (log, _))| log.is_pending()) {
-            match log.write(*budget_bytes, encode, desk) {
+            match log.write(*budget_bytes, desk) {
                 Ok(written) => {
                     if let Some(slot) = slots.iter_mut().find(|slot| slot.thread.0 == *thread) {
                         slot.answers.send_all(written.into_iter().map(FromOverflow::Written));
@@ -381,20 +370,19 @@ impl Keeper {
         if let Some(slot) = slots.iter_mut().find(|slot| Some(slot.thread.0) == history_server.thread) {
             slot.answers.send_all(remembered.into_iter().map(FromOverflow::Remembered));
         }
-        *again_at = failure.as_ref().map(|_| time::now() + AGAIN_IN);
         if let Some(error) = failure {
             if error.kind() == io::ErrorKind::NotFound {
                 self.make_folders();
             }
             self.counters.add(Counter::OverflowFailures, 1);
-            if !core::mem::replace(&mut self.fails, true) {
+            if self.writes.fail() {
                 ::log::error!(
                     "overflow: {error}; what slow consumers are yet to get stays in memory, and it is tried again each second"
                 );
             }
             return false;
         }
-        if core::mem::take(&mut self.fails) {
+        if self.writes.succeed() {
             ::log::warn!("overflow: it can be written to again, and nothing was lost");
         }
         self.logs.values().any(|(log, _)| log.is_pending()) || self.history_server.is_pending()
@@ -417,13 +405,13 @@ impl Keeper {
         let Self { requested, slots, logs, history_server, history_desk, desk, .. } = self;
         let (mut failure, mut is_read) = (None, false);
         let mut later = Vec::new();
-        for asking in requested.extract_if(.., |requested| requested.is_due()) {
+        for mut asking in requested.extract_if(.., |requested| requested.attempts.is_due()) {
             let Some(slot) = slots.iter_mut().find(|slot| slot.thread.0 == asking.thread) else { continue };
-            let (consumer, gives_up) = (asking.consumer, asking.tries >= READ_TRIES);
+            let (consumer, gives_up) = (asking.consumer, asking.attempts.gives_up());
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
             let log = logs.get_mut(&(asking.thread, consumer.channel));
             let Read { records, lost, why } =
-                log.map(|(log, _)| log.read(consumer.proxy, (bytes, gives_up), encode, desk)).unwrap_or_default();
+                log.map(|(log, _)| log.read(consumer.proxy, (bytes, gives_up), desk)).unwrap_or_default();
             let is_for_later = why.is_some() && lost == 0 && records.is_empty();
             match why {
                 Some(why) if lost > 0 => ::log::error!(
@@ -433,7 +421,8 @@ impl Keeper {
                 None => is_read = true,
             }
             if is_for_later {
-                later.push(asking.again());
+                asking.attempts.fail();
+                later.push(asking);
                 continue;
             }
             slot.answers.send(FromOverflow::Back(Back { outbox: asking.outbox, records, lost }));
@@ -452,12 +441,12 @@ impl Keeper {
     fn note_read(&mut self, failure: Option<io::Error>, is_read: bool) {
         if let Some(error) = failure {
             self.counters.add(Counter::OverflowFailures, 1);
-            if !core::mem::replace(&mut self.fails_to_read, true) {
+            if self.reads.fail() {
                 ::log::error!(
                     "overflow: {error}; what slow consumers are yet to get waits, and it is tried again each second"
                 );
             }
-        } else if is_read && core::mem::take(&mut self.fails_to_read) {
+        } else if is_read && self.reads.succeed() {
             ::log::warn!("overflow: it can be read again, and nothing was lost");
         }
     }
@@ -471,9 +460,9 @@ impl Keeper {
     /// Reports to lanes what their logs no longer have: what all consumers have read and, while nothing can be written, what no consumer is
     /// yet to read.
     fn free(&mut self) {
-        let Self { logs, slots, stored, again_at, .. } = self;
+        let Self { logs, slots, stored, writes, .. } = self;
         logs.retain(|(thread, channel), (log, _)| {
-            let unwanted = if again_at.is_some() { log.release() } else { Vec::new() };
+            let unwanted = if writes.fails() { log.release() } else { Vec::new() };
             let mut freed = log.free();
             freed.bytes += unwanted.iter().map(|event| event.stored_bytes()).sum::<u64>();
             if freed != Freed::default() {
@@ -521,6 +510,3 @@ pub(crate) fn clock_at(now: Time) -> UtcClock {
 
 /// Far from both ends.
 const EPOCH: u64 = 1 << 60;
-
-#[cfg(test)]
-mod tests;

@@ -44,13 +44,12 @@ use self::requests::{Counterpart, StoreDesk};
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Waker;
 use crate::lane::links::mailbox::{Mailbox, mailbox};
+use crate::log::Attempts;
 use crate::time;
 
 /// What is to be kept under which keys from now on; nothing where what was there is to go.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// How long after a failure it is tried again.
-const AGAIN_IN: Duration = Duration::from_secs(1);
 /// How long it waits for a lane to take its messages.
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// How long the end of the service waits for the disk.
@@ -178,13 +177,12 @@ impl Store {
             waiting: Arc::clone(waiting),
             waker: Arc::clone(&waker),
             origin,
-            again_at: None,
             tidied_at: time::now(),
             written_at: time::now(),
             unlooked: 0,
             gathering: None,
             is_behind: false,
-            failures: 0,
+            attempts: Attempts::default(),
             fullness: Fullness::default(),
             record: Vec::new(),
             counters,
@@ -256,9 +254,8 @@ struct Writer {
     waiting: Arc<Waker>,
     waker: Arc<Waker>,
     origin: Instant,
-    /// When it is tried again after a failure, and how many there were since it last went well.
-    again_at: Option<Instant>,
-    failures: u64,
+    /// Since it last went well.
+    attempts: Attempts,
     fullness: Fullness,
     /// When bookkeeping was written last that no thread waits for: lists of consumers that are yet to confirm events, and removals of
     /// events. Writing it with each batch of events takes twice the pages.
@@ -306,14 +303,13 @@ impl Writer {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {
             self.counters.add(Counter::StoreFailures, 1);
-            if core::mem::replace(&mut self.failures, 1) == 0 {
+            if self.attempts.fail() {
                 log::error!(
                     "store: {error}; the events that it has cannot be read, and no client is served before they are: it is tried each \
                      second"
                 );
             }
-            let again = time::now() + AGAIN_IN;
-            while let Some(left) = again.checked_duration_since(time::now()).filter(|left| !left.is_zero()) {
+            while let Some(left) = self.attempts.due_in().filter(|left| !left.is_zero()) {
                 self.journal.look();
                 if self.receive() {
                     return;
@@ -321,7 +317,7 @@ impl Writer {
                 self.waker.wait(Some(left));
             }
         }
-        if core::mem::take(&mut self.failures) > 0 {
+        if self.attempts.succeed() {
             log::warn!("store: it can be read again, and nothing was lost");
         }
         let Self { journal, channels, .. } = self;
@@ -485,7 +481,7 @@ impl Writer {
 
     /// Whether it is not to be tried again yet.
     fn has_just_failed(&self) -> bool {
-        self.again_at.is_some_and(|again| time::now() < again)
+        !self.attempts.is_due()
     }
 
     /// Whether bookkeeping that no thread waits for has waited long enough.
@@ -506,7 +502,7 @@ impl Writer {
 
     /// How long it waits to be woken; nothing if without end.
     fn patience(&self) -> Option<Duration> {
-        let again = self.again_at.map(|again| again.saturating_duration_since(time::now()));
+        let again = self.attempts.due_in();
         // It is not looked for room right behind a failure.
         let looks = self.fullness.looks_in().map(|looks| looks.max(again.unwrap_or_default()));
         let again = again.or_else(|| self.spared_for()).filter(|_| self.has_some());
@@ -542,11 +538,10 @@ impl Writer {
                 let until = time::now() + time::since(began) / 2;
                 self.gathering = (answered > 0).then_some(Gathering { answered, until });
                 self.changes.clear();
-                self.again_at = None;
                 if self.written.swap(self.number, Ordering::Release) != self.number {
                     self.waiting.notify();
                 }
-                if core::mem::take(&mut self.failures) > 0 {
+                if self.attempts.succeed() {
                     log::warn!("store: it can be written to again, and nothing was lost");
                 }
             }
@@ -561,15 +556,13 @@ impl Writer {
                     self.fullness.note_refused(refused);
                     self.counters.set(Counter::StoreFull, 1);
                 }
-                self.again_at = Some(time::now() + AGAIN_IN);
                 (self.gathering, self.tidied_at) = (None, time::now());
-                if self.failures == 0 {
+                if self.attempts.fail() {
                     log::error!(
                         "store: {error}; what clients change is answered when it is written, which is tried each second, or with \
                          PERSIST_STORE after store.answer_within_ms, and persistent events are refused"
                     );
                 }
-                self.failures += 1;
                 looks = true;
             }
         }

@@ -3,22 +3,22 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corba::event::{CorbaForms, UtcClock};
 use engine::{ChannelId, Event, FetchedHistory, HistoryLimits, ProxyKey, StartFrom};
 
 use super::history::{Chunk, Histories};
-use super::uncached::Desk;
-use super::{AGAIN_IN, FromOverflow, READ_TRIES, ReadRequest};
+use super::{FromOverflow, ReadRequest};
 use crate::admin::values::HistoryStatus;
 use crate::counters::{Block, Counter};
+use crate::log::Desk;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::protocols::{self, tempo};
 use crate::time;
 
 /// So often what is too old is removed.
-pub(super) const TRIM_EVERY: core::time::Duration = core::time::Duration::from_secs(1);
+pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// Pieces that are read before something else is done.
 const CHUNKS_AT_ONCE: usize = 16;
 /// Steps that finding a field may take.
@@ -143,9 +143,9 @@ impl HistoryServer {
         *looker = looker.filter(|of| looks(*of));
         let (mut answers, mut failure) = (core::mem::take(answered), None);
         for _ in 0..requested.len().min(CHUNKS_AT_ONCE) {
-            let Some(asking) = requested.pop_front() else { break };
+            let Some(mut asking) = requested.pop_front() else { break };
             let (outbox, consumer) = (asking.outbox, asking.consumer);
-            if !asking.is_due() {
+            if !asking.attempts.is_due() {
                 requested.push_back(asking);
                 continue;
             }
@@ -161,16 +161,17 @@ impl HistoryServer {
             }
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
             let key_of = |event: &Event, field: &str| value_of(forms, event, field);
-            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), (clock, &key_of), desk) {
+            match history.read(consumer, (bytes, asking.attempts.gives_up()), (clock, &key_of), desk) {
                 Ok(Some(chunk)) => answers.push(FromOverflow::FetchedHistory(outbox, chunk)),
                 Ok(None) => requested.push_back(asking),
                 Err(error) => {
                     failure = Some(error);
-                    requested.push_back(asking.again());
+                    asking.attempts.fail();
+                    requested.push_back(asking);
                 }
             }
         }
-        (answers, requested.iter().any(ReadRequest::is_due), failure)
+        (answers, requested.iter().any(|requested| requested.attempts.is_due()), failure)
     }
 
     /// Removes what is not to be kept any more, now and then.
@@ -190,27 +191,15 @@ impl HistoryServer {
         self.is_unreported || self.histories.has_ages()
     }
 
-    /// When something is tried again.
-    pub(super) fn again_at(&self) -> Option<Instant> {
-        self.requested.iter().filter_map(|requested| requested.again_at).min()
+    /// How long it is until something is tried again.
+    pub(super) fn due_in(&self) -> Option<Duration> {
+        self.requested.iter().filter_map(|requested| requested.attempts.due_in()).min()
     }
 
     pub(super) fn finish(&mut self, clock: &UtcClock, desk: &mut Desk) {
         if let Err(error) = self.histories.finish(clock, desk) {
             ::log::error!("history: the last of it is not written: {error}");
         }
-    }
-}
-
-impl ReadRequest {
-    /// Whether it is to be tried now.
-    pub(super) fn is_due(&self) -> bool {
-        self.again_at.is_none_or(|again| again <= time::now())
-    }
-
-    /// It was tried in vain.
-    pub(super) fn again(self) -> Self {
-        Self { tries: self.tries + 1, again_at: Some(time::now() + AGAIN_IN), ..self }
     }
 }
 

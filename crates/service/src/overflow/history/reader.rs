@@ -1,15 +1,12 @@
 //! Consumers in a channel's history: where each is, and what it gets next.
 
-use core::num::NonZeroU64;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use engine::{Event, FieldName, ProxyKey, StartFrom};
 
-use super::part::{Part, append, event_in};
-use super::{History, ticks};
-use crate::overflow::records::is_for_good;
-use crate::overflow::uncached::Desk;
+use super::{History, encode, ticks};
+use crate::log::{Cursor, Desk, Reading, Segment, Step, Stored};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -34,19 +31,22 @@ pub(crate) struct Chunk {
 /// A consumer that is in the history.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The number of the event that it looks at next.
-    pub(super) next: u64,
-    /// Where that is: the first number of its file, and the octets before it.
-    pub(super) place: Option<(u64, u64)>,
+    cursor: Cursor,
+    wanted: Wanted,
+    /// What is looked for: the last event of each.
+    looking: Option<Looking>,
+    /// Its starting point has been set.
+    has_begun: bool,
+}
+
+/// What of the events from a reader's place on is given.
+#[derive(Debug, Default)]
+struct Wanted {
     /// What came before is passed over, until something is found that did not.
     since: Option<u64>,
     /// Of the events up to this number only these are given.
     only: VecDeque<u64>,
     only_through: u64,
-    /// What is looked for: the last event of each.
-    looking: Option<Looking>,
-    /// Its starting point has been set.
-    has_begun: bool,
 }
 
 /// The last event of each type, or of each value of a field, as far as it has been looked.
@@ -59,39 +59,39 @@ struct Looking {
 impl History {
     /// The number of the first event that is kept.
     pub(super) fn first(&self) -> u64 {
-        let of_pending = self.pending.front().and_then(|event| event.number()).map(NonZeroU64::get);
-        let there = self.parts.front().map(|part| part.first).or(of_pending).unwrap_or(self.last + 1);
         match self.limits.events {
-            0 => there,
-            events => there.max((self.last + 1).saturating_sub(events)),
+            0 => self.log.first(),
+            events => self.log.first().max(self.log.next().saturating_sub(events)),
         }
     }
 
     /// A consumer begins.
     pub(in crate::overflow) fn begin(&mut self, consumer: ProxyKey, start: StartFrom, now: u64) {
-        let (first, behind) = (self.first(), self.last + 1);
+        let (first, behind) = (self.first(), self.log.next());
         let oldest = (!self.limits.age.is_zero()).then(|| self.oldest(now));
-        let mut reader = Reader { next: first, since: oldest, ..Reader::default() };
+        let (mut next, mut reader) = (first, Reader::default());
+        reader.wanted.since = oldest;
         let since = |time: u64| Some(oldest.map_or(time, |oldest| oldest.max(time)));
         match start {
-            StartFrom::New => reader.next = behind,
+            StartFrom::New => next = behind,
             StartFrom::First => {}
-            StartFrom::Number(number) => reader.next = number.max(first),
-            StartFrom::After(number) => reader.next = number.saturating_add(1).clamp(first, behind),
-            StartFrom::Last(count) => reader.next = behind.saturating_sub(count).max(first),
-            StartFrom::Since(time) => reader.since = since(now.saturating_sub(ticks(time))),
-            StartFrom::Time(time) => reader.since = since(time),
+            StartFrom::Number(number) => next = number.max(first),
+            StartFrom::After(number) => next = number.saturating_add(1).clamp(first, behind),
+            StartFrom::Last(count) => next = behind.saturating_sub(count).max(first),
+            StartFrom::Since(time) => reader.wanted.since = since(now.saturating_sub(ticks(time))),
+            StartFrom::Time(time) => reader.wanted.since = since(time),
             StartFrom::LastOfEachType => reader.looking = Some(Looking { field: None, found: HashMap::new() }),
             StartFrom::LastOfEach(field) => {
                 reader.looking = Some(Looking { field: Some(field), found: HashMap::new() });
             }
         }
-        if let (Some(since), None) = (reader.since, &reader.looking) {
-            // Files of which all is older are passed over.
-            let newer = self.parts.iter().find(|part| part.ends >= since);
-            let written = self.parts.back().map_or(first, |part| part.last + 1);
-            reader.next = reader.next.max(newer.map_or(written, |part| part.first));
+        if let (Some(since), None) = (reader.wanted.since, &reader.looking) {
+            // Segments of which all is older are passed over.
+            let newer = self.log.segments().iter().find(|segment| segment.ends >= since);
+            let written = self.log.segments().back().map_or(first, |segment| segment.last + 1);
+            next = next.max(newer.map_or(written, |segment| segment.first));
         }
+        reader.cursor = Cursor::at(next);
         self.readers.insert(consumer, reader);
     }
 
@@ -116,7 +116,7 @@ impl History {
     ) -> io::Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
         let Some(mut reader) = self.readers.remove(&consumer) else {
-            chunk.fetched.through = Some(self.last);
+            chunk.fetched.through = Some(self.log.next() - 1);
             return Ok(Some(chunk));
         };
         let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of, &mut *desk), &mut chunk);
@@ -136,23 +136,23 @@ impl History {
             return Ok(false);
         }
         let first = self.first();
-        if reader.next < first && reader.only_through == 0 {
+        if reader.cursor.next < first && reader.wanted.only_through == 0 {
             // It is so slow that what it was to get is no longer kept.
-            chunk.fetched.lost += if reader.has_begun { first - reader.next } else { 0 };
-            (reader.next, reader.place) = (first, None);
+            chunk.fetched.lost += if reader.has_begun { first - reader.cursor.next } else { 0 };
+            reader.cursor = Cursor::at(first);
         }
         let filled = self.fill(reader, (bytes.max(1), gives_up), (clock, desk), chunk);
         if chunk.records.is_empty() && chunk.fetched.lost == 0 {
             filled?;
         }
-        if reader.next > self.last {
-            chunk.fetched.through = Some(self.last);
+        if reader.cursor.next >= self.log.next() {
+            chunk.fetched.through = Some(self.log.next() - 1);
         }
         let is_first = !reader.has_begun && (chunk.fetched.through.is_some() || !chunk.records.is_empty());
         if is_first {
             reader.has_begun = true;
             let given = first_of(&chunk.records).map(|(number, ..)| number);
-            chunk.fetched.begins = Some(given.unwrap_or(self.last + 1));
+            chunk.fetched.begins = Some(given.unwrap_or(self.log.next()));
         }
         Ok(true)
     }
@@ -164,39 +164,27 @@ impl History {
         (clock, desk): (&UtcClock, &mut Desk),
         chunk: &mut Chunk,
     ) -> io::Result<()> {
+        let Reader { cursor, wanted, .. } = reader;
+        let reading = Reading { octets: READ_BYTES, gives_up };
         while chunk.records.len() < bytes {
-            reader.skip_unwanted();
-            let Some(part) = self.parts.iter_mut().find(|part| part.records > 0 && reader.next <= part.last) else {
-                break;
-            };
-            let done = part.walk(reader, READ_BYTES, desk, |reader, number, came, event| {
-                if reader.takes(number, came) {
-                    give(number, event, &mut chunk.records);
-                }
-                chunk.records.len() < bytes
-            });
-            if let Err(error) = done {
-                chunk.fetched.lost += pass_over(part, reader, error, gives_up)?;
+            wanted.skip(cursor);
+            let step = self.log.read(
+                cursor,
+                reading,
+                (encode(clock), &mut *desk),
+                |()| true,
+                |_, record| {
+                    if wanted.takes(record.number, record.time) {
+                        give(record.number, record.body, &mut chunk.records);
+                    }
+                    chunk.records.len() < bytes
+                },
+            );
+            match step? {
+                Step::Segment => {}
+                Step::End => break,
+                Step::PassedOver { segment, from, why } => chunk.fetched.lost += passed_over(segment, from, &why),
             }
-        }
-        // What could not be written yet is here.
-        let from =
-            self.pending.partition_point(|event| event.number().is_some_and(|number| number.get() < reader.next));
-        let is_written = self.parts.back().is_none_or(|part| part.records == 0 || reader.next > part.last);
-        for event in self.pending.iter().skip(from).take_while(|_| is_written) {
-            if chunk.records.len() >= bytes {
-                return Ok(());
-            }
-            let number = event.number().map_or(0, NonZeroU64::get);
-            self.buffer.clear();
-            let came = append(event, number, clock, &mut self.buffer);
-            if reader.takes(number, came) {
-                give(number, event_in(&self.buffer), &mut chunk.records);
-            }
-            (reader.next, reader.place) = (number + 1, None);
-        }
-        if is_written && chunk.records.len() < bytes {
-            reader.next = reader.next.max(self.last + 1);
         }
         Ok(())
     }
@@ -211,11 +199,10 @@ impl History {
     ) -> io::Result<bool> {
         let Some(mut looking) = reader.looking.take() else { return Ok(true) };
         let mut scratch = Event::default();
-        let oldest = reader.since.take();
-        let mut note = |number: u64, came: u64, event: &[u8]| {
-            let Some(record) = Record::read(event).filter(|_| oldest.is_none_or(|oldest| came >= oldest)) else {
-                return;
-            };
+        let oldest = reader.wanted.since.take();
+        let mut note = |stored: Stored<'_>| {
+            let is_old = oldest.is_some_and(|oldest| stored.time < oldest);
+            let Some(record) = Record::read(stored.body).filter(|_| !is_old) else { return };
             let key = match looking.field {
                 None => Some([record.domain, b"\0", record.name].concat()),
                 Some(field) => {
@@ -229,47 +216,43 @@ impl History {
                 && key.len() <= KEY_OCTETS_MAX
                 && (looking.found.len() < KEYS_MAX || looking.found.contains_key(&key))
             {
-                looking.found.insert(key, number);
+                looking.found.insert(key, stored.number);
             }
         };
-        let part = self.parts.iter_mut().find(|part| part.records > 0 && reader.next <= part.last);
-        if let Some(part) = part {
-            let done = part.walk(reader, LOOK_BYTES, desk, |_, number, came, event| {
-                note(number, came, event);
+        let reading = Reading { octets: LOOK_BYTES, gives_up };
+        let step = self.log.read(
+            &mut reader.cursor,
+            reading,
+            (encode(clock), desk),
+            |()| true,
+            |_, record| {
+                note(record);
                 true
-            });
-            (reader.looking, reader.since) = (Some(looking), oldest);
-            if let Err(error) = done {
-                pass_over(part, reader, error, gives_up)?;
-            }
-            return Ok(false);
+            },
+        );
+        let is_over = matches!(step, Ok(Step::End));
+        if let Ok(Step::PassedOver { segment, from, why }) = &step {
+            passed_over(segment, *from, why);
         }
-        for event in &self.pending {
-            let number = event.number().map_or(0, NonZeroU64::get);
-            self.buffer.clear();
-            let came = append(event, number, clock, &mut self.buffer);
-            note(number, came, event_in(&self.buffer));
+        if !is_over {
+            (reader.looking, reader.wanted.since) = (Some(looking), oldest);
+            return step.map(|_| false);
         }
         let mut only: Vec<u64> = looking.found.into_values().collect();
         only.sort_unstable();
-        *reader = Reader { next: self.first(), only: only.into(), only_through: self.last, ..Reader::default() };
+        let wanted = Wanted { since: None, only: only.into(), only_through: self.log.next() - 1 };
+        *reader = Reader { cursor: Cursor::at(self.first()), wanted, ..Reader::default() };
         Ok(true)
     }
 }
 
-/// A reader goes on behind a file that cannot be read, if that is for good. Says how many events it has not looked at.
-fn pass_over(part: &Part, reader: &mut Reader, error: io::Error, gives_up: bool) -> io::Result<u64> {
-    reader.place = None;
-    if !gives_up && !is_for_good(&error) {
-        return Err(error);
-    }
-    ::log::error!("history: the rest of {} cannot be read, and is passed over: {error}", part.file.path.display());
-    let lost = part.last + 1 - reader.next.max(part.first);
-    reader.next = part.last + 1;
-    Ok(lost)
+/// Says how many events of a segment a reader has not looked at.
+fn passed_over(segment: &Segment<()>, from: u64, why: &io::Error) -> u64 {
+    ::log::error!("history: the rest of {} cannot be read, and is passed over: {why}", segment.path().display());
+    segment.last + 1 - from
 }
 
-impl Reader {
+impl Wanted {
     /// Whether this event is given.
     fn takes(&mut self, number: u64, came: u64) -> bool {
         if number <= self.only_through {
@@ -283,16 +266,16 @@ impl Reader {
     }
 
     /// Goes on where there is something that it takes, if that is known.
-    fn skip_unwanted(&mut self) {
-        if self.next > self.only_through {
+    fn skip(&mut self, cursor: &mut Cursor) {
+        if cursor.next > self.only_through {
             return;
         }
-        while self.only.front().is_some_and(|requested_number| *requested_number < self.next) {
+        while self.only.front().is_some_and(|requested_number| *requested_number < cursor.next) {
             self.only.pop_front();
         }
         let next = self.only.front().copied().unwrap_or(self.only_through + 1);
-        if next > self.next + 64 || self.only.is_empty() {
-            (self.next, self.place) = (next, None);
+        if next > cursor.next + 64 || self.only.is_empty() {
+            *cursor = Cursor::at(next);
         }
     }
 }

@@ -5,20 +5,21 @@ use engine::ChannelId;
 use super::History;
 use super::reader::READ_BYTES;
 use crate::admin::values::{HistoryEvent, HistoryStatus};
-use crate::overflow::uncached::Desk;
+use crate::log::{Cursor, Desk, Reading, Step};
 
 impl History {
     /// What is on disk, for a consumer that begins now.
     pub(in crate::overflow) fn status(&mut self, channel: ChannelId, now: u64, desk: &mut Desk) -> HistoryStatus {
         let begins = self.begins(now, desk);
         let first = begins.map(|(number, came)| HistoryEvent { number, came });
-        let ends = self.parts.iter().rev().find(|part| part.records > 0);
-        let last = ends.filter(|_| first.is_some()).map(|part| HistoryEvent { number: part.last, came: part.ends });
+        let ends = self.log.segments().iter().rev().find(|segment| segment.records > 0);
+        let last = ends.filter(|_| first.is_some());
+        let last = last.map(|segment| HistoryEvent { number: segment.last, came: segment.ends });
         let from = begins.map_or(u64::MAX, |(number, _)| number);
-        // Numbers leave nothing out within a file.
+        // Numbers leave nothing out within a segment.
         let behind = |last: u64| (last + 1).saturating_sub(from);
-        let events = self.parts.iter().map(|part| part.records.min(behind(part.last))).sum();
-        HistoryStatus { channel, first, last, events, bytes: self.bytes() }
+        let events = self.log.segments().iter().map(|segment| segment.records.min(behind(segment.last))).sum();
+        HistoryStatus { channel, first, last, events, bytes: self.log.bytes() }
     }
 
     /// The first event that can be had, and when it came. Each is looked at once, however often it is asked: it is gone on from where the
@@ -29,25 +30,34 @@ impl History {
             return Some(found);
         }
         self.begins = None;
-        let Self { parts, beginning: at, begins, .. } = self;
+        let Self { log, beginning: at, begins, .. } = self;
         if at.next < first {
-            (at.next, at.place) = (first, None);
+            *at = Cursor::at(first);
         }
-        while let Some(part) = parts.iter_mut().find(|part| part.records > 0 && at.next <= part.last) {
-            if part.ends < oldest {
-                (at.next, at.place) = (part.last + 1, None);
+        // Only what is written counts.
+        while begins.is_none()
+            && let Some(segment) = log.segments().iter().find(|segment| segment.records > 0 && at.next <= segment.last)
+        {
+            if segment.ends < oldest {
+                *at = Cursor::at(segment.last + 1);
                 continue;
             }
-            let walked = part.walk(at, READ_BYTES, desk, |_, number, came, _| {
-                *begins = (came >= oldest).then_some((number, came));
-                begins.is_none()
-            });
-            if walked.is_err() {
-                // Approximate: the reader reports the loss, and the next query searches again.
-                return Some((at.next.max(part.first), part.begins.max(oldest)));
-            }
-            if begins.is_some() {
-                break;
+            // Approximate: the reader reports the loss, and the next query searches again.
+            let about = (at.next.max(segment.first), segment.begins.max(oldest));
+            let reading = Reading { octets: READ_BYTES, gives_up: false };
+            let read = log.read(
+                at,
+                reading,
+                (|_: &_, _: &mut _| 0, &mut *desk),
+                |()| true,
+                |_, record| {
+                    *begins = (record.time >= oldest).then_some((record.number, record.time));
+                    begins.is_none()
+                },
+            );
+            if !matches!(read, Ok(Step::Segment)) {
+                *at = Cursor::at(about.0);
+                return Some(about);
             }
         }
         *begins

@@ -4,10 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::part::{Found, Look, Part};
-use super::{channel_of, files_in};
+use super::channel_of;
+use crate::log::{Desk, Found, Look, Segment, segments_in};
 use crate::overflow::HISTORY_FOLDER;
-use crate::overflow::uncached::Desk;
 
 /// Stored history of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,29 +37,29 @@ pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<StoredHi
         let entry = entry?;
         let Some(channel) = channel_of(&entry) else { continue };
         let mut history = StoredHistory { channel: channel.0, ..StoredHistory::default() };
-        for path in files_in(&entry.path())? {
+        for path in segments_in(&entry.path())? {
             let file = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
             history.files += 1;
             history.bytes += fs::metadata(&path)?.len();
-            match Part::look(&path, &mut desk)? {
+            match Segment::<()>::look(&path, &mut desk)? {
                 Look::Nothing(None) => {}
                 Look::Nothing(Some(why)) => {
                     damaged
                         .push(format!("{file} has nothing that can be read ({why}); a service that begins removes it"));
                 }
-                Look::Part(Found { part, is_finished, cut, .. }) => {
-                    history.events += part.records;
-                    let first = history.numbers.map_or(part.first, |(first, _)| first);
-                    history.numbers = Some((first, part.last));
+                Look::Segment(Found { segment, is_finished, cut, .. }) => {
+                    history.events += segment.records;
+                    let first = history.numbers.map_or(segment.first, |(first, _)| first);
+                    history.numbers = Some((first, segment.last));
                     if let Some((octets, why)) = cut.and_then(|cut| Some((cut.octets, cut.why?))) {
                         damaged.push(format!(
                             "{file}: {why}; the {octets} octets behind event {} are cut off by a service that begins",
-                            part.last
+                            segment.last
                         ));
                     }
                     if verifies
                         && is_finished
-                        && let Some(why) = part.verify(&mut desk)?
+                        && let Some(why) = segment.verify(&mut desk)?
                     {
                         damaged.push(format!("{file}: {why}; they are passed over, and never delivered"));
                     }

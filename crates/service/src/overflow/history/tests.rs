@@ -11,10 +11,9 @@ use std::fs::OpenOptions;
 
 use engine::StartFrom;
 
-use super::part::FOOTER;
 use super::*;
 use crate::admin::values::HistoryEvent;
-use crate::store::record::Record;
+use crate::log::{FOOTER, HEADER, Origin, SKIPPED, Segment};
 
 const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
 
@@ -63,7 +62,7 @@ impl Engine {
         let bytes_max = histories.bytes_max();
         let mut written = Vec::new();
         for history in histories.pending() {
-            while !history.pending.is_empty() {
+            while !history.log.pending().is_empty() {
                 written.extend(history.write(bytes_max, &CLOCK, &mut Desk::default()).unwrap());
             }
         }
@@ -212,11 +211,11 @@ fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
     let file = folder.files().pop().unwrap();
     let mut whole = fs::read(&file).unwrap();
     assert!(whole.drain(bytes..).all(|octet| octet == 0), "its last block is filled up");
-    let record = (whole.len() - 32) / 100;
+    let record = (whole.len() - HEADER) / 100;
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..200 {
         let mut octets = whole.clone();
-        let at = random.usize(32..whole.len());
+        let at = random.usize(HEADER..whole.len());
         if random.bool() {
             octets.truncate(at);
         } else {
@@ -224,7 +223,7 @@ fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
         }
         fs::write(&file, octets).unwrap();
         let (mut histories, _) = folder.open();
-        let good = u64::try_from((at - 32) / record).unwrap();
+        let good = u64::try_from((at - HEADER) / record).unwrap();
         let found =
             if folder.files().is_empty() { Vec::new() } else { numbers(&mut histories, StartFrom::First, 1_000) };
         assert_eq!(found, (1..=good).collect::<Vec<_>>());
@@ -245,7 +244,8 @@ fn a_file_without_an_event_is_not_damaged_and_goes() {
     let (mut histories, next) = folder.open();
     Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
     drop(histories);
-    Part::begin(&folder.0.join("channel-0"), 11, &boot_id(), &mut Desk::default()).unwrap();
+    let path = folder.0.join("channel-0").join(format!("{:020}.events", 11));
+    Segment::<()>::create(path, 11, Origin { boot: boot_id(), epoch: 1 }, &mut Desk::default()).unwrap();
     assert_eq!(folder.files().len(), 2);
     let home = folder.0.with_extension("home");
     let _ = fs::remove_dir_all(&home);
@@ -315,10 +315,10 @@ fn channels_that_are_no_more_have_no_history_and_another_version_is_left_alone()
     drop(histories);
     let file = folder.files().pop().unwrap();
     let mut octets = fs::read(&file).unwrap();
-    octets[8] = 2;
+    octets[8] = 3;
     fs::write(&file, &octets).unwrap();
     let Err(error) = Histories::open(folder.0.clone(), 1 << 40, |_| true, &mut Desk::default()) else { panic!() };
-    assert!(error.to_string().contains("is of version 2, and this release knows 1"), "{error}");
+    assert!(error.to_string().contains("is of version 3, and this release knows 2"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), octets);
     let (histories, numbers) = Histories::open(folder.0.clone(), 1 << 40, |_| false, &mut Desk::default()).unwrap();
     assert_eq!((histories.events(), numbers.len(), fs::read_dir(&folder.0).unwrap().count()), (0, 0, 0));

@@ -1,6 +1,5 @@
 //! What is kept of a channel's events on disk: in order, for each, and no longer than need be.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 
 use engine::{
@@ -9,6 +8,8 @@ use engine::{
 };
 
 use super::*;
+use crate::log::HEADER;
+use crate::overflow::*;
 
 /// An engine that wants its events kept.
 struct Engine {
@@ -113,7 +114,7 @@ fn each_reads_what_is_its_own_in_order_and_files_go_when_no_consumer_has_anythin
     let (consumers, events) = events(&mut random, 900, 3);
     let all: Vec<u32> = events.iter().map(|event| u32::from_le_bytes(event.bytes[..4].try_into().unwrap())).collect();
     let mut desk = Desk::default();
-    let mut log = Log::new(folder.0.join("log"));
+    let mut log = Backlog::new(folder.0.join("log-"));
     let mut got: BTreeMap<ProxyId, Vec<u32>> = BTreeMap::new();
     let (mut freed, mut most) = (Freed::default(), 0);
     let total: u64 = events.iter().map(|event| event.stored_bytes()).sum();
@@ -123,10 +124,10 @@ fn each_reads_what_is_its_own_in_order_and_files_go_when_no_consumer_has_anythin
             coming.by_ref().take(random.usize(..40)).for_each(|event| log.push(event));
         }
         while log.is_pending() && random.u32(..4) > 0 {
-            log.write(1 << 20, encode, &mut desk).unwrap();
+            log.write(1 << 20, &mut desk).unwrap();
         }
         let consumer = consumers[random.usize(..3)];
-        let read = log.read(consumer, ([1, 3_000, 100_000][random.usize(..3)], false), encode, &mut desk);
+        let read = log.read(consumer, ([1, 3_000, 100_000][random.usize(..3)], false), &mut desk);
         assert!(read.why.is_none() && read.lost == 0);
         got.entry(consumer).or_default().extend(numbers(&read));
         let more = log.free();
@@ -139,7 +140,7 @@ fn each_reads_what_is_its_own_in_order_and_files_go_when_no_consumer_has_anythin
     assert!(got.values().all(|got| *got == all), "in order");
     assert!(most > 3, "{most} files at once");
     while log.is_pending() {
-        log.write(1 << 20, encode, &mut desk).unwrap();
+        log.write(1 << 20, &mut desk).unwrap();
     }
     let more = log.free();
     assert_eq!((freed.events + more.events, freed.bytes + more.bytes, folder.files()), (900, total, 0));
@@ -154,29 +155,28 @@ fn what_is_damaged_is_lost_and_counted_and_what_is_behind_it_is_not() {
         let mut random = fastrand::Rng::with_seed(seed);
         let (consumers, events) = events(&mut random, 400, 1);
         let mut desk = Desk::default();
-        let mut log = Log::new(folder.0.join("log"));
+        let mut log = Backlog::new(folder.0.join("log-"));
         let mut all = Vec::new();
         for event in events {
             all.push(u32::from_le_bytes(event.bytes[..4].try_into().unwrap()));
             log.push(event);
             while log.is_pending() {
-                log.write(1 << 20, encode, &mut desk).unwrap();
+                log.write(1 << 20, &mut desk).unwrap();
             }
         }
-        let path = folder.0.join("log-2");
-        let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        // What fills its last block up is nothing that could be damaged.
-        let length = log.file_bytes(2);
+        let segment = &log.log.segments()[2];
+        let (path, length) = (segment.path(), segment.bytes());
+        let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
         if seed % 4 == 0 {
             file.set_len(random.u64(..length)).unwrap();
         } else {
-            let (mut octet, at) = ([0], random.u64(..length));
+            let (mut octet, at) = ([0], random.u64(HEADER as u64..length));
             file.read_exact_at(&mut octet, at).unwrap();
             file.write_all_at(&[octet[0] ^ (1 << random.u32(..8))], at).unwrap();
         }
         let (mut got, mut lost) = (Vec::new(), 0);
         for _ in 0..1_000 {
-            let read = log.read(consumers[0], (5_000, false), encode, &mut desk);
+            let read = log.read(consumers[0], (5_000, false), &mut desk);
             got.extend(numbers(&read));
             lost += read.lost;
         }
@@ -195,7 +195,7 @@ fn a_client_that_falls_behind_in_the_middle_of_a_file_does_not_look_at_what_is_b
     let mut random = fastrand::Rng::with_seed(7);
     let (consumers, events) = events(&mut random, 1_000, 1);
     let mut desk = Desk::default();
-    let mut log = Log::new(folder.0.join("log"));
+    let mut log = Backlog::new(folder.0.join("log-"));
     let mut all = Vec::new();
     for event in events {
         all.push(u32::from_le_bytes(event.bytes[..4].try_into().unwrap()));
@@ -203,17 +203,17 @@ fn a_client_that_falls_behind_in_the_middle_of_a_file_does_not_look_at_what_is_b
     }
     let mut got = Vec::new();
     while got.len() < 700 {
-        got.extend(numbers(&log.read(consumers[0], (5_000, false), encode, &mut desk)));
+        got.extend(numbers(&log.read(consumers[0], (5_000, false), &mut desk)));
     }
     while log.is_pending() {
-        log.write(1 << 30, encode, &mut desk).unwrap();
+        log.write(1 << 30, &mut desk).unwrap();
     }
     assert_eq!(folder.files(), 1);
     // A reader at that position could not go on.
-    let file = fs::OpenOptions::new().write(true).open(folder.0.join("log-0")).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(log.log.segments()[0].path()).unwrap();
     file.write_all_at(&vec![0xff; 256 << 10], 0).unwrap();
     while got.len() < 1_000 {
-        let read = log.read(consumers[0], (5_000, false), encode, &mut desk);
+        let read = log.read(consumers[0], (5_000, false), &mut desk);
         assert!(read.why.is_none() && read.lost == 0, "{read:?}");
         got.extend(numbers(&read));
     }
@@ -227,34 +227,34 @@ fn what_cannot_be_read_now_is_read_when_it_can_be() {
     let mut random = fastrand::Rng::with_seed(4);
     let (consumers, events) = events(&mut random, 300, 1);
     let mut desk = Desk::default();
-    let mut log = Log::new(folder.0.join("log"));
+    let mut log = Backlog::new(folder.0.join("log-"));
     let mut all = Vec::new();
     for event in events {
         all.push(u32::from_le_bytes(event.bytes[..4].try_into().unwrap()));
         log.push(event);
         while log.is_pending() {
-            log.write(1 << 20, encode, &mut desk).unwrap();
+            log.write(1 << 20, &mut desk).unwrap();
         }
     }
-    let (path, aside) = (folder.0.join("log-2"), folder.0.join("aside"));
+    let (path, aside) = (log.log.segments()[2].path().to_owned(), folder.0.join("aside"));
     fs::rename(&path, &aside).unwrap();
     fs::create_dir(&path).unwrap();
     let mut got = Vec::new();
     loop {
-        let read = log.read(consumers[0], (5_000, false), encode, &mut desk);
+        let read = log.read(consumers[0], (5_000, false), &mut desk);
         got.extend(numbers(&read));
         if read.why.is_some() {
             break;
         }
     }
     for _ in 0..3 {
-        let read = log.read(consumers[0], (5_000, false), encode, &mut desk);
+        let read = log.read(consumers[0], (5_000, false), &mut desk);
         assert!(read.why.is_some() && read.lost == 0 && read.records.is_empty(), "{read:?}");
     }
     fs::remove_dir(&path).unwrap();
     fs::rename(&aside, &path).unwrap();
     while got.len() < 300 {
-        let read = log.read(consumers[0], (5_000, false), encode, &mut desk);
+        let read = log.read(consumers[0], (5_000, false), &mut desk);
         assert!(read.why.is_none() && !read.records.is_empty());
         got.extend(numbers(&read));
     }
@@ -269,12 +269,12 @@ fn an_event_counts_until_all_have_read_it() {
     let mut random = fastrand::Rng::with_seed(5);
     let (consumers, events) = events(&mut random, 60, 2);
     let mut desk = Desk::default();
-    let mut log = Log::new(folder.0.join("log"));
+    let mut log = Backlog::new(folder.0.join("log-"));
     events.into_iter().for_each(|event| log.push(event));
     while log.is_pending() {
-        log.write(1 << 30, encode, &mut desk).unwrap();
+        log.write(1 << 30, &mut desk).unwrap();
     }
-    let mut read = |log: &mut Log, which: usize| log.read(consumers[which], (5_000, false), encode, &mut desk);
+    let mut read = |log: &mut Backlog, which: usize| log.read(consumers[which], (5_000, false), &mut desk);
     let first = numbers(&read(&mut log, 0)).len() as u64;
     assert_eq!((log.free(), log.stored().events), (Freed::default(), 60));
     let second = numbers(&read(&mut log, 1)).len() as u64;
@@ -293,7 +293,7 @@ fn what_cannot_be_written_and_has_no_reader_any_more_is_released() {
     let mut random = fastrand::Rng::with_seed(6);
     let (consumers, events) = events(&mut random, 300, 2);
     let mut desk = Desk::default();
-    let mut log = Log::new(folder.0.join("log"));
+    let mut log = Backlog::new(folder.0.join("log-"));
     let mut all = Vec::new();
     let mut bytes = 0;
     for event in events {
@@ -301,17 +301,17 @@ fn what_cannot_be_written_and_has_no_reader_any_more_is_released() {
         all.push(u32::from_le_bytes(event.bytes[..4].try_into().unwrap()));
         log.push(event);
         if all.len() == 100 {
-            log.write(1 << 20, encode, &mut desk).unwrap();
+            log.write(1 << 30, &mut desk).unwrap();
         }
     }
     // The rest cannot be written. One has read some of it, the other none.
     let mut got = [Vec::new(), Vec::new()];
     while got[0].len() < 200 {
-        got[0].extend(numbers(&log.read(consumers[0], (5_000, false), encode, &mut desk)));
+        got[0].extend(numbers(&log.read(consumers[0], (5_000, false), &mut desk)));
     }
     assert!(log.release().is_empty());
     while got[1].len() < 150 {
-        got[1].extend(numbers(&log.read(consumers[1], (5_000, false), encode, &mut desk)));
+        got[1].extend(numbers(&log.read(consumers[1], (5_000, false), &mut desk)));
     }
     let in_file = 100.min(got[1].len());
     let release = log.release();
@@ -322,11 +322,11 @@ fn what_cannot_be_written_and_has_no_reader_any_more_is_released() {
     assert_eq!(log.stored().bytes, bytes - released_bytes - freed.bytes);
     // What both are yet to get is written when it can be, and read by both.
     while log.is_pending() {
-        log.write(1 << 20, encode, &mut desk).unwrap();
+        log.write(1 << 20, &mut desk).unwrap();
     }
     for (consumer, mut got) in consumers.iter().zip(got) {
         while got.len() < 300 {
-            let read = log.read(*consumer, (5_000, false), encode, &mut desk);
+            let read = log.read(*consumer, (5_000, false), &mut desk);
             assert!(read.why.is_none() && !read.records.is_empty());
             got.extend(numbers(&read));
         }
@@ -345,22 +345,22 @@ fn what_cannot_be_written_is_read_from_memory_and_written_when_it_can_be() {
     let mut random = fastrand::Rng::with_seed(3);
     let (consumers, events) = events(&mut random, 300, 2);
     let mut desk = Desk::default();
-    let mut log = Log::new(folder.0.join("gone").join("log"));
+    let mut log = Backlog::new(folder.0.join("gone").join("log-"));
     let mut all = Vec::new();
     for event in events {
         all.push(u32::from_le_bytes(event.bytes[..4].try_into().unwrap()));
         log.push(event);
     }
-    assert!(log.write(1 << 20, encode, &mut desk).is_err(), "there is no such folder");
-    let early = numbers(&log.read(consumers[0], (50_000, false), encode, &mut desk));
+    assert!(log.write(1 << 20, &mut desk).is_err(), "there is no such folder");
+    let early = numbers(&log.read(consumers[0], (50_000, false), &mut desk));
     assert!(early.len() > 20 && early[..] == all[..early.len()]);
     fs::create_dir(folder.0.join("gone")).unwrap();
     while log.is_pending() {
-        assert!(!log.write(1 << 20, encode, &mut desk).unwrap().is_empty());
+        assert!(!log.write(1 << 20, &mut desk).unwrap().is_empty());
     }
     for (consumer, mut got) in [(consumers[0], early), (consumers[1], Vec::new())] {
         while got.len() < all.len() {
-            let read = numbers(&log.read(consumer, (10_000, false), encode, &mut desk));
+            let read = numbers(&log.read(consumer, (10_000, false), &mut desk));
             assert!(!read.is_empty());
             got.extend(read);
         }

@@ -19,10 +19,10 @@ const BLOCK: usize = 4_096;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A file.
-pub(super) struct UncachedFile {
-    pub(super) path: PathBuf,
+pub(crate) struct UncachedFile {
+    pub(crate) path: PathBuf,
     /// Octets of it that count: behind them there may be zeros, or what a failure left.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Tells it from one that had its name before.
     id: u64,
     /// While it is appended to, what its last block has.
@@ -31,19 +31,19 @@ pub(super) struct UncachedFile {
 
 impl UncachedFile {
     /// An empty one, instead of any that there is.
-    pub(super) fn create(path: PathBuf, desk: &mut Desk) -> io::Result<Self> {
+    pub(crate) fn create(path: PathBuf, desk: &mut Desk) -> io::Result<Self> {
         OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
         Ok(Self::that_is_there(path, 0, desk))
     }
 
     /// One that was written before, to be read.
-    pub(super) fn that_is_there(path: PathBuf, bytes: u64, desk: &mut Desk) -> Self {
+    pub(crate) fn that_is_there(path: PathBuf, bytes: u64, desk: &mut Desk) -> Self {
         desk.last_id += 1;
         Self { path, bytes, id: desk.last_id, tail: Vec::new() }
     }
 
     /// Appends to it, all or nothing: where a part was written before a failure that does not count, and is written over.
-    pub(super) fn append(&mut self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {
+    pub(crate) fn append(&mut self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {
         desk.attempt(|desk| self.write(octets, desk))?;
         self.bytes += octets.len() as u64;
         let in_last = usize::try_from(self.bytes % BLOCK as u64).unwrap_or(0);
@@ -76,7 +76,7 @@ impl UncachedFile {
     }
 
     /// Has this at its end, where it does not count, and nothing behind. It is not appended to any more.
-    pub(super) fn finish(&mut self, octets: &[u8], syncs: bool, desk: &mut Desk) -> io::Result<()> {
+    pub(crate) fn finish(&mut self, octets: &[u8], syncs: bool, desk: &mut Desk) -> io::Result<()> {
         desk.attempt(|desk| self.write(octets, desk))?;
         let file = OpenOptions::new().write(true).open(&self.path)?;
         file.set_len(self.bytes + octets.len() as u64)?;
@@ -88,18 +88,18 @@ impl UncachedFile {
     }
 
     /// Whether from there on it has nothing but what fills its last block up.
-    pub(super) fn is_filled_up_from(&self, from: u64, desk: &mut Desk) -> bool {
+    pub(crate) fn is_filled_up_from(&self, from: u64, desk: &mut Desk) -> bool {
         let count = self.bytes.saturating_sub(from);
         count < BLOCK as u64 && self.read(from, BLOCK, desk).is_ok_and(|rest| rest.iter().all(|octet| *octet == 0))
     }
 
     /// It is not appended to any more.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.tail = Vec::new();
     }
 
     /// So many octets of it from one on, or more; fewer where it ends.
-    pub(super) fn read<'d>(&self, from: u64, length: usize, desk: &'d mut Desk) -> io::Result<&'d [u8]> {
+    pub(crate) fn read<'d>(&self, from: u64, length: usize, desk: &'d mut Desk) -> io::Result<&'d [u8]> {
         if !desk.read.has(self, from, length) {
             desk.attempt(|desk| self.fill(from, length, desk))?;
         }
@@ -137,7 +137,7 @@ impl UncachedFile {
 }
 
 /// What it takes to write and read such files, one at a time.
-pub(super) struct Desk {
+pub(crate) struct Desk {
     /// Whether the page cache is passed by, which it is until a file system refuses that.
     is_direct: bool,
     last_id: u64,
@@ -169,7 +169,7 @@ impl Default for Desk {
 
 impl Desk {
     /// One that does not pass the page cache by: for what many read soon after it was written, each somewhere else.
-    pub(super) fn through_cache() -> Self {
+    pub(crate) fn through_cache() -> Self {
         Self { is_direct: false, ..Self::default() }
     }
 

@@ -1,0 +1,403 @@
+//! Segments: the files of a log.
+//!
+//! | octets | what |
+//! |---|---|
+//! | header, 48 | `CAMPHIST`, version (4), checksum of what is behind it in the header (4), the machine's start (16), epoch (8), first number (8) |
+//! | record, 24 and its body | length of what is behind the checksum (4), checksum (4), number (8), time (8), body |
+//! | footer, 48 | a length that no record has (4), checksum (4), first number, last number, count of records, first time, last time (8 each) |
+//!
+//! Only a finished segment has a footer; one without is read through when it is opened, up to its last whole record. Numbers rise, and may
+//! leave some out. Version 1, which releases up to 0.1 wrote for history, has 32 octets of header, without epoch and number. The first octets
+//! are still theirs, so that such a release refuses a segment of this one, and does not remove it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::uncached::{Desk, UncachedFile};
+use super::{Cursor, is_for_good};
+
+const MAGIC: &[u8; 8] = b"CAMPHIST";
+const VERSION: u32 = 2;
+pub(crate) const HEADER: usize = 48;
+const HEADER_1: usize = 32;
+/// Before each record: its length and its checksum; and, which these cover, its number and its time.
+const HEAD: usize = 8;
+const PREFIX: usize = 16;
+/// A length that no record has.
+const NO_RECORD: u32 = u32::MAX;
+pub(crate) const FOOTER: usize = HEAD + 40;
+/// What is read at a time at least.
+const READ_BYTES: usize = 64 << 10;
+/// So often in a segment it is noted where a record is.
+const MARK_EVERY: u64 = 256 << 10;
+
+/// A record as it was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'r> {
+    pub(crate) number: u64,
+    /// In 100 ns since 15 October 1582, where that matters.
+    pub(crate) time: u64,
+    pub(crate) body: &'r [u8],
+}
+
+/// Start of the machine in which a segment was begun, and its epoch: what was written in one epoch has no number of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) boot: [u8; 16],
+    pub(crate) epoch: u64,
+}
+
+/// A segment, with what its log's user keeps for it.
+pub(crate) struct Segment<D> {
+    /// Up to the end of the last record.
+    pub(super) file: UncachedFile,
+    header: u64,
+    /// The numbers of its first and its last record, and how many it has.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) records: u64,
+    /// Times of the first and the last of its records.
+    pub(crate) begins: u64,
+    pub(crate) ends: u64,
+    /// Positions of some of its records, by number. Nothing for a former process's segment that has not been read yet.
+    marks: Option<Vec<(u64, u64)>>,
+    pub(crate) data: D,
+}
+
+/// What there is in a file.
+pub(crate) enum Look<D> {
+    Segment(Found<D>),
+    /// Nothing that can be read; why, unless it is just that a process ended before it wrote the first record.
+    Nothing(Option<&'static str>),
+}
+
+/// A segment that a former process wrote.
+pub(crate) struct Found<D> {
+    pub(crate) segment: Segment<D>,
+    /// Nothing in it if its header is damaged.
+    pub(crate) origin: Origin,
+    pub(crate) is_finished: bool,
+    pub(crate) cut: Option<Cut>,
+}
+
+/// What is behind the last whole record.
+pub(crate) struct Cut {
+    pub(crate) octets: u64,
+    /// Nothing if it is only what fills its last block up.
+    pub(crate) why: Option<String>,
+}
+
+impl<D: Default> Segment<D> {
+    /// Creates an empty one that begins with the record of this number.
+    pub(crate) fn create(path: PathBuf, first: u64, origin: Origin, desk: &mut Desk) -> io::Result<Self> {
+        let mut file = UncachedFile::create(path, desk)?;
+        let mut rest = origin.boot.to_vec();
+        rest.extend(origin.epoch.to_le_bytes());
+        rest.extend(first.to_le_bytes());
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend_from_slice(MAGIC);
+        header.extend(VERSION.to_le_bytes());
+        header.extend(crc32fast::hash(&rest).to_le_bytes());
+        header.extend(rest);
+        file.append(&header, desk)?;
+        Ok(Self { first, last: first, marks: Some(Vec::new()), ..Self::unread(file, HEADER) })
+    }
+
+    fn unread(file: UncachedFile, header: usize) -> Self {
+        let data = D::default();
+        Self {
+            file,
+            header: header as u64,
+            first: u64::MAX,
+            last: 0,
+            records: 0,
+            begins: 0,
+            ends: 0,
+            marks: None,
+            data,
+        }
+    }
+
+    /// One that a former process wrote. What is behind its last whole record is cut off.
+    pub(crate) fn open(path: &Path, of: &str, desk: &mut Desk) -> io::Result<Look<D>> {
+        let look = Self::look(path, desk)?;
+        if let Look::Segment(Found { segment, cut: Some(cut), .. }) = &look {
+            if let Some(why) = &cut.why {
+                ::log::warn!("{of}: {} octets at the end of {} are cut off ({why})", cut.octets, path.display());
+            }
+            OpenOptions::new().write(true).open(path)?.set_len(segment.file.bytes)?;
+        }
+        Ok(look)
+    }
+
+    /// The same, left as it is.
+    pub(crate) fn look(path: &Path, desk: &mut Desk) -> io::Result<Look<D>> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut header = vec![0; HEADER.min(usize::try_from(length).unwrap_or(HEADER))];
+        if header.len() < HEADER_1 {
+            return Ok(Look::Nothing(Some("it ends before its first event")));
+        }
+        file.read_exact_at(&mut header, 0)?;
+        let Some((octets, origin)) = read_header(&header, path)? else {
+            return Ok(Look::Nothing(Some("it does not begin as such files do")));
+        };
+        let unread = UncachedFile::that_is_there(path.into(), octets as u64, desk);
+        let mut segment = Self::unread(unread, octets);
+        if segment.read_footer(&file, length) {
+            return Ok(Look::Segment(Found { segment, origin, is_finished: true, cut: None }));
+        }
+        segment.marks = Some(Vec::new());
+        let whole = UncachedFile::that_is_there(path.into(), length, desk);
+        let all = Stretch { from: segment.header, octets: u64::MAX };
+        let walked = walk(&whole, desk, all, |at, Stored { number, time, .. }| {
+            segment.first = segment.first.min(number);
+            segment.note(number, at, time);
+            true
+        });
+        let (bytes, why) = walked.map_or_else(|(at, why)| (at, Some(why)), |at| (at, None));
+        if let Some(why) = why.as_ref().filter(|why| !is_for_good(why)) {
+            // It is not damaged because the disk does not answer now.
+            return Err(io::Error::new(why.kind(), format!("{}: {why}", path.display())));
+        }
+        segment.file.bytes = bytes;
+        let cut = (bytes < length).then(|| Cut {
+            octets: length - bytes,
+            why: why.filter(|_| !whole.is_filled_up_from(bytes, desk)).map(|why| why.to_string()),
+        });
+        if segment.records == 0 {
+            let is_damaged = cut.is_some_and(|cut| cut.why.is_some());
+            return Ok(Look::Nothing(is_damaged.then_some("it has no whole event")));
+        }
+        Ok(Look::Segment(Found { segment, origin, is_finished: false, cut }))
+    }
+}
+
+impl<D> Segment<D> {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.bytes
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Says at the end what is in it. It is not written to any more.
+    pub(super) fn finish(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
+        let mut body = Vec::with_capacity(FOOTER - HEAD);
+        for number in [self.first, self.last, self.records, self.begins, self.ends] {
+            body.extend(number.to_le_bytes());
+        }
+        let head = [NO_RECORD.to_le_bytes(), crc32fast::hash(&body).to_le_bytes()].concat();
+        self.file.finish(&[head, body].concat(), syncs, desk)
+    }
+
+    /// Looks at every record of a finished one. Says what is wrong, if anything is.
+    pub(crate) fn verify(&self, desk: &mut Desk) -> io::Result<Option<String>> {
+        let (mut records, mut last) = (0, 0);
+        let all = Stretch { from: self.header, octets: u64::MAX };
+        let walked = walk(&self.file, desk, all, |_, record| {
+            last = record.number;
+            records += 1;
+            true
+        });
+        match walked {
+            Err((_, why)) if !is_for_good(&why) => Err(why),
+            Err((_, why)) => {
+                let left = self.last.saturating_sub(last.max(self.first.saturating_sub(1)));
+                Ok(Some(format!("{why}: up to {left} events from there on are lost")))
+            }
+            Ok(_) if (records, last) != (self.records, self.last) => {
+                Ok(Some("it says that it has other events".into()))
+            }
+            Ok(_) => Ok(None),
+        }
+    }
+
+    fn read_footer(&mut self, file: &File, length: u64) -> bool {
+        let Some(at) = length.checked_sub(FOOTER as u64).filter(|at| *at >= self.header) else { return false };
+        let mut footer = [0; FOOTER];
+        if file.read_exact_at(&mut footer, at).is_err() {
+            return false;
+        }
+        let Some((head, body)) = footer.split_first_chunk::<HEAD>() else { return false };
+        let (marker, sum) = head.split_at(4);
+        if marker != NO_RECORD.to_le_bytes() || sum != crc32fast::hash(body).to_le_bytes() {
+            return false;
+        }
+        let numbers: Vec<u64> = body.as_chunks::<8>().0.iter().map(|octets| u64::from_le_bytes(*octets)).collect();
+        let [first, last, records, begins, ends] = *numbers else { return false };
+        (self.first, self.last, self.records, self.begins, self.ends) = (first, last, records, begins, ends);
+        self.file.bytes = at;
+        true
+    }
+
+    /// A record is there.
+    pub(super) fn note(&mut self, number: u64, at: u64, time: u64) {
+        if self.records == 0 {
+            self.begins = time;
+        }
+        (self.last, self.ends) = (number, time);
+        self.records += 1;
+        if let Some(marks) = &mut self.marks {
+            mark(marks, number, at);
+        }
+    }
+
+    /// Gives records from a cursor's place on to `take`, of so many octets at most, as long as that returns true.
+    pub(super) fn read(
+        &mut self,
+        cursor: &mut Cursor,
+        octets: u64,
+        desk: &mut Desk,
+        mut take: impl FnMut(&mut D, Stored<'_>) -> bool,
+    ) -> io::Result<()> {
+        let known = cursor.place.take().filter(|(first, _)| *first == self.first);
+        let from = known.map_or_else(|| self.find(cursor.next, desk), |(_, offset)| Ok(offset))?;
+        let Self { file, data, .. } = self;
+        let walked = walk(file, desk, Stretch { from, octets }, |_, record| {
+            if record.number < cursor.next {
+                return true;
+            }
+            cursor.next = record.number + 1;
+            take(data, record)
+        });
+        let walked = walked.map_err(|(_, why)| why)?;
+        cursor.place = Some((self.first, walked));
+        if walked >= self.file.bytes {
+            cursor.next = cursor.next.max(self.last + 1);
+        }
+        Ok(())
+    }
+
+    /// About where a record is: not behind it.
+    fn find(&mut self, number: u64, desk: &mut Desk) -> io::Result<u64> {
+        if number <= self.first {
+            return Ok(self.header);
+        }
+        if self.marks.is_none() {
+            let mut marks: Vec<(u64, u64)> = Vec::new();
+            let all = Stretch { from: self.header, octets: u64::MAX };
+            let walked = walk(&self.file, desk, all, |at, record| {
+                mark(&mut marks, record.number, at);
+                true
+            });
+            walked.map_err(|(_, why)| why)?;
+            self.marks = Some(marks);
+        }
+        let marks = self.marks.as_deref().unwrap_or_default();
+        let behind = marks.partition_point(|(marked, _)| *marked <= number);
+        Ok(behind.checked_sub(1).and_then(|at| marks.get(at)).map_or(self.header, |(_, offset)| *offset))
+    }
+}
+
+/// Octets of a header, and what it says of the segment's origin; nothing if it is none.
+fn read_header(header: &[u8], path: &Path) -> io::Result<Option<(usize, Origin)>> {
+    let Some((version, rest)) = header.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<4>()) else {
+        return Ok(None);
+    };
+    let version = u32::from_le_bytes(*version);
+    let Some((sum, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+    let Some((boot, numbers)) = rest.split_first_chunk::<16>() else { return Ok(None) };
+    match (version, numbers.first_chunk::<8>()) {
+        (1, _) => Ok(Some((HEADER_1, Origin { boot: *boot, epoch: 0 }))),
+        (VERSION, Some(epoch)) if crc32fast::hash(rest) == u32::from_le_bytes(*sum) => {
+            Ok(Some((HEADER, Origin { boot: *boot, epoch: u64::from_le_bytes(*epoch) })))
+        }
+        (VERSION, _) => Ok(Some((HEADER, Origin::default()))),
+        _ => {
+            let why = format!(
+                "{} is of version {version}, and this release knows {VERSION}: it needs the release that has written it",
+                path.display()
+            );
+            Err(io::Error::new(io::ErrorKind::Unsupported, why))
+        }
+    }
+}
+
+/// Notes now and then where a record is.
+fn mark(marks: &mut Vec<(u64, u64)>, number: u64, at: u64) {
+    if marks.last().is_none_or(|(_, last)| at >= *last + MARK_EVERY) {
+        marks.push((number, at));
+    }
+}
+
+/// Appends a record with the body that `encode` appends, and returns the time that this says.
+pub(super) fn append(out: &mut Vec<u8>, number: u64, encode: impl FnOnce(&mut Vec<u8>) -> u64) -> u64 {
+    let begins = out.len();
+    out.extend([0; HEAD]);
+    out.extend(number.to_le_bytes());
+    out.extend([0; 8]);
+    let time = encode(out);
+    let record = out.get_mut(begins..).and_then(|record| record.split_at_mut_checked(HEAD));
+    if let Some((head, covered)) = record {
+        if let Some(of_time) = covered.get_mut(8..PREFIX) {
+            of_time.copy_from_slice(&time.to_le_bytes());
+        }
+        let length = u32::try_from(covered.len()).unwrap_or(NO_RECORD - 1);
+        let (of_length, of_sum) = head.split_at_mut(4);
+        of_length.copy_from_slice(&length.to_le_bytes());
+        of_sum.copy_from_slice(&crc32fast::hash(covered).to_le_bytes());
+    }
+    time
+}
+
+/// The first record of these octets, and what is behind it. Nothing if it is not all there, an error if it is damaged.
+pub(super) fn first(octets: &[u8]) -> Option<(io::Result<Stored<'_>>, &[u8])> {
+    let (length, rest) = octets.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<4>()?;
+    let (covered, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
+        return Some((Err(damaged("a record is damaged")), behind));
+    }
+    let parts = || {
+        let (number, rest) = covered.split_first_chunk::<8>()?;
+        let (time, body) = rest.split_first_chunk::<8>()?;
+        Some(Stored { number: u64::from_le_bytes(*number), time: u64::from_le_bytes(*time), body })
+    };
+    Some((parts().ok_or_else(|| damaged("a record is too short")), behind))
+}
+
+fn damaged(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Where records are looked at in a file: from one on, and so many octets at most.
+#[derive(Clone, Copy)]
+struct Stretch {
+    from: u64,
+    octets: u64,
+}
+
+/// Passes records, with their positions, to `take` as long as that returns true. Returns the position of the next one; or, with the error
+/// that ended the walk, the position of that.
+fn walk(
+    file: &UncachedFile,
+    desk: &mut Desk,
+    Stretch { from, octets }: Stretch,
+    mut take: impl FnMut(u64, Stored<'_>) -> bool,
+) -> Result<u64, (u64, io::Error)> {
+    let (mut offset, mut length) = (from, READ_BYTES);
+    while offset < file.bytes && offset - from < octets {
+        let chunk = file.read(offset, length, desk).map_err(|error| (offset, error))?;
+        let mut rest = chunk;
+        while let Some((record, behind)) = first(rest) {
+            let goes_on = take(offset, record.map_err(|error| (offset, error))?);
+            offset += (rest.len() - behind.len()) as u64;
+            rest = behind;
+            if !goes_on {
+                return Ok(offset);
+            }
+        }
+        if rest.len() == chunk.len() {
+            if chunk.len() as u64 >= file.bytes - offset {
+                return Err((offset, damaged("a record does not end")));
+            }
+            // It is longer than what was read.
+            length = chunk.len().saturating_mul(4);
+        }
+    }
+    Ok(offset)
+}

@@ -1,0 +1,181 @@
+//! A log after each kind of end, whatever it is for.
+
+use super::segment::HEADER;
+use super::*;
+use crate::store::record::Record;
+
+const BOOT: [u8; 16] = [1; 16];
+const LIMITS: SegmentLimits = SegmentLimits { bytes: 64 << 10, records: 3, oldest: 0 };
+
+fn encode(event: &Event, out: &mut Vec<u8>) -> u64 {
+    out.extend_from_slice(&event.bytes);
+    9
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = Self(std::env::temp_dir().join(format!("campanile-log-{name}-{}", std::process::id())));
+        let _ = fs::remove_dir_all(&folder.0);
+        fs::create_dir(&folder.0).unwrap();
+        folder
+    }
+
+    fn open(&self, boot: [u8; 16]) -> Log<()> {
+        Log::open(self.0.clone(), boot, "log", &mut Desk::through_cache()).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes so many records, each with its number.
+fn write(log: &mut Log<()>, count: u64, desk: &mut Desk) {
+    for _ in 0..count {
+        let (mut event, number) = (Event::default(), log.next());
+        event.bytes.extend(number.to_le_bytes());
+        log.push(number, Arc::new(event));
+    }
+    while !log.pending().is_empty() {
+        log.write(&LIMITS, encode, desk, |(), _, _| ()).unwrap();
+    }
+}
+
+/// The numbers that a cursor gets from one on, and how many it passed over.
+fn numbers(log: &mut Log<()>, from: u64) -> (Vec<u64>, u64) {
+    let (mut cursor, mut numbers, mut lost) = (Cursor::at(from), Vec::new(), 0);
+    let reading = Reading { octets: 40, gives_up: false };
+    loop {
+        let step = log.read(
+            &mut cursor,
+            reading,
+            (encode, &mut Desk::through_cache()),
+            |()| true,
+            |_, record| {
+                assert_eq!((record.body, record.time), (&record.number.to_le_bytes()[..], 9));
+                numbers.push(record.number);
+                true
+            },
+        );
+        match step.unwrap() {
+            Step::Segment => {}
+            Step::PassedOver { segment, from, .. } => lost += segment.last + 1 - from,
+            Step::End => return (numbers, lost),
+        }
+    }
+}
+
+#[test]
+fn a_segment_is_of_an_epoch_which_ends_where_numbers_may_have_been_lost() {
+    let (folder, mut desk) = (Folder::new("epoch"), Desk::default());
+    let ends = |path: &Path| {
+        fs::read(path).unwrap()[32..HEADER]
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .copied()
+            .map(u64::from_le_bytes)
+            .collect::<Vec<_>>()
+    };
+    let mut log = folder.open(BOOT);
+    write(&mut log, 4, &mut desk);
+    assert_eq!(log.segments().iter().map(|segment| ends(segment.path())).collect::<Vec<_>>(), [[1, 1], [1, 4]]);
+    // A process that is killed loses nothing; a machine may.
+    assert_eq!((folder.open(BOOT).next(), folder.open(BOOT).origin.epoch), (5, 1));
+    let mut log = folder.open([2; 16]);
+    assert_eq!((log.next(), log.origin.epoch), (4 + SKIPPED, 2));
+    write(&mut log, 1, &mut desk);
+    log.finish(true, &mut desk).unwrap();
+    assert_eq!(ends(log.segments().back().unwrap().path()), [2, 4 + SKIPPED]);
+    assert_eq!(numbers(&mut log, 2), (vec![2, 3, 4, 4 + SKIPPED], 0));
+    fs::remove_file(log.segments()[1].path()).unwrap();
+    let mut log = folder.open([3; 16]);
+    assert_eq!((log.next(), log.origin.epoch), (5 + SKIPPED, 2), "it was finished");
+    assert_eq!(numbers(&mut log, 1), (vec![1, 2, 3, 4 + SKIPPED], 0));
+}
+
+/// Cut anywhere, or with any octet changed, before it is opened and after.
+#[test]
+fn of_a_damaged_segment_what_is_before_is_read_and_what_is_behind_it_too() {
+    let mut whole = Vec::new();
+    for at in 0..2 * (HEADER + 3 * 32) {
+        let (folder, mut desk) = (Folder::new("damaged"), Desk::through_cache());
+        let mut log = folder.open(BOOT);
+        write(&mut log, 4, &mut desk);
+        let path = log.segments()[0].path().to_owned();
+        if whole.is_empty() {
+            whole = fs::read(&path).unwrap();
+        }
+        let (cut, at) = (at % 2 == 0, at / 2);
+        let mut octets = whole.clone();
+        if cut {
+            octets.truncate(at);
+        } else {
+            octets[at] ^= 0x10;
+        }
+        fs::write(&path, &octets).unwrap();
+        let is_of_header = at < HEADER;
+        let good = u64::try_from(at.saturating_sub(HEADER) / 32).unwrap();
+        let (read, lost) = numbers(&mut log, 1);
+        let first = if is_of_header && !cut { 3 } else { good };
+        if cut {
+            // It is not said which of what is left is whole.
+            assert!(read.ends_with(&[4]) && read.len() as u64 + lost == 4 && lost >= 3 - good, "{at}: {read:?}");
+        } else {
+            assert_eq!((read, lost), ((1..=first).chain([4]).collect(), 3 - first), "{at}");
+        }
+        drop(log);
+        let opened = Log::<()>::open(folder.0.clone(), BOOT, "log", &mut desk);
+        if (8..12).contains(&at) && !cut {
+            assert!(opened.is_err_and(|error| error.to_string().contains("needs the release")), "another version");
+            continue;
+        }
+        let (read, _) = numbers(&mut opened.unwrap(), 1);
+        // What does not begin as such files do is none.
+        let first = if is_of_header && !cut && at < 8 { 0 } else { first };
+        assert_eq!(read.iter().filter(|number| **number < 4).count() as u64, first, "{at}, {cut}: {read:?}");
+        assert!(read.ends_with(&[4]));
+    }
+}
+
+/// As release 0.1.0 left them: one finished, of five events, and one of three when it was killed.
+#[test]
+fn segments_of_the_former_version_are_read_and_gone_on_behind() {
+    let folder = Folder::new("former");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/history-version-1");
+    for path in segments_in(&kept).unwrap() {
+        fs::copy(&path, folder.0.join(path.file_name().unwrap())).unwrap();
+    }
+    let Look::Segment(found) = Segment::<()>::look(&segments_in(&kept).unwrap()[1], &mut Desk::default()).unwrap()
+    else {
+        panic!()
+    };
+    assert!(!found.is_finished && found.cut.is_some_and(|cut| cut.why.is_none()));
+    let mut log = folder.open(found.origin.boot);
+    assert_eq!((log.first(), log.next(), log.origin.epoch), (1, 9, 1));
+    let (mut cursor, mut read) = (Cursor::at(2), Vec::new());
+    let reading = Reading { octets: u64::MAX, gives_up: false };
+    let mut desk = Desk::default();
+    while let Step::Segment = log
+        .read(
+            &mut cursor,
+            reading,
+            (encode, &mut desk),
+            |()| true,
+            |_, record| {
+                assert_eq!(Record::read(record.body).unwrap().name, b"Test");
+                read.push(record.number);
+                true
+            },
+        )
+        .unwrap()
+    {}
+    assert_eq!(read, (2..=8).collect::<Vec<_>>());
+    write(&mut log, 1, &mut Desk::default());
+    assert_eq!(numbers(&mut log, 9), (vec![9], 0));
+    assert_eq!(folder.open(BOOT).next(), 9 + SKIPPED);
+}
