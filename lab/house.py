@@ -6,6 +6,7 @@
     lab/house.py --check      # fail where a figure is above its bound (BOUNDS) or a document's link is broken: `make check` runs this
     lab/house.py --words      # every private word with its places
     lab/house.py --property DeliveryAttempts   # count the files that name this property
+    lab/house.py --path target/debug/campanile # count the functions that one event runs through (callpath.py says of which build)
 
 Only files that git tracks are counted. `rust_lines` are all lines of Rust, `lab_lines` those below lab/ and of the load
 generator, crates/load.
@@ -20,6 +21,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import callpath
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -290,9 +293,14 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--check", action="store_true", help="exit 1 where a figure is above its bound")
     parser.add_argument("--words", action="store_true", help="list the private words with their places")
+    parser.add_argument("--path", metavar="PROGRAM", help="count the functions and files that one event runs through; needs valgrind")
     parser.add_argument("--property", metavar="NAME", help="count the files that name this property")
     options = parser.parse_args()
     figures, words, places = measure()
+    path = {}
+    if options.path:
+        more, path = callpath.measure(options.path, ROOT)
+        figures.update(more)
     if options.property:
         figures["property_files"] = property_files(options.property)
     if options.json:
@@ -300,6 +308,8 @@ def main():
     else:
         for name, value in figures.items():
             print(f"{name:18} {value}")
+        for (file, function), calls in sorted(path.items()):
+            print(f"  {calls:6.1f} {file} {function}")
     if options.words:
         print(f"\nin strings ({figures['words_in_strings']})", *places["in strings"], sep="\n  ")
         for word, count in words.most_common():

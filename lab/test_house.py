@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
+import callpath
 import house
 
 SOURCE = '''//! A guest is somebody who was told.
@@ -131,6 +132,17 @@ class Tree(unittest.TestCase):
             problems,
             ["x: there is no such file", "none.md: there is no such file", "other.md#none: there is no such heading", "#no-heading: there is no such heading"],
         )
+
+    def test_the_path_has_what_is_called_for_every_second_event(self):
+        def profile(calls):
+            return callpath.calls_in(
+                f"fl=/r/crates/a/src/x.rs\nfn=a::outer\n3 9\ncfn=a::inner<u8>\ncalls={calls} 7\n3 4\n"
+                f"cfi=/r/crates/b/src/y.rs\ncfn=b::other\ncalls={calls // 4} 9\n4 4\ncfi=/lib/z.c\ncfn=malloc\ncalls={calls} 9\n"
+                "fi=/r/crates/b/src/w.rs\ncfn=b::once\ncalls=1 9\nfn=a::rest\ncfn=a::inner<u16>'2\ncalls=10 8\n"
+            )
+
+        path = callpath.path_of(profile(100), profile(500), 400, "/r")
+        self.assertEqual(path, {("crates/a/src/x.rs", "a::inner"): 1.0})
 
     def test_a_figure_above_its_bound_is_named(self):
         self.assertEqual(house.exceeded({"a": 3, "b": 1}, {"a": 2, "b": 1}), ["a is 3, at most 2 is allowed"])

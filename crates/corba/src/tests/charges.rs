@@ -387,7 +387,7 @@ fn what_suppliers_wait_for_a_consumer_is_charged_to_the_address_it_was_connected
         scene.d.give(&proxy, "connect_structured_push_consumer", &large(10)).unwrap();
     }
     let addresses = |scene: &Scene| {
-        let channels = scene.d.protocol.objects().hierarchy().channels();
+        let channels = scene.d.protocol.objects.hierarchy().channels();
         channels.flat_map(|channel| channel.proxies().map(|proxy| proxy.client_address)).collect::<Vec<_>>()
     };
     let [Some(first), Some(second), Some(other)] = addresses(&scene)[..] else { panic!("{:?}", addresses(&scene)) };
