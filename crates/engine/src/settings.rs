@@ -82,7 +82,7 @@ pub enum AcknowledgeAfter {
     Delivered,
 }
 
-/// Defines the settings of both sides and the patch that a level puts over them, of the [table](crate::properties).
+/// Defines the settings of both sides and the patch that a level puts over them, of the [table](mod@crate::properties).
 macro_rules! settings {
     // Takes the rows of both sides apart: those with a field for consumers, for suppliers, and all.
     ($({ $(#[$doc:meta])* $side:ident $($row:tt)* })*) => {

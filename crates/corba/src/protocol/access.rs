@@ -1,6 +1,6 @@
 //! Access control: each request is checked against the rules before it is carried out.
 //!
-//! What an operation needs is said by its object and its name ([`needs`]); what is not known to need less needs the right to administer.
+//! What an operation needs is said by its object and its name ([`needs`](mod@needs)); what is not known to need less needs the right to administer.
 //! The client that made a thing, or is connected to it, may use, change and end it with the right to its side; other clients need the right
 //! to administer its channel. What a consumer may get of what it wants goes to the engine with its connection
 //! ([`Hierarchy::permit`](engine::Hierarchy)).

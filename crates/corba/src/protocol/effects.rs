@@ -24,7 +24,7 @@ pub enum Effect {
         /// What waits for its end ([`DelayedReplies::notified`](super::DelayedReplies::notified)).
         delayed_reply: Option<DelayedReply>,
     },
-    /// The same, with the outcome handed back to the protocol ([`Protocol::handle_answer`]).
+    /// The same, with the outcome handed back to the protocol ([`Protocol::handle_answer`](super::Protocol::handle_answer)).
     Ask {
         /// To be handed back with the answer.
         client_call: ClientCall,
@@ -99,7 +99,7 @@ pub enum Effect {
         /// Address of the client.
         by: IpAddr,
     },
-    /// The proxy of a client of another protocol ([`Protocol::register_local_proxy`]) is gone, and that client has not said so.
+    /// The proxy of a client of another protocol ([`Protocol::register_local_proxy`](super::Protocol::register_local_proxy)) is gone, and that client has not said so.
     LocalProxyGone(Peer),
     /// A client came or went: a log line for troubleshooting. Made only where such lines are logged.
     DebugLine(String),

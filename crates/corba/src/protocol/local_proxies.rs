@@ -1,7 +1,7 @@
 //! Clients of other protocols: each has a proxy, beside those of CORBA's clients, and no object that could be called.
 //!
 //! Their proxies belong to the channels' default admins and are visible there to all clients that look at the hierarchy. They are charged,
-//! limited and filtered like all others, and end with [`Effect::LocalProxyGone`] where another client ends them. Their connections are the
+//! limited and filtered like all others, and end with [`LocalProxyGone`](super::Effect::LocalProxyGone) where another client ends them. Their connections are the
 //! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};

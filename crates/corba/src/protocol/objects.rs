@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// The objects that there are, with their keys, names, properties and owners.
 ///
-/// Says what is, and changes one thing at a time. It knows nothing of probes, notifications and take-overs, which [`Protocol`] adds.
+/// Says what is, and changes one thing at a time. It knows nothing of probes, notifications and take-overs, which [`Protocol`](super::Protocol) adds.
 #[derive(Debug)]
 pub struct Objects {
     /// What the protocol was built with.
