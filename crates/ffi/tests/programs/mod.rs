@@ -1,7 +1,7 @@
 //! Programs in other languages: built once, and run with what they ask the driver for.
 
 use campanile::{EventForm, Settings};
-use service::{Config, Service};
+use service::{Config, DeclaredChannel, DeclaredValue, Service, StoreConfig};
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,6 +43,18 @@ pub(crate) fn begin_at(listen: &str) -> (Service, Settings) {
     (service, settings)
 }
 
+/// A service that stores the history of the channel `Weather`, in a folder of that test's.
+pub(crate) fn begin_with_history(listen: &str, folder: &Path) -> Service {
+    let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
+    let config = Config {
+        listen: listen.to_owned(),
+        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }],
+        store: StoreConfig { directory: Some(folder.to_owned()), ..StoreConfig::default() },
+        ..Config::default()
+    };
+    Service::start(config).unwrap()
+}
+
 /// What a command prints; it has to succeed.
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command
@@ -52,6 +64,9 @@ pub(crate) fn output(command: &mut Command) -> String {
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// What programs of users are to be free of.
+const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"];
 
 /// All programs, built.
 pub(crate) struct Programs {
@@ -106,14 +121,20 @@ impl Programs {
     fn build_c(&self) {
         // `CAMPANILE_SANITIZE=address` has both look at each access to memory.
         let sanitize = std::env::var_os("CAMPANILE_SANITIZE").map(|what| format!("-fsanitize={}", what.display()));
-        let common = ["-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"];
+        let common = ["-g", "-pthread"];
         for (to, compiler, standard, source) in [
             ("cc", "cc", "-std=c11", "tests/c/scenarios.c"),
             ("soak", "cc", "-std=c11", "tests/c/soak.c"),
             ("c++", "c++", "-std=c++17", "tests/cpp/scenarios.cpp"),
+            ("stop", "c++", "-std=c++20", "tests/cpp/stop.cpp"),
         ] {
             let mut command = Command::new(compiler);
-            command.args([standard, "-D_GNU_SOURCE"]).args(common).args(&sanitize).arg(here().join(source));
+            command
+                .args([standard, "-D_GNU_SOURCE"])
+                .args(WARNINGS)
+                .args(common)
+                .args(&sanitize)
+                .arg(here().join(source));
             command.arg("-o").arg(self.folder.join(to)).args(self.flags()).arg("-lm");
             output(&mut command);
         }
@@ -141,7 +162,7 @@ impl Programs {
         fs::write(&source, example).unwrap();
         let program = self.folder.join(format!("first-{extension}"));
         let mut command = Command::new(compiler);
-        command.args([standard, "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&program).args(self.flags());
+        command.arg(standard).args(WARNINGS).arg(&source).arg("-o").arg(&program).args(self.flags());
         output(&mut command);
         program
     }
@@ -156,9 +177,17 @@ impl Programs {
         }
         let mut prefix = std::ffi::OsString::from("-DCMAKE_PREFIX_PATH=");
         prefix.push(self.prefix());
-        output(Command::new("cmake").arg("-B").arg(folder.join("build")).arg("-S").arg(&folder).arg(prefix));
+        let warnings = format!("-DCMAKE_CXX_FLAGS={}", WARNINGS.join(" "));
+        let mut configure = Command::new("cmake");
+        configure.arg("-B").arg(folder.join("build")).arg("-S").arg(&folder).args([prefix, warnings.into()]);
+        output(&mut configure);
         output(Command::new("cmake").arg("--build").arg(folder.join("build")));
         folder.join("build/weather")
+    }
+
+    /// The program that ends its loop over events by a stop token.
+    pub(crate) fn stop_example(&self) -> PathBuf {
+        self.folder.join("stop")
     }
 
     /// Starts one of the programs with a service's address.
