@@ -314,6 +314,9 @@ fn the_first_example_of_each_readme_builds_and_publishes() {
         assert_eq!(said, if extension == "cpp" { "11.5\n" } else { "" }, "{readme}");
         assert_eq!(events.next_in_time(), Wind { speed: 11.5, direction: 270.0 });
     }
+    let said = programs::output(&mut programs().readme_example_in_java(&service.address().to_string()));
+    assert_eq!(said, "Wind[speed=11.5, direction=270.0]\n");
+    assert_eq!(events.next_in_time(), Wind { speed: 11.5, direction: 270.0 });
 }
 
 #[test]

@@ -406,7 +406,7 @@ public:
     }
 
     /// Has `callback` called with a Trouble for all that is no event. Default: it is logged. It may be called by several threads at once.
-    template <class F> Consumer& on_trouble(F callback) {
+    template <class F> Consumer& on_trouble(F callback) & {
         const auto call = [](void* context, const campanile_trouble* trouble) {
             (void)detail::guarded([&] { detail::at<F>(context)(Trouble(*trouble)); });
         };
@@ -415,17 +415,22 @@ public:
     }
 
     /// Only events for which this holds: `$speed > 10`. The service sends nothing else.
-    Consumer& filter(const std::string& constraint) {
+    Consumer& filter(const std::string& constraint) & {
         detail::check(campanile_consumer_filter(handle_.get(), constraint.c_str()));
         return *this;
     }
 
     /// Begins in the channel's history, where that stores one, and has events come with their numbers. A subscription that has to be made
     /// anew goes on behind the last event that came. Not over DDS.
-    Consumer& start_from(const StartFrom& start) {
+    Consumer& start_from(const StartFrom& start) & {
         detail::check(campanile_consumer_start_from(handle_.get(), start.text().c_str()));
         return *this;
     }
+
+    // The same of a consumer that nobody else has, as in `Consumer("Weather").filter("$speed > 10").events<Wind>()`.
+    template <class F> Consumer&& on_trouble(F callback) && { return std::move(on_trouble(std::move(callback))); }
+    Consumer&& filter(const std::string& constraint) && { return std::move(filter(constraint)); }
+    Consumer&& start_from(const StartFrom& start) && { return std::move(start_from(start)); }
 
     /// How long a callback may take before that is told as trouble. Default 1 s.
     Consumer& slow_after(std::chrono::milliseconds limit) {

@@ -147,10 +147,45 @@ impl Programs {
         for folder in ["src/main/java", "src/test/java"] {
             find_sources(&here().join("java").join(folder), &mut sources);
         }
+        // The first example of the README, in a program with all names of `java.util.function`.
+        let readme = fs::read_to_string(here().join("java/README.md")).unwrap();
+        let example = readme.split("```").nth(1).unwrap().strip_prefix("java\n").unwrap();
+        let (imports, body) = example.split_once("\n\n").unwrap();
+        let first = self.folder.join("First.java");
+        let named = "static final Consumer<String> PRINT = System.out::print;\nstatic final Supplier<String> NOTHING = () -> \"\";";
+        let all = "import io.campanile.*;\nimport java.util.function.*;";
+        let main = format!(
+            "public static void main(String[] args) throws Exception {{\n{body}PRINT.accept(NOTHING.get());\n}}"
+        );
+        fs::write(&first, format!("{imports}\n{all}\nfinal class First {{\n{named}\n{main}\n}}\n")).unwrap();
+        sources.push(first);
         let mut command = Command::new("javac");
         command.args(["-Xlint:all", "-Werror", "-proc:none", "-encoding", "UTF-8", "--release", "17", "-cp"]);
         command.arg(jna()).arg("-d").arg(&classes).args(sources);
         output(&mut command);
+    }
+
+    /// The first example of the README for Java, with a service's address.
+    pub(crate) fn readme_example_in_java(&self, server: &str) -> Command {
+        let mut command = self.java("First");
+        command.env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_TRANSPORT").env_remove("CAMPANILE_CONTEXT");
+        command.env("XDG_CONFIG_HOME", self.folder.join(EventForm::Body.to_string()));
+        command
+    }
+
+    /// A class of the programs in Java, to be run.
+    fn java(&self, class: &str) -> Command {
+        static BUILT: OnceLock<()> = OnceLock::new();
+        BUILT.get_or_init(|| self.build_java());
+        let mut command = Command::new("java");
+        let mut path = jna().into_os_string();
+        path.push(":");
+        path.push(self.folder.join("classes"));
+        command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"]).arg(path);
+        let mut library = std::ffi::OsString::from("-Dcampanile.library=");
+        library.push(self.prefix().join("lib/libcampanile.so"));
+        command.arg(library).arg(class);
+        command
     }
 
     /// Builds the first example of a README.
@@ -230,19 +265,7 @@ impl Programs {
         let mut command = match language {
             Language::C => Command::new(self.folder.join("cc")),
             Language::Cpp => Command::new(self.folder.join("c++")),
-            Language::Java => {
-                static BUILT: OnceLock<()> = OnceLock::new();
-                BUILT.get_or_init(|| self.build_java());
-                let mut command = Command::new("java");
-                let mut path = jna().into_os_string();
-                path.push(":");
-                path.push(self.folder.join("classes"));
-                command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"]).arg(path);
-                let mut library = std::ffi::OsString::from("-Dcampanile.library=");
-                library.push(self.prefix().join("lib/libcampanile.so"));
-                command.arg(library).arg("io.campanile.scenarios.Scenarios");
-                command
-            }
+            Language::Java => self.java("io.campanile.scenarios.Scenarios"),
         };
         if words.first() == Some(&"fork") {
             // A child leaves alone what is the parent's, which looks like a leak to the sanitizer.
