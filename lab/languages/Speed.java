@@ -1,6 +1,6 @@
-import io.campanile.Consumer;
+import io.campanile.EventConsumer;
 import io.campanile.Publisher;
-import io.campanile.Supplier;
+import io.campanile.EventSupplier;
 import io.campanile.Unsigned;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -55,7 +55,7 @@ public final class Speed {
         return "{\"began\":" + began + ",\"lost\":" + (tally.published() - tally.confirmed()) + "}";
     }
 
-    private static String pace(Supplier supplier, long events, long period) {
+    private static String pace(EventSupplier supplier, long events, long period) {
         long began = System.nanoTime();
         for (long i = 1; i <= events; i++) {
             for (long left = i * period; left > 0; left = began + i * period - System.nanoTime()) {
@@ -69,8 +69,8 @@ public final class Speed {
     /** Begins. */
     public static void main(String[] words) throws Exception {
         boolean consumes = words[0].equals("consumer");
-        try (var consumer = consumes ? Consumer.of(words[1]).on(Wind.class, Speed::arrived).ready() : null;
-                var supplier = consumes ? null : Supplier.of(words[1]);
+        try (var consumer = consumes ? EventConsumer.of(words[1]).on(Wind.class, Speed::arrived).ready() : null;
+                var supplier = consumes ? null : EventSupplier.of(words[1]);
                 var publisher = consumes ? null : supplier.publisher()) {
             System.out.println("answer: started");
             var orders = new BufferedReader(new InputStreamReader(System.in));

@@ -311,8 +311,8 @@ mod tests {
 
     #[test]
     fn a_task_is_woken_for_each_event_and_at_the_end() {
-        struct Bell(thread::Thread);
-        impl std::task::Wake for Bell {
+        struct Unparks(thread::Thread);
+        impl std::task::Wake for Unparks {
             fn wake(self: Arc<Self>) {
                 self.0.unpark();
             }
@@ -323,7 +323,7 @@ mod tests {
             (0..1_000).for_each(|number| assert!(theirs.put(number)));
             theirs.close();
         });
-        let waker = Arc::new(Bell(thread::current())).into();
+        let waker = Arc::new(Unparks(thread::current())).into();
         let (task, mut got) = (Context::from_waker(&waker), Vec::new());
         loop {
             match queue.poll(&task) {

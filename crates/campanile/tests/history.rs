@@ -226,9 +226,9 @@ fn a_mismatch_says_which_supplier_where_the_event_does() {
     assert!(mismatch.to_string().starts_with("events Wind come with another type from Weather: _gust: missing"));
 }
 
-struct Bell(Thread);
+struct Unparks(Thread);
 
-impl Wake for Bell {
+impl Wake for Unparks {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -236,7 +236,7 @@ impl Wake for Bell {
 
 /// What a runtime does, of one task.
 fn next<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
-    let waker = Arc::new(Bell(thread::current())).into();
+    let waker = Arc::new(Unparks(thread::current())).into();
     loop {
         match Pin::new(&mut *stream).poll_next(&mut Context::from_waker(&waker)) {
             Poll::Ready(next) => return next,

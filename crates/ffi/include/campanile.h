@@ -132,6 +132,8 @@ enum campanile_trouble_code
     CAMPANILE_TROUBLE_CODE_SLOW = 7,
     // Events did not come, over DDS.
     CAMPANILE_TROUBLE_CODE_LOST = 8,
+    // The filter asks for a name that no declared type has.
+    CAMPANILE_TROUBLE_CODE_UNKNOWN_NAME = 9,
     // Something of a later version of the library: the text says it.
     CAMPANILE_TROUBLE_CODE_OTHER = 100,
 };
@@ -244,6 +246,10 @@ typedef struct {
     void *context;
     // The library's.
     const void *inner;
+    // Its number, of a consumer with `campanile_consumer_start_from` at a channel with a history; else 0.
+    uint64_t number;
+    // When it came to the service, in nanoseconds since 1970; 0 where that is not known.
+    uint64_t came_ns;
 } campanile_event;
 
 // Is called for events; it answers a `campanile_answer`, and any other number is a failure. It runs on a thread of the library's, one at
@@ -273,6 +279,8 @@ typedef struct {
     uint64_t milliseconds;
     // Of lost events: how many more than were reported before.
     uint64_t events;
+    // Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
+    const char *supplier;
 } campanile_trouble;
 
 // Called with what is reported besides events. It may be called by several threads at once, and may publish.
@@ -292,6 +300,10 @@ const char *campanile_last_error(void);
 
 // Whether what failed last on this thread was certainly not done: an event can then be published again without being there twice.
 bool campanile_last_was_not_carried_out(void);
+
+// Where the filter is wrong that was refused last on this thread (`CAMPANILE_STATUS_FILTER`), in characters from 1 on; 0 for other errors, and
+// for a filter that is too much altogether.
+uint32_t campanile_last_column(void);
 
 // The library's version: `0.1.0`.
 const char *campanile_version(void);
@@ -327,6 +339,15 @@ void campanile_settings_free(campanile_settings *settings);
 // `Wind` or `weather::Wind`; a null pointer stands for the last one. `domain` is that of its events; a null pointer stands for the one
 // that the settings say. To be freed with `campanile_type_free`.
 campanile_status campanile_type_new(const char *idl, const char *name, const char *domain, campanile_type **type);
+
+// Gives a member a value for where a supplier's type lacks it, in consumers that are asked for the type from then on: `structure` is the
+// type itself or one that it is made of, as `Wind` or `weather::Wind`; the octets are a value of the member's type alone. While this is
+// called, one thread uses the type.
+campanile_status campanile_type_default(campanile_type *type,
+                                        const char *structure,
+                                        const char *member,
+                                        const uint8_t *cdr,
+                                        size_t cdr_size);
 
 // The name under which the events travel. Good until the type is freed; a null pointer for a null pointer.
 const char *campanile_type_name(const campanile_type *type);
@@ -450,6 +471,12 @@ campanile_status campanile_consumer_on_trouble(const campanile_consumer *consume
 // applies it, so that other events do not travel.
 campanile_status campanile_consumer_filter(const campanile_consumer *consumer, const char *constraint);
 
+// Begins in the channel's history, where that stores one, and has events come with their numbers: `first`, `number:5`, `after:5`, `last:100`,
+// `since:10m`, `unix:1764000000.5` (a time in seconds since 1970), `last-of-each-type`, `last-of-each:station` or `new`. A subscription that
+// has to be made anew goes on behind the last event that came. Not over DDS.
+campanile_status campanile_consumer_start_from(const campanile_consumer *consumer,
+                                               const char *start);
+
 // How long a callback may take before that is reported as trouble. Default 1000.
 campanile_status campanile_consumer_slow_after(const campanile_consumer *consumer, uint32_t milliseconds);
 
@@ -461,6 +488,18 @@ campanile_status campanile_consumer_ready(const campanile_consumer *consumer);
 // takes. Up to 256 events wait here for being asked for; beyond that they wait at the service. Answers `CAMPANILE_STATUS_TIMEOUT` when
 // none came, `CAMPANILE_STATUS_CLOSED` when none will. The event is to be freed with `campanile_event_free`.
 campanile_status campanile_consumer_next(const campanile_consumer *consumer, int64_t limit_ms, campanile_event **event);
+
+// A file descriptor that can be read from while there is an event for `campanile_consumer_next`, or there will be none any more: for `poll` and
+// its like. It is the consumer's: only waited for, never read nor closed, and good until the consumer is freed.
+campanile_status campanile_consumer_descriptor(const campanile_consumer *consumer,
+                                               int *descriptor);
+
+// Has no more events come, without waiting for anything, from any thread, callbacks among them: `campanile_consumer_next` answers
+// `CAMPANILE_STATUS_CLOSED` once those that are here are taken. The consumer is to be closed or freed all the same.
+campanile_status campanile_consumer_stop(const campanile_consumer *consumer);
+
+// How often the subscription has found back to a service, since that was restarted or had disconnected it. 0 for a null pointer.
+uint64_t campanile_consumer_reconnections(const campanile_consumer *consumer);
 
 // Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.
 campanile_status campanile_consumer_check(const campanile_consumer *consumer);

@@ -12,7 +12,8 @@ use crate::types::Type;
 use campanile::raw::{Queue, RawConsumer, RawEvent, RawSubscription};
 use campanile::{CallbackError, Next};
 use std::cell::RefCell;
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -331,6 +332,19 @@ pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, co
     })
 }
 
+/// Begins in the channel's history, where that stores one, and has events come with their numbers: `first`, `number:5`, `after:5`, `last:100`,
+/// `since:10m`, `unix:1764000000.5` (a time in seconds since 1970), `last-of-each-type`, `last-of-each:station` or `new`. A subscription that
+/// has to be made anew goes on behind the last event that came. Not over DDS.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_start_from(consumer: *const Consumer, start: *const c_char) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (consumer, start) = unsafe { (borrow(consumer, "consumer")?, text(start, "start")?) };
+        let start = start.parse()?;
+        consumer.tell(|raw| raw.start_from(start))
+    })
+}
+
 /// How long a callback may take before that is reported as trouble. Default 1000.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer, milliseconds: u32) -> Status {
@@ -393,6 +407,42 @@ pub unsafe extern "C" fn campanile_consumer_next(
         // SAFETY: the header asks for it.
         unsafe { put(event, Owned::new(queued).into_handle()) }
     })
+}
+
+/// A file descriptor that can be read from while there is an event for `campanile_consumer_next`, or there will be none any more: for `poll` and
+/// its like. It is the consumer's: only waited for, never read nor closed, and good until the consumer is freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_descriptor(consumer: *const Consumer, descriptor: *mut c_int) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        consumer.check_process()?;
+        let made = consumer.shared.queue.descriptor();
+        let made = made.map_err(|error| Failure::new(Status::Other, format!("no file descriptor: {error}")))?;
+        // SAFETY: the header asks for it.
+        unsafe { put(descriptor, made.as_raw_fd()) }
+    })
+}
+
+/// Has no more events come, without waiting for anything, from any thread, callbacks among them: `campanile_consumer_next` answers
+/// `CAMPANILE_STATUS_CLOSED` once those that are here are taken. The consumer is to be closed or freed all the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_stop(consumer: *const Consumer) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        consumer.check_process()?;
+        consumer.shared.queue.close();
+        Ok(())
+    })
+}
+
+/// How often the subscription has found back to a service, since that was restarted or had disconnected it. 0 for a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_reconnections(consumer: *const Consumer) -> u64 {
+    // SAFETY: the header asks for it.
+    let subscription = unsafe { consumer.as_ref() }.and_then(|consumer| consumer.subscription().ok());
+    subscription.map_or(0, |subscription| subscription.reconnections())
 }
 
 /// Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.

@@ -3,11 +3,12 @@
 use crate::pointers::{borrow, put};
 use crate::status::{Status, c_string, guarded};
 use crate::types::json_of;
-use campanile::TypeCode;
 use campanile::raw::RawEvent;
+use campanile::{EventNumber, TypeCode};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// A text of UTF-8 that does not end with a NUL: `printf("%.*s", (int)text.size, text.data)`.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +45,16 @@ pub struct Event {
     pub context: *mut c_void,
     /// The library's.
     pub inner: *const c_void,
+    /// Its number, of a consumer with `campanile_consumer_start_from` at a channel with a history; else 0.
+    pub number: u64,
+    /// When it came to the service, in nanoseconds since 1970; 0 where that is not known.
+    pub came_ns: u64,
 }
 
 impl Event {
     /// As C sees it, for as long as what it is made of stays.
-    pub(crate) const fn of(event: &RawEvent<'_>, context: *mut c_void) -> Self {
+    pub(crate) fn of(event: &RawEvent<'_>, context: *mut c_void) -> Self {
+        let (number, came_ns) = numbers(event.number);
         Self {
             domain: Text::of(event.domain),
             name: Text::of(event.name),
@@ -57,6 +63,8 @@ impl Event {
             cdr_size: event.cdr.len(),
             context,
             inner: ptr::from_ref(event.type_code).cast(),
+            number,
+            came_ns,
         }
     }
 
@@ -70,6 +78,13 @@ impl Event {
     }
 }
 
+/// An event's number, and when it came in nanoseconds since 1970; 0 for what is not known.
+fn numbers(number: Option<EventNumber>) -> (u64, u64) {
+    let Some(EventNumber { number, came }) = number else { return (0, 0) };
+    let since = came.and_then(|came| came.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    (number, u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// An event that is kept until it is asked for.
 pub(crate) struct QueuedEvent {
     domain: String,
@@ -77,6 +92,7 @@ pub(crate) struct QueuedEvent {
     event_name: String,
     cdr: Vec<u8>,
     type_code: Arc<TypeCode>,
+    number: Option<EventNumber>,
     context: *mut c_void,
 }
 
@@ -91,6 +107,7 @@ impl QueuedEvent {
             event_name: event.event_name.to_owned(),
             cdr: event.cdr.to_vec(),
             type_code: event.type_code.clone(),
+            number: event.number,
             context,
         }
     }
@@ -106,6 +123,7 @@ pub(crate) struct Owned {
 impl Owned {
     pub(crate) fn new(queued: QueuedEvent) -> Self {
         let queued = Box::new(queued);
+        let (number, came_ns) = numbers(queued.number);
         let event = Event {
             domain: Text::of(&queued.domain),
             name: Text::of(&queued.name),
@@ -114,6 +132,8 @@ impl Owned {
             cdr_size: queued.cdr.len(),
             context: queued.context,
             inner: ptr::from_ref(&queued.type_code).cast(),
+            number,
+            came_ns,
         };
         Self { event, queued }
     }

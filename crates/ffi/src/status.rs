@@ -76,11 +76,13 @@ pub(crate) struct Failure {
     status: Status,
     message: String,
     was_not_carried_out: bool,
+    /// Of a filter that is none, in characters from 1 on; else 0.
+    column: u32,
 }
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), was_not_carried_out: true }
+        Self { status, message: message.into(), was_not_carried_out: true, column: 0 }
     }
 
     pub(crate) fn argument(message: impl Into<String>) -> Self {
@@ -102,8 +104,8 @@ impl Failure {
 
 impl From<campanile::Error> for Failure {
     fn from(error: campanile::Error) -> Self {
-        let was_not_carried_out = error.was_not_carried_out();
-        Self { was_not_carried_out, ..Self::new(error.code().into(), error.to_string()) }
+        let (was_not_carried_out, column) = (error.was_not_carried_out(), error.column().unwrap_or(0));
+        Self { was_not_carried_out, column, ..Self::new(error.code().into(), error.to_string()) }
     }
 }
 
@@ -116,10 +118,11 @@ impl From<campanile::SettingsError> for Failure {
 struct Last {
     message: CString,
     was_not_carried_out: bool,
+    column: u32,
 }
 
 thread_local! {
-    static LAST: RefCell<Last> = RefCell::new(Last { message: CString::default(), was_not_carried_out: false });
+    static LAST: RefCell<Last> = RefCell::new(Last { message: CString::default(), was_not_carried_out: false, column: 0 });
 }
 
 /// A text for C, without what C cannot have in it.
@@ -143,8 +146,8 @@ pub(crate) fn guarded(what: impl FnOnce() -> Result<(), Failure>) -> Status {
             ..Failure::new(Status::Bug, format!("a bug in the library: {}", words(panic.as_ref())))
         },
     };
-    let Failure { status, message, was_not_carried_out } = failure;
-    LAST.set(Last { message: c_string(&message), was_not_carried_out });
+    let Failure { status, message, was_not_carried_out, column } = failure;
+    LAST.set(Last { message: c_string(&message), was_not_carried_out, column });
     status
 }
 
@@ -159,6 +162,13 @@ pub extern "C" fn campanile_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_last_was_not_carried_out() -> bool {
     LAST.with_borrow(|last| last.was_not_carried_out)
+}
+
+/// Where the filter is wrong that was refused last on this thread (`CAMPANILE_STATUS_FILTER`), in characters from 1 on; 0 for other errors, and
+/// for a filter that is too much altogether.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_last_column() -> u32 {
+    LAST.with_borrow(|last| last.column)
 }
 
 /// The library's version: `0.1.0`.

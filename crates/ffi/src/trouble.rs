@@ -27,6 +27,8 @@ pub struct TroubleReport {
     pub milliseconds: u64,
     /// Of lost events: how many more than were reported before.
     pub events: u64,
+    /// Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
+    pub supplier: *const c_char,
 }
 
 /// Called with what is reported besides events. It may be called by several threads at once, and may publish.
@@ -35,23 +37,25 @@ pub type OnTrouble = Option<unsafe extern "C" fn(context: *mut c_void, trouble: 
 /// Has a report of some trouble read.
 pub(crate) fn report(trouble: &Trouble, read: impl FnOnce(&TroubleReport)) {
     let (mut name, mut path, mut reason, mut declared, mut came) = ("", "", "", "", "");
-    let (mut length, mut events) = (Duration::ZERO, 0);
+    let (mut length, mut events, mut supplier) = (Duration::ZERO, 0, "");
     match trouble {
         Trouble::Unreachable(why) => reason = why,
         Trouble::Gap(gap) => length = gap.until.duration_since(gap.since).unwrap_or_default(),
         Trouble::Mismatch(mismatch) => {
             (name, path, reason) = (&mismatch.name, &mismatch.path, &mismatch.reason);
             (declared, came) = (&mismatch.declared, &mismatch.came);
+            supplier = mismatch.supplier.as_deref().unwrap_or_default();
         }
         Trouble::Unreadable { name: of, reason: why } | Trouble::Callback { name: of, reason: why } => {
             (name, reason) = (of, why);
         }
+        Trouble::UnknownName { name: of, known } => (name, reason) = (of, known),
         Trouble::Slow { name: of, took } => (name, length) = (of, *took),
         Trouble::Lost { name: of, events: lost } => (name, events) = (of, *lost),
         _ => {}
     }
     let (code, milliseconds) = (trouble.code(), u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-    let all: [CString; 6] = [&trouble.to_string(), name, path, reason, declared, came].map(c_string);
-    let [text, name, path, reason, declared, came] = all.each_ref().map(|text| text.as_ptr());
-    read(&TroubleReport { code, text, name, path, reason, declared, came, milliseconds, events });
+    let all: [CString; 7] = [&trouble.to_string(), name, path, reason, declared, came, supplier].map(c_string);
+    let [text, name, path, reason, declared, came, supplier] = all.each_ref().map(|text| text.as_ptr());
+    read(&TroubleReport { code, text, name, path, reason, declared, came, milliseconds, events, supplier });
 }

@@ -1,8 +1,8 @@
 //! Types of events, by their IDL text.
 
-use crate::pointers::{borrow, give, octets, optional_text, put, take, text};
+use crate::pointers::{borrow, borrow_mut, give, octets, optional_text, put, take, text};
 use crate::status::{Failure, Status, c_string, guarded};
-use campanile::{Declared, TypeCode};
+use campanile::{Declared, Defaults, TypeCode};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::typecode::Work;
 use giop::value::Value;
@@ -19,6 +19,7 @@ pub(crate) fn work() -> Work {
 /// A type of events. Any number of threads, suppliers and consumers may use one at once; it may be freed while they go on.
 pub struct Type {
     pub(crate) declared: Declared,
+    defaults: Defaults,
     name: CString,
     idl: CString,
 }
@@ -52,7 +53,40 @@ fn declare(text: &str, name: Option<&str>, domain: Option<&str>) -> Result<Type,
     };
     let declared = Declared::new(found.code(), domain, None)?;
     let (name, idl) = (c_string(declared.name()), c_string(&idl::text(found.code())));
-    Ok(Type { declared, name, idl })
+    Ok(Type { declared, defaults: Defaults::default(), name, idl })
+}
+
+/// Gives a member a value for where a supplier's type lacks it, in consumers that are asked for the type from then on: `structure` is the
+/// type itself or one that it is made of, as `Wind` or `weather::Wind`; the octets are a value of the member's type alone. While this is
+/// called, one thread uses the type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_type_default(
+    r#type: *mut Type,
+    structure: *const c_char,
+    member: *const c_char,
+    cdr: *const u8,
+    cdr_size: usize,
+) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (of, structure, member, cdr) = unsafe {
+            (
+                borrow_mut(r#type, "type")?,
+                text(structure, "structure")?,
+                text(member, "member")?,
+                octets(cdr, cdr_size, "cdr")?,
+            )
+        };
+        let wrong = |reason: String| Failure::new(Status::Type, reason);
+        let all = idl::read(&of.idl.to_string_lossy()).map_err(|error| wrong(error.to_string()))?;
+        let found = all.find(structure).map_err(|error| wrong(error.to_string()))?.code().root().resolved();
+        if !found.members().any(|known| known.name() == member) {
+            return Err(wrong(format!("{structure} has no member {member}")));
+        }
+        of.defaults.set(found.id(), member, cdr);
+        of.declared = of.declared.clone().with_defaults(of.defaults.clone());
+        Ok(())
+    })
 }
 
 /// The name under which the events travel. Good until the type is freed; a null pointer for a null pointer.

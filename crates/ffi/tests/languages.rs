@@ -9,7 +9,8 @@ mod programs;
 
 use campanile::{Consumer, Event, EventForm, Settings, Supplier};
 use interop::{Orb, channel_for_programs, further_consumer, supplier};
-use programs::{C, CPP, Frozen, JAVA, Language, begin, begin_at, programs};
+use programs::{C, CPP, Frozen, JAVA, Language, begin, begin_at, begin_with_history, programs};
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 use testing::NextInTime;
@@ -54,6 +55,31 @@ fn a_filter_lets_through_what_it_says_and_a_wrong_one_is_refused() {
 #[test]
 fn programs_find_back_when_the_service_is_restarted_and_report_the_gap() {
     all_pass("restart", &[C, CPP, JAVA]);
+}
+
+#[test]
+fn a_consumer_begins_in_the_history_and_goes_on_where_it_was() {
+    for language in [C, CPP, JAVA] {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{language}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        let service = begin_with_history(&format!("{}:0", testing::own_loopback()), &folder);
+        let listen = service.address().to_string();
+        let mut service = Some(service);
+        let mut program = programs().start(language, &["history"], &listen);
+        program.run(|asked| {
+            assert_eq!(asked, "restart", "{language}");
+            service.take().unwrap().shutdown();
+            service = Some(begin_with_history(&listen, &folder));
+        });
+        program.passes();
+    }
+}
+
+#[test]
+fn a_stop_token_ends_a_loop_over_events_and_a_descriptor_says_when_there_are_some() {
+    let (service, _settings) = begin();
+    let server = service.address().to_string();
+    programs::output(std::process::Command::new(programs().stop_example()).env("CAMPANILE_SERVER", server));
 }
 
 #[test]
@@ -288,6 +314,9 @@ fn the_first_example_of_each_readme_builds_and_publishes() {
         assert_eq!(said, if extension == "cpp" { "11.5\n" } else { "" }, "{readme}");
         assert_eq!(events.next_in_time(), Wind { speed: 11.5, direction: 270.0 });
     }
+    let said = programs::output(&mut programs().readme_example_in_java(&service.address().to_string()));
+    assert_eq!(said, "Wind[speed=11.5, direction=270.0]\n");
+    assert_eq!(events.next_in_time(), Wind { speed: 11.5, direction: 270.0 });
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Consumer {
     /// # Errors
     /// As [`on`](Self::on) and [`ready`](Self::ready).
     pub fn events<T: Event + Send>(self) -> Result<Events<T>, Error> {
-        self.kept(|event: T, _| event)
+        self.queued(|event: T, _| event)
     }
 
     /// As [`events`](Self::events), with the events' numbers: see [`on_numbered`](Self::on_numbered).
@@ -174,10 +174,10 @@ impl Consumer {
     /// # Errors
     /// As [`events`](Self::events).
     pub fn events_numbered<T: Event + Send>(self) -> Result<Events<(T, Option<EventNumber>)>, Error> {
-        self.kept(|event: T, number| (event, number))
+        self.queued(|event: T, number| (event, number))
     }
 
-    fn kept<T: Event, E: Send + 'static>(
+    fn queued<T: Event, E: Send + 'static>(
         self,
         keep: impl Fn(T, Option<EventNumber>) -> E + Send + 'static,
     ) -> Result<Events<E>, Error> {

@@ -28,6 +28,16 @@
 #include <utility>
 #include <vector>
 
+#if __cplusplus >= 202002L && defined(__has_include)
+#if __has_include(<stop_token>)
+#include <stop_token>
+#if defined(__cpp_lib_jthread)
+/// There is `std::stop_token`: C++20.
+#define CAMPANILE_STOP_TOKEN
+#endif
+#endif
+#endif
+
 #include "campanile_fields.hpp"
 
 namespace campanile {
@@ -47,23 +57,20 @@ struct Free {
 };
 template <class T> using Handle = std::unique_ptr<T, Free>;
 
-/// The IDL of a type, with all that it is made of.
-template <class T> std::string idl_of() {
-    Idl idl;
-    Field<T>::idl(idl);
-    return idl.text();
-}
-
 /// The type, made once for the process.
 template <class T> const campanile_type* type_of() {
     static_assert(is_event<T>::value, "CAMPANILE_EVENT is missing for this struct, in the namespace that the struct is in");
     // Never freed: what is destroyed at the end of the process may still publish.
     static const campanile_type* const type = [] {
-        const std::string idl = idl_of<T>();
+        Idl idl;
+        Field<T>::idl(idl);
         std::string name = campanile_module(of<T>);
         name += (name.empty() ? "" : "::") + std::string(last_of(campanile_type_name(of<T>)));
         campanile_type* made = nullptr;
-        check(campanile_type_new(idl.c_str(), name.c_str(), campanile_domain(of<T>), &made));
+        check(campanile_type_new(idl.text().c_str(), name.c_str(), campanile_domain(of<T>), &made));
+        for (const auto& [structure, member, octets] : idl.defaults) {
+            check(campanile_type_default(made, structure.c_str(), member.c_str(), octets.data(), octets.size()));
+        }
         return made;
     }();
     return type;
@@ -91,11 +98,11 @@ inline std::string taken(char* text) { return Handle<char>(text).get(); }
 
 /// What a callback takes.
 template <class F> struct Argument : Argument<decltype(&F::operator())> {};
-template <class R, class A> struct Argument<R (*)(A)> { using type = std::remove_cv_t<std::remove_reference_t<A>>; };
-template <class C, class R, class A> struct Argument<R (C::*)(A)> : Argument<R (*)(A)> {};
-template <class C, class R, class A> struct Argument<R (C::*)(A) const> : Argument<R (*)(A)> {};
-template <class C, class R, class A> struct Argument<R (C::*)(A) noexcept> : Argument<R (*)(A)> {};
-template <class C, class R, class A> struct Argument<R (C::*)(A) const noexcept> : Argument<R (*)(A)> {};
+template <class R, class A, class... N> struct Argument<R (*)(A, N...)> { using type = std::remove_cv_t<std::remove_reference_t<A>>; };
+template <class C, class R, class... A> struct Argument<R (C::*)(A...)> : Argument<R (*)(A...)> {};
+template <class C, class R, class... A> struct Argument<R (C::*)(A...) const> : Argument<R (*)(A...)> {};
+template <class C, class R, class... A> struct Argument<R (C::*)(A...) noexcept> : Argument<R (*)(A...)> {};
+template <class C, class R, class... A> struct Argument<R (C::*)(A...) const noexcept> : Argument<R (*)(A...)> {};
 
 /// Calls, and has nothing thrown leave it.
 template <class Call> std::int32_t guarded(Call call) noexcept {
@@ -115,6 +122,9 @@ template <class Call> std::int32_t guarded(Call call) noexcept {
 }
 
 template <class T> void release(void* context) { delete static_cast<T*>(context); }
+
+/// What a callback has, of the program's context.
+template <class T> T& at(void* context) { return *static_cast<T*>(context); }
 
 } // namespace detail
 
@@ -148,7 +158,12 @@ private:
     detail::Handle<campanile_settings> handle_;
 };
 
-using Tally = campanile_tally;
+/// How many events became what.
+struct Tally : campanile_tally {
+    /// All that are not known to have arrived.
+    std::uint64_t unconfirmed() const noexcept { return published - confirmed; }
+};
+
 using PublisherOptions = campanile_publisher_options;
 
 /// Events that did not arrive, or perhaps not.
@@ -281,8 +296,61 @@ private:
     const campanile_event* event_;
 };
 
-/// What is no event: see campanile_trouble. Its texts are good until the callback returns.
-using Trouble = campanile_trouble;
+/// What is no event, with all of it its own: see campanile_trouble.
+struct Trouble {
+    campanile_trouble_code code;
+    std::string text, name, path, reason, declared, came, supplier;
+    std::chrono::milliseconds length;
+    std::uint64_t events;
+
+    explicit Trouble(const campanile_trouble& of)
+        : code(of.code), text(of.text), name(of.name), path(of.path), reason(of.reason), declared(of.declared), came(of.came),
+          supplier(of.supplier), length(static_cast<std::int64_t>(of.milliseconds)), events(of.events) {}
+};
+
+/// Which event of its channel one is, of a consumer with start_from().
+struct EventNumber {
+    /// Numbers rise, and some may be missing.
+    std::uint64_t number;
+    /// When it came to the service, by its clock.
+    std::optional<std::chrono::system_clock::time_point> came;
+
+    /// That of an event; nothing where the channel stores no history.
+    static std::optional<EventNumber> of(const campanile_event& event) {
+        if (event.number == 0) {
+            return std::nullopt;
+        }
+        EventNumber number{event.number, std::nullopt};
+        if (event.came_ns != 0) {
+            const std::chrono::nanoseconds since_1970(static_cast<std::int64_t>(event.came_ns));
+            number.came = std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(since_1970));
+        }
+        return number;
+    }
+};
+
+/// Where a consumer begins in its channel's history.
+class StartFrom {
+public:
+    static StartFrom first() { return StartFrom("first"); }
+    static StartFrom number(std::uint64_t number) { return StartFrom("number:" + std::to_string(number)); }
+    /// Behind the event of this number: where a program goes on that handled it.
+    static StartFrom after(std::uint64_t number) { return StartFrom("after:" + std::to_string(number)); }
+    static StartFrom last(std::uint64_t count) { return StartFrom("last:" + std::to_string(count)); }
+    static StartFrom since(std::chrono::milliseconds length) { return StartFrom("since:" + std::to_string(length.count()) + "ms"); }
+    static StartFrom time(std::chrono::system_clock::time_point time) {
+        const auto since_1970 = std::chrono::duration<double>(time.time_since_epoch()).count();
+        return StartFrom("unix:" + std::to_string(since_1970));
+    }
+    static StartFrom last_of_each_type() { return StartFrom("last-of-each-type"); }
+    static StartFrom last_of_each(const std::string& member) { return StartFrom("last-of-each:" + member); }
+
+    const std::string& text() const noexcept { return text_; }
+
+private:
+    explicit StartFrom(std::string text) : text_(std::move(text)) {}
+    std::string text_;
+};
 
 template <class T> class Events;
 
@@ -293,7 +361,8 @@ public:
     explicit Consumer(const std::string& channel) : Consumer(channel, nullptr) {}
     Consumer(const std::string& channel, const Settings& settings) : Consumer(channel, settings.get()) {}
 
-    /// Has `callback` called for events of a type, which is the one that it takes. It may return nothing, or an Answer.
+    /// Has `callback` called for events of a type, which is the one that it takes; it may also take a `const std::optional<EventNumber>&`. It may
+    /// return nothing, or an Answer.
     template <class F> Consumer& on(F callback) {
         return on<typename detail::Argument<F>::type>(std::move(callback));
     }
@@ -304,12 +373,16 @@ public:
             T event; // used again for each, so that its strings and vectors keep their memory
         };
         auto* context = new Context{std::move(callback), T{}};
-        const auto call = [](void* context, const campanile_event* event) {
+        const auto call = [](void* handed, const campanile_event* event) {
             return detail::guarded([&] {
-                auto& it = *static_cast<Context*>(context);
+                auto& it = detail::at<Context>(handed);
                 detail::Reader reader(event->cdr, event->cdr_size);
                 detail::Field<T>::read(reader, it.event);
-                return it.callback(it.event);
+                if constexpr (std::is_invocable_v<F&, const T&, const std::optional<EventNumber>&>) {
+                    return it.callback(std::as_const(it.event), EventNumber::of(*event));
+                } else {
+                    return it.callback(it.event);
+                }
             });
         };
         const campanile_type* type = nullptr;
@@ -326,26 +399,38 @@ public:
     /// Has `callback` called with a Dynamic for events of all other types.
     template <class F> Consumer& on_any(F callback) {
         const auto call = [](void* context, const campanile_event* event) {
-            return detail::guarded([&] { return (*static_cast<F*>(context))(Dynamic(event)); });
+            return detail::guarded([&] { return detail::at<F>(context)(Dynamic(event)); });
         };
         detail::check(campanile_consumer_on_any(handle_.get(), call, new F(std::move(callback)), &detail::release<F>));
         return *this;
     }
 
     /// Has `callback` called with a Trouble for all that is no event. Default: it is logged. It may be called by several threads at once.
-    template <class F> Consumer& on_trouble(F callback) {
+    template <class F> Consumer& on_trouble(F callback) & {
         const auto call = [](void* context, const campanile_trouble* trouble) {
-            (void)detail::guarded([&] { (*static_cast<F*>(context))(*trouble); });
+            (void)detail::guarded([&] { detail::at<F>(context)(Trouble(*trouble)); });
         };
         detail::check(campanile_consumer_on_trouble(handle_.get(), call, new F(std::move(callback)), &detail::release<F>));
         return *this;
     }
 
     /// Only events for which this holds: `$speed > 10`. The service sends nothing else.
-    Consumer& filter(const std::string& constraint) {
+    Consumer& filter(const std::string& constraint) & {
         detail::check(campanile_consumer_filter(handle_.get(), constraint.c_str()));
         return *this;
     }
+
+    /// Begins in the channel's history, where that stores one, and has events come with their numbers. A subscription that has to be made
+    /// anew goes on behind the last event that came. Not over DDS.
+    Consumer& start_from(const StartFrom& start) & {
+        detail::check(campanile_consumer_start_from(handle_.get(), start.text().c_str()));
+        return *this;
+    }
+
+    // The same of a consumer that nobody else has, as in `Consumer("Weather").filter("$speed > 10").events<Wind>()`.
+    template <class F> Consumer&& on_trouble(F callback) && { return std::move(on_trouble(std::move(callback))); }
+    Consumer&& filter(const std::string& constraint) && { return std::move(filter(constraint)); }
+    Consumer&& start_from(const StartFrom& start) && { return std::move(start_from(start)); }
 
     /// How long a callback may take before that is told as trouble. Default 1 s.
     Consumer& slow_after(std::chrono::milliseconds limit) {
@@ -371,6 +456,24 @@ public:
         keep<T>();
         return Events<T>(std::move(handle_));
     }
+
+#if defined(CAMPANILE_STOP_TOKEN)
+    /// The same until a stop is requested, by whichever thread: the loop over them ends then, and with it the subscription.
+    template <class T> Events<T> events(std::stop_token stop) & {
+        auto events = this->events<T>();
+        events.stop_with(std::move(stop));
+        return events;
+    }
+
+    template <class T> Events<T> events(std::stop_token stop) && {
+        auto events = std::move(*this).template events<T>();
+        events.stop_with(std::move(stop));
+        return events;
+    }
+#endif
+
+    /// How often the subscription has found back to a service, since that was restarted or had disconnected it.
+    std::uint64_t reconnections() const noexcept { return campanile_consumer_reconnections(handle_.get()); }
 
     /// Asks the service now whether the subscription is still there, and makes it anew if not.
     void check() { detail::check(campanile_consumer_check(handle_.get())); }
@@ -405,6 +508,17 @@ public:
         T event{};
         return take(limit.count() < 0 ? 0 : limit.count(), event) ? std::optional<T>(std::move(event)) : std::nullopt;
     }
+
+    /// A file descriptor that can be read from while there is an event, or there will be none any more: for `poll` and its like. Only waited
+    /// for, never read nor closed.
+    int descriptor() const {
+        int descriptor = -1;
+        detail::check(campanile_consumer_descriptor(consumer_, &descriptor));
+        return descriptor;
+    }
+
+    /// The number of the event that came last, of a consumer with start_from().
+    const std::optional<EventNumber>& number() const noexcept { return number_; }
 
     class iterator {
     public:
@@ -451,6 +565,7 @@ private:
         }
         detail::check(status);
         const detail::Handle<campanile_event> event(came);
+        number_ = EventNumber::of(*event);
         detail::Reader reader(event->cdr, event->cdr_size);
         detail::Field<T>::read(reader, into);
         return true;
@@ -458,6 +573,19 @@ private:
 
     detail::Handle<campanile_consumer> own_;
     campanile_consumer* consumer_;
+    std::optional<EventNumber> number_;
+
+#if defined(CAMPANILE_STOP_TOKEN)
+    struct Stop {
+        campanile_consumer* consumer;
+        void operator()() const noexcept { (void)campanile_consumer_stop(consumer); }
+    };
+
+    void stop_with(std::stop_token stop) { stop_ = std::make_unique<std::stop_callback<Stop>>(std::move(stop), Stop{consumer_}); }
+
+    // Last: it is gone before the consumer is.
+    std::unique_ptr<std::stop_callback<Stop>> stop_;
+#endif
 };
 
 /// The IDL of a struct with CAMPANILE_EVENT, with all that it is made of.

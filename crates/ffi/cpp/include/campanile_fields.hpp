@@ -27,8 +27,8 @@ namespace campanile {
 /// Why something was not done.
 class error : public std::runtime_error {
 public:
-    error(campanile_status code, const std::string& message, bool not_carried_out)
-        : std::runtime_error(message), code_(code), not_carried_out_(not_carried_out) {}
+    error(campanile_status code, const std::string& message, bool not_carried_out, std::uint32_t column = 0)
+        : std::runtime_error(message), code_(code), not_carried_out_(not_carried_out), column_(column) {}
 
     /// Which sort of error it is.
     campanile_status code() const noexcept { return code_; }
@@ -36,9 +36,13 @@ public:
     /// Whether an event that was not published can be published again without being there twice.
     bool was_not_carried_out() const noexcept { return not_carried_out_; }
 
+    /// Of a filter that is none: where, in characters from 1 on; else 0.
+    std::uint32_t column() const noexcept { return column_; }
+
 private:
     campanile_status code_;
     bool not_carried_out_;
+    std::uint32_t column_;
 };
 
 /// What a callback may answer instead of nothing: no more events are wanted, or go on.
@@ -48,7 +52,7 @@ namespace detail {
 
 inline void check(campanile_status status) {
     if (status != CAMPANILE_STATUS_OK) {
-        throw error(status, campanile_last_error(), campanile_last_was_not_carried_out());
+        throw error(status, campanile_last_error(), campanile_last_was_not_carried_out(), campanile_last_column());
     }
 }
 
@@ -162,6 +166,13 @@ public:
 
     const std::string& text() const { return text_; }
 
+    /// What members are where a supplier's type lacks them.
+    struct Default {
+        std::string structure, member;
+        std::vector<std::uint8_t> octets;
+    };
+    std::vector<Default> defaults;
+
     /// A name that nothing else has.
     std::string fresh() { return "campanile_array_" + std::to_string(++fresh_); }
 
@@ -226,6 +237,7 @@ template <class T> constexpr const T* of = nullptr;
 constexpr const char* campanile_module(const void*) { return ""; }
 constexpr const char* campanile_prefix(const void*) { return ""; }
 constexpr const char* campanile_domain(const void*) { return nullptr; }
+constexpr const char* campanile_default_names(const void*) { return ""; }
 
 template <class T, class = void> struct is_event : std::false_type {};
 template <class T> struct is_event<T, std::void_t<decltype(campanile_members(std::declval<T&>()))>> : std::true_type {};
@@ -564,6 +576,7 @@ template <class T> struct Field<T, std::enable_if_t<is_event<T>::value>> {
             using Members = decltype(campanile_members(std::declval<T&>()));
             // What it is made of is defined before it.
             const std::string members = Types<Members>::text(idl, campanile_member_names(of<T>));
+            add_defaults(idl, std::string(module) + (module.empty() ? "" : "::") + std::string(name));
             return within(campanile_prefix(of<T>), module, "struct _" + std::string(name) + " {" + members + " };");
         });
         return full;
@@ -581,6 +594,29 @@ template <class T> struct Field<T, std::enable_if_t<is_event<T>::value>> {
         std::apply(
             [&reader](auto&... members) { (Field<std::remove_reference_t<decltype(members)>>::read(reader, members), ...); },
             campanile_members(value));
+    }
+
+private:
+    /// Those of the members that CAMPANILE_DEFAULTS names.
+    static void add_defaults(Idl& idl, const std::string& structure) {
+        if (*campanile_default_names(of<T>) == 0) {
+            return;
+        }
+        const T made{};
+        std::string_view names = campanile_member_names(of<T>);
+        std::apply([&](const auto&... members) { (add_default(idl, structure, next_of(names), members), ...); }, campanile_members(made));
+    }
+
+    template <class Member>
+    static void add_default(Idl& idl, const std::string& structure, std::string_view name, const Member& member) {
+        std::string_view named = campanile_default_names(of<T>);
+        for (std::string_view one = next_of(named); !one.empty(); one = next_of(named)) {
+            if (one == name) {
+                idl.defaults.push_back({structure, std::string(name), {}});
+                Writer writer(idl.defaults.back().octets);
+                Field<Member>::write(writer, member);
+            }
+        }
     }
 };
 
@@ -601,6 +637,11 @@ template <class T> struct Field<T, std::enable_if_t<is_event<T>::value>> {
     [[maybe_unused]] constexpr const char* campanile_type_name(const TYPE*) { return #TYPE; }                          \
     [[maybe_unused]] constexpr const char* campanile_label_names(const TYPE*) { return #__VA_ARGS__; }                 \
     [[maybe_unused]] constexpr auto campanile_labels(const TYPE*) { return std::array{__VA_ARGS__}; }
+
+/// Members that a supplier's type may lack; they are then what the struct's own initializers say: `CAMPANILE_DEFAULTS(Wind, station)`, in front
+/// of CAMPANILE_EVENT.
+#define CAMPANILE_DEFAULTS(TYPE, ...) \
+    [[maybe_unused]] constexpr const char* campanile_default_names(const TYPE*) { return #__VA_ARGS__; }
 
 /// The module in which an IDL would have a type: `CAMPANILE_MODULE(Wind, "obs::weather")`, in front of CAMPANILE_EVENT.
 #define CAMPANILE_MODULE(TYPE, MODULE) \

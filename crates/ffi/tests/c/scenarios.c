@@ -6,6 +6,7 @@
 #include <campanile.h>
 
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -353,6 +354,79 @@ static void scenario_fork(void) {
     campanile_consumer_free(consumer);
 }
 
+/* Begins in the history, and goes on where it was when the service was restarted. */
+static void scenario_history(void) {
+    struct inbox troubles = INBOX;
+    const uint16_t seven = 7;
+    campanile_consumer *consumer;
+    campanile_event *event;
+    campanile_type *grown;
+    struct pollfd readable = {-1, POLLIN, 0};
+    char start[32];
+    uint64_t third = 0;
+    for (int speed = 1; speed <= 5; ++speed) {
+        OK(publish(speed));
+    }
+    /* A member that the supplier lacks has a value of its own. */
+    OK(campanile_type_new("struct Wind { double speed; unsigned short count; };", NULL, NULL, &grown));
+    MUST(campanile_type_default(grown, "Wind", "cuont", (const uint8_t *)&seven, sizeof seven) == CAMPANILE_STATUS_TYPE);
+    OK(campanile_type_default(grown, "Wind", "count", (const uint8_t *)&seven, sizeof seven));
+    OK(campanile_consumer_new("Weather", NULL, &consumer));
+    MUST(campanile_consumer_start_from(consumer, "firts") == CAMPANILE_STATUS_SETTINGS);
+    MUST(strstr(campanile_last_error(), "after:N") != NULL && campanile_last_column() == 0);
+    OK(campanile_consumer_start_from(consumer, "first"));
+    OK(campanile_consumer_on(consumer, grown, NULL, NULL, NULL));
+    OK(campanile_consumer_descriptor(consumer, &readable.fd));
+    OK(campanile_consumer_ready(consumer));
+    for (int speed = 1; speed <= 5; ++speed) {
+        uint16_t count;
+        MUST(poll(&readable, 1, -1) == 1);
+        OK(campanile_consumer_next(consumer, 0, &event));
+        memcpy(&count, event->cdr + 8, sizeof count);
+        MUST(event->number > third && event->came_ns > 1700000000000000000U && event->cdr_size == 10 && count == seven);
+        third = speed <= 3 ? event->number : third;
+        campanile_event_free(event);
+    }
+    MUST(poll(&readable, 1, 0) == 0 && campanile_consumer_reconnections(consumer) == 0);
+    ask("restart");
+    OK(publish(6));
+    OK(campanile_consumer_next(consumer, -1, &event));
+    MUST(event->number > third);
+    campanile_event_free(event);
+    while (campanile_consumer_check(consumer) != CAMPANILE_STATUS_OK) {
+        sched_yield();
+    }
+    MUST(campanile_consumer_reconnections(consumer) == 1 && campanile_supplier_reconnections(supplier) == 1);
+    OK(campanile_consumer_stop(consumer));
+    MUST(poll(&readable, 1, -1) == 1 && campanile_consumer_next(consumer, -1, &event) == CAMPANILE_STATUS_CLOSED);
+    campanile_consumer_free(consumer);
+    campanile_type_free(grown);
+    /* A program that comes again goes on there. */
+    OK(campanile_consumer_new("Weather", NULL, &consumer));
+    snprintf(start, sizeof start, "after:%llu", (unsigned long long)third);
+    OK(campanile_consumer_start_from(consumer, start));
+    OK(campanile_consumer_on(consumer, wind_type, NULL, NULL, NULL));
+    OK(campanile_consumer_ready(consumer));
+    OK(campanile_consumer_next(consumer, -1, &event));
+    MUST(wind_of(event).speed == 4);
+    campanile_event_free(event);
+    campanile_consumer_free(consumer);
+    /* What filters say of mistakes. */
+    OK(campanile_consumer_new("Weather", NULL, &consumer));
+    OK(campanile_consumer_filter(consumer, "$sped > 10"));
+    OK(campanile_consumer_on_trouble(consumer, on_trouble, &troubles, NULL));
+    OK(campanile_consumer_on(consumer, wind_type, NULL, NULL, NULL));
+    OK(campanile_consumer_ready(consumer));
+    MUST(next(&troubles) == CAMPANILE_TROUBLE_CODE_UNKNOWN_NAME);
+    campanile_consumer_free(consumer);
+    OK(campanile_consumer_new("Weather", NULL, &consumer));
+    OK(campanile_consumer_filter(consumer, "$speed >"));
+    OK(campanile_consumer_on(consumer, wind_type, NULL, NULL, NULL));
+    MUST(campanile_consumer_ready(consumer) == CAMPANILE_STATUS_FILTER && campanile_last_column() == 9);
+    MUST(strstr(campanile_last_error(), "CORBA") == NULL && strstr(campanile_last_error(), "Constraint") == NULL);
+    campanile_consumer_free(consumer);
+}
+
 /* Leaves with events under way: the driver stops the service, so that nothing is answered. */
 static void scenario_exit(void) {
     const struct wind wind = {1, 2};
@@ -404,6 +478,7 @@ int main(int count, char **args) {
     else if (strcmp(name, "type_mismatch") == 0) scenario_mismatch();
     else if (strcmp(name, "misuse") == 0) scenario_misuse();
     else if (strcmp(name, "fork") == 0) scenario_fork();
+    else if (strcmp(name, "history") == 0) scenario_history();
     else if (strcmp(name, "exit") == 0) scenario_exit();
     else return 2;
     campanile_supplier_free(supplier);

@@ -1,7 +1,7 @@
 //! Programs in other languages: built once, and run with what they ask the driver for.
 
 use campanile::{EventForm, Settings};
-use service::{Config, Service};
+use service::{Config, DeclaredChannel, DeclaredValue, Service, StoreConfig};
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,6 +43,18 @@ pub(crate) fn begin_at(listen: &str) -> (Service, Settings) {
     (service, settings)
 }
 
+/// A service that stores the history of the channel `Weather`, in a folder of that test's.
+pub(crate) fn begin_with_history(listen: &str, folder: &Path) -> Service {
+    let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
+    let config = Config {
+        listen: listen.to_owned(),
+        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }],
+        store: StoreConfig { directory: Some(folder.to_owned()), ..StoreConfig::default() },
+        ..Config::default()
+    };
+    Service::start(config).unwrap()
+}
+
 /// What a command prints; it has to succeed.
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command
@@ -52,6 +64,9 @@ pub(crate) fn output(command: &mut Command) -> String {
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// What programs of users are to be free of.
+const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"];
 
 /// All programs, built.
 pub(crate) struct Programs {
@@ -106,14 +121,20 @@ impl Programs {
     fn build_c(&self) {
         // `CAMPANILE_SANITIZE=address` has both look at each access to memory.
         let sanitize = std::env::var_os("CAMPANILE_SANITIZE").map(|what| format!("-fsanitize={}", what.display()));
-        let common = ["-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"];
+        let common = ["-g", "-pthread"];
         for (to, compiler, standard, source) in [
             ("cc", "cc", "-std=c11", "tests/c/scenarios.c"),
             ("soak", "cc", "-std=c11", "tests/c/soak.c"),
             ("c++", "c++", "-std=c++17", "tests/cpp/scenarios.cpp"),
+            ("stop", "c++", "-std=c++20", "tests/cpp/stop.cpp"),
         ] {
             let mut command = Command::new(compiler);
-            command.args([standard, "-D_GNU_SOURCE"]).args(common).args(&sanitize).arg(here().join(source));
+            command
+                .args([standard, "-D_GNU_SOURCE"])
+                .args(WARNINGS)
+                .args(common)
+                .args(&sanitize)
+                .arg(here().join(source));
             command.arg("-o").arg(self.folder.join(to)).args(self.flags()).arg("-lm");
             output(&mut command);
         }
@@ -126,10 +147,45 @@ impl Programs {
         for folder in ["src/main/java", "src/test/java"] {
             find_sources(&here().join("java").join(folder), &mut sources);
         }
+        // The first example of the README, in a program with all names of `java.util.function`.
+        let readme = fs::read_to_string(here().join("java/README.md")).unwrap();
+        let example = readme.split("```").nth(1).unwrap().strip_prefix("java\n").unwrap();
+        let (imports, body) = example.split_once("\n\n").unwrap();
+        let first = self.folder.join("First.java");
+        let named = "static final Consumer<String> PRINT = System.out::print;\nstatic final Supplier<String> NOTHING = () -> \"\";";
+        let all = "import io.campanile.*;\nimport java.util.function.*;";
+        let main = format!(
+            "public static void main(String[] args) throws Exception {{\n{body}PRINT.accept(NOTHING.get());\n}}"
+        );
+        fs::write(&first, format!("{imports}\n{all}\nfinal class First {{\n{named}\n{main}\n}}\n")).unwrap();
+        sources.push(first);
         let mut command = Command::new("javac");
         command.args(["-Xlint:all", "-Werror", "-proc:none", "-encoding", "UTF-8", "--release", "17", "-cp"]);
         command.arg(jna()).arg("-d").arg(&classes).args(sources);
         output(&mut command);
+    }
+
+    /// The first example of the README for Java, with a service's address.
+    pub(crate) fn readme_example_in_java(&self, server: &str) -> Command {
+        let mut command = self.java("First");
+        command.env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_TRANSPORT").env_remove("CAMPANILE_CONTEXT");
+        command.env("XDG_CONFIG_HOME", self.folder.join(EventForm::Body.to_string()));
+        command
+    }
+
+    /// A class of the programs in Java, to be run.
+    fn java(&self, class: &str) -> Command {
+        static BUILT: OnceLock<()> = OnceLock::new();
+        BUILT.get_or_init(|| self.build_java());
+        let mut command = Command::new("java");
+        let mut path = jna().into_os_string();
+        path.push(":");
+        path.push(self.folder.join("classes"));
+        command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"]).arg(path);
+        let mut library = std::ffi::OsString::from("-Dcampanile.library=");
+        library.push(self.prefix().join("lib/libcampanile.so"));
+        command.arg(library).arg(class);
+        command
     }
 
     /// Builds the first example of a README.
@@ -141,7 +197,7 @@ impl Programs {
         fs::write(&source, example).unwrap();
         let program = self.folder.join(format!("first-{extension}"));
         let mut command = Command::new(compiler);
-        command.args([standard, "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&program).args(self.flags());
+        command.arg(standard).args(WARNINGS).arg(&source).arg("-o").arg(&program).args(self.flags());
         output(&mut command);
         program
     }
@@ -156,9 +212,17 @@ impl Programs {
         }
         let mut prefix = std::ffi::OsString::from("-DCMAKE_PREFIX_PATH=");
         prefix.push(self.prefix());
-        output(Command::new("cmake").arg("-B").arg(folder.join("build")).arg("-S").arg(&folder).arg(prefix));
+        let warnings = format!("-DCMAKE_CXX_FLAGS={}", WARNINGS.join(" "));
+        let mut configure = Command::new("cmake");
+        configure.arg("-B").arg(folder.join("build")).arg("-S").arg(&folder).args([prefix, warnings.into()]);
+        output(&mut configure);
         output(Command::new("cmake").arg("--build").arg(folder.join("build")));
         folder.join("build/weather")
+    }
+
+    /// The program that ends its loop over events by a stop token.
+    pub(crate) fn stop_example(&self) -> PathBuf {
+        self.folder.join("stop")
     }
 
     /// Starts one of the programs with a service's address.
@@ -201,19 +265,7 @@ impl Programs {
         let mut command = match language {
             Language::C => Command::new(self.folder.join("cc")),
             Language::Cpp => Command::new(self.folder.join("c++")),
-            Language::Java => {
-                static BUILT: OnceLock<()> = OnceLock::new();
-                BUILT.get_or_init(|| self.build_java());
-                let mut command = Command::new("java");
-                let mut path = jna().into_os_string();
-                path.push(":");
-                path.push(self.folder.join("classes"));
-                command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"]).arg(path);
-                let mut library = std::ffi::OsString::from("-Dcampanile.library=");
-                library.push(self.prefix().join("lib/libcampanile.so"));
-                command.arg(library).arg("io.campanile.scenarios.Scenarios");
-                command
-            }
+            Language::Java => self.java("io.campanile.scenarios.Scenarios"),
         };
         if words.first() == Some(&"fork") {
             // A child leaves alone what is the parent's, which looks like a leak to the sanitizer.

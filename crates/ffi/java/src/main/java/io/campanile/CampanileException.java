@@ -61,11 +61,17 @@ public final class CampanileException extends RuntimeException {
 
     private final Code code;
     private final boolean wasNotCarriedOut;
+    private final int column;
 
     CampanileException(Code code, String message, boolean wasNotCarriedOut) {
+        this(code, message, wasNotCarriedOut, 0);
+    }
+
+    CampanileException(Code code, String message, boolean wasNotCarriedOut, int column) {
         super(message);
         this.code = code;
         this.wasNotCarriedOut = wasNotCarriedOut;
+        this.column = column;
     }
 
     static CampanileException value(String reason) {
@@ -83,6 +89,15 @@ public final class CampanileException extends RuntimeException {
      */
     public Code code() {
         return code;
+    }
+
+    /**
+     * Of a filter that is none ({@link Code#FILTER}): where, in characters from 1 on.
+     *
+     * @return the column; 0 for other errors
+     */
+    public int column() {
+        return column;
     }
 
     /**

@@ -42,6 +42,8 @@ final class Library {
 
     static native byte campanile_last_was_not_carried_out();
 
+    static native int campanile_last_column();
+
     static native String campanile_version();
 
     static native int campanile_settings_load(PointerByReference settings);
@@ -96,6 +98,8 @@ final class Library {
 
     static native int campanile_consumer_filter(Pointer consumer, String constraint);
 
+    static native int campanile_consumer_start_from(Pointer consumer, String start);
+
     static native int campanile_consumer_slow_after(Pointer consumer, int milliseconds);
 
     static native int campanile_consumer_ready(Pointer consumer);
@@ -103,6 +107,10 @@ final class Library {
     static native int campanile_consumer_next(Pointer consumer, long limitMs, PointerByReference event);
 
     static native int campanile_consumer_check(Pointer consumer);
+
+    static native int campanile_consumer_stop(Pointer consumer);
+
+    static native long campanile_consumer_reconnections(Pointer consumer);
 
     static native byte campanile_consumer_has_ended(Pointer consumer);
 
@@ -122,7 +130,8 @@ final class Library {
     static void check(int status) {
         if (status != OK) {
             boolean wasNotCarriedOut = campanile_last_was_not_carried_out() != 0;
-            throw new CampanileException(CampanileException.Code.of(status), campanile_last_error(), wasNotCarriedOut);
+            String message = campanile_last_error();
+            throw new CampanileException(CampanileException.Code.of(status), message, wasNotCarriedOut, campanile_last_column());
         }
     }
 

@@ -28,7 +28,7 @@ public final class Publisher implements AutoCloseable {
         Kind kind = Kind.of(event.getClass());
         handle.enter();
         try {
-            Writer writer = Supplier.written(kind, event);
+            Writer writer = EventSupplier.written(kind, event);
             Library.check(Library.campanile_publisher_publish(
                     handle.address, kind.address, writer.address(), writer.size(), writer.number.address));
             return writer.number.octets.getLong(0);

@@ -15,6 +15,7 @@ import java.time.Duration;
  * @param came of a mismatch: the type that came, in IDL; else empty
  * @param length of a gap: how long it was; of a slow callback: how long it took; else zero
  * @param events of lost events: how many more than were told before; else 0
+ * @param supplier of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty
  */
 public record Trouble(
         Kind kind,
@@ -25,7 +26,8 @@ public record Trouble(
         String declared,
         String came,
         Duration length,
-        long events) {
+        long events,
+        String supplier) {
     /** Which sort of trouble it is. */
     public enum Kind {
         /** The service cannot be reached; the consumer goes on trying. */
@@ -44,6 +46,8 @@ public record Trouble(
         SLOW,
         /** Events did not come, over DDS. */
         LOST,
+        /** The filter asks for a name that no declared type has. */
+        UNKNOWN_NAME,
         /** Something else: the text says it. */
         OTHER
     }
@@ -57,6 +61,6 @@ public record Trouble(
             texts[place] = told.getPointer(8L * (place + 1)).getString(0, "UTF-8");
         }
         Duration length = Duration.ofMillis(told.getLong(56));
-        return new Trouble(kind, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], length, told.getLong(64));
+        return new Trouble(kind, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], length, told.getLong(64), told.getPointer(72).getString(0, "UTF-8"));
     }
 }

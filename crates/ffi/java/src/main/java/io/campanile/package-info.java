@@ -4,8 +4,8 @@
  * <pre>{@code
  * record Wind(double speed, double direction) {}
  *
- * try (var consumer = Consumer.of("Weather").on(Wind.class, wind -> System.out.println(wind)).ready();
- *         var supplier = Supplier.of("Weather")) {
+ * try (var consumer = EventConsumer.of("Weather").on(Wind.class, wind -> System.out.println(wind)).ready();
+ *         var supplier = EventSupplier.of("Weather")) {
  *     supplier.publish(new Wind(11.5, 270));
  * }
  * }</pre>

@@ -2,12 +2,14 @@ package io.campanile.scenarios;
 
 import io.campanile.CampanileException;
 import io.campanile.CampanileException.Code;
-import io.campanile.Consumer;
 import io.campanile.Dynamic;
+import io.campanile.EventConsumer;
+import io.campanile.EventNumber;
+import io.campanile.EventSupplier;
 import io.campanile.EventType;
 import io.campanile.Length;
 import io.campanile.Settings;
-import io.campanile.Supplier;
+import io.campanile.StartFrom;
 import io.campanile.Trouble;
 import io.campanile.Unsigned;
 import java.io.BufferedReader;
@@ -25,7 +27,9 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Flow;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import javax.tools.ToolProvider;
@@ -169,8 +173,8 @@ final class Scenarios {
 
     private static void publish() throws Exception {
         BlockingQueue<Wind> events = new LinkedBlockingQueue<>();
-        try (var consumer = Consumer.of("Weather").on(Wind.class, events::add).ready();
-                var supplier = Supplier.of("Weather")) {
+        try (var consumer = EventConsumer.of("Weather").on(Wind.class, events::add).ready();
+                var supplier = EventSupplier.of("Weather")) {
             for (double speed : new double[] {1, Double.MIN_VALUE, -0.0, Double.NaN}) {
                 supplier.publish(new Wind(speed, 270));
                 same(events.take(), new Wind(speed, 270));
@@ -193,8 +197,8 @@ final class Scenarios {
     }
 
     private static void filter() throws Exception {
-        try (var consumer = Consumer.of("Filtered").filter("$speed > 10");
-                var supplier = Supplier.of("Filtered")) {
+        try (var consumer = EventConsumer.of("Filtered").filter("$speed > 10");
+                var supplier = EventSupplier.of("Filtered")) {
             var events = consumer.events(Wind.class);
             for (double speed : new double[] {9, 11, 10, 12}) {
                 supplier.publish(new Wind(speed, 0));
@@ -204,8 +208,107 @@ final class Scenarios {
             same(iterator.next().speed(), 12.0);
             must(events.next(Duration.ZERO).isEmpty());
         }
-        var wrong = Consumer.of("Filtered").on(Wind.class, wind -> {}).filter("$speed >");
-        must(refused(IS_OVER_DDS ? Code.FILTER : Code.REFUSED, wrong::ready).contains("$speed >"));
+        var wrong = EventConsumer.of("Filtered").on(Wind.class, wind -> {}).filter("$speed >");
+        String said = refused(Code.FILTER, wrong::ready);
+        must(said.contains("$speed >") && said.contains("column 9") && !said.contains("CORBA"));
+    }
+
+    /** Takes one event after the other, and cancels after so many. */
+    private static final class Some implements Flow.Subscriber<Wind> {
+        private final BlockingQueue<Object> taken = new LinkedBlockingQueue<>();
+        private final int most;
+        private Flow.Subscription subscription;
+        private int count;
+
+        Some(int most) {
+            this.most = most;
+        }
+
+        @Override
+        public void onSubscribe(Flow.Subscription to) {
+            subscription = to;
+            subscription.request(1);
+        }
+
+        @Override
+        public void onNext(Wind wind) {
+            taken.add(wind.speed());
+            if (++count == most) {
+                subscription.cancel();
+            } else {
+                subscription.request(1);
+            }
+        }
+
+        @Override
+        public void onError(Throwable thrown) {
+            taken.add(thrown);
+        }
+
+        @Override
+        public void onComplete() {
+            taken.add("complete");
+        }
+    }
+
+    private static void history() throws Exception {
+        BlockingQueue<EventNumber> numbers = new LinkedBlockingQueue<>();
+        var before = Instant.now().minusSeconds(60);
+        try (var supplier = EventSupplier.of("Weather");
+                var all = EventConsumer.of("Weather").startFrom(StartFrom.first());
+                var flowing = EventConsumer.of("Weather").startFrom(StartFrom.first())) {
+            CompletableFuture<?> published = CompletableFuture.completedFuture(null);
+            for (int speed = 1; speed <= 5; speed++) {
+                published = supplier.publishAsync(new Wind(speed, 0));
+            }
+            published.get();
+            all.onNumbered(Wind.class, (wind, number) -> numbers.add(number.orElseThrow())).ready();
+            var third = List.of(numbers.take(), numbers.take(), numbers.take()).get(2);
+            must(third.came().orElseThrow().isAfter(before) && numbers.take().number() > third.number());
+            same(numbers.take().number(), third.number() + 2);
+            same(begins(StartFrom.number(third.number())), 3.0);
+            same(begins(StartFrom.after(third.number())), 4.0);
+            same(begins(StartFrom.last(2)), 4.0);
+            same(begins(StartFrom.since(Duration.ofHours(1))), 1.0);
+            same(begins(StartFrom.time(before)), 1.0);
+            same(begins(StartFrom.lastOfEachType()), 5.0);
+            same(begins(StartFrom.lastOfEach("speed")), 1.0);
+            var some = new Some(2);
+            var events = flowing.events(Wind.class);
+            events.subscribe(some);
+            same(some.taken.take(), 1.0);
+            same(some.taken.take(), 2.0);
+            ask("restart");
+            supplier.publish(new Wind(6, 0));
+            numbers.take();
+            untilDone(all::check);
+            same(all.reconnections(), 1L);
+            same(supplier.reconnections(), 1L);
+            must(some.taken.isEmpty());
+        }
+        var rest = new Some(Integer.MAX_VALUE);
+        try (var late = EventConsumer.of("Weather").startFrom(StartFrom.last(1))) {
+            late.events(Wind.class).subscribe(rest);
+            same(rest.taken.take(), 6.0);
+        }
+        same(rest.taken.take(), "complete");
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        try (var unknown = EventConsumer.of("Weather").filter("$sped > 10").onTrouble(troubles::add).on(Wind.class, wind -> {}).ready()) {
+            same(troubles.take().kind(), Trouble.Kind.UNKNOWN_NAME);
+            must(!unknown.hasEnded());
+        }
+        var supplier = EventSupplier.of("Weather");
+        supplier.close();
+        must(supplier.publishAsync(new Wind(1, 2)).handle((done, thrown) -> thrown != null).get());
+    }
+
+    private static double begins(StartFrom start) {
+        try (var consumer = EventConsumer.of("Weather").startFrom(start)) {
+            var events = consumer.events(Wind.class);
+            double speed = events.iterator().next().speed();
+            must(events.number().isPresent());
+            return speed;
+        }
     }
 
     private static void untilDone(Runnable what) {
@@ -222,9 +325,9 @@ final class Scenarios {
     private static void restart() throws Exception {
         BlockingQueue<Double> events = new LinkedBlockingQueue<>();
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
-        try (var consumer = Consumer.of("Weather").on(Wind.class, wind -> events.add(wind.speed())).onTrouble(troubles::add).ready();
-                var supplier = Supplier.of("Weather");
-                var hasty = Supplier.of("Weather", Settings.load().set("wait_for_restart_ms", "0"))) {
+        try (var consumer = EventConsumer.of("Weather").on(Wind.class, wind -> events.add(wind.speed())).onTrouble(troubles::add).ready();
+                var supplier = EventSupplier.of("Weather");
+                var hasty = EventSupplier.of("Weather", Settings.load().set("wait_for_restart_ms", "0"))) {
             for (var by : List.of(supplier, hasty)) {
                 by.publish(new Wind(1, 2));
                 same(events.take(), 1.0);
@@ -250,7 +353,7 @@ final class Scenarios {
                 same(speed, 3.0);
             }
             must(supplier.reconnections() > 0);
-            var leaving = Supplier.of("Weather");
+            var leaving = EventSupplier.of("Weather");
             ask("stop");
             var closed = new FutureTask<>(() -> refused(Code.UNREACHABLE, () -> leaving.publish(new Wind(5, 2))));
             new Thread(closed).start();
@@ -260,7 +363,7 @@ final class Scenarios {
         }
     }
 
-    private static void untilWaiting(Supplier supplier) {
+    private static void untilWaiting(EventSupplier supplier) {
         while (supplier.waiting() == 0) {
             Thread.onSpinWait();
         }
@@ -271,7 +374,7 @@ final class Scenarios {
         BlockingQueue<Double> late = new LinkedBlockingQueue<>();
         BlockingQueue<Double> early = new LinkedBlockingQueue<>();
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
-        try (var slow = Consumer.of("Weather").slowAfter(Duration.ZERO).onTrouble(troubles::add).on(Wind.class, wind -> {
+        try (var slow = EventConsumer.of("Weather").slowAfter(Duration.ZERO).onTrouble(troubles::add).on(Wind.class, wind -> {
                             try {
                                 open.await();
                             } catch (InterruptedException error) {
@@ -280,8 +383,8 @@ final class Scenarios {
                             late.add(wind.speed());
                         })
                         .ready();
-                var quick = Consumer.of("Weather").on(Wind.class, wind -> early.add(wind.speed())).ready();
-                var supplier = Supplier.of("Weather");
+                var quick = EventConsumer.of("Weather").on(Wind.class, wind -> early.add(wind.speed())).ready();
+                var supplier = EventSupplier.of("Weather");
                 var publisher = supplier.publisher()) {
             for (int number = 0; number < 1000; number++) {
                 publisher.publish(new Wind(number, 0));
@@ -303,9 +406,9 @@ final class Scenarios {
     private static void mismatch() throws Exception {
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
         BlockingQueue<Wind> events = new LinkedBlockingQueue<>();
-        try (var wrong = Consumer.of("Weather").on(OtherWind.class, wind -> {}).onTrouble(troubles::add).ready();
-                var right = Consumer.of("Weather").on(Wind.class, events::add).ready();
-                var supplier = Supplier.of("Weather")) {
+        try (var wrong = EventConsumer.of("Weather").on(OtherWind.class, wind -> {}).onTrouble(troubles::add).ready();
+                var right = EventConsumer.of("Weather").on(Wind.class, events::add).ready();
+                var supplier = EventSupplier.of("Weather")) {
             for (int number = 0; number < 3; number++) {
                 supplier.publish(new Wind(number, 0));
                 same(events.take(), new Wind(number, 0));
@@ -322,8 +425,8 @@ final class Scenarios {
     private static void unicode() throws Exception {
         BlockingQueue<Words> events = new LinkedBlockingQueue<>();
         BlockingQueue<Letter> letters = new LinkedBlockingQueue<>();
-        try (var consumer = Consumer.of("Weather").on(Words.class, events::add).on(Letter.class, letters::add).ready();
-                var supplier = Supplier.of("Weather")) {
+        try (var consumer = EventConsumer.of("Weather").on(Words.class, events::add).on(Letter.class, letters::add).ready();
+                var supplier = EventSupplier.of("Weather")) {
             for (String text : List.of("", "é", "屋根 塔", "🦀 крыша", "\u0001\u007F")) {
                 supplier.publish(words(text));
                 same(events.take(), words(text));
@@ -345,22 +448,22 @@ final class Scenarios {
         for (int number = 0; number < 1000; number++) {
             history.add(new Place(number, 0, number % 2 == 0 ? Optional.of("note") : Optional.empty()));
         }
-        try (var consumer = Consumer.of("Weather");
-                var supplier = Supplier.of("Weather")) {
+        try (var consumer = EventConsumer.of("Weather");
+                var supplier = EventSupplier.of("Weather")) {
             var events = consumer.events(Past.class);
             supplier.publish(new Past(history));
             same(events.iterator().next(), new Past(history));
         }
         if (IS_OVER_DDS) {
-            try (var supplier = Supplier.of("Weather")) {
+            try (var supplier = EventSupplier.of("Weather")) {
                 must(refused(Code.TYPE, () -> supplier.publish(node(1))).contains("Node.children[]"));
-                must(refused(Code.TYPE, Consumer.of("Weather").on(Node.class, none -> {})::ready).contains("contains itself"));
+                must(refused(Code.TYPE, EventConsumer.of("Weather").on(Node.class, none -> {})::ready).contains("contains itself"));
             }
             return;
         }
         BlockingQueue<Node> events = new LinkedBlockingQueue<>();
-        try (var consumer = Consumer.of("Weather").on(Node.class, events::add).ready();
-                var supplier = Supplier.of("Weather")) {
+        try (var consumer = EventConsumer.of("Weather").on(Node.class, events::add).ready();
+                var supplier = EventSupplier.of("Weather")) {
             var tree = node(1, node(2, node(3), node(4)), node(5));
             supplier.publish(tree);
             same(events.take(), tree);
@@ -396,12 +499,12 @@ final class Scenarios {
         BlockingQueue<Wind> winds = new LinkedBlockingQueue<>();
         BlockingQueue<Rain> rains = new LinkedBlockingQueue<>();
         BlockingQueue<Dynamic> others = new LinkedBlockingQueue<>();
-        try (var consumer = Consumer.of("Weather")
+        try (var consumer = EventConsumer.of("Weather")
                         .on(Wind.class, winds::add)
                         .on(Rain.class, rains::add)
                         .onAny(others::add)
                         .ready();
-                var supplier = Supplier.of("Weather")) {
+                var supplier = EventSupplier.of("Weather")) {
             supplier.publish(new Wind(1, 2));
             supplier.publish(new Rain(7));
             supplier.publish(words("b"));
@@ -413,8 +516,8 @@ final class Scenarios {
     }
 
     private static void evolution() {
-        try (var consumer = Consumer.of("Weather");
-                var supplier = Supplier.of("Weather")) {
+        try (var consumer = EventConsumer.of("Weather");
+                var supplier = EventSupplier.of("Weather")) {
             var events = consumer.events(Narrow.class);
             supplier.publish(sample());
             same(events.iterator().next(), new Narrow("Überlingen 塔", 270, Optional.empty()));
@@ -423,8 +526,8 @@ final class Scenarios {
 
     private static void missing() throws Exception {
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
-        try (var consumer = Consumer.of("Weather").on(Further.class, none -> {}).onTrouble(troubles::add).ready();
-                var supplier = Supplier.of("Weather")) {
+        try (var consumer = EventConsumer.of("Weather").on(Further.class, none -> {}).onTrouble(troubles::add).ready();
+                var supplier = EventSupplier.of("Weather")) {
             supplier.publish(sample());
             var told = troubles.take();
             same(told.kind(), Trouble.Kind.MISMATCH);
@@ -435,9 +538,9 @@ final class Scenarios {
 
     private static void waits() throws Exception {
         ask("stop");
-        must(refused(Code.UNREACHABLE, () -> Supplier.of("Weather")).contains("campanile serve"));
+        must(refused(Code.UNREACHABLE, () -> EventSupplier.of("Weather")).contains("campanile serve"));
         var patient = new Thread(() -> {
-            try (var supplier = Supplier.of("Weather", Settings.load().set("wait_for_service_ms", "60000"))) {
+            try (var supplier = EventSupplier.of("Weather", Settings.load().set("wait_for_service_ms", "60000"))) {
                 supplier.publish(new Wind(1, 2));
             }
         });
@@ -458,8 +561,8 @@ final class Scenarios {
         same(ToolProvider.getSystemJavaCompiler().run(null, null, null, "-proc:none", "-d", folder.toString(), file.toString()), 0);
         BlockingQueue<Dynamic> events = new LinkedBlockingQueue<>();
         try (var loader = new URLClassLoader(new URL[] {folder.toUri().toURL()});
-                var consumer = Consumer.of("Types").onAny(events::add).ready();
-                var supplier = Supplier.of("Types")) {
+                var consumer = EventConsumer.of("Types").onAny(events::add).ready();
+                var supplier = EventSupplier.of("Types")) {
             for (int round = 0; round < 2; round++) {
                 for (int number = 0; number < count; number++) {
                     var constructor = loader.loadClass("T" + number).getDeclaredConstructor(int.class);
@@ -478,7 +581,7 @@ final class Scenarios {
 
     /** Leaves with events under way: the driver stops the service, so that nothing is answered. */
     private static void leave() throws Exception {
-        var supplier = Supplier.of("Weather");
+        var supplier = EventSupplier.of("Weather");
         var publisher = supplier.publisher();
         publisher.publish(new Wind(0, 2));
         same(publisher.sync().confirmed(), 1L);
@@ -491,9 +594,9 @@ final class Scenarios {
     private static void misuse() throws Exception {
         BlockingQueue<Double> events = new LinkedBlockingQueue<>();
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
-        var itself = new ArrayList<Consumer>();
-        try (var supplier = Supplier.of("Weather");
-                var consumer = Consumer.of("Weather")
+        var itself = new ArrayList<EventConsumer>();
+        try (var supplier = EventSupplier.of("Weather");
+                var consumer = EventConsumer.of("Weather")
                         .on(Wind.class, wind -> {
                             if (wind.speed() == 13) {
                                 throw new IllegalStateException("thirteen");
@@ -521,8 +624,8 @@ final class Scenarios {
             must(refused(Code.VALUE, () -> supplier.publish(new Lasting(Duration.ofNanos(-1)))).contains("negative"));
             must(refused(Code.VALUE, () -> supplier.publish(new Fixed(List.of(1)))).contains("have to be 2"));
             must(refused(Code.TYPE, () -> supplier.publish(new Wrong("x"))).contains("java.lang.Object"));
-            refused(Code.CHANNEL_NAME, () -> Supplier.of(""));
-            refused(Code.ARGUMENT, () -> Supplier.of("a\0b"));
+            refused(Code.CHANNEL_NAME, () -> EventSupplier.of(""));
+            refused(Code.ARGUMENT, () -> EventSupplier.of("a\0b"));
             refused(Code.SETTINGS, () -> Settings.load().set("transport", "pigeon"));
             refused(Code.ARGUMENT, consumer::ready);
             large(supplier);
@@ -532,9 +635,9 @@ final class Scenarios {
         once();
     }
 
-    private static void large(Supplier supplier) throws Exception {
+    private static void large(EventSupplier supplier) throws Exception {
         BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
-        try (var large = Consumer.of("Weather").on(Words.class, words -> sizes.add(words.string().length())).ready()) {
+        try (var large = EventConsumer.of("Weather").on(Words.class, words -> sizes.add(words.string().length())).ready()) {
             supplier.publish(new Words("x".repeat(1 << 20), "", 0));
             same(sizes.take(), 1 << 20);
             try {
@@ -550,8 +653,8 @@ final class Scenarios {
     /** A callback that has had enough, and a consumer that is closed. */
     private static void once() throws Exception {
         BlockingQueue<Double> events = new LinkedBlockingQueue<>();
-        try (var supplier = Supplier.of("Weather")) {
-            var once = Consumer.of("Weather").onWhile(Wind.class, wind -> {
+        try (var supplier = EventSupplier.of("Weather")) {
+            var once = EventConsumer.of("Weather").onWhile(Wind.class, wind -> {
                 events.add(wind.speed());
                 return false;
             });
@@ -569,8 +672,8 @@ final class Scenarios {
 
     /** Publishes into a channel what comes from another, as records. */
     private static void pass(String from, String to) throws Exception {
-        try (var supplier = Supplier.of(to);
-                var consumer = Consumer.of(from).on(Sample.class, supplier::publish).ready()) {
+        try (var supplier = EventSupplier.of(to);
+                var consumer = EventConsumer.of(from).on(Sample.class, supplier::publish).ready()) {
             ask("ready");
             must(!consumer.hasEnded());
         }
@@ -578,8 +681,8 @@ final class Scenarios {
 
     /** The same for what orbs send, to orbs. */
     private static void passForOrbs(String from, String to) throws Exception {
-        try (var supplier = Supplier.of(to);
-                var consumer = Consumer.of(from)
+        try (var supplier = EventSupplier.of(to);
+                var consumer = EventConsumer.of(from)
                         .on(Nested.class, supplier::publish)
                         .on(Block.class, supplier::publish)
                         .ready()) {
@@ -592,8 +695,8 @@ final class Scenarios {
     private static void trips(int count) throws Exception {
         BlockingQueue<Long> taken = new LinkedBlockingQueue<>();
         record Trip(long sent) {}
-        try (var consumer = Consumer.of("Trips").on(Trip.class, trip -> taken.add(System.nanoTime() - trip.sent())).ready();
-                var supplier = Supplier.of("Trips")) {
+        try (var consumer = EventConsumer.of("Trips").on(Trip.class, trip -> taken.add(System.nanoTime() - trip.sent())).ready();
+                var supplier = EventSupplier.of("Trips")) {
             for (int number = 0; number < count; number++) {
                 supplier.publish(new Trip(System.nanoTime()));
                 System.out.println(taken.take());
@@ -607,6 +710,7 @@ final class Scenarios {
             case "publish" -> publish();
             case "filter" -> filter();
             case "restart" -> restart();
+            case "history" -> history();
             case "slow_consumer" -> slow();
             case "type_mismatch" -> mismatch();
             case "unicode" -> unicode();

@@ -9,8 +9,13 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiConsumer;
+import java.util.function.BiPredicate;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Predicate;
 
 /**
@@ -18,19 +23,19 @@ import java.util.function.Predicate;
  * a time, in the order of the channel; while one runs, the consumer's other events wait. What they throw is told as trouble, and the next
  * event comes. They may publish. When {@link #close} has returned, none runs any more.
  */
-public final class Consumer implements AutoCloseable {
+public final class EventConsumer implements AutoCloseable {
     private static final int DONE = 0;
     private static final int ENOUGH = 1;
     private static final int FAILED = 2;
     private static final CallbackThreadInitializer DAEMON = new CallbackThreadInitializer(true, false, "campanile");
     /** Those that are ready and not closed, whoever has forgotten them: the library may call them. */
-    private static final Set<Consumer> OPEN = ConcurrentHashMap.newKeySet();
+    private static final Set<EventConsumer> OPEN = ConcurrentHashMap.newKeySet();
 
     private final Handle handle;
     /** For the library: nothing else keeps them. */
     private final List<Callback> callbacks = new ArrayList<>();
 
-    private Consumer(Pointer pointer) {
+    private EventConsumer(Pointer pointer) {
         handle = new Handle(pointer, Library::campanile_consumer_free);
     }
 
@@ -40,7 +45,7 @@ public final class Consumer implements AutoCloseable {
      * @param channel the channel's name
      * @return the consumer
      */
-    public static Consumer of(String channel) {
+    public static EventConsumer of(String channel) {
         return of(channel, null);
     }
 
@@ -51,11 +56,11 @@ public final class Consumer implements AutoCloseable {
      * @param settings where it is, and how; null for those of the environment
      * @return the consumer
      */
-    public static Consumer of(String channel, Settings settings) {
+    public static EventConsumer of(String channel, Settings settings) {
         var made = new PointerByReference();
         Pointer with = settings == null ? null : settings.pointer;
         Library.check(Library.campanile_consumer_new(Library.text(channel, "channel"), with, made));
-        return new Consumer(made.getValue());
+        return new EventConsumer(made.getValue());
     }
 
     /** What is done with the library's handle. */
@@ -63,7 +68,7 @@ public final class Consumer implements AutoCloseable {
         int with(Pointer pointer);
     }
 
-    private Consumer check(Call call) {
+    private EventConsumer check(Call call) {
         Pointer pointer = handle.enter();
         try {
             Library.check(call.with(pointer));
@@ -88,7 +93,7 @@ public final class Consumer implements AutoCloseable {
      * @param callback what is called
      * @return this
      */
-    public <T extends Record> Consumer on(Class<T> type, java.util.function.Consumer<? super T> callback) {
+    public <T extends Record> EventConsumer on(Class<T> type, Consumer<? super T> callback) {
         return onWhile(type, event -> {
             callback.accept(event);
             return true;
@@ -103,10 +108,32 @@ public final class Consumer implements AutoCloseable {
      * @param callback what is called
      * @return this
      */
-    public <T extends Record> Consumer onWhile(Class<T> type, Predicate<? super T> callback) {
+    public <T extends Record> EventConsumer onWhile(Class<T> type, Predicate<? super T> callback) {
+        return onEach(type, (event, address) -> callback.test(event));
+    }
+
+    /**
+     * As {@link #on}, with the event's number, of a consumer with {@link #startFrom}; empty where the channel stores no history.
+     *
+     * @param <T> the record
+     * @param type its class
+     * @param callback what is called
+     * @return this
+     */
+    public <T extends Record> EventConsumer onNumbered(Class<T> type, BiConsumer<? super T, Optional<EventNumber>> callback) {
+        return onEach(type, (event, address) -> {
+            callback.accept(event, EventNumber.of(address));
+            return true;
+        });
+    }
+
+    private <T extends Record> EventConsumer onEach(Class<T> type, BiPredicate<T, Pointer> callback) {
         Kind kind = Kind.of(type);
         var reader = new Reader();
-        Library.OnEvent function = kept((context, event) -> answer(() -> callback.test(type.cast(read(kind, reader, new Pointer(event))))));
+        Library.OnEvent function = kept((context, event) -> answer(() -> {
+            var address = new Pointer(event);
+            return callback.test(type.cast(read(kind, reader, address)), address);
+        }));
         return check(pointer -> Library.campanile_consumer_on(pointer, kind.pointer, function, null, null));
     }
 
@@ -116,7 +143,7 @@ public final class Consumer implements AutoCloseable {
      * @param callback what is called
      * @return this
      */
-    public Consumer onAny(java.util.function.Consumer<? super Dynamic> callback) {
+    public EventConsumer onAny(Consumer<? super Dynamic> callback) {
         Library.OnEvent function = kept((context, address) -> answer(() -> {
             var event = new Pointer(address);
             var json = new PointerByReference();
@@ -134,7 +161,7 @@ public final class Consumer implements AutoCloseable {
      * @param callback what is called
      * @return this
      */
-    public Consumer onTrouble(java.util.function.Consumer<? super Trouble> callback) {
+    public EventConsumer onTrouble(Consumer<? super Trouble> callback) {
         Library.OnTrouble function = kept((context, trouble) -> {
             try {
                 callback.accept(Trouble.of(trouble));
@@ -151,8 +178,19 @@ public final class Consumer implements AutoCloseable {
      * @param constraint in the Extended Trader Constraint Language
      * @return this
      */
-    public Consumer filter(String constraint) {
+    public EventConsumer filter(String constraint) {
         return check(pointer -> Library.campanile_consumer_filter(pointer, Library.text(constraint, "constraint")));
+    }
+
+    /**
+     * Begins in the channel's history, where that stores one, and has events come with their numbers. A subscription that has to be made
+     * anew goes on behind the last event that came. Not over DDS.
+     *
+     * @param start where
+     * @return this
+     */
+    public EventConsumer startFrom(StartFrom start) {
+        return check(pointer -> Library.campanile_consumer_start_from(pointer, Library.text(start.text(), "start")));
     }
 
     /**
@@ -161,7 +199,7 @@ public final class Consumer implements AutoCloseable {
      * @param limit how long
      * @return this
      */
-    public Consumer slowAfter(Duration limit) {
+    public EventConsumer slowAfter(Duration limit) {
         return check(pointer -> Library.campanile_consumer_slow_after(pointer, (int) limit.toMillis()));
     }
 
@@ -170,7 +208,7 @@ public final class Consumer implements AutoCloseable {
      *
      * @return this, to be closed
      */
-    public Consumer ready() {
+    public EventConsumer ready() {
         boolean isFirst = OPEN.add(this);
         try {
             return check(Library::campanile_consumer_ready);
@@ -198,6 +236,31 @@ public final class Consumer implements AutoCloseable {
         return new Events<>(this, kind, type);
     }
 
+    /**
+     * How often the subscription has found back to a service, since that was restarted or had disconnected it.
+     *
+     * @return how often; 0 once it is closed
+     */
+    public long reconnections() {
+        return handle.isClosed() ? 0 : ask(Library::campanile_consumer_reconnections);
+    }
+
+    /** Has {@link #next} end without waiting, by any thread. */
+    void stop() {
+        if (!handle.isClosed()) {
+            check(Library::campanile_consumer_stop);
+        }
+    }
+
+    private <R> R ask(Function<Pointer, R> question) {
+        Pointer pointer = handle.enter();
+        try {
+            return question.apply(pointer);
+        } finally {
+            handle.leave();
+        }
+    }
+
     /** Asks the service now whether the subscription is still there, and makes it anew if not. */
     public void check() {
         check(Library::campanile_consumer_check);
@@ -212,12 +275,7 @@ public final class Consumer implements AutoCloseable {
         if (handle.isClosed()) {
             return true;
         }
-        Pointer pointer = handle.enter();
-        try {
-            return Library.campanile_consumer_has_ended(pointer) != 0;
-        } finally {
-            handle.leave();
-        }
+        return ask(pointer -> Library.campanile_consumer_has_ended(pointer) != 0);
     }
 
     /** Ends the subscription, when a callback that runs has returned. The consumer's own callback cannot: it would wait for itself. */
@@ -253,8 +311,8 @@ public final class Consumer implements AutoCloseable {
         return new String(event.getPointer(offset).getByteArray(0, (int) event.getLong(offset + 8)), StandardCharsets.UTF_8);
     }
 
-    /** The next event, when one comes within that time; null if not, or if it is closed. */
-    Object next(Kind kind, Reader reader, long limitMs) {
+    /** The next event, when one comes within that time; null if not, or if it is closed. Its number is given to {@code number}. */
+    Object next(Kind kind, Reader reader, long limitMs, Consumer<Optional<EventNumber>> number) {
         var came = new PointerByReference();
         int status;
         Pointer pointer = handle.enter();
@@ -268,6 +326,7 @@ public final class Consumer implements AutoCloseable {
         }
         Library.check(status);
         try {
+            number.accept(EventNumber.of(came.getValue()));
             return read(kind, reader, came.getValue());
         } finally {
             Library.campanile_event_free(came.getValue());

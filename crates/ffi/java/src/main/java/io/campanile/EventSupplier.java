@@ -2,18 +2,29 @@ package io.campanile;
 
 import com.sun.jna.Pointer;
 import com.sun.jna.ptr.PointerByReference;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Publishes records into a channel, of one type or several. Any number of threads may use one at once. It finds back by itself when the
  * service was restarted; while there is none, it waits for one, for {@code wait_for_restart_ms} (30 s), and then throws what
  * {@link CampanileException#wasNotCarriedOut} says more of.
  */
-public final class Supplier implements AutoCloseable {
+public final class EventSupplier implements AutoCloseable {
     private static final ThreadLocal<Writer> WRITER = ThreadLocal.withInitial(Writer::new);
 
     private final Handle handle;
+    /** Of {@link #publishAsync}: there while there is something to do. */
+    private final Executor thread = new ThreadPoolExecutor(0, 1, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), task -> {
+        var made = new Thread(task, "campanile-publish");
+        made.setDaemon(true);
+        return made;
+    });
 
-    private Supplier(Pointer pointer) {
+    private EventSupplier(Pointer pointer) {
         handle = new Handle(pointer, Library::campanile_supplier_free, Library::campanile_supplier_stop_waiting);
     }
 
@@ -23,7 +34,7 @@ public final class Supplier implements AutoCloseable {
      * @param channel the channel's name
      * @return the supplier
      */
-    public static Supplier of(String channel) {
+    public static EventSupplier of(String channel) {
         return of(channel, null);
     }
 
@@ -34,11 +45,11 @@ public final class Supplier implements AutoCloseable {
      * @param settings where it is, and how; null for those of the environment
      * @return the supplier
      */
-    public static Supplier of(String channel, Settings settings) {
+    public static EventSupplier of(String channel, Settings settings) {
         var made = new PointerByReference();
         Pointer with = settings == null ? null : settings.pointer;
         Library.check(Library.campanile_supplier_new(Library.text(channel, "channel"), with, made));
-        return new Supplier(made.getValue());
+        return new EventSupplier(made.getValue());
     }
 
     /**
@@ -55,6 +66,16 @@ public final class Supplier implements AutoCloseable {
         } finally {
             handle.leave();
         }
+    }
+
+    /**
+     * Publishes an event on a thread of the supplier's, in the order in which this is called.
+     *
+     * @param event the event
+     * @return done when the service has taken the event, or failed by what {@link #publish} throws
+     */
+    public CompletableFuture<Void> publishAsync(Record event) {
+        return CompletableFuture.runAsync(() -> publish(event), thread);
     }
 
     static Writer written(Kind kind, Record event) {
