@@ -431,7 +431,7 @@ impl Core {
         match Tag::of_output_form(delivery.output_form) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
             // No client pulls there.
-            Tag::Json | Tag::Tempo | Tag::Dds => self.recycle(events),
+            Tag::Json | Tag::Tempo | Tag::Dds => self.cx.recycle(events),
         }
     }
 
@@ -611,7 +611,7 @@ impl Worker {
             return;
         }
         // A client that has its reply is to find its event counted.
-        self.core.update_counters();
+        self.core.cx.update_counters();
         self.core.flush_due();
         self.core.flush_tempo();
         self.core.flush_json();
@@ -646,7 +646,7 @@ impl Worker {
         self.core.sweep_outgoing();
         self.send_movers_away();
         if self.end_overdue() {
-            self.core.clock.plan_sweep();
+            self.core.cx.clock.plan_sweep();
         }
         self.sweep_json();
         self.sweep_tempo();

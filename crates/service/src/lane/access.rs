@@ -253,7 +253,7 @@ impl Core {
     ) -> Option<PendingEvent> {
         match submission.permit() {
             None => Some(pending_event),
-            Some(limited) => match self.access.decide(limited, &pending_event, &self.lane) {
+            Some(limited) => match self.access.decide(limited, &pending_event, &self.cx.lane) {
                 Decision { allowed: true, .. } => Some(pending_event),
                 Decision { rule, .. } => {
                     let limited = Arc::clone(limited);
@@ -268,12 +268,12 @@ impl Core {
     #[cold]
     fn deny_type(&mut self, limited: &Limited, rule: RuleNumber, pending_event: PendingEvent) {
         let what = {
-            let (domain, name) = names_of(&pending_event, &self.lane);
+            let (domain, name) = names_of(&pending_event, &self.cx.lane);
             let shown = |text: &[u8]| crate::lane::reports::printable(&String::from_utf8_lossy(text));
             format!("an event of type {}/{} (publish)", shown(domain), shown(name))
         };
         self.deny(&limited.account, Right::Publish, limited.channel, (Why::Rule(rule), &what));
-        self.lane.abandon_event(pending_event);
+        self.cx.lane.abandon_event(pending_event);
     }
 
     /// Counts and logs the denial of a right.
@@ -285,12 +285,12 @@ impl Core {
         channel: ChannelId,
         (why, what): (Why<'_>, &dyn core::fmt::Display),
     ) {
-        self.counters.add(Counter::of_denied(right), 1);
+        self.cx.counters.add(Counter::of_denied(right), 1);
         let guard = &self.access;
         let denied =
             || Denied { right: Some(right), ip: account.ip(), text: guard.denial(account, what, channel, why) };
-        let said = self.reporting.reports.denied(denied, self.clock.now);
-        self.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
+        let said = self.cx.reporting.reports.denied(denied, self.cx.clock.now);
+        self.cx.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
     }
 }
 

@@ -58,12 +58,12 @@ impl Worker {
             match answer {
                 FromOverflow::Written(event) => {
                     core.backlogs.unwritten = core.backlogs.unwritten.saturating_sub(event.bytes.len());
-                    core.backlogs.written = core.clock.now;
-                    core.lane.release(event);
+                    core.backlogs.written = core.cx.clock.now;
+                    core.cx.lane.release(event);
                 }
-                FromOverflow::Remembered(event) => core.lane.note_remembered(event, core.clock.now),
+                FromOverflow::Remembered(event) => core.cx.lane.note_remembered(event, core.cx.clock.now),
                 FromOverflow::Freed(channel, freed) => {
-                    core.lane.note_freed(channel, freed.events, freed.bytes, core.clock.now);
+                    core.cx.lane.note_freed(channel, freed.events, freed.bytes, core.cx.clock.now);
                 }
                 back => core.backlogs.back = Some(back),
             }
@@ -77,7 +77,7 @@ impl Core {
     pub(crate) fn keeps_up_with_backlogs(&self) -> bool {
         let Backlogs { link, unwritten, written, .. } = &self.backlogs;
         let has_room = link.as_ref().is_none_or(|link| link.messages.room() > 0) && *unwritten <= UNWRITTEN_MAX;
-        has_room || *written + WRITTEN_WITHIN < self.clock.now
+        has_room || *written + WRITTEN_WITHIN < self.cx.clock.now
     }
 
     /// Has what the engine wants kept, and brought back, done.
@@ -86,14 +86,14 @@ impl Core {
         let (mut has_some, mut is_awaited) = (false, false);
         // What there is no room for waits with the engine: there is room when answers come.
         while link.messages.room() > 0
-            && let Some(errand) = self.lane.poll_overflow()
+            && let Some(errand) = self.cx.lane.poll_overflow()
         {
             has_some = true;
             is_awaited |= matches!(errand, Overflow::Fetch { .. } | Overflow::FetchHistory { .. });
             let message = match errand {
                 Overflow::Keep { event, budget_bytes } => {
                     if self.backlogs.unwritten == 0 {
-                        self.backlogs.written = self.clock.now;
+                        self.backlogs.written = self.cx.clock.now;
                     }
                     self.backlogs.unwritten += event.bytes.len();
                     ToOverflow::Keep(event, budget_bytes)
@@ -109,8 +109,8 @@ impl Core {
             let _ = link.messages.send_quietly(message);
         }
         let is_much = link.messages.room() < link.messages.capacity() / 2;
-        if has_some && (is_awaited || is_much || self.backlogs.rung + RING_EVERY <= self.clock.now) {
-            self.backlogs.rung = self.clock.now;
+        if has_some && (is_awaited || is_much || self.backlogs.rung + RING_EVERY <= self.cx.clock.now) {
+            self.backlogs.rung = self.cx.clock.now;
             link.messages.notify();
         }
     }
@@ -138,12 +138,12 @@ impl Core {
             self.take_one_back(back.outbox, ask, event);
             self.backlogs.taken = back.records.len() - behind.len();
         }
-        self.lane.end_return(back.outbox, back.lost, self.clock.now);
+        self.cx.lane.end_return(back.outbox, back.lost, self.cx.clock.now);
         true
     }
 
     fn take_history(&mut self, outbox: OutboxId, chunk: &Chunk, left: &mut usize) -> bool {
-        let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
+        let clock = UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970);
         while let Some((number, event, behind)) =
             history::first_of(chunk.records.get(self.backlogs.taken..).unwrap_or_default())
         {
@@ -154,16 +154,16 @@ impl Core {
             // Its checksum was right, so it is what was written.
             if let Some(record) = Record::read(event) {
                 let pending_event = self.event_of(&record, (&clock, record.arrived()), false);
-                self.lane.return_history_event(
+                self.cx.lane.return_history_event(
                     outbox,
                     (record.source, number),
                     pending_event,
                     &self.protocols,
-                    self.clock.now,
+                    self.cx.clock.now,
                 );
             }
         }
-        self.lane.end_history_fetch(outbox, chunk.fetched, &self.protocols, self.clock.now);
+        self.cx.lane.end_history_fetch(outbox, chunk.fetched, &self.protocols, self.cx.clock.now);
         true
     }
 
@@ -172,12 +172,18 @@ impl Core {
         let Some((number, record)) = octets.split_first_chunk::<8>() else { return };
         // Its checksum was right, so it is what was written.
         let Some(record) = Record::read(record) else { return };
-        let (here, world) = (clock_at(self.clock.now), UtcClock::new(self.clock.now, self.clock.since_1970));
+        let (here, world) = (clock_at(self.cx.clock.now), UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
         let came = world.utc_time(here.lane_time(record.arrived()));
         let mut pending_event = self.event_of(&record, (&here, came), false);
         pending_event.watch = NonZeroU64::new(u64::from_le_bytes(*watch));
         pending_event.watch_each = pending_event.watch.is_some();
         let number = NonZeroU64::new(u64::from_le_bytes(*number));
-        self.lane.return_event((outbox, ask), (record.source, number), pending_event, &self.protocols, self.clock.now);
+        self.cx.lane.return_event(
+            (outbox, ask),
+            (record.source, number),
+            pending_event,
+            &self.protocols,
+            self.cx.clock.now,
+        );
     }
 }

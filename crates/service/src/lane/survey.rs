@@ -29,17 +29,17 @@ impl Core {
     /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
     pub(crate) fn begin_survey(&mut self, level: SurveyLevel) {
         let (drops, drops_beyond) = match level {
-            SurveyLevel::Drops => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
+            SurveyLevel::Drops => (self.cx.lane.type_drops().collect(), self.cx.lane.type_drops_beyond()),
             SurveyLevel::Progress | SurveyLevel::Outboxes | SurveyLevel::Channels => (Vec::new(), 0),
         };
         let next = (level > SurveyLevel::Progress).then_some(0);
         let next_channel = (level > SurveyLevel::Outboxes).then_some(0);
-        self.reporting.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
+        self.cx.reporting.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
     pub(crate) fn has_to_survey(&self) -> bool {
-        self.reporting.surveying.is_some() && !self.reporting.reports.has_backlog()
+        self.cx.reporting.surveying.is_some() && !self.cx.reporting.reports.has_backlog()
     }
 
     /// Reports a piece, unless earlier reports still wait for room.
@@ -47,12 +47,12 @@ impl Core {
         if !self.has_to_survey() {
             return;
         }
-        let Some(surveying) = &mut self.reporting.surveying else { return };
-        let (chunk, is_last) = surveying.chunk(&self.lane);
+        let Some(surveying) = &mut self.cx.reporting.surveying else { return };
+        let (chunk, is_last) = surveying.chunk(&self.cx.lane);
         if is_last {
-            self.reporting.surveying = None;
+            self.cx.reporting.surveying = None;
         }
-        self.reporting.reports.send(ToAdministration::Survey { chunk, is_last });
+        self.cx.reporting.reports.send(ToAdministration::Survey { chunk, is_last });
     }
 }
 

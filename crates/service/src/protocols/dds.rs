@@ -269,8 +269,8 @@ impl Core {
     #[inline(never)]
     pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let outcome = self.try_send_dds(delivery, events);
-        self.release_events(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+        self.cx.release_events(events);
+        self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
     }
 
     fn try_send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Outcome {
@@ -300,7 +300,7 @@ impl Core {
         }
         join.out += 1;
         join.out_bytes += bytes;
-        self.counters.add(Counter::PushesSent, 1);
+        self.cx.counters.add(Counter::PushesSent, 1);
         Outcome::Sent
     }
 
@@ -366,20 +366,20 @@ impl Core {
             let (event, counts) = match back {
                 Back::Done(event, counts) => (event, counts),
                 Back::Counted(counter, count) => {
-                    self.counters.add(counter, count);
+                    self.cx.counters.add(counter, count);
                     continue;
                 }
             };
             join.out = join.out.saturating_sub(1);
             join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
-            self.counters.add(counts, 1);
-            self.lane.release(event);
+            self.cx.counters.add(counts, 1);
+            self.cx.lane.release(event);
         }
         if join.has_room()
             && let Some(outbox) = join.blocked.take()
         {
-            self.lane.resume_outbox(outbox, self.clock.now);
-            self.deliveries.undelivered = true;
+            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+            self.cx.deliveries.undelivered = true;
         }
     }
 
@@ -388,7 +388,7 @@ impl Core {
         for _ in 0..PER_ROUND {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
             let (supplier, channel) = (join.supplier, join.setup.channel);
-            if join.unanswered >= PER_ROUND || self.reporting.draining.has_begun() {
+            if join.unanswered >= PER_ROUND || self.cx.reporting.draining.has_begun() {
                 return false;
             }
             let source = match supplier {
@@ -404,7 +404,7 @@ impl Core {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
             match join.samples.take() {
                 None => return false,
-                Some(FromDds::Counted(counter, count)) => self.counters.add(counter, count),
+                Some(FromDds::Counted(counter, count)) => self.cx.counters.add(counter, count),
                 Some(FromDds::Sample(sample)) => {
                     self.take_in_dds(at, (channel, source), &sample);
                     // Where there is no room the reading thread makes others.
@@ -425,13 +425,13 @@ impl Core {
 
     fn take_in_dds(&mut self, at: usize, into: (ChannelId, Option<ProxyKey>), sample: &[u8]) {
         match self.admit_dds(Claim { join: at }, into, sample) {
-            Ok(true) => self.counters.add(Counter::DdsIn, 1),
+            Ok(true) => self.cx.counters.add(Counter::DdsIn, 1),
             Ok(false) => {
                 if let Some(join) = self.protocols.dds.joins.get_mut(at) {
                     join.unanswered += 1;
                 }
             }
-            Err(_) => self.counters.add(Counter::DdsRefused, 1),
+            Err(_) => self.cx.counters.add(Counter::DdsRefused, 1),
         }
     }
 
@@ -451,14 +451,14 @@ impl Core {
             Refused::NotPermitted
         })?;
         let source = source.ok_or(Refused::NotPermitted)?;
-        let mut pending_event: PendingEvent = self.lane.begin_event_for(encoded.len());
-        self.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let mut pending_event: PendingEvent = self.cx.lane.begin_event_for(encoded.len());
+        self.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
         let event: &mut Event = &mut pending_event;
         event.form = FORM_STRUCTURED;
         event.tag = event::tag_at(ENCODING, 0, header.is_loose);
         event.bytes.extend_from_slice(encoded);
         if header.says_quality() {
-            header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
+            header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
         }
         self.translate(source, event);
         let mut submission = Submission::new(source, protocols::Claim::Dds(claim), None).permitted(permit);
@@ -478,7 +478,7 @@ impl Core {
                 }
             }
         }
-        self.clock.plan_sweep();
+        self.cx.clock.plan_sweep();
     }
 }
 
@@ -534,7 +534,7 @@ impl Worker {
                 if known.is_open() {
                     core.protocols.dds.goes_on = true;
                 } else {
-                    core.clock.plan_sweep();
+                    core.cx.clock.plan_sweep();
                 }
                 return;
             }
@@ -546,7 +546,7 @@ impl Worker {
 
     /// A sample that waited was taken in, or not.
     pub(crate) fn answer_dds(&mut self, claim: Claim, refused: Option<Refused>) {
-        self.core.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
+        self.core.cx.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
         if let Some(join) = self.core.protocols.dds.joins.get_mut(claim.join) {
             join.unanswered = join.unanswered.saturating_sub(1);
         }

@@ -8,6 +8,7 @@ use super::tempo::form::{self, FORM_TEMPO, MessageFields};
 use super::{Protocols, Tag};
 use super::{dds, json};
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::run::Core;
 use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
 
@@ -79,7 +80,7 @@ impl Core {
 
     /// The same with one that came at a time, in 100 ns since 15 October 1582.
     pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64) {
-        let here = self.identity.id;
+        let here = self.cx.identity.id;
         self.translate_for((source, came), event, |output_form| {
             made_where_served(output_form).is_none_or(|lane| lane == here)
         });
@@ -87,7 +88,7 @@ impl Core {
 
     /// Puts an event that another lane hands over into the forms that are made on this one.
     pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event) {
-        let here = self.identity.id;
+        let here = self.cx.identity.id;
         let now = self.protocols.giop.forms.utc;
         self.translate_for((source, now), event, |output_form| made_where_served(output_form) == Some(here));
     }
@@ -99,7 +100,7 @@ impl Core {
         is_made: impl Fn(OutputForm) -> bool,
     ) {
         let mut lacking_why = None;
-        let Self { lane, protocols: Protocols { tempo_forms, .. }, counters, .. } = self;
+        let Self { cx: Context { lane, counters, .. }, protocols: Protocols { tempo_forms, .. }, .. } = self;
         let Some(channel) = lane.snapshot().channel(source.channel) else { return };
         let lacking = |output_form: &&OutputForm| !fits(event.form, event.tag, **output_form) && is_made(**output_form);
         let (form, tag) = (event.form, event.tag);
@@ -147,12 +148,12 @@ impl Core {
     #[cold]
     fn announce_untranslatable(&mut self, source: ProxyKey, why: Untranslatable) {
         const EVERY_NS: u64 = 60_000_000_000;
-        let (now, last) = (self.clock.now, self.protocols.giop.untranslatable_announced);
+        let (now, last) = (self.cx.clock.now, self.protocols.giop.untranslatable_announced);
         if last.is_some_and(|last| now.0.saturating_sub(last.0) < EVERY_NS) {
             return;
         }
         self.protocols.giop.untranslatable_announced = Some(now);
-        self.log(log::Level::Warn, || {
+        self.cx.log(log::Level::Warn, || {
             format!(
                 "an event of supplier proxy {} of channel {} is dropped for consumers that take it otherwise: {why}; such events \
                  are counted (lane_untranslatable), and told of once a minute",

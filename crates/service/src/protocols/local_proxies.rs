@@ -121,13 +121,13 @@ impl Core {
         (account, octets): (&Arc<Account>, u64),
     ) -> Result<(), &'static str> {
         let charge = account.charge(Resource::RequestBytes, octets).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            self.cx.counters.add(Counter::of_refusal(spent), 1);
             NO_ROOM
         })?;
-        self.counters.add(Counter::Requests, 1);
+        self.cx.counters.add(Counter::Requests, 1);
         let request = Request { client, action: Action::Proxy(local_proxy), charge };
-        self.reporting.administration.send(request.into()).map_err(|_| {
-            self.counters.add(Counter::AdministrationFull, 1);
+        self.cx.reporting.administration.send(request.into()).map_err(|_| {
+            self.cx.counters.add(Counter::AdministrationFull, 1);
             NO_ROOM
         })
     }
@@ -135,7 +135,7 @@ impl Core {
     /// A client's proxy is not needed any more.
     pub(crate) fn remove_local_proxy(&mut self, client: u64, key: ProxyKey, account: &Arc<Account>) {
         let charge = account.charge_anyway(Resource::RequestBytes, 0);
-        self.reporting.reports.send(Request { client, action: Action::Dismissal(key), charge }.into());
+        self.cx.reporting.reports.send(Request { client, action: Action::Dismissal(key), charge }.into());
     }
 }
 

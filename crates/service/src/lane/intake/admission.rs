@@ -6,6 +6,7 @@ use core::num::NonZeroU64;
 use engine::{Admission, Completion, PendingEvent, ProxyKey, RemoteFilterGroups, Time};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::intake::awaiting_filter::AwaitingFilter;
 use crate::lane::intake::{FilterVerdict, Refused, Submission};
 use crate::lane::io::slots::Token;
@@ -18,25 +19,25 @@ impl Core {
         let Some(pending_event) = self.admits_type(submission, pending_event) else { return };
         let (source, octets) = (submission.source, pending_event.bytes.len() as u64);
         let Some(mut pending_event) = self.wait_for_store(submission, pending_event) else {
-            return self.counters.add(Counter::EventBytesIn, octets);
+            return self.cx.counters.add(Counter::EventBytesIn, octets);
         };
-        if let Some(within) = self.lane.acknowledges_within(source) {
+        if let Some(within) = self.cx.lane.acknowledges_within(source) {
             let pending_ack = self.intake.await_ack(submission);
             self.await_delivery(&mut pending_event, pending_ack, within);
         }
-        if self.lane.schedules_topics() {
+        if self.cx.lane.schedules_topics() {
             let pending_ack = self.intake.await_ack(submission);
-            self.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.clock.now);
+            self.cx.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.cx.clock.now);
         } else if self.intake.awaiting_filter.is_waiting(source) {
             if !self.intake.awaiting_filter.has_room(source, &pending_event) {
-                self.lane.abandon_event(pending_event);
-                self.counters.add(Counter::AwaitingFilterRefused, 1);
+                self.cx.lane.abandon_event(pending_event);
+                self.cx.counters.add(Counter::AwaitingFilterRefused, 1);
                 return submission.refuse(Refused::TooManyAwaitingFilter);
             }
             let pending_ack = self.intake.await_ack(submission);
             self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
         } else {
-            match self.lane.handle_event(source, pending_event, &self.protocols, self.clock.now) {
+            match self.cx.lane.handle_event(source, pending_event, &self.protocols, self.cx.clock.now) {
                 Admission::Accepted { .. } => {}
                 Admission::Withheld(ticket) => {
                     let pending_ack = self.intake.await_ack(submission);
@@ -52,12 +53,12 @@ impl Core {
                 }
             }
         }
-        self.counters.add(Counter::EventBytesIn, octets);
+        self.cx.counters.add(Counter::EventBytesIn, octets);
     }
 
     /// What is owed for an event waits until all consumers have it, for so long at most.
     pub(crate) fn await_delivery(&mut self, pending_event: &mut PendingEvent, pending_ack: Token, within: Duration) {
-        let Self { intake, identity, clock, .. } = self;
+        let Self { intake, cx: Context { identity, clock, .. }, .. } = self;
         let event: &mut engine::Event = pending_event;
         let watch = *event.watch.get_or_insert_with(|| intake.acknowledgements.number(identity.thread));
         intake.acknowledgements.wait(watch, pending_ack, clock.now + within);
@@ -66,7 +67,7 @@ impl Core {
 
     /// Notes what the engine tells of an event for which an answer may wait.
     pub(crate) fn note_completed(&mut self, completed: Completion) {
-        if let Some(pending_ack) = self.intake.acknowledgements.note(completed, self.identity.thread) {
+        if let Some(pending_ack) = self.intake.acknowledgements.note(completed, self.cx.identity.thread) {
             self.complete_ack(pending_ack, None);
         }
     }
@@ -87,8 +88,8 @@ impl Core {
 
     /// Sends the answers that have waited for long enough, and notifies other lanes of their events.
     pub(crate) fn sweep_acknowledgements(&mut self) {
-        while let Some(pending_ack) = self.intake.acknowledgements.pop_overdue(self.clock.now) {
-            self.counters.add(Counter::AcknowledgedEarly, 1);
+        while let Some(pending_ack) = self.intake.acknowledgements.pop_overdue(self.cx.clock.now) {
+            self.cx.counters.add(Counter::AcknowledgedEarly, 1);
             self.complete_ack(pending_ack, None);
         }
         self.tell_of_done();
@@ -96,7 +97,7 @@ impl Core {
 
     /// Notifies other lanes that their events are done with here, as far as there is room. The rest follow in the next sweep.
     pub(crate) fn tell_of_done(&mut self) {
-        let Self { intake, links, clock, .. } = self;
+        let Self { intake, links, cx: Context { clock, .. }, .. } = self;
         if !intake.acknowledgements.is_empty() {
             clock.plan_sweep();
         }
@@ -132,10 +133,10 @@ impl Core {
         if !self.intake.awaiting_filter.has_to_go_on() {
             return;
         }
-        let until = self.clock.time() + LOOKING_FOR;
+        let until = self.cx.clock.time() + LOOKING_FOR;
         while let Some(source) = self.intake.awaiting_filter.next_again() {
             self.check_awaiting_filter(source, until);
-            if self.clock.time() >= until {
+            if self.cx.clock.time() >= until {
                 return;
             }
         }
@@ -153,7 +154,7 @@ impl Core {
                     None => return,
                 }
             }
-            if self.clock.time() >= until {
+            if self.cx.clock.time() >= until {
                 return self.intake.awaiting_filter.look_again(source);
             }
         }
@@ -170,8 +171,8 @@ impl Core {
             return;
         }
         let counter = if filter_verdict == FilterVerdict::No { Counter::FilteredIn } else { Counter::FilteredInFailed };
-        self.counters.add(counter, 1);
-        self.lane.abandon_event(pending_event);
+        self.cx.counters.add(counter, 1);
+        self.cx.lane.abandon_event(pending_event);
         self.complete_ack(pending_ack, None);
     }
 
@@ -182,7 +183,7 @@ impl Core {
         pending_event: PendingEvent,
         pending_ack: Token,
     ) -> Option<(PendingEvent, RemoteFilterGroups)> {
-        match self.lane.handle_event(source, pending_event, &self.protocols, self.clock.now) {
+        match self.cx.lane.handle_event(source, pending_event, &self.protocols, self.cx.clock.now) {
             Admission::Accepted { .. } => self.complete_ack(pending_ack, None),
             Admission::Withheld(ticket) => {
                 self.intake.block(ticket, pending_ack);

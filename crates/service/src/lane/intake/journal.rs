@@ -236,15 +236,15 @@ impl Worker {
     /// What there is no memory for is to be on disk before more is taken in.
     #[cold]
     pub(crate) fn restore_events(&mut self) -> bool {
-        let until = self.core.clock.now + RESTORING_FOR;
+        let until = self.core.cx.clock.now + RESTORING_FOR;
         while self.core.keeps_up_with_backlogs()
-            && self.core.clock.time() < until
+            && self.core.cx.clock.time() < until
             && let Some(chunk) = self.core.intake.journal.next_restored()
         {
             // In one go: the memory of a thread grows by a page at a time otherwise, with a system call for each.
             drop(black_box(Vec::<u8>::with_capacity(CHUNK_MEMORY)));
             chunk.each(|number, consumers, record| {
-                self.core.counters.add(Counter::EventsRestored, 1);
+                self.core.cx.counters.add(Counter::EventsRestored, 1);
                 self.core.restore_event(number, consumers, record);
             });
             self.core.process_completions();
@@ -265,15 +265,15 @@ impl Core {
             return Some(pending_event);
         }
         let source = submission.source;
-        let is_to_be_kept = self.lane.reliability_of(source, &pending_event) == Reliability::Persistent
-            && self.lane.complete_event(source, &mut pending_event);
+        let is_to_be_kept = self.cx.lane.reliability_of(source, &pending_event) == Reliability::Persistent
+            && self.cx.lane.complete_event(source, &mut pending_event);
         let state = match is_to_be_kept {
             true => State::ToSend(pending_event),
             false if self.intake.journal.is_waiting_for(source) => State::Done(pending_event),
             false => return Some(pending_event),
         };
         let pending_ack = self.intake.await_ack(submission);
-        let within = self.lane.acknowledges_within(source);
+        let within = self.cx.lane.acknowledges_within(source);
         self.intake.journal.wait(Waiting { source, pending_ack, state, within });
         self.intake.journal.send();
         None
@@ -287,12 +287,12 @@ impl Core {
                 self.await_delivery(pending_event, pending_ack, within);
             }
             match state {
-                State::Done(pending_event) if self.lane.schedules_topics() => {
-                    self.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.clock.now);
+                State::Done(pending_event) if self.cx.lane.schedules_topics() => {
+                    self.cx.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.cx.clock.now);
                 }
                 State::Done(pending_event) => self.admit_queued(source, pending_event, pending_ack),
                 State::Failed(pending_event, why) => {
-                    self.lane.abandon_event(pending_event);
+                    self.cx.lane.abandon_event(pending_event);
                     self.complete_ack(pending_ack, Some(Refused::NotStored(why)));
                 }
                 State::ToSend(_) | State::Sent { .. } => {}
@@ -304,17 +304,17 @@ impl Core {
     pub(crate) fn process_completions(&mut self) {
         let mut has_some = false;
         while self.intake.journal.has_room_for_news()
-            && let Some(completed) = self.lane.poll_completion()
+            && let Some(completed) = self.cx.lane.poll_completion()
         {
             self.note_completed(completed);
-            let lane = &self.lane;
+            let lane = &self.cx.lane;
             has_some |= self.intake.journal.tell(completed, |channel| lane.dead_letters_of(channel).is_some());
         }
         self.tell_of_done();
         if has_some {
             self.intake.journal.notify(!self.intake.acknowledgements.is_empty());
             // The rest is reported before long, whatever else happens.
-            self.clock.plan_sweep();
+            self.cx.clock.plan_sweep();
         }
     }
 
@@ -325,9 +325,9 @@ impl Core {
         (clock, came): (&UtcClock, u64),
         may_be_repeated: bool,
     ) -> PendingEvent {
-        let mut pending_event = self.lane.begin_event_for(record.length());
+        let mut pending_event = self.cx.lane.begin_event_for(record.length());
         pending_event.keeps_names = forms::keeps_names(record.form());
-        self.lane.classify(&mut pending_event, record.domain, record.name);
+        self.cx.lane.classify(&mut pending_event, record.domain, record.name);
         let event: &mut Event = &mut pending_event;
         record.fill(event, clock);
         if may_be_repeated {
@@ -341,7 +341,7 @@ impl Core {
     #[cold]
     fn deliver_again(&mut self, again: Again) {
         let Again { number, consumer: ProxyKey { channel, proxy }, record, .. } = again;
-        let routes = self.lane.snapshot().channel(channel);
+        let routes = self.cx.lane.snapshot().channel(channel);
         let is_connected = routes.is_some_and(|routes| routes.consumer(proxy).is_some());
         self.restore_event(number, is_connected.then(|| Arc::from([proxy])), &record);
     }
@@ -356,15 +356,15 @@ impl Core {
             }
             return;
         };
-        let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
+        let clock = UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970);
         // Whether it was delivered before is not known.
         let mut pending_event = self.event_of(&record, (&clock, record.arrived()), true);
         (pending_event.watch, pending_event.watch_each, pending_event.only) = (Some(watch), true, consumers);
-        let admitted = self.lane.restore_event(record.source, pending_event, &self.protocols, self.clock.now);
+        let admitted = self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
         if let Admission::AwaitingFilter(mut pending_event, _) = admitted {
             // It was accepted; clients' filters on its supplier's side are not asked once more.
             pending_event.approved = true;
-            self.lane.restore_event(record.source, pending_event, &self.protocols, self.clock.now);
+            self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
         }
     }
 }

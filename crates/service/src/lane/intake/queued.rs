@@ -22,10 +22,10 @@ const LOOK_AROUND_AFTER: Duration = Duration::from_micros(20);
 impl Worker {
     /// Serves turns, as many as may be before the sockets are looked at again.
     pub(crate) fn serve_queued_events(&mut self) {
-        if self.core.lane.queued_events() == 0 {
+        if self.core.cx.lane.queued_events() == 0 {
             return;
         }
-        let until = self.core.clock.now + LOOK_AROUND_AFTER;
+        let until = self.core.cx.clock.now + LOOK_AROUND_AFTER;
         for _ in 0..QUEUED_PER_ROUND {
             if !self.core.serve_queued_event() {
                 return;
@@ -43,7 +43,8 @@ impl Core {
     /// Hands in the event that has its turn. False if none waits.
     #[inline(never)]
     fn serve_queued_event(&mut self) -> bool {
-        let Some(ScheduledEvent { source, pending_event, token }) = self.lane.poll_scheduled(self.clock.now) else {
+        let Some(ScheduledEvent { source, pending_event, token }) = self.cx.lane.poll_scheduled(self.cx.clock.now)
+        else {
             return false;
         };
         let token = Token::from_bits(token);
@@ -60,8 +61,8 @@ impl Core {
             if self.intake.awaiting_filter.has_room(source, &pending_event) {
                 return self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
             }
-            self.lane.abandon_event(pending_event);
-            self.counters.add(Counter::AwaitingFilterRefused, 1);
+            self.cx.lane.abandon_event(pending_event);
+            self.cx.counters.add(Counter::AwaitingFilterRefused, 1);
             return self.complete_ack(pending_ack, Some(Refused::TooManyAwaitingFilter));
         }
         if let Some((pending_event, questions)) = self.admit_waiting(source, pending_event, pending_ack) {

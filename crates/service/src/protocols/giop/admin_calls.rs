@@ -48,8 +48,8 @@ impl Core {
     /// Begins a call.
     pub(crate) fn begin_call(&mut self, id: u64, call: admin_messages::Call) {
         let admin_messages::Call { to, by, operation, body, timeout } = call;
-        let deadline = self.clock.now + timeout;
-        let since = self.clock.now;
+        let deadline = self.cx.clock.now + timeout;
+        let since = self.cx.clock.now;
         self.send_call(PendingCall { id, to, target: None, since, by, operation, body, deadline, forwards: 0 });
     }
 
@@ -62,12 +62,12 @@ impl Core {
         let mut failure = "the reference has no IIOP profile".to_owned();
         for _ in 0..ADDRESSES_MAX {
             let Outgoings { reachability, limits, .. } = &self.protocols.giop.outgoing;
-            let Some((target, left_out)) = reachability.choose(&call.to, self.clock.now) else { break };
-            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            let Some((target, left_out)) = reachability.choose(&call.to, self.cx.clock.now) else { break };
+            self.cx.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
             let timeout = match target.alternatives {
                 1 => limits.connect_timeout,
                 // Else the call is over before the next one's turn.
-                _ => target.timeout_per_address(limits.connect_timeout.min(call.deadline.since(self.clock.now))),
+                _ => target.timeout_per_address(limits.connect_timeout.min(call.deadline.since(self.cx.clock.now))),
             };
             call.target = Some(target.clone());
             match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
@@ -84,9 +84,9 @@ impl Core {
     /// Whether the address that was called last failed, and the reference has another that did not.
     fn has_other_address(&self, call: &PendingCall) -> bool {
         let reachability = &self.protocols.giop.outgoing.reachability;
-        let other = |last: &Target| reachability.other_than(last, &call.to, call.since, self.clock.now);
+        let other = |last: &Target| reachability.other_than(last, &call.to, call.since, self.cx.clock.now);
         let other = call.target.as_ref().and_then(other);
-        self.counters.add(Counter::AlternativeAddresses, u64::from(other.is_some()));
+        self.cx.counters.add(Counter::AlternativeAddresses, u64::from(other.is_some()));
         other.is_some()
     }
 
@@ -96,15 +96,15 @@ impl Core {
             Ok(found) => found,
             Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
         };
-        let spares = &mut self.io.spares;
+        let spares = &mut self.cx.io.spares;
         let Outgoings { connections, .. } = &mut self.protocols.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         if connection.waits_for_reader() || connection.output.own_bytes() >= UNREAD_MAX {
             // It would not be read either, and the next one that there is reason for says all that this one would have said.
-            self.counters.add(Counter::CallsNotMade, 1);
+            self.cx.counters.add(Counter::CallsNotMade, 1);
             return self.finish_call(&call, Err(CallFailure::TimedOut));
         }
-        let (request_id, tell) = connection.next_request(self.clock.now);
+        let (request_id, tell) = connection.next_request(self.cx.clock.now);
         let context = codeset::context(target.chars, OWN_ENDIAN);
         let PendingCall { id, deadline, .. } = call;
         let contexts: &[(u32, &[u8])] = if tell { &[(ServiceContexts::CODE_SETS, &context)] } else { &[] };
@@ -126,8 +126,8 @@ impl Core {
         open.body(buffer, target.chars).raw(&call.body);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Call(Box::new(call)));
-        let unread = connection.note_added(self.clock.now);
-        self.count_unread(unread);
+        let unread = connection.note_added(self.cx.clock.now);
+        self.cx.count_unread(unread);
         self.protocols.giop.outgoing.calls.insert(id, AwaitedReply { connection: token, request_id, deadline });
         self.protocols.giop.outgoing.note_due(token);
     }
@@ -141,7 +141,7 @@ impl Core {
                 call.to = to;
                 return self.send_call(call);
             }
-            Verdict::Lost(_) if call.deadline > self.clock.now && self.has_other_address(&call) => {
+            Verdict::Lost(_) if call.deadline > self.cx.clock.now && self.has_other_address(&call) => {
                 return self.send_call(call);
             }
             Verdict::Forward(_) | Verdict::ForwardHere => Err(CallFailure::Unreachable(verdict.to_string())),
@@ -156,11 +156,11 @@ impl Core {
     fn finish_call(&mut self, call: &PendingCall, result: Result<Reply, CallFailure>) {
         self.protocols.giop.outgoing.calls.remove(&call.id);
         self.protocols.giop.outgoing.upkeep.stale = true;
-        self.reporting.reports.send(ToAdministration::Returned { call: call.id, how: Returned::Giop(result) });
+        self.cx.reporting.reports.send(ToAdministration::Returned { call: call.id, how: Returned::Giop(result) });
     }
 
     pub(crate) fn end_late_calls(&mut self) {
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let late = self.protocols.giop.outgoing.calls.values().filter(|call| call.deadline <= now);
         let late: Vec<(Token, u32)> = late.map(|call| (call.connection, call.request_id)).collect();
         for (token, request_id) in late {

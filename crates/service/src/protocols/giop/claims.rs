@@ -45,7 +45,7 @@ impl Worker {
         };
         let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(bytes);
-        entry.caller.output.lend(&mut self.core.io.spares);
+        entry.caller.output.lend(&mut self.core.cx.io.spares);
         match refused {
             None => answer_done(&mut entry.caller, answer),
             Some(refused) => answer_exception(&mut entry.caller, answer, exception_of(&refused)),

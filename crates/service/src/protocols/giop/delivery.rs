@@ -32,7 +32,7 @@ impl Core {
     pub(crate) fn send_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let Delivery { outbox, serial, one_way, .. } = *delivery;
         let written = self.write_push(delivery, events);
-        self.release_events(events);
+        self.cx.release_events(events);
         if written.is_ok() {
             self.note_left_out(outbox, serial);
         }
@@ -42,15 +42,15 @@ impl Core {
             Err(Unsent::Because(outcome)) => outcome,
             Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
         };
-        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+        self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
     }
 
     /// Events that could not be put into the sequence that was written last are dropped, and only the others delivered.
     pub(super) fn note_left_out(&mut self, outbox: OutboxId, serial: u32) {
         let left_out = &mut self.protocols.giop.outgoing.scratch.left_out;
         if !left_out.is_empty() {
-            self.counters.add(Counter::LeftOut, left_out.len() as u64);
-            self.lane.leave_out(outbox, serial, left_out, self.clock.now);
+            self.cx.counters.add(Counter::LeftOut, left_out.len() as u64);
+            self.cx.lane.leave_out(outbox, serial, left_out, self.cx.clock.now);
             left_out.clear();
         }
     }
@@ -70,7 +70,7 @@ impl Core {
         let (body, encoding, phase) =
             body::of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
-        let spares = &mut self.io.spares;
+        let spares = &mut self.cx.io.spares;
         let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } =
             &mut self.protocols.giop.outgoing;
         left_out.clear();
@@ -81,7 +81,7 @@ impl Core {
         // waits until the first try is gone, or they would pile up where nothing is read.
         let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
         let is_behind = is_full || connection.waits_for_reader();
-        let rests = self.io.slices.has_been_sent_enough(connection.rounds.slice);
+        let rests = self.cx.io.slices.has_been_sent_enough(connection.rounds.slice);
         if (one_way && !connection.has_room())
             || rests
             || is_behind
@@ -89,14 +89,14 @@ impl Core {
         {
             self.block(outbox, token);
             if rests {
-                self.counters.add(Counter::AddressBudgetsSpent, 1);
+                self.cx.counters.add(Counter::AddressBudgetsSpent, 1);
                 self.protocols.giop.outgoing.rest(token);
             }
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let before = connection.output.queued_bytes();
         let (event, is_batch) = (events.first().map_or(0, |event| event.serial), events.len() > 1);
-        let (request_id, tell) = connection.next_request(self.clock.now);
+        let (request_id, tell) = connection.next_request(self.cx.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
         connection.output.lend(spares);
         #[cfg(test)]
@@ -113,7 +113,7 @@ impl Core {
                 let (format, buffer) = ((output_form, repeated), connection.output.bytes());
                 let written = route.append_batch(&head, buffer, request_id, events, format, left_out);
                 let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
-                self.counters.add(Counter::SequenceEventsSent, written.into());
+                self.cx.counters.add(Counter::SequenceEventsSent, written.into());
             }
         }
         #[cfg(test)]
@@ -126,15 +126,15 @@ impl Core {
             route.unanswered.push_back(Sent { serial, connection: token, request_id, event, is_batch });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
-        self.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
-        let unread = connection.note_added(self.clock.now);
+        self.cx.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
+        let unread = connection.note_added(self.cx.clock.now);
         // One that goes on for another reason does not wait for room any more.
         if let Some(waited_for) = route.waits_for.take() {
             self.protocols.giop.outgoing.stop_waiting(waited_for);
         }
-        self.count_unread(unread);
+        self.cx.count_unread(unread);
         self.protocols.giop.outgoing.note_push(token, one_way);
-        self.counters.add(Counter::PushesSent, 1);
+        self.cx.counters.add(Counter::PushesSent, 1);
         Ok(())
     }
 
@@ -184,10 +184,10 @@ impl Core {
         if let Some(route) = routes.get_mut(outbox)
             && !route.is_forwarded
             && route.target.alternatives > 1
-            && let Some((target, left_out)) = reachability.choose(&route.address.ior, self.clock.now)
+            && let Some((target, left_out)) = reachability.choose(&route.address.ior, self.cx.clock.now)
         {
-            route.tried_since.get_or_insert(self.clock.now);
-            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            route.tried_since.get_or_insert(self.cx.clock.now);
+            self.cx.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
             route.aim(target, false);
         }
     }
@@ -197,13 +197,13 @@ impl Core {
     pub(crate) fn aim_elsewhere(&mut self, outbox: OutboxId) -> bool {
         let Outgoings { routes, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
         let Some(route) = routes.get_mut(outbox).filter(|route| !route.is_forwarded) else { return false };
-        let (now, since) = (self.clock.now, route.tried_since.take());
+        let (now, since) = (self.cx.clock.now, route.tried_since.take());
         let other = since.and_then(|since| reachability.other_than(&route.target, &route.address.ior, since, now));
         let Some(target) = other else { return false };
         route.tried_since = since;
         route.aim(target, false);
         upkeep.stale = true;
-        self.counters.add(Counter::AlternativeAddresses, 1);
+        self.cx.counters.add(Counter::AlternativeAddresses, 1);
         true
     }
 
@@ -223,17 +223,18 @@ impl Core {
 
     /// At what priority a consumer is pushed to. It stays so while the consumer is connected, since its pool does.
     fn push_priority(&self, key: ProxyKey) -> PushPriority {
-        let declared = match self.consumer(key).and_then(|consumer| consumer.priority_model) {
+        let declared = match self.cx.consumer(key).and_then(|consumer| consumer.priority_model) {
             Some((engine::PriorityModel::ServerDeclared, priority)) => Some(priority),
             Some((engine::PriorityModel::ClientPropagated, _)) | None => None,
         };
-        let of_lane = self.lane.snapshot().lane(self.lane.id()).map(|lane| lane.priority);
+        let of_lane = self.cx.lane.snapshot().lane(self.cx.lane.id()).map(|lane| lane.priority);
         PushPriority { declared, of_lane }
     }
 
     /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
     fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
-        self.consumer(key)
+        self.cx
+            .consumer(key)
             .map_or(self.protocols.giop.outgoing.limits.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
@@ -241,13 +242,13 @@ impl Core {
     /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
     /// without a word, and is replaced.
     pub(crate) fn abandon(&mut self, outbox: OutboxId) {
-        self.counters.add(Counter::PushTimeouts, 1);
+        self.cx.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned());
         for token in self.withdraw(outbox, 0) {
             let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } =
                 &mut self.protocols.giop.outgoing;
             let Some(connection) = connections.get(token) else { continue };
-            if self.clock.now.since(connection.silent_since) >= *silence {
+            if self.cx.clock.now.since(connection.silent_since) >= *silence {
                 self.lose(token, "nothing was heard on the connection for long");
                 continue;
             }

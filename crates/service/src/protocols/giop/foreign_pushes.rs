@@ -131,9 +131,9 @@ impl Core {
         (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.speech.chars, false);
         push.by = self.access.is_on().then(|| Arc::clone(caller.account()));
         caller.await_answer(push.size);
-        self.counters.add(Counter::PushesPassed, 1);
+        self.cx.counters.add(Counter::PushesPassed, 1);
         if let Err((Foreign::Giop(push), _)) = self.links.lanes.send_foreign(lane, Foreign::Giop(push)) {
-            self.counters.add(Counter::HandoverFull, 1);
+            self.cx.counters.add(Counter::HandoverFull, 1);
             caller.parked = Some((lane, push));
             self.protocols.giop.foreign.parked.push_back(connection);
         }
@@ -194,7 +194,7 @@ impl Core {
             Submission::new(push.source, crate::protocols::Claim::Giop(Claim::ServedPush(served)), answer.priority)
                 .permitted(push.permit.clone());
         if !self.take_in_body(&mut submission, &push, &body) {
-            self.counters.add(Counter::WrongBodies, 1);
+            self.cx.counters.add(Counter::WrongBodies, 1);
             return Some(Err(Refused::Unreadable));
         }
         Some(self.finish_submission(&submission))

@@ -68,7 +68,7 @@ impl Worker {
         let token = self.clients.giop.incoming.insert(Incoming::new(arrival, framing));
         let entry = self.clients.giop.incoming.get(token)?;
         let socket = Socket::Incoming(Tag::Giop, token);
-        if self.core.io.poll.add(entry.caller.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.core.cx.io.poll.add(entry.caller.stream.tcp(), socket, Interest::READ).is_err() {
             self.clients.giop.incoming.remove(token);
             return None;
         }
@@ -76,9 +76,9 @@ impl Worker {
             // It came with the end of the handshake.
             self.flush_later(token);
         }
-        self.core.io.occupied.arrive(Tag::Giop, token, ip, now);
+        self.core.cx.io.occupied.arrive(Tag::Giop, token, ip, now);
         self.note_open(1);
-        self.core.counters.add(Counter::ConnectionsAccepted, 1);
+        self.core.cx.counters.add(Counter::ConnectionsAccepted, 1);
         Some(self.clients.giop.open)
     }
 
@@ -111,7 +111,7 @@ impl Worker {
             if entry.caller.rounds.has_backlog || entry.caller.is_paused() {
                 break;
             }
-            self.core.io.buffers.lend(&mut entry.inbound);
+            self.core.cx.io.buffers.lend(&mut entry.inbound);
             // What is read into a buffer of the lane's, and is no part of a message in parts, is charged if it has to be kept.
             if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token) {
                 break;
@@ -123,7 +123,7 @@ impl Worker {
                 Ok(0) => return self.close(token),
                 Ok(count) => {
                     entry.inbound.filled(count);
-                    entry.caller.heard = self.core.clock.now;
+                    entry.caller.heard = self.core.cx.clock.now;
                     received += count;
                     match self.process(token) {
                         None => return,
@@ -133,7 +133,7 @@ impl Worker {
                     }
                 }
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {
-                    self.core.io.buffers.take_back(&mut entry.inbound);
+                    self.core.cx.io.buffers.take_back(&mut entry.inbound);
                     break;
                 }
                 Err(_) => return self.close_broken(token),
@@ -153,9 +153,10 @@ impl Worker {
             self.close(token);
             return None;
         }
-        let mut meter = caller.rounds.usage.begin(self.core.io.slices.round(), self.core.io.slices.round_budget());
-        caller.output.lend(&mut self.core.io.spares);
-        inbound.note_time(caller.input.reading.at(self.core.clock.now).0);
+        let mut meter =
+            caller.rounds.usage.begin(self.core.cx.io.slices.round(), self.core.cx.io.slices.round_budget());
+        caller.output.lend(&mut self.core.cx.io.spares);
+        inbound.note_time(caller.input.reading.at(self.core.cx.clock.now).0);
         let violation = loop {
             if caller.is_paused() {
                 caller.input.stalled = true;
@@ -166,8 +167,8 @@ impl Worker {
                 break None;
             }
             if meter.is_over(|| inbound.has_more()) {
-                self.core.counters.add(Counter::RoundBudgetsSpent, 1);
-                queue_backlog(token, caller, &mut self.core.io.slices);
+                self.core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                queue_backlog(token, caller, &mut self.core.cx.io.slices);
                 break None;
             }
             match inbound.poll_message() {
@@ -179,7 +180,7 @@ impl Worker {
                 }
                 Ok(None) => {
                     if inbound.buffered() > 0 {
-                        self.core.clock.plan_sweep();
+                        self.core.cx.clock.plan_sweep();
                     }
                     break None;
                 }
@@ -192,8 +193,8 @@ impl Worker {
         }
         let handled = meter.handled();
         caller.rounds.usage.note(&meter);
-        if !self.core.io.buffers.take_back(inbound) {
-            self.core.counters.add(Counter::RestsCopied, 1);
+        if !self.core.cx.io.buffers.take_back(inbound) {
+            self.core.cx.counters.add(Counter::RestsCopied, 1);
         }
         let under_way = if inbound.buffered() == 0 { 0 } else { inbound.reserved() };
         let Caller { input: Input { claim, .. }, place, .. } = caller;
@@ -214,11 +215,11 @@ impl Worker {
             Claimed::Granted => return true,
             Claimed::Waits => {}
             Claimed::Refused(spent) => {
-                self.core.counters.add(Counter::of_refusal(spent), 1);
-                self.core.counters.add(Counter::MessagesWaited, 1);
+                self.core.cx.counters.add(Counter::of_refusal(spent), 1);
+                self.core.cx.counters.add(Counter::MessagesWaited, 1);
             }
         }
-        self.core.io.buffers.recover(inbound);
+        self.core.cx.io.buffers.recover(inbound);
         false
     }
 
@@ -228,16 +229,16 @@ impl Worker {
         let slice = entry.caller.rounds.slice;
         if entry.caller.rounds.has_backlog {
             self.flush_later(token);
-        } else if !self.core.io.slices.binds() {
+        } else if !self.core.cx.io.slices.binds() {
             self.go_on(token);
-        } else if self.core.io.slices.is_spent(slice) {
-            queue_backlog(token, &mut entry.caller, &mut self.core.io.slices);
+        } else if self.core.cx.io.slices.is_spent(slice) {
+            queue_backlog(token, &mut entry.caller, &mut self.core.cx.io.slices);
             self.flush_later(token);
         } else {
-            let began = self.core.clock.time();
-            self.core.io.slices.resume(slice);
+            let began = self.core.cx.clock.time();
+            self.core.cx.io.slices.resume(slice);
             self.go_on(token);
-            self.core.io.slices.charge(slice, self.core.clock.time().since(began));
+            self.core.cx.io.slices.charge(slice, self.core.cx.clock.time().since(began));
         }
     }
 
@@ -274,7 +275,7 @@ impl Worker {
     pub(crate) fn reject(&mut self, token: Token, why: &str) {
         let Some(Incoming { caller, inbound }) = self.clients.giop.incoming.get_mut(token) else { return };
         // Nothing more is looked at, and the peer may take long to go.
-        self.core.io.buffers.recover(inbound);
+        self.core.cx.io.buffers.recover(inbound);
         *inbound = Inbound::new(self.core.protocols.giop.outgoing.limits.framing);
         caller.release_room(&mut self.clients.giop.unfinished);
         message::message_error(caller.output.bytes(), caller.speech.version);
@@ -294,7 +295,7 @@ impl Worker {
     pub(crate) fn flush_replies(&mut self) {
         for _ in 0..self.clients.giop.unflushed.len() {
             let Some(token) = self.clients.giop.unflushed.pop_front() else { return };
-            if self.core.io.slices.binds() {
+            if self.core.cx.io.slices.binds() {
                 self.flush_within_budget(token);
             } else {
                 self.flush_incoming(token);
@@ -305,26 +306,26 @@ impl Worker {
     /// Writes what is due on a connection, unless its address has had its slice of the round.
     fn flush_within_budget(&mut self, token: Token) {
         let Some(slice) = self.clients.giop.incoming.get(token).map(|entry| entry.caller.rounds.slice) else { return };
-        if !self.core.io.slices.may_write(slice) {
+        if !self.core.cx.io.slices.may_write(slice) {
             self.clients.giop.skipped.push_back(token);
             return;
         }
-        let began = self.core.clock.time();
+        let began = self.core.cx.clock.time();
         self.flush_incoming(token);
-        self.core.io.slices.charge(slice, self.core.clock.time().since(began));
+        self.core.cx.io.slices.charge(slice, self.core.cx.clock.time().since(began));
     }
 
     /// Writes what is due on a connection, and tells the poll what to watch for.
     pub(crate) fn flush_incoming(&mut self, token: Token) {
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         caller.rounds.is_due = false;
-        let spares = &mut self.core.io.spares;
+        let spares = &mut self.core.cx.io.spares;
         let Ok(flushed) = caller.output.flush(&mut caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
             return self.close(token);
         };
         let written = flushed == Flushed::All;
-        let unread = caller.note_unread(self.core.clock.now);
-        self.core.count_unread(unread);
+        let unread = caller.note_unread(self.core.cx.clock.now);
+        self.core.cx.count_unread(unread);
         if !caller.pulls.written.is_empty() || !caller.pulls.set_aside.is_empty() {
             self.core.note_taken(caller);
         }
@@ -333,24 +334,24 @@ impl Worker {
             if written {
                 return self.close(token);
             }
-            self.core.clock.plan_sweep();
+            self.core.cx.clock.plan_sweep();
         }
         if is_bound && self.send_away(token) {
             return;
         }
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
-        caller.input.reading.note(read || caller.input.claim.waits, self.core.clock.now);
+        caller.input.reading.note(read || caller.input.claim.waits, self.core.cx.clock.now);
         // What was read before and not looked at, no socket will announce.
         if read
             && core::mem::take(&mut caller.input.stalled)
             && !core::mem::replace(&mut caller.rounds.has_backlog, true)
         {
-            self.core.io.slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+            self.core.cx.io.slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
         if read && caller.stream.has_more() && !core::mem::replace(&mut caller.rounds.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Giop, token));
-            self.core.io.slices.defer(caller.rounds.slice, Work::Ready(ready));
+            self.core.cx.io.slices.defer(caller.rounds.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
             caller.rounds.is_due = true;
@@ -359,7 +360,7 @@ impl Worker {
         let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.input.ended };
         if interest != caller.rounds.interest {
             caller.rounds.interest = interest;
-            if self.core.io.poll.change(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), interest).is_err() {
+            if self.core.cx.io.poll.change(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), interest).is_err() {
                 self.close(token);
             }
         }
@@ -369,23 +370,23 @@ impl Worker {
     /// idle ones so, without a word.
     fn close_broken(&mut self, token: Token) {
         if let Some(entry) = self.clients.giop.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
-            entry.caller.line.note_death(self.core.clock.now);
+            entry.caller.line.note_death(self.core.cx.clock.now);
         }
         self.close(token);
     }
 
     pub(crate) fn close(&mut self, token: Token) {
         if let Some(mut entry) = self.clients.giop.incoming.remove(token) {
-            self.core.io.occupied.leave(Tag::Giop, token);
-            self.core.io.buffers.recover(&mut entry.inbound);
+            self.core.cx.io.occupied.leave(Tag::Giop, token);
+            self.core.cx.io.buffers.recover(&mut entry.inbound);
             entry.caller.release_room(&mut self.clients.giop.unfinished);
             entry.caller.release_answers();
             self.core.forget_caller(token, &mut entry.caller);
-            self.core.io.slices.leave(entry.caller.rounds.slice);
+            self.core.cx.io.slices.leave(entry.caller.rounds.slice);
             self.note_open(-1);
             let open = self.clients.giop.open;
             let client = Named(entry.caller.address, entry.caller.account());
-            self.core.log_debug(|| format!("the connection from {client} is closed; {open} open"));
+            self.core.cx.log_debug(|| format!("the connection from {client} is closed; {open} open"));
             #[cfg(test)]
             if crate::simulation::goes_wrong(crate::simulation::Break::LeakedCharge) {
                 core::mem::forget(entry);
@@ -396,14 +397,14 @@ impl Worker {
     /// So many connections more are open here.
     pub(crate) fn note_open(&mut self, more: isize) {
         self.clients.giop.open = self.clients.giop.open.saturating_add_signed(more);
-        self.core.counters.set(Counter::ConnectionsOpen, self.clients.giop.open as u64);
+        self.core.cx.counters.set(Counter::ConnectionsOpen, self.clients.giop.open as u64);
     }
 
     /// Passes on what another thread answered; nothing, to a one-way request.
     pub(crate) fn pass_reply(&mut self, connection: Token, request_bytes: usize, add: impl FnOnce(&mut Output)) {
         let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(request_bytes);
-        entry.caller.output.lend(&mut self.core.io.spares);
+        entry.caller.output.lend(&mut self.core.cx.io.spares);
         add(&mut entry.caller.output);
         // It may have been paused with whole messages read; no socket will announce those.
         self.resume(connection);
@@ -417,7 +418,7 @@ impl Worker {
             let entry = self.clients.giop.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
             let is_there = entry.is_some();
             let caller = entry.map(|entry| {
-                entry.caller.output.lend(&mut self.core.io.spares);
+                entry.caller.output.lend(&mut self.core.cx.io.spares);
                 &mut entry.caller
             });
             self.core.tell_due(caller, due);
@@ -431,6 +432,7 @@ impl Worker {
     fn end_those_who_do_not_read(&mut self) {
         let Some(since) = self
             .core
+            .cx
             .clock
             .now
             .0
@@ -442,8 +444,8 @@ impl Worker {
             self.clients.giop.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
         let idle: Vec<(Token, SocketAddr)> = idle.map(|(token, entry)| (token, entry.caller.address)).collect();
         for (token, address) in idle {
-            self.core.counters.add(Counter::UnreadAnswersEnded, 1);
-            self.core.log(log::Level::Warn, || {
+            self.core.cx.counters.add(Counter::UnreadAnswersEnded, 1);
+            self.core.cx.log(log::Level::Warn, || {
                 format!(
                     "closed the connection from {address}: it does not read its answers, and others wait for the memory"
                 )
@@ -462,9 +464,9 @@ impl Worker {
         }
         self.end_the_slowest();
         for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter() {
-            let closing = caller.closing.map(|since| (since, self.core.clock.now));
+            let closing = caller.closing.map(|since| (since, self.core.cx.clock.now));
             let partial =
-                || inbound.oldest().map(|oldest| (Time(oldest.began), caller.input.reading.at(self.core.clock.now)));
+                || inbound.oldest().map(|oldest| (Time(oldest.began), caller.input.reading.at(self.core.cx.clock.now)));
             let Some((since, now)) = closing.or_else(partial) else { continue };
             if since + self.clients.giop.message_completion <= now {
                 late.push((token, closing.is_some()));
@@ -478,7 +480,7 @@ impl Worker {
                 self.close(token);
                 continue;
             }
-            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.core.cx.counters.add(Counter::IncompleteMessages, 1);
             self.reject(token, "a message was begun and not completed within limits.message_completion_ms");
         }
         again
@@ -490,7 +492,7 @@ impl Worker {
         if !self.clients.giop.unfinished.is_waiting() {
             return;
         }
-        let now = self.core.clock.now;
+        let now = self.core.cx.clock.now;
         let in_time = self.core.protocols.giop.outgoing.limits.framing.message_bytes_max as u128 * 1_000;
         let pace_min = in_time / self.clients.giop.message_completion.as_millis().max(1);
         let mut slow = Vec::new();
@@ -515,7 +517,7 @@ impl Worker {
             if !self.clients.giop.unfinished.is_waiting() {
                 return;
             }
-            self.core.counters.add(Counter::StalledMessagesEnded, 1);
+            self.core.cx.counters.add(Counter::StalledMessagesEnded, 1);
             self.reject(token, "its message did not progress while others waited for the memory");
             self.serve_unfinished();
         }
@@ -531,7 +533,7 @@ impl Worker {
     pub(crate) fn say_and_close(&mut self, token: Token) {
         if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
             message::close_connection(caller.output.bytes(), caller.speech.version);
-            let _ = caller.output.flush(&mut caller.stream, &mut self.core.io.spares, usize::MAX);
+            let _ = caller.output.flush(&mut caller.stream, &mut self.core.cx.io.spares, usize::MAX);
         }
         self.close(token);
     }

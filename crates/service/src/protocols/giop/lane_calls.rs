@@ -93,13 +93,13 @@ impl Core {
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), String>,
     ) -> Result<UnderWay, String> {
         let (token, version, chars) = self.connection_to(peer, ask.connect_timeout)?;
-        let spares = &mut self.io.spares;
+        let spares = &mut self.cx.io.spares;
         let Outgoings { ways, connections, scratch: Scratch { arguments, .. }, .. } = &mut self.protocols.giop.outgoing;
         let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
             return Err("the connection was lost".into());
         };
         if connection.waits_for_reader() || connection.output.own_bytes() >= UNREAD_MAX {
-            self.counters.add(Counter::CallsNotMade, 1);
+            self.cx.counters.add(Counter::CallsNotMade, 1);
             return Err("it does not read what it was sent before".into());
         }
         arguments.clear();
@@ -108,7 +108,7 @@ impl Core {
         if let Some(character) = writer.lacking() {
             return Err(Lacking::in_encoding(character).to_string());
         }
-        let (request_id, tell) = connection.next_request(self.clock.now);
+        let (request_id, tell) = connection.next_request(self.cx.clock.now);
         let context;
         let contexts: &[(u32, &[u8])] = if tell {
             context = codeset::context(chars, ask.endian);
@@ -132,8 +132,8 @@ impl Core {
         buffer.extend_from_slice(arguments);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Ask(ask.asker));
-        let unread = connection.note_added(self.clock.now);
-        self.count_unread(unread);
+        let unread = connection.note_added(self.cx.clock.now);
+        self.cx.count_unread(unread);
         self.protocols.giop.outgoing.note_due(token);
         Ok(UnderWay { connection: token, request_id })
     }
@@ -164,11 +164,11 @@ impl Core {
         }
         if !way.is_forwarded
             && way.target.alternatives > 1
-            && let Some((target, left_out)) = reachability.choose(&way.address.ior, self.clock.now)
+            && let Some((target, left_out)) = reachability.choose(&way.address.ior, self.cx.clock.now)
         {
-            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            self.cx.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
             way.target = target;
-            way.tried_since.get_or_insert(self.clock.now);
+            way.tried_since.get_or_insert(self.cx.clock.now);
         }
         let by = way.address.by.clone();
         for _ in 0..ADDRESSES_MAX {
@@ -193,14 +193,14 @@ impl Core {
     pub(crate) fn ask_elsewhere(&mut self, peer: Peer) -> bool {
         let Outgoings { ways, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
         let Some(way) = ways.by_peer.get_mut(&peer).filter(|way| !way.is_forwarded) else { return false };
-        let (now, since) = (self.clock.now, way.tried_since.take());
+        let (now, since) = (self.cx.clock.now, way.tried_since.take());
         let other = since.and_then(|since| reachability.other_than(&way.target, &way.address.ior, since, now));
         let Some(target) = other else { return false };
         way.tried_since = since;
         way.target = target;
         way.connection = None;
         upkeep.stale = true;
-        self.counters.add(Counter::AlternativeAddresses, 1);
+        self.cx.counters.add(Counter::AlternativeAddresses, 1);
         true
     }
 

@@ -169,16 +169,16 @@ impl Core {
         let (of, account) = caller.large();
         let Err(spent) = self.protocols.giop.large_answers.begin(connection, of, account) else { return true };
         if let Some(spent) = spent {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            self.cx.counters.add(Counter::of_refusal(spent), 1);
         }
-        self.counters.add(Counter::LargeAnswersDelayed, 1);
+        self.cx.counters.add(Counter::LargeAnswersDelayed, 1);
         self.protocols.giop.large_answers.defer(connection, of, message.bytes.to_vec());
         false
     }
 
     /// It could not be passed on.
     pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
-        self.protocols.giop.large_answers.answered(connection, Some(caller.large()), 0, self.clock.now);
+        self.protocols.giop.large_answers.answered(connection, Some(caller.large()), 0, self.cx.clock.now);
     }
 }
 
@@ -187,7 +187,7 @@ impl Worker {
     pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize) {
         let Self { clients, core, .. } = self;
         let of = clients.giop.incoming.get_mut(connection).map(|entry| entry.caller.large());
-        core.protocols.giop.large_answers.answered(connection, of, octets, core.clock.now);
+        core.protocols.giop.large_answers.answered(connection, of, octets, core.cx.clock.now);
     }
 
     /// Passes on what was held back, as far as there is room.

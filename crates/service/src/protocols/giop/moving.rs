@@ -59,7 +59,7 @@ impl LaneAffinity {
 impl Core {
     /// Notes that a push on a connection was for another lane.
     pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
-        let own = self.identity.priority;
+        let own = self.cx.identity.priority;
         let other = self.links.lanes.find(lane).and_then(|line| line.priority);
         caller.lane_affinity.note_other(lane, other > own);
     }
@@ -73,11 +73,11 @@ impl Worker {
         if !caller.can_move() {
             return false;
         }
-        if lane == self.core.identity.id || !self.core.links.lanes.can_move_to(lane) {
+        if lane == self.core.cx.identity.id || !self.core.links.lanes.can_move_to(lane) {
             if caller.parked.is_some() || self.retiring {
                 // It has to, and waits until there is room.
                 self.clients.giop.movers.push_back(token);
-                self.core.clock.plan_sweep();
+                self.core.cx.clock.plan_sweep();
             } else {
                 // It may try again with the next push.
                 caller.lane_affinity.arrive();
@@ -85,15 +85,15 @@ impl Worker {
             return false;
         }
         let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
-        self.core.io.occupied.leave(Tag::Giop, token);
+        self.core.cx.io.occupied.leave(Tag::Giop, token);
         // Should that fail, the poll would report the descriptor's end for a token that is not in use.
-        let _ = self.core.io.poll.remove(entry.caller.stream.tcp());
-        self.core.io.buffers.recover(&mut entry.inbound);
+        let _ = self.core.cx.io.poll.remove(entry.caller.stream.tcp());
+        self.core.cx.io.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.clients.giop.unfinished);
         entry.caller.prepare_to_move();
-        self.core.io.slices.leave(entry.caller.rounds.slice);
+        self.core.cx.io.slices.leave(entry.caller.rounds.slice);
         self.note_open(-1);
-        self.core.counters.add(Counter::ConnectionsMoved, 1);
+        self.core.cx.counters.add(Counter::ConnectionsMoved, 1);
         self.core.links.lanes.move_to(lane, Moving::Giop(Box::new(entry)));
         true
     }
@@ -102,13 +102,13 @@ impl Worker {
     pub(crate) fn adopt(&mut self, entry: Box<Incoming>) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
-        entry.caller.set_slice(self.core.io.slices.arrive(entry.caller.account().ip()));
+        entry.caller.set_slice(self.core.cx.io.slices.arrive(entry.caller.account().ip()));
         let (ip, heard) = (entry.caller.account().ip(), entry.caller.heard);
         let token = self.clients.giop.incoming.insert(entry);
-        self.core.io.occupied.arrive(Tag::Giop, token, ip, heard);
+        self.core.cx.io.occupied.arrive(Tag::Giop, token, ip, heard);
         self.note_open(1);
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
-        if self.core.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
+        if self.core.cx.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
             return self.close(token);
         }
         if let Some((_, message)) = parked {

@@ -482,7 +482,7 @@ impl Core {
         };
         if has_more && !core::mem::replace(&mut connection.rounds.is_deferred, true) {
             let ready = Ready::to_read(Socket::Outgoing(Tag::Giop, token));
-            self.io.slices.defer(connection.rounds.slice, Work::Ready(ready));
+            self.cx.io.slices.defer(connection.rounds.slice, Work::Ready(ready));
         }
     }
 
@@ -492,13 +492,13 @@ impl Core {
         connection.rounds.has_backlog = true;
         if !core::mem::replace(&mut connection.rounds.is_deferred, true) {
             let socket = Socket::Outgoing(Tag::Giop, token);
-            self.io.slices.defer(connection.rounds.slice, Work::Ready(Ready::to_read(socket)));
+            self.cx.io.slices.defer(connection.rounds.slice, Work::Ready(Ready::to_read(socket)));
         }
     }
 
     /// Writes what is due, and watches for room if the socket does not take it all.
     pub(crate) fn flush_outgoing(&mut self, token: Token) {
-        let spares = &mut self.io.spares;
+        let spares = &mut self.cx.io.spares;
         let Outgoings { connections, .. } = &mut self.protocols.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
@@ -506,34 +506,25 @@ impl Core {
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string());
         }
-        let unread = connection.note_unread(self.clock.now);
+        let unread = connection.note_unread(self.cx.clock.now);
         let is_blocked = !connection.blocked.is_empty();
-        self.count_unread(unread);
-        self.release_written();
+        self.cx.count_unread(unread);
+        self.cx.release_written();
         if is_blocked {
             self.unblock_ready(token);
         }
         self.watch(token);
     }
 
-    /// Counts that a connection has to wait until its client has read.
-    #[inline]
-    pub(crate) fn count_unread(&self, noted: Result<(), Spent>) {
-        if let Err(spent) = noted {
-            self.counters.add(Counter::of_refusal(spent), 1);
-            self.counters.add(Counter::UnreadWaited, 1);
-        }
-    }
-
     /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not wait until
     /// another client's long sequence has been written. Output for an address that has had its slice waits for the next round.
     pub(crate) fn flush_due(&mut self) {
         let Outgoings { gathered, connections, .. } = &mut self.protocols.giop.outgoing;
-        if self.lane.schedules_topics() {
+        if self.cx.lane.schedules_topics() {
             gathered.sort_by(|token| connections.get(token).map_or(0, |due| due.output.queued_bytes()));
         }
-        let takes_long = self.io.slices.are_shared() && gathered.len() > WRITTEN_AT_ONCE;
-        let mut began = if takes_long { Some(self.clock.time()) } else { None };
+        let takes_long = self.cx.io.slices.are_shared() && gathered.len() > WRITTEN_AT_ONCE;
+        let mut began = if takes_long { Some(self.cx.clock.time()) } else { None };
         // Not those that become due meanwhile, or there might be no end.
         for _ in 0..self.protocols.giop.outgoing.gathered.len() {
             let Outgoings { gathered, connections, .. } = &mut self.protocols.giop.outgoing;
@@ -542,14 +533,14 @@ impl Core {
                 continue;
             };
             let slice = connection.rounds.slice;
-            if began.is_some() && !self.io.slices.may_write(slice) {
+            if began.is_some() && !self.cx.io.slices.may_write(slice) {
                 gathered.note_due(token);
                 continue;
             }
             self.flush_outgoing(token);
             if let Some(began) = &mut began {
-                let now = self.clock.time();
-                self.io.slices.charge_aside(slice, now.since(*began));
+                let now = self.cx.clock.time();
+                self.cx.io.slices.charge_aside(slice, now.since(*began));
                 *began = now;
             }
         }
@@ -563,16 +554,16 @@ impl Core {
             self.flush_outgoing(token);
         }
         if self.protocols.giop.outgoing.gathered.begin_look() {
-            let began = self.clock.time();
+            let began = self.cx.clock.time();
             self.flush_if_long(began);
         }
     }
 
     /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
     pub(crate) fn flush_if_long(&mut self, began: Time) {
-        if self.protocols.giop.outgoing.gathered.has_waited(began, self.clock.now) {
+        if self.protocols.giop.outgoing.gathered.has_waited(began, self.cx.clock.now) {
             self.flush_due();
-            let ended = self.clock.time();
+            let ended = self.cx.clock.time();
             self.protocols.giop.outgoing.gathered.note_written(began, ended);
         }
     }
@@ -625,7 +616,7 @@ impl Core {
         let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
         if interest != connection.rounds.interest {
             connection.rounds.interest = interest;
-            if self.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
+            if self.cx.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
                 self.lose(token, "the connection cannot be watched");
             }
         }
@@ -656,8 +647,8 @@ impl Core {
         if let (Some(why), Some(route)) = (lost, self.protocols.giop.outgoing.routes.get_mut(outbox)) {
             route.trouble.lost = Some(why.to_owned());
         }
-        self.lane.resume_outbox(outbox, self.clock.now);
-        self.deliveries.undelivered = true;
+        self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+        self.cx.deliveries.undelivered = true;
     }
 
     /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
@@ -691,7 +682,7 @@ impl Core {
         if let Some(Outgoing { endpoint: Endpoint { host, port, .. }, .. }) =
             self.protocols.giop.outgoing.connections.get(token)
         {
-            self.reporting.reports.died(host, *port);
+            self.cx.reporting.reports.died(host, *port);
         }
         self.lose(token, why);
     }
@@ -700,7 +691,7 @@ impl Core {
     pub(crate) fn fail_connecting(&mut self, token: Token, why: &str) {
         let Outgoings { connections, reachability, .. } = &mut self.protocols.giop.outgoing;
         if let Some(connection) = connections.get_mut(token) {
-            reachability.note_failed(&connection.endpoint.host, connection.endpoint.port, self.clock.now);
+            reachability.note_failed(&connection.endpoint.host, connection.endpoint.port, self.cx.clock.now);
         }
         self.lose(token, why);
     }
@@ -708,18 +699,18 @@ impl Core {
     /// Gives a connection up. All senders that wait for a reply on it are notified before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.protocols.giop.outgoing.connections.remove(token) else { return };
-        self.io.slices.leave(connection.rounds.slice);
+        self.cx.io.slices.leave(connection.rounds.slice);
         self.protocols.giop.outgoing.upkeep.longest_idle.remove(token);
         self.protocols.giop.outgoing.by_endpoint.remove(&connection.endpoint);
         let was_open = connection.stream().is_some();
         if !was_open {
             self.protocols.giop.outgoing.upkeep.connecting -= 1;
-            self.counters.add(Counter::ConnectsFailed, 1);
+            self.cx.counters.add(Counter::ConnectsFailed, 1);
         }
-        self.io.buffers.recover(&mut connection.inbound);
-        connection.output.clear(&mut self.io.spares);
-        self.release_written();
-        self.deliveries.undelivered = true;
+        self.cx.io.buffers.recover(&mut connection.inbound);
+        connection.output.clear(&mut self.cx.io.spares);
+        self.cx.release_written();
+        self.cx.deliveries.undelivered = true;
         let Outgoing { pending, blocked, .. } = connection;
         let loss = Loss { token, why: why.into(), was_open, waiting: pending.into_last(), blocked };
         self.protocols.giop.outgoing.losses.add(loss);

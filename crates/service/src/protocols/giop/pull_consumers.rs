@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
+use engine::{Activity, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
@@ -96,7 +96,7 @@ impl Core {
             _ => return None,
         };
         let key = self.published.load().giop.proxy(&ObjectKey::parse(request.target.key()?)?)?;
-        let route = self.consumer(key)?;
+        let route = self.cx.consumer(key)?;
         let takes = if route.batches { Pulled::Batch } else { single(route.form) };
         if !route.pull || takes != pulled {
             return None;
@@ -110,14 +110,14 @@ impl Core {
         if self.access.is_on() {
             self.check_pull(account, key)?;
         }
-        if let Some(activity) = self.consumer(key).and_then(|route| route.activity.as_ref()) {
-            activity.note(self.clock.now);
+        if let Some(activity) = self.cx.consumer(key).and_then(|route| route.activity.as_ref()) {
+            activity.note(self.cx.clock.now);
         }
         Ok(())
     }
 
     fn check_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
-        let owner = self.consumer(key).and_then(|route| route.owner.clone());
+        let owner = self.cx.consumer(key).and_then(|route| route.owner.clone());
         let scope = match self.access.may(account, Right::Subscribe, key.channel) {
             Err(scope) => scope,
             Ok(permit) => {
@@ -129,7 +129,7 @@ impl Core {
                     return Err(ACCESS_DENIED);
                 }
                 let Some(permit) = permit else { return Ok(()) };
-                let of_proxy = self.consumer(key).and_then(|route| route.interest.permitted());
+                let of_proxy = self.cx.consumer(key).and_then(|route| route.interest.permitted());
                 if of_proxy.is_some_and(|permitted| **permitted == *permit.types()) {
                     return Ok(());
                 }
@@ -138,11 +138,6 @@ impl Core {
         };
         self.deny(account, Right::Subscribe, key.channel, (scope.why(None), &"a pull (subscribe)"));
         Err(ACCESS_DENIED)
-    }
-
-    /// A connected consumer's route.
-    pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
-        self.lane.snapshot().channel(key.channel)?.consumer(key.proxy)
     }
 
     /// Answers a request for events, or has it wait.
@@ -155,7 +150,7 @@ impl Core {
         answer: Answer,
         pull: Pull,
     ) {
-        self.counters.add(Counter::Pulls, 1);
+        self.cx.counters.add(Counter::Pulls, 1);
         // No client would get the event.
         if !answer.expected {
             return;
@@ -166,7 +161,7 @@ impl Core {
             Pulled::Any | Pulled::Structured => Ok(1),
         };
         let Ok(max) = max.and_then(|max| arguments.finish("the arguments of a pull").map(|()| max)) else {
-            self.counters.add(Counter::WrongBodies, 1);
+            self.cx.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         };
         let Ok(max) = u32::try_from(max) else {
@@ -186,27 +181,27 @@ impl Core {
         let others_wait = self.protocols.giop.waiting.has_line(key);
         // A sequence may have to wait until it is full.
         if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
-            let mut events = self.take_events();
+            let mut events = self.cx.take_events();
             loop {
-                match self.lane.pull(key, waiter.max, &mut events, self.clock.now) {
+                match self.cx.lane.pull(key, waiter.max, &mut events, self.cx.clock.now) {
                     Ok(Some(delivery)) if delivery.ask.is_some() => {
                         return self.call_filters_for_pull(caller, delivery, events, waiter);
                     }
                     Ok(Some(delivery)) => {
                         let Delivery { outbox, serial, output_form, .. } = delivery;
                         if self.give(caller, &waiter, (outbox, serial, output_form), &mut events) {
-                            return self.recycle(events);
+                            return self.cx.recycle(events);
                         }
                         // They cannot be put into what the client takes, and are dropped; there may be others.
                     }
                     Ok(None) => break,
                     Err(refusal) => {
-                        self.recycle(events);
+                        self.cx.recycle(events);
                         return answer_exception(caller, waiter.answer, refused_event(&refusal));
                     }
                 }
             }
-            self.recycle(events);
+            self.cx.recycle(events);
         }
         if waiter.pull.tried {
             return give_nothing(caller, &waiter);
@@ -226,9 +221,9 @@ impl Core {
         waiter: Waiter,
     ) {
         let Some(wait) = self.begin_wait(caller, waiter) else {
-            self.recycle(events);
+            self.cx.recycle(events);
             let Delivery { outbox, serial, .. } = delivery;
-            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+            return self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
         };
         self.call_filters_for_delivery(delivery, events, Some(Waiter { wait: Some(wait), ..waiter }));
     }
@@ -236,11 +231,11 @@ impl Core {
     /// Notes that a request is to be answered later; it is refused if too many of its connection are.
     fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter) -> Option<Token> {
         if caller.pulls.waits.len() >= WAITING_MAX {
-            self.counters.add(Counter::PullsRefused, 1);
+            self.cx.counters.add(Counter::PullsRefused, 1);
             answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
             return None;
         }
-        let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
+        let activity = self.cx.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
         let heard = activity.map(Activity::begin_wait);
         let wait = self.protocols.giop.waiting.begin(waiter, heard);
         caller.pulls.waits.push(wait);
@@ -251,7 +246,7 @@ impl Core {
     fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
         if let Some(wait) = waiter.wait {
             caller.forget_wait(wait);
-            self.protocols.giop.waiting.end(wait, self.clock.now);
+            self.protocols.giop.waiting.end(wait, self.cx.clock.now);
         }
     }
 
@@ -260,7 +255,7 @@ impl Core {
     fn tell_engine_who_waits(&mut self, key: ProxyKey) {
         // A proxy that is not connected any more is found out with the routing that says so.
         if let Some(max) = self.protocols.giop.waiting.unannounced(key)
-            && self.lane.await_events(key, max, self.clock.now).is_ok()
+            && self.cx.lane.await_events(key, max, self.cx.clock.now).is_ok()
         {
             self.protocols.giop.waiting.note_announced(key);
         }
@@ -273,8 +268,8 @@ impl Core {
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
         #[cfg(test)]
         if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenPull) {
-            self.recycle(events);
-            return self.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.clock.now);
+            self.cx.recycle(events);
+            return self.cx.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.cx.clock.now);
         }
         self.tell_engine_who_waits(key);
         match waiter {
@@ -283,8 +278,8 @@ impl Core {
                 self.protocols.giop.due.push_back(Due::Events { waiter, outbox, serial, output_form, events })
             }
             None => {
-                self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+                self.cx.recycle(events);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
             }
         }
     }
@@ -295,14 +290,14 @@ impl Core {
         if waiter.pull.tried {
             return self.protocols.giop.due.push_back(Due::Again(waiter));
         }
-        if self.consumer(waiter.pull.key).is_none() {
+        if self.cx.consumer(waiter.pull.key).is_none() {
             return self.protocols.giop.due.push_back(Due::Disconnected(waiter));
         }
         if waiter.wait.is_some_and(|wait| self.protocols.giop.waiting.join_first(wait, waiter.awaited)) {
             self.tell_engine_who_waits(waiter.pull.key);
         } else if waiter.awaited {
             // Its client is gone.
-            self.lane.cancel_wait(waiter.pull.key);
+            self.cx.lane.cancel_wait(waiter.pull.key);
         }
     }
 
@@ -314,14 +309,14 @@ impl Core {
             {
                 // What is written for it is copied, and its channel's budget does not count it: the events go to the next client, and it
                 // asks again when it has read.
-                self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-                self.counters.add(Counter::PullsSetAside, 1);
+                self.cx.recycle(events);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
+                self.cx.counters.add(Counter::PullsSetAside, 1);
                 caller.pulls.set_aside.push(Waiter { awaited: false, ..waiter });
             }
             (Some(caller), Due::Events { waiter, outbox, serial, output_form, mut events }) => {
                 let given = self.give(caller, &waiter, (outbox, serial, output_form), &mut events);
-                self.recycle(events);
+                self.cx.recycle(events);
                 if given {
                     self.end_wait(caller, &waiter);
                 } else {
@@ -329,8 +324,8 @@ impl Core {
                 }
             }
             (None, Due::Events { outbox, serial, events, .. }) => {
-                self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+                self.cx.recycle(events);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
             }
             (Some(caller), Due::Again(waiter)) => {
                 self.end_wait(caller, &waiter);
@@ -367,14 +362,14 @@ impl Core {
         if written.is_ok() {
             open.finish(buffer);
             self.note_left_out(outbox, serial);
-            self.counters.add(Counter::PullsAnswered, 1);
+            self.cx.counters.add(Counter::PullsAnswered, 1);
             caller.pulls.written.push_back(Written { outbox, serial, end: caller.output.end() });
         } else {
             buffer.truncate(open.start());
-            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.clock.now);
+            self.cx.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.cx.clock.now);
         }
         for event in events.drain(..) {
-            self.lane.release(event);
+            self.cx.lane.release(event);
         }
         written.is_ok()
     }
@@ -389,12 +384,12 @@ impl Core {
                 true => Outcome::Unreachable,
                 false => outcome,
             };
-            self.lane.handle_outcome(written.outbox, written.serial, outcome, self.clock.now);
-            self.deliveries.undelivered = true;
+            self.cx.lane.handle_outcome(written.outbox, written.serial, outcome, self.cx.clock.now);
+            self.cx.deliveries.undelivered = true;
         }
         if !caller.pulls.set_aside.is_empty() && !caller.leaves_much_unread() {
             for waiter in caller.pulls.set_aside.drain(..) {
-                let is_there = self.consumer(waiter.pull.key).is_some();
+                let is_there = self.cx.consumer(waiter.pull.key).is_some();
                 self.protocols.giop.due.push_back(if is_there {
                     Due::Again(waiter)
                 } else {
@@ -423,8 +418,8 @@ impl Core {
     /// A client is gone. What it waited for is forgotten in the next rounds.
     pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
         for Written { outbox, serial, .. } in caller.pulls.written.drain(..) {
-            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
-            self.deliveries.undelivered = true;
+            self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
+            self.cx.deliveries.undelivered = true;
         }
         if !caller.pulls.waits.is_empty() {
             self.protocols.giop.waiting.client_gone(connection, core::mem::take(&mut caller.pulls.waits));
@@ -433,17 +428,17 @@ impl Core {
 
     /// Takes a wait out.
     fn leave(&mut self, wait: Token) {
-        self.protocols.giop.waiting.note_heard(wait, self.clock.now);
+        self.protocols.giop.waiting.note_heard(wait, self.cx.clock.now);
         match self.protocols.giop.waiting.leave(wait) {
             Left::Quietly => {}
             Left::Unannounced(key) => {
-                self.lane.cancel_wait(key);
+                self.cx.lane.cancel_wait(key);
                 self.tell_engine_who_waits(key);
             }
             Left::AwaitingFilter(filter_call) => {
                 if let Some((outbox, serial)) = self.cancel_filter_call(filter_call) {
-                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
-                    self.deliveries.undelivered = true;
+                    self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
+                    self.cx.deliveries.undelivered = true;
                 }
             }
         }
@@ -466,7 +461,7 @@ impl Core {
         if self.protocols.giop.waiting.is_empty() {
             return;
         }
-        for key in self.lane.snapshot().consumers_gone_since(before) {
+        for key in self.cx.lane.snapshot().consumers_gone_since(before) {
             self.protocols.giop.waiting.proxy_gone(key);
         }
     }

@@ -109,10 +109,10 @@ impl Pullers {
 impl Core {
     /// Takes over the suppliers to pull from, which is for the main lane to do.
     pub(crate) fn place_pullers(&mut self) {
-        if self.identity.id != LaneId::MAIN {
+        if self.cx.identity.id != LaneId::MAIN {
             return;
         }
-        let snapshot = Arc::clone(self.lane.snapshot());
+        let snapshot = Arc::clone(self.cx.lane.snapshot());
         let before = core::mem::replace(&mut self.protocols.giop.pullers.snapshot, Arc::clone(&snapshot));
         for channel in snapshot.channels() {
             match routes_of(&before, channel.id()) {
@@ -143,7 +143,7 @@ impl Core {
         let Some((route, peer)) = route else { return self.forget_puller(key) };
         let suspended = route.state == ProxyState::Suspended;
         let known = self.protocols.giop.pullers.by_key.get(&key).copied();
-        let (all, now) = (&mut self.protocols.giop.pullers.all, self.clock.now);
+        let (all, now) = (&mut self.protocols.giop.pullers.all, self.cx.clock.now);
         if let Some(token) = known
             && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
         {
@@ -182,13 +182,13 @@ impl Core {
 
     /// Asks the suppliers that are due, longest ago first. Those that are too many for a round stay due.
     pub(crate) fn serve_pullers(&mut self) {
-        if self.reporting.draining.has_begun() {
+        if self.cx.reporting.draining.has_begun() {
             return;
         }
-        let most = if self.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
+        let most = if self.cx.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
         for _ in 0..most {
             let Some(Reverse((_, bits))) =
-                self.protocols.giop.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= self.clock.now)
+                self.protocols.giop.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= self.cx.clock.now)
             else {
                 return;
             };
@@ -204,7 +204,7 @@ impl Core {
 
     /// Gives up waiting for those that have had their time to answer, of those in the next places.
     pub(crate) fn end_late_polls(&mut self) {
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let is_late = |puller: &Puller| matches!(puller.state, State::Polling(_, Some(due)) if due <= now);
         let Pullers { all, looked_at, .. } = &mut self.protocols.giop.pullers;
         let places = looked_at.next(all.places());
@@ -214,7 +214,7 @@ impl Core {
             if let Some(Puller { state: State::Polling(under_way, _), .. }) = self.protocols.giop.pullers.all.get(token)
             {
                 self.stop_asking(*under_way);
-                self.counters.add(Counter::PollTimeouts, 1);
+                self.cx.counters.add(Counter::PollTimeouts, 1);
                 self.fail_poll(token, "no reply in time");
             }
         }
@@ -245,10 +245,10 @@ impl Core {
             }
             Ok(())
         });
-        self.counters.add(Counter::Polls, 1);
+        self.cx.counters.add(Counter::Polls, 1);
         match begun {
             Ok(under_way) => {
-                let due = (!limit.is_zero()).then(|| self.clock.now + limit);
+                let due = (!limit.is_zero()).then(|| self.cx.clock.now + limit);
                 if let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) {
                     puller.state = State::Polling(under_way, due);
                 }
@@ -339,7 +339,7 @@ impl Core {
                 self.take_in_one(&mut submission, form, &event, known);
             }
         }
-        self.counters.add(Counter::EventsPolled, count as u64);
+        self.cx.counters.add(Counter::EventsPolled, count as u64);
         match self.finish_submission(&submission) {
             Ok(true) => Ok(count),
             Ok(false) => {
@@ -364,7 +364,7 @@ impl Core {
             self.protocols.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Blocked));
         match events {
             _ if blocked => {}
-            0 => self.protocols.giop.pullers.rest(token, self.clock.now + interval),
+            0 => self.protocols.giop.pullers.rest(token, self.cx.clock.now + interval),
             _ => self.poll_supplier(token),
         }
     }
@@ -380,8 +380,8 @@ impl Core {
     }
 
     fn fail_poll(&mut self, token: Token, why: &str) {
-        self.counters.add(Counter::PollsFailed, 1);
-        let now = self.clock.now;
+        self.cx.counters.add(Counter::PollsFailed, 1);
+        let now = self.cx.clock.now;
         let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
         if puller.failures == 0 {
             puller.failing_since = now;
@@ -408,8 +408,8 @@ impl Core {
     }
 
     fn tell_of_supplier(&mut self, key: ProxyKey, news: SupplierNews) {
-        if !self.reporting.reports.supplier(key, news, self.clock.now) {
-            self.counters.add(Counter::LogLinesLeftOut, 1);
+        if !self.cx.reporting.reports.supplier(key, news, self.cx.clock.now) {
+            self.cx.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
 }

@@ -163,10 +163,10 @@ impl Core {
         waiter: Option<Waiter>,
     ) {
         let key = delivery.key;
-        let until = events.first().filter(|_| !self.lane.keeps_expired()).and_then(|event| end_of(event));
+        let until = events.first().filter(|_| !self.cx.lane.keeps_expired()).and_then(|event| end_of(event));
         let Some(filter_calls) = delivery.ask else { return self.hand_on(delivery, events, waiter) };
         let subject = Subject::Delivery { delivery, events, waiter };
-        let token = match self.consumer(key) {
+        let token = match self.cx.consumer(key) {
             Some(ConsumerRoute { remote_filters, settings, .. }) => {
                 let mut filter_call = FilterCall::new(subject, filter_calls, remote_filters);
                 filter_call.limit = settings.filter_timeout;
@@ -194,8 +194,8 @@ impl Core {
         filter_calls: RemoteFilterGroups,
     ) -> Option<FilterVerdict> {
         let subject = Subject::Admission { source };
-        let now = self.clock.now;
-        let Some(route) = self.lane.snapshot().supplier(source) else { return Some(FilterVerdict::No) };
+        let now = self.cx.clock.now;
+        let Some(route) = self.cx.lane.snapshot().supplier(source) else { return Some(FilterVerdict::No) };
         let mut filter_call = FilterCall::new(subject, filter_calls, &route.remote_filters);
         filter_call.limit = route.settings.filter_timeout;
         filter_call.connect_timeout = route.settings.connect_timeout;
@@ -217,9 +217,9 @@ impl Core {
             let filter_call = self.protocols.giop.filter_calls.all.get_mut(token)?;
             // No filter to ask: those that were there are not there any more.
             let Some(peer) = filter_call.peer() else { return Some(FilterVerdict::Yes) };
-            let until = self.clock.now + filter_call.limit;
+            let until = self.cx.clock.now + filter_call.limit;
             let until = filter_call.until.map_or(until, |end| end.min(until));
-            let result = if until <= self.clock.now {
+            let result = if until <= self.cx.clock.now {
                 Err("the event has expired".into())
             } else {
                 self.ask_filter(token, peer)
@@ -244,7 +244,7 @@ impl Core {
     fn ask_filter(&mut self, token: Token, peer: Peer) -> Result<UnderWay, String> {
         let filter_call = self.protocols.giop.filter_calls.all.get_mut(token).ok_or("there is no such question")?;
         let connect_timeout = filter_call.connect_timeout;
-        self.counters.add(Counter::RemoteFilterCalls, 1);
+        self.cx.counters.add(Counter::RemoteFilterCalls, 1);
         match &mut filter_call.subject {
             Subject::Delivery { events, .. } => {
                 let events = core::mem::take(events);
@@ -315,7 +315,7 @@ impl Core {
         match &answer {
             Ok(_) => {
                 if let Some(address) = self.note_heard(peer) {
-                    self.log(log::Level::Info, || format!("remote filter {} answers again", address.name));
+                    self.cx.log(log::Level::Info, || format!("remote filter {} answers again", address.name));
                 }
             }
             Err(why) => self.note_filter_failure(peer, why),
@@ -325,11 +325,11 @@ impl Core {
 
     /// Counts it, and logs it once per episode.
     fn note_filter_failure(&mut self, peer: Peer, why: &str) {
-        self.counters.add(Counter::RemoteFilterFailures, 1);
+        self.cx.counters.add(Counter::RemoteFilterFailures, 1);
         self.return_home(peer);
         if let Some(address) = self.note_failing(peer) {
             let name = &address.name;
-            self.log(log::Level::Warn, || {
+            self.cx.log(log::Level::Warn, || {
                 format!("remote filter {name} fails: {why}; events it would decide on do not pass")
             });
         }
@@ -347,7 +347,7 @@ impl Core {
 
     /// Gives up waiting for remote filters that have had their time, of those in the next places.
     pub(crate) fn end_late_filter_calls(&mut self) {
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let is_late = |filter_call: &FilterCall| filter_call.under_way.is_some_and(|(_, until)| until <= now);
         let OpenFilterCalls { all, looked_at, .. } = &mut self.protocols.giop.filter_calls;
         let places = looked_at.next(all.places());
@@ -387,8 +387,8 @@ impl Core {
                     FilterVerdict::Failed => Some(Outcome::FilterFailed),
                 };
                 if let Some(outcome) = outcome {
-                    self.recycle(events);
-                    self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+                    self.cx.recycle(events);
+                    self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
                     if let Some(waiter) = waiter {
                         self.wait_again(waiter);
                     }
@@ -396,7 +396,7 @@ impl Core {
                     self.hand_on(delivery, events, waiter);
                 }
                 if outbox_waits {
-                    self.lane.resume_outbox(outbox, self.clock.now);
+                    self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
                 }
             }
         }
@@ -411,7 +411,7 @@ impl Core {
             }
             None => {
                 self.send(&delivery, &mut events);
-                self.recycle(events);
+                self.cx.recycle(events);
             }
         }
     }
@@ -430,7 +430,7 @@ impl Core {
             self.stop_asking(under_way);
         }
         let Subject::Delivery { delivery, events, .. } = filter_call.subject else { return None };
-        self.recycle(events);
+        self.cx.recycle(events);
         Some((delivery.outbox, delivery.serial))
     }
 }

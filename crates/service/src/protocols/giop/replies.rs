@@ -72,7 +72,7 @@ impl Core {
         // What was read before comes first.
         if !connection.take_backlog() {
             let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
-            self.io.buffers.lend(inbound);
+            self.cx.io.buffers.lend(inbound);
             match stream.receive(inbound.vacant()) {
                 Ok(0) => {
                     self.lose_to_death(token, "the consumer closed the connection");
@@ -80,10 +80,10 @@ impl Core {
                 }
                 Ok(count) => {
                     inbound.filled(count);
-                    connection.silent_since = self.clock.now;
+                    connection.silent_since = self.cx.clock.now;
                 }
                 Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {
-                    self.io.buffers.take_back(inbound);
+                    self.cx.io.buffers.take_back(inbound);
                     return true;
                 }
                 Err(error) => {
@@ -99,14 +99,14 @@ impl Core {
     /// the connection is gone.
     pub(crate) fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
-        let mut meter = connection.rounds.usage.begin(self.io.slices.round(), self.io.slices.round_budget());
+        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.round_budget());
         loop {
             let Protocol { outgoing: Outgoings { connections, scratch: Scratch { answer, .. }, .. }, pullers, .. } =
                 &mut self.protocols.giop;
             let Some(connection) = connections.get_mut(token) else { return false };
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             if meter.is_over(|| inbound.has_more()) {
-                self.counters.add(Counter::RoundBudgetsSpent, 1);
+                self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
                 self.go_on_reading_later(token);
                 break;
             }
@@ -124,7 +124,7 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    self.counters.add(Counter::ProtocolErrors, 1);
+                    self.cx.counters.add(Counter::ProtocolErrors, 1);
                     self.lose(token, &error.to_string());
                     return false;
                 }
@@ -133,7 +133,7 @@ impl Core {
             match heard {
                 Heard::Reply(request_id, verdict) => match connection.pending.remove(request_id) {
                     Some(pending) => self.conclude(pending, verdict),
-                    None => self.counters.add(Counter::LateReplies, 1),
+                    None => self.cx.counters.add(Counter::LateReplies, 1),
                 },
                 Heard::Closing(why) => {
                     self.lose(token, why);
@@ -143,7 +143,7 @@ impl Core {
         }
         if let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) {
             connection.rounds.usage.note(&meter);
-            self.io.buffers.take_back(&mut connection.inbound);
+            self.cx.io.buffers.take_back(&mut connection.inbound);
         }
         true
     }
@@ -152,7 +152,7 @@ impl Core {
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::Forward(to) if self.leads_to_proxy(&to) => {
-                self.counters.add(Counter::ForwardsRefused, 1);
+                self.cx.counters.add(Counter::ForwardsRefused, 1);
                 Verdict::ForwardHere
             }
             verdict => verdict,
@@ -181,14 +181,14 @@ impl Core {
             self.protocols.giop.outgoing.upkeep.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
             self.withdraw(outbox, before);
-            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-            self.lane.resume_outbox(outbox, self.clock.now);
+            self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
+            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
             return;
         }
         if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox) {
             self.withdraw(outbox, before);
-            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-            self.lane.resume_outbox(outbox, self.clock.now);
+            self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
+            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
             return;
         }
         let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
@@ -202,7 +202,7 @@ impl Core {
             outcome => outcome,
         };
         if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable | Outcome::ConnectionLost) {
-            self.counters.add(Counter::PushExceptions, 1);
+            self.cx.counters.add(Counter::PushExceptions, 1);
         }
         match outcome {
             Outcome::Unreachable | Outcome::ConnectionLost | Outcome::Refused => {
@@ -215,7 +215,7 @@ impl Core {
                     // The engine puts it back with all behind it, and delivers it again in parts.
                     self.withdraw(outbox, before);
                 }
-                self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+                self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
             }
         }
     }
@@ -229,7 +229,7 @@ impl Core {
             true => Outcome::Delivered,
             false => outcome,
         };
-        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+        self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
     }
 
     /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
@@ -238,7 +238,7 @@ impl Core {
         let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
         self.protocols.giop.outgoing.upkeep.stale |= route.return_home();
         if !core::mem::replace(&mut route.trouble.is_failing, true) {
-            self.reporting.failures.insert(route.key, why());
+            self.cx.reporting.failures.insert(route.key, why());
         }
     }
 }

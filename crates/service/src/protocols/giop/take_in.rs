@@ -90,7 +90,7 @@ impl Core {
         seen: Option<SeenType>,
     ) -> PendingEvent {
         let bytes = body.rest();
-        let mut pending_event = self.lane.begin_event_for(bytes.len());
+        let mut pending_event = self.cx.lane.begin_event_for(bytes.len());
         if seen.is_none() {
             self.classify(&mut pending_event, body, header);
         }
@@ -121,7 +121,7 @@ impl Core {
         let [domain_text, name_text] = &mut self.protocols.giop.names;
         let domain = event::name_in_utf8(header.domain, chars, domain_text);
         let type_name = event::name_in_utf8(header.type_name, chars, name_text);
-        self.lane.classify(pending_event, domain, type_name);
+        self.cx.lane.classify(pending_event, domain, type_name);
     }
 
     /// Remembers how an event begins, what that means, and whether it had to be put into another form.
@@ -137,7 +137,7 @@ impl Core {
         if seen.is_some() && !self.protocols.giop.header_cache.note_miss(source, tag) {
             return;
         }
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
+        let Some(channel) = self.cx.lane.snapshot().channel(source.channel) else { return };
         let fits = channel.output_forms().iter().all(|output_form| event::fits(event.form, event.tag, *output_form));
         let length = seen.map_or(header.behind_type, |seen| seen.length);
         let mut work = event::work_for(event.bytes.len());
@@ -154,7 +154,7 @@ impl Core {
         event.stop = header.stop.map(|utc| self.protocols.giop.utc.lane_time(utc));
         event.reliability = header.reliability;
         if header.has_wrong_property {
-            self.counters.add(Counter::WrongHeaderFields, 1);
+            self.cx.counters.add(Counter::WrongHeaderFields, 1);
         }
     }
 }

@@ -278,7 +278,7 @@ fn the_next_address_of_a_name_is_tried_where_one_says_nothing_and_the_one_that_a
     let requested = bench.read_from(&mut silent);
     assert_eq!(message::Header::parse(&requested).unwrap().kind, message::MessageKind::LocateRequest);
     // Half of the 5 s that both have.
-    bench.lane.core.clock.set_forward(Duration::from_millis(2_600));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(2_600));
     (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
     let mut stream = well.accept_in_time();
     bench.answer_probe(&mut stream);
@@ -313,7 +313,7 @@ fn what_does_not_speak_giop_gets_a_probe_and_nothing_else() {
         stream.write_all(answer).unwrap();
         if answer.is_empty() {
             // It takes the octets and says nothing.
-            bench.lane.core.clock.set_forward(Duration::from_secs(6));
+            bench.lane.core.cx.clock.set_forward(Duration::from_secs(6));
         }
         assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
         let mut rest = probe.clone();
@@ -377,10 +377,10 @@ fn a_host_none_of_whose_addresses_answers_is_unreachable() {
 fn a_name_that_is_never_looked_up_takes_as_long_as_a_connection_may() {
     let mut bench = Bench::new();
     bench.call_by_name();
-    bench.lane.core.clock.set_forward(Duration::from_secs(1));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(1));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
-    bench.lane.core.clock.set_forward(Duration::from_secs(5));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(5));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
 }
@@ -394,12 +394,12 @@ fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
     let mut stream = client.accept_in_time();
     bench.answer_probe(&mut stream);
     bench.lane.round_within(Duration::from_millis(10));
-    bench.lane.core.clock.set_forward(Duration::from_secs(11));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(11));
     assert!(matches!(bench.result(), Err(CallFailure::TimedOut)));
     assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection).is_some());
-    bench.lane.core.clock.set_forward(Duration::from_millis(100));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(100));
     bench.lane.round_within(Duration::ZERO);
-    bench.lane.core.clock.set_forward(Duration::from_millis(1_100));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(1_100));
     bench.lane.round_within(Duration::ZERO);
     assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection).is_none());
     assert!(!bench.lane.core.protocols.giop.outgoing.has_deadlines());
@@ -446,7 +446,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
     client.write_all(first).unwrap();
     for _ in 0..5 {
         bench.lane.round_within(Duration::from_millis(10));
-        bench.lane.core.clock.set_forward(Duration::from_secs(50));
+        bench.lane.core.cx.clock.set_forward(Duration::from_secs(50));
         let before = bench.counters.read(Counter::Requests);
         client.write_all(&[second, first].concat()).unwrap();
         while bench.counters.read(Counter::Requests) == before {
@@ -454,7 +454,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
         }
     }
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 0);
-    bench.lane.core.clock.set_forward(Duration::from_secs(61));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(61));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 1);
 }
@@ -629,7 +629,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
     };
     bench.from_administration.send(request.answered(vec![0; 16 << 20]).1).unwrap();
     (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
-    bench.lane.core.clock.set_forward(Duration::from_secs(300));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(300));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "nobody needs the memory");
     let mut other = bench.connect();
@@ -637,7 +637,7 @@ fn who_does_not_read_is_let_go_when_others_wait_for_the_memory() {
     while bench.counters.read(Counter::LargeAnswersDelayed) == 0 {
         bench.lane.round_within(Duration::from_millis(10));
     }
-    bench.lane.core.clock.set_forward(Duration::from_millis(100));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(100));
     while requests(&mut bench).is_empty() {
         bench.lane.round_within(Duration::from_millis(10));
     }

@@ -32,7 +32,7 @@ impl Core {
         if self.protocols.giop.outgoing.upkeep.connecting == 0 {
             return;
         }
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let Outgoings { connections, upkeep: Upkeep { connecting_at, .. }, .. } = &mut self.protocols.giop.outgoing;
         let places = connecting_at.next(connections.places());
         let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
@@ -45,7 +45,7 @@ impl Core {
 
     /// Goes on looking for connections that are not used.
     fn close_unused(&mut self) {
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let Outgoings { connections, routes, calls, ways, upkeep: Upkeep { stale, unused, .. }, .. } =
             &mut self.protocols.giop.outgoing;
         let (look, mut left, mut closed) = (unused.number(), LOOKED_AT_ONCE, Vec::new());

@@ -46,8 +46,8 @@ impl Core {
     #[inline(never)]
     pub(crate) fn send_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let outcome = self.write_line(delivery, events);
-        self.release_events(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+        self.cx.release_events(events);
+        self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
     }
 
     /// Puts an event's line on its connection. An event that the connection keeps is taken out of `events`.
@@ -77,9 +77,9 @@ impl Core {
             events.push(event);
             return Outcome::Sent;
         }
-        connection.output.lend(&mut self.io.spares);
+        connection.output.lend(&mut self.cx.io.spares);
         events.extend(connection.output.push_event(event, Body::Alternate(index)));
-        self.counters.add(Counter::PushesSent, 1);
+        self.cx.counters.add(Counter::PushesSent, 1);
         self.protocols.json.note_due(token);
         Outcome::Sent
     }
@@ -87,25 +87,25 @@ impl Core {
     /// Writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
     pub(crate) fn flush_json(&mut self) {
         self.flush_json_due();
-        self.release_written();
+        self.cx.release_written();
     }
 
     fn flush_json_due(&mut self) {
         for _ in 0..self.protocols.json.due.len() {
             let Some(token) = self.protocols.json.due.pop_front() else { return };
             let Some(connection) = self.protocols.json.connections.get_mut(token) else { continue };
-            if !self.io.slices.binds() {
+            if !self.cx.io.slices.binds() {
                 self.flush_json_connection(token);
                 continue;
             }
             let slice = connection.slice;
-            if !self.io.slices.may_write(slice) {
+            if !self.cx.io.slices.may_write(slice) {
                 self.protocols.json.due.push_back(token);
                 continue;
             }
-            let began = self.clock.time();
+            let began = self.cx.clock.time();
             self.flush_json_connection(token);
-            self.io.slices.charge(slice, self.clock.time().since(began));
+            self.cx.io.slices.charge(slice, self.cx.clock.time().since(began));
         }
     }
 
@@ -113,10 +113,10 @@ impl Core {
     fn flush_json_connection(&mut self, token: Token) {
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         connection.is_due = false;
-        let flushed = connection.output.flush(&mut connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
+        let flushed = connection.output.flush(&mut connection.stream, &mut self.cx.io.spares, BYTES_PER_ROUND);
         let Ok(flushed) = flushed else { return self.close_json(token) };
-        let unread = connection.note_unread(self.clock.now);
-        self.count_unread(unread);
+        let unread = connection.note_unread(self.cx.clock.now);
+        self.cx.count_unread(unread);
         self.look_on(token);
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         if flushed == Flushed::All && (connection.closing.is_some() || connection.is_done()) {
@@ -127,13 +127,13 @@ impl Core {
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Json, token);
-            if self.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
+            if self.cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
                 return self.close_json(token);
             }
         }
         if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Json, token));
-            self.io.slices.defer(connection.slice, Work::Ready(ready));
+            self.cx.io.slices.defer(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
             self.protocols.json.note_due(token);
@@ -147,8 +147,8 @@ impl Core {
         let Some(connection) = connections.get_mut(token).filter(|connection| connection.has_room()) else { return };
         for peer in connection.proxies.blocked.drain(..) {
             if let Some(outbox) = proxies.get_mut(&peer).and_then(|proxy| proxy.blocked.take()) {
-                self.lane.resume_outbox(outbox, self.clock.now);
-                self.deliveries.undelivered = true;
+                self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+                self.cx.deliveries.undelivered = true;
             }
         }
     }

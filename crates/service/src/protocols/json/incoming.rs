@@ -40,7 +40,7 @@ impl Worker {
         let token = protocol.connections.insert(Connection::new(arrival, protocol.settings.limits));
         let connection = protocol.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Json, token);
-        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.core.cx.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             protocol.connections.remove(token);
             return None;
         }
@@ -50,8 +50,8 @@ impl Worker {
         }
         protocol.open += 1;
         let open = protocol.open;
-        self.core.io.occupied.arrive(Tag::Json, token, ip, now);
-        self.core.counters.add(Counter::JsonConnectionsAccepted, 1);
+        self.core.cx.io.occupied.arrive(Tag::Json, token, ip, now);
+        self.core.cx.counters.add(Counter::JsonConnectionsAccepted, 1);
         self.core.note_json_open();
         Some(open)
     }
@@ -61,7 +61,7 @@ impl Worker {
         if !self.core.protocols.json.has_deadlines {
             return;
         }
-        let (now, completion) = (self.core.clock.now, self.clients.json.line_completion);
+        let (now, completion) = (self.core.cx.clock.now, self.clients.json.line_completion);
         let mut late = Vec::new();
         let mut has_deadlines = false;
         for (token, connection) in self.core.protocols.json.connections.iter() {
@@ -78,11 +78,11 @@ impl Worker {
                 self.core.close_json(token);
                 continue;
             }
-            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.core.cx.counters.add(Counter::IncompleteMessages, 1);
             self.core.distrust_json(token, "a line was begun and not ended within limits.message_completion_ms");
         }
         if has_deadlines || self.core.protocols.json.has_deadlines {
-            self.core.clock.plan_sweep();
+            self.core.cx.clock.plan_sweep();
         }
     }
 }
@@ -109,7 +109,7 @@ impl Core {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.protocols.json.connections.get_mut(token) {
-            connection.heard = self.clock.now;
+            connection.heard = self.cx.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     // It may have sent its last request and wait for the answer, or for events.
@@ -148,7 +148,7 @@ impl Core {
             if connection.input.is_stalled {
                 connection.input.session.keep(input);
                 if is_over {
-                    self.counters.add(Counter::RoundBudgetsSpent, 1);
+                    self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
                     self.queue_json_backlog(token);
                 }
                 break;
@@ -160,7 +160,7 @@ impl Core {
             match heard {
                 Heard::Request(request) => self.handle_json(token, request, bytes),
                 Heard::Refused(refused) => {
-                    self.counters.add(Counter::JsonLinesRefused, 1);
+                    self.cx.counters.add(Counter::JsonLinesRefused, 1);
                     self.refuse_json(token, refused.id, &refused.reason);
                 }
                 Heard::End(reason) => self.distrust_json(token, &reason),
@@ -169,15 +169,15 @@ impl Core {
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         if connection.input.has_ended && !connection.input.is_stalled && connection.input.session.end() {
             // As `printf` sends it, without an end: its client is not to believe that it was carried out.
-            self.counters.add(Counter::JsonLinesRefused, 1);
+            self.cx.counters.add(Counter::JsonLinesRefused, 1);
             self.refuse_json(token, None, "the last line has no end, and was not carried out");
         }
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         match connection.charge_incomplete(now) {
             Ok(()) => self.protocols.json.has_deadlines |= connection.input.began.is_some(),
             Err(spent) => {
-                self.counters.add(Counter::of_refusal(spent), 1);
+                self.cx.counters.add(Counter::of_refusal(spent), 1);
                 self.distrust_json(token, "there is no room for so much of a line that is not complete");
             }
         }
@@ -189,19 +189,19 @@ impl Core {
         if let Some(connection) = self.protocols.json.connections.get_mut(token)
             && !core::mem::replace(&mut connection.input.has_backlog, true)
         {
-            self.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
+            self.cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
         }
     }
 
     /// Ends a connection for what was heard on it, after the client was sent the reason.
     pub(crate) fn distrust_json(&mut self, token: Token, why: &str) {
         self.refuse_json(token, None, why);
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         if connection.closing.replace(now).is_none() {
             let address = connection.address;
-            self.counters.add(Counter::ProtocolErrors, 1);
-            self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+            self.cx.counters.add(Counter::ProtocolErrors, 1);
+            self.cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
         }
         self.protocols.json.has_deadlines = true;
         self.protocols.json.note_due(token);
@@ -210,16 +210,16 @@ impl Core {
     /// Closes a connection. Its proxies go with it.
     pub(crate) fn close_json(&mut self, token: Token) {
         let Some(mut connection) = self.protocols.json.connections.remove(token) else { return };
-        self.io.occupied.leave(Tag::Json, token);
-        connection.output.clear(&mut self.io.spares);
-        self.release_written();
+        self.cx.io.occupied.leave(Tag::Json, token);
+        connection.output.clear(&mut self.cx.io.spares);
+        self.cx.release_written();
         self.dismiss_all(token, &connection);
-        self.io.slices.leave(connection.slice);
+        self.cx.io.slices.leave(connection.slice);
         self.protocols.json.open -= 1;
         self.note_json_open();
         let open = self.protocols.json.open;
         let client = Named(connection.address, connection.account());
-        self.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
+        self.cx.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
     }
 
     /// The service ends.
@@ -231,6 +231,6 @@ impl Core {
     }
 
     fn note_json_open(&mut self) {
-        self.counters.set(Counter::JsonConnectionsOpen, self.protocols.json.open as u64);
+        self.cx.counters.set(Counter::JsonConnectionsOpen, self.protocols.json.open as u64);
     }
 }

@@ -68,7 +68,7 @@ impl Core {
                 self.confirm_json(token, id);
             }
             None => {
-                self.counters.add(Counter::DeniedTokens, 1);
+                self.cx.counters.add(Counter::DeniedTokens, 1);
                 self.distrust_json(token, "there is no such token");
             }
         }
@@ -83,7 +83,7 @@ impl Core {
             return;
         }
         if let (Some(id), Some(connection)) = (id, self.protocols.json.connections.get_mut(token)) {
-            connection.output.lend(&mut self.io.spares);
+            connection.output.lend(&mut self.cx.io.spares);
             answer::ok(connection.output.bytes(), id);
             self.protocols.json.note_due(token);
         }
@@ -92,7 +92,7 @@ impl Core {
     /// Tells a client that it was not, and why.
     pub(super) fn refuse_json(&mut self, token: Token, id: Option<u64>, reason: &str) {
         if let Some(connection) = self.protocols.json.connections.get_mut(token) {
-            connection.output.lend(&mut self.io.spares);
+            connection.output.lend(&mut self.cx.io.spares);
             answer::error(connection.output.bytes(), id, reason);
             self.protocols.json.note_due(token);
         }
@@ -102,7 +102,7 @@ impl Core {
 
     /// Takes an event in, once there is a proxy for that.
     fn publish_json(&mut self, token: Token, publish: Box<Publish>, bytes: usize) {
-        if self.reporting.draining.has_begun() {
+        if self.cx.reporting.draining.has_begun() {
             return self.refuse_json(token, publish.id, "the service is about to end");
         }
         let channel = ChannelId(publish.channel);
@@ -160,16 +160,16 @@ impl Core {
         let body = Reader::new(encoded, ::json::event::ENCODING);
         let header = event::read_structured(body, &mut event::work_for(encoded.len()))
             .map_err(|error| format!("the event cannot be taken: {error}"))?;
-        let mut pending_event: PendingEvent = self.lane.begin_event_for(encoded.len());
-        self.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let mut pending_event: PendingEvent = self.cx.lane.begin_event_for(encoded.len());
+        self.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
         let event: &mut Event = &mut pending_event;
         event.form = FORM_STRUCTURED;
         event.tag = event::tag_at(::json::event::ENCODING, 0, header.is_loose);
         event.bytes.extend_from_slice(encoded);
         if header.says_quality() {
-            header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
+            header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
             if header.has_wrong_property {
-                self.counters.add(Counter::WrongHeaderFields, 1);
+                self.cx.counters.add(Counter::WrongHeaderFields, 1);
             }
         }
         self.translate(source, event);
@@ -204,7 +204,7 @@ impl Core {
             return self.refuse_json(token, Some(id), "there is a subscription with this id");
         }
         if subscriptions.len() >= SUBSCRIPTIONS_MAX {
-            self.counters.add(Counter::JsonSubscriptionsRefused, 1);
+            self.cx.counters.add(Counter::JsonSubscriptionsRefused, 1);
             return self.refuse_json(token, Some(id), "a connection has 256 subscriptions at most");
         }
         let types = types.into_iter().map(|(domain, name)| EventType { domain, name }).collect();
@@ -338,8 +338,8 @@ impl Worker {
                     Ok(_) => {
                         core.confirm_json(token, Some(id));
                         if let Some(outbox) = requested.blocked {
-                            core.lane.resume_outbox(outbox, core.clock.now);
-                            core.deliveries.undelivered = true;
+                            core.cx.lane.resume_outbox(outbox, core.cx.clock.now);
+                            core.cx.deliveries.undelivered = true;
                         }
                     }
                     Err(reason) => {

@@ -35,7 +35,7 @@ impl Worker {
         by_group: bool,
     ) {
         let Some((name, says_first)) = Name::read(announcement.name) else {
-            return self.core.counters.add(Counter::TempoNamesRefused, 1);
+            return self.core.cx.counters.add(Counter::TempoNamesRefused, 1);
         };
         let proven = match place {
             Place::Stream(_) => Some(Way::Single),
@@ -71,10 +71,10 @@ impl Worker {
             && sessions.get(session).is_some_and(|session| session.moving == Some(address) && may_move(session))
             && sessions.relocate(session, address)
         {
-            self.core.counters.add(Counter::TempoSessionsMoved, 1);
+            self.core.cx.counters.add(Counter::TempoSessionsMoved, 1);
             return Some(session);
         }
-        if self.core.reporting.draining.has_begun() {
+        if self.core.cx.reporting.draining.has_begun() {
             return None;
         }
         if let Some(former) = sessions.at(place) {
@@ -88,7 +88,7 @@ impl Worker {
         {
             account.identity().certify(Arc::clone(name));
         }
-        let slice = self.core.io.slices.arrive(account.ip());
+        let slice = self.core.cx.io.slices.arrive(account.ip());
         let session = self.core.protocols.tempo.sessions.insert(Session::new(number, place, account, slice));
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(connection)
@@ -135,7 +135,7 @@ impl Core {
 
     /// Whether an end point that announces something to all, and asks for no answer, is known here. Its presence is renewed then.
     fn is_there_yet(&mut self, place: Place, header: &Header, role: Role) -> bool {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let sessions = &mut self.protocols.tempo.sessions;
         let session = sessions.find(header.session, place).and_then(|session| sessions.get(session));
         let part = session.and_then(|session| session.part(header.topic, role));
@@ -151,8 +151,8 @@ impl Core {
         heard: &Announcement<'_>,
         name: Name<'_>,
     ) {
-        self.counters.add(Counter::TempoUnproven, 1);
-        let now = self.clock.now.0;
+        self.cx.counters.add(Counter::TempoUnproven, 1);
+        let now = self.cx.clock.now.0;
         let Protocol { cookies, sessions, topics, settings, session: own, answers, .. } = &mut self.protocols.tempo;
         // It may be a session that had another port before, as its router has it: the cookie for that says so.
         if let Some(session) = sessions.numbered(header.session).and_then(|session| sessions.get_mut(session))
@@ -197,10 +197,10 @@ impl Core {
         let sent = socket.send(to, answers, answers.len());
         answers.clear();
         match sent {
-            Ok(()) => self.counters.add(Counter::TempoDatagramsOut, 1),
+            Ok(()) => self.cx.counters.add(Counter::TempoDatagramsOut, 1),
             // It asks again.
             Err(error) if would_block(&error) => {}
-            Err(_) => self.counters.add(Counter::TempoSendsFailed, 1),
+            Err(_) => self.cx.counters.add(Counter::TempoSendsFailed, 1),
         }
     }
 
@@ -231,7 +231,7 @@ impl Core {
     }
 
     fn renew_part(&mut self, part: Token, announced: Announced) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
         let Some((known, session)) = sessions.both(part) else { return };
         let before = known.presence.announced().rate;
@@ -256,10 +256,10 @@ impl Core {
         announced: Announced,
         (name, says_first): (Name<'_>, bool),
     ) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Some(known) = self.protocols.tempo.sessions.get(session) else { return };
         if known.announced() >= PARTS_OF_SESSION {
-            return self.counters.add(Counter::TempoTopicsRefused, 1);
+            return self.cx.counters.add(Counter::TempoTopicsRefused, 1);
         }
         let account = Arc::clone(&known.account);
         let charge = match account.charge(Resource::Announced, 1) {
@@ -306,9 +306,9 @@ impl Core {
 
     #[cold]
     fn note_topics_refused(&mut self, spent: accounts::Spent) {
-        self.counters.add(Counter::of_refusal(spent), 1);
+        self.cx.counters.add(Counter::of_refusal(spent), 1);
         if !core::mem::replace(&mut self.protocols.tempo.said.of_limits, true) {
-            self.log(log::Level::Warn, || format!("a topic that a client of Tempo announces is not taken: {spent}"));
+            self.cx.log(log::Level::Warn, || format!("a topic that a client of Tempo announces is not taken: {spent}"));
         }
     }
 
@@ -367,7 +367,7 @@ impl Core {
         let waited = self.protocols.tempo.topics.forget_unneeded(topic);
         if !waited.is_empty() {
             self.protocols.tempo.starved.extend(waited);
-            self.clock.plan_sweep();
+            self.cx.clock.plan_sweep();
         }
     }
 
@@ -378,8 +378,8 @@ impl Core {
             return;
         }
         if let Some(mut gone) = sessions.remove(session) {
-            gone.packets.clear(&mut self.io.spares);
-            self.io.slices.leave(gone.slice);
+            gone.packets.clear(&mut self.cx.io.spares);
+            self.cx.io.slices.leave(gone.slice);
             if let Place::Stream(connection) = gone.place
                 && let Some(connection) = self.protocols.tempo.out.connections.get_mut(connection)
             {
@@ -390,16 +390,16 @@ impl Core {
 
     fn note_tempo_levels(&self) {
         let protocol = &self.protocols.tempo;
-        self.counters.set(Counter::TempoSessions, protocol.sessions.len() as u64);
-        self.counters.set(Counter::TempoAnnounced, protocol.sessions.announced as u64);
-        self.counters.set(Counter::TempoTopics, protocol.topics.len() as u64);
+        self.cx.counters.set(Counter::TempoSessions, protocol.sessions.len() as u64);
+        self.cx.counters.set(Counter::TempoAnnounced, protocol.sessions.announced as u64);
+        self.cx.counters.set(Counter::TempoTopics, protocol.topics.len() as u64);
     }
 
     // ---- what is announced from here ----
 
     /// Announces what is due, and forgets end points that were silent for too long.
     pub(crate) fn serve_tempo_due(&mut self) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         for _ in 0..DUE_PER_ROUND {
             let Some(part) = self.protocols.tempo.next_part_due(now) else { return };
             let Protocol { sessions, chance, settings, out, .. } = &mut self.protocols.tempo;
@@ -409,7 +409,7 @@ impl Core {
                 known.presence.touch(now);
             }
             if known.presence.is_gone(now) {
-                self.counters.add(Counter::TempoExpired, 1);
+                self.cx.counters.add(Counter::TempoExpired, 1);
                 self.give_up_part(part);
                 continue;
             }
@@ -424,7 +424,7 @@ impl Core {
 
     /// Announces to one part what its counterparts come to.
     pub(super) fn announce(&mut self, part: Token) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Protocol { sessions, topics, settings, cookies, session: own, out, .. } = &mut self.protocols.tempo;
         let Some((known, session)) = sessions.part(part).and_then(|part| Some((part, sessions.get(part.session)?)))
         else {
@@ -452,7 +452,7 @@ impl Core {
         };
         let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
-        send(out, sessions, to, &frame, &mut self.io.spares);
+        send(out, sessions, to, &frame, &mut self.cx.io.spares);
     }
 
     /// Says bye to all end points that have announced something, as far as their sockets take that at once.
@@ -473,7 +473,7 @@ impl Core {
 
     /// Tells a publisher what has come of its topic, here and at the subscribers.
     fn report(&mut self, part: Token) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
         let Some(known) = sessions.part(part) else { return };
         let Is::Publisher(publisher) = &known.is else { return };

@@ -111,15 +111,15 @@ impl Core {
     /// Gathers a frame for a session.
     pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>) -> bool {
         let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
-        send(out, sessions, to, frame, &mut self.io.spares)
+        send(out, sessions, to, frame, &mut self.cx.io.spares)
     }
 
     /// Sends an event to the subscriber that it is for. The list is empty then.
     #[inline(never)]
     pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let outcome = self.write_tempo(delivery, events);
-        self.release_events(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+        self.cx.release_events(events);
+        self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
     }
 
     fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>]) -> Outcome {
@@ -168,7 +168,7 @@ impl Core {
             Place::Datagram(_) => DATAGRAM - HEADER,
             Place::Stream(_) => PAYLOAD_MAX,
         };
-        let spares = &mut self.io.spares;
+        let spares = &mut self.cx.io.spares;
         if octets.len() <= most {
             let data = Data { fragment: None, content, octets };
             send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
@@ -181,7 +181,7 @@ impl Core {
                 send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
             }
         }
-        self.counters.add(Counter::PushesSent, 1);
+        self.cx.counters.add(Counter::PushesSent, 1);
         if has_probe {
             self.send_deferred_probe(token);
         }
@@ -219,7 +219,7 @@ impl Core {
                 core.protocols.tempo.out.note_due_stream(token)
             });
         }
-        self.release_written();
+        self.cx.release_written();
     }
 
     /// Does something that an address is charged for, or puts it off.
@@ -230,15 +230,15 @@ impl Core {
         work: fn(&mut Self, Token),
         later: impl FnOnce(&mut Self),
     ) {
-        if !self.io.slices.binds() {
+        if !self.cx.io.slices.binds() {
             return work(self, token);
         }
-        if !self.io.slices.may_write(slice) {
+        if !self.cx.io.slices.may_write(slice) {
             return later(self);
         }
-        let began = self.clock.time();
+        let began = self.cx.clock.time();
         work(self, token);
-        self.io.slices.charge(slice, self.clock.time().since(began));
+        self.cx.io.slices.charge(slice, self.cx.clock.time().since(began));
     }
 
     /// Sends the datagrams that were gathered for a session.
@@ -246,12 +246,12 @@ impl Core {
         let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
         let Some(session) = sessions.get_mut(token) else { return };
         let (Place::Datagram(to), Some(socket)) = (session.place, &out.socket) else { return };
-        let (sent, counts) = session.packets.send(socket, to, &mut self.io.spares);
+        let (sent, counts) = session.packets.send(socket, to, &mut self.cx.io.spares);
         let (octets, datagrams) = (session.packets.octets(), session.packets.sent());
-        let unread = session.unread.note(&session.account, octets, datagrams, self.clock.now);
-        self.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
-        self.counters.add(Counter::TempoSendsFailed, counts.failed);
-        self.count_unread(unread);
+        let unread = session.unread.note(&session.account, octets, datagrams, self.cx.clock.now);
+        self.cx.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
+        self.cx.counters.add(Counter::TempoSendsFailed, counts.failed);
+        self.cx.count_unread(unread);
         match sent {
             Sent::Full => {
                 self.protocols.tempo.note_due(token);
@@ -264,10 +264,10 @@ impl Core {
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
     fn flush_stream(&mut self, token: Token) {
         let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
-        let flushed = connection.output.flush(&mut connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
+        let flushed = connection.output.flush(&mut connection.stream, &mut self.cx.io.spares, BYTES_PER_ROUND);
         let Ok(flushed) = flushed else { return self.close_stream(token) };
-        let unread = connection.note_unread(self.clock.now);
-        self.count_unread(unread);
+        let unread = connection.note_unread(self.cx.clock.now);
+        self.cx.count_unread(unread);
         self.look_on_at_stream(token);
         let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
         if connection.has_ended && !connection.is_stalled() {
@@ -278,13 +278,13 @@ impl Core {
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Tempo, token);
-            if self.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
+            if self.cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
                 return self.close_stream(token);
             }
         }
         if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Tempo, token));
-            self.io.slices.defer(connection.slice, Work::Ready(ready));
+            self.cx.io.slices.defer(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
             self.protocols.tempo.out.note_due_stream(token);
@@ -310,8 +310,8 @@ impl Core {
         for peer in blocked.drain(..) {
             let Some(proxy) = proxies.get_mut(&peer) else { continue };
             if let Some(outbox) = proxy.blocked.take() {
-                self.lane.resume_outbox(outbox, self.clock.now);
-                self.deliveries.undelivered = true;
+                self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+                self.cx.deliveries.undelivered = true;
             }
         }
         if let Some(session) = sessions.get_mut(token) {

@@ -168,9 +168,9 @@ impl Core {
     /// Makes an event, which is classified and has its names and a message's octets, of what its publisher says of that, and puts it into
     /// what consumers of its channel take. Counts one that is not what its publisher says.
     pub(crate) fn complete_message(&mut self, source: ProxyKey, pending_event: &mut PendingEvent, said: Said) {
-        let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
+        let clock = UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970);
         if !describe(pending_event, source, said, &self.protocols.tempo_forms.types, &clock) {
-            self.counters.add(Counter::TempoUnreadable, 1);
+            self.cx.counters.add(Counter::TempoUnreadable, 1);
         }
         self.translate(source, pending_event);
     }

@@ -66,15 +66,15 @@ impl Core {
             Unreadable::Kind { .. } => Counter::TempoUnknownKinds,
             _ => Counter::TempoMalformed,
         };
-        self.counters.add(counter, 1);
+        self.cx.counters.add(counter, 1);
     }
 
     /// Another broker has sent something here: two that hear each other by mistake.
     #[cold]
     fn note_broker(&mut self, address: SocketAddr) {
-        self.counters.add(Counter::TempoByBrokers, 1);
+        self.cx.counters.add(Counter::TempoByBrokers, 1);
         if !core::mem::replace(&mut self.protocols.tempo.said.of_brokers, true) {
-            self.log(log::Level::Warn, || {
+            self.cx.log(log::Level::Warn, || {
                 format!(
                     "another broker at {address} sends to this one; what brokers send is not taken from here on either"
                 )
@@ -86,7 +86,7 @@ impl Core {
     #[cold]
     pub(super) fn count_unbound(&self, place: Place, header: &Header) {
         let is_known = self.protocols.tempo.sessions.find(header.session, place).is_some();
-        self.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
+        self.cx.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
     }
 
     /// A message has come, or a part of one.
@@ -95,8 +95,8 @@ impl Core {
             self.count_unbound(place, header);
             return Heard::Done;
         };
-        if self.reporting.draining.has_begun() {
-            self.counters.add(Counter::RefusedStopping, 1);
+        if self.cx.reporting.draining.has_begun() {
+            self.cx.counters.add(Counter::RefusedStopping, 1);
             return Heard::Done;
         }
         self.take_data(place, part, header, data, alone)

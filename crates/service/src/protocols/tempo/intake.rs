@@ -78,13 +78,13 @@ impl Core {
             account.give(Resource::InputBytes, takes as u64);
             return None;
         };
-        self.counters.add(Counter::of_refusal(spent), 1);
+        self.cx.counters.add(Counter::of_refusal(spent), 1);
         Some(part.topic)
     }
 
     /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
     pub(super) fn is_in_order(&mut self, part: Token, number: u32) -> bool {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Some((part, session)) = self.protocols.tempo.sessions.both(part) else { return false };
         if let Place::Stream(_) = session.place {
             // There announcements wait behind data.
@@ -94,10 +94,10 @@ impl Core {
         let Some(publisher) = part.publisher() else { return false };
         let arrival = publisher.sequence.take(now, period, number);
         match arrival {
-            Arrival::Next { lost } => self.counters.add(Counter::TempoLost, lost.into()),
+            Arrival::Next { lost } => self.cx.counters.add(Counter::TempoLost, lost.into()),
             Arrival::Anew => {}
-            Arrival::Late => self.counters.add(Counter::TempoLate, 1),
-            Arrival::Repeated => self.counters.add(Counter::TempoRepeated, 1),
+            Arrival::Late => self.cx.counters.add(Counter::TempoLate, 1),
+            Arrival::Repeated => self.cx.counters.add(Counter::TempoRepeated, 1),
         }
         #[cfg(test)]
         if !arrival.is_handed_on() && crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
@@ -136,11 +136,11 @@ impl Core {
             return self.discard(part, Counter::TempoInputFull);
         }
         if let Err(spent) = claim_room(&session.account, takes) {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            self.cx.counters.add(Counter::of_refusal(spent), 1);
             return self.discard(part, Counter::TempoInputFull);
         }
         publisher.waiting += 1;
-        let mut pending_event = self.lane.begin_event_for(octets.len());
+        let mut pending_event = self.cx.lane.begin_event_for(octets.len());
         pending_event.bytes.extend_from_slice(octets);
         let waiting =
             Waiting::new(header.priority, part, takes, Item::Message(pending_event, said_of(header, content)));
@@ -149,7 +149,7 @@ impl Core {
 
     /// Has something wait for its topic's turn.
     pub(super) fn queue(&mut self, topic: Token, waiting: Waiting, early: bool) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Protocol { sessions, topics, scheduler, .. } = &mut self.protocols.tempo;
         topics.renew_share(topic, sessions, now);
         let publisher = sessions.part_mut(waiting.part).and_then(|part| part.publisher());
@@ -160,24 +160,24 @@ impl Core {
 
     /// Takes a part of a message, and the message if it is the last part of it.
     fn take_fragment(&mut self, part: Token, header: &Header, fragment: Fragment, data: &Data<'_>) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let limit = self.protocols.tempo.settings.message_bytes_max;
         let Some((known, session)) = self.protocols.tempo.sessions.both(part) else { return };
         let (period, account) = (known.presence.period(), &session.account);
         let Some(publisher) = known.publisher() else { return };
         // A part alone says nothing of whether its message was lost.
         if !publisher.sequence.look(now, period, header.sequence).is_handed_on() {
-            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+            return self.cx.counters.add(Counter::TempoFragmentsRefused, 1);
         }
         if fragment.total > limit {
-            return self.counters.add(Counter::TempoTooLarge, 1);
+            return self.cx.counters.add(Counter::TempoTooLarge, 1);
         }
         let Some(unfinished) = publisher.unfinished_for(header.sequence, fragment, account) else {
-            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+            return self.cx.counters.add(Counter::TempoFragmentsRefused, 1);
         };
         match unfinished.fragments.take(header.sequence, fragment, data.octets) {
             Ok(FragmentResult::Incomplete | FragmentResult::Repeated) => {}
-            Err(_) => self.counters.add(Counter::TempoFragmentsRefused, 1),
+            Err(_) => self.cx.counters.add(Counter::TempoFragmentsRefused, 1),
             Ok(FragmentResult::Complete) => {
                 let Some(mut unfinished) = publisher.unfinished.take() else { return };
                 self.take_message(part, header, (data.content, unfinished.fragments.message()), false);
@@ -194,7 +194,7 @@ impl Core {
 
     /// What a publisher sent is lost here.
     pub(super) fn discard(&mut self, part: Token, why: Counter) {
-        self.counters.add(why, 1);
+        self.cx.counters.add(why, 1);
         if let Some(publisher) = self.protocols.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) {
             publisher.discarded += 1;
         }
@@ -205,7 +205,7 @@ impl Core {
     /// Hands in what waits, each topic's in its turn, for a stated time.
     #[inline(never)]
     fn serve_inputs(&mut self) {
-        let until = self.clock.time() + SERVED_FOR;
+        let until = self.cx.clock.time() + SERVED_FOR;
         loop {
             for _ in 0..MESSAGES_PER_LOOK {
                 let Some(topic) = self.protocols.tempo.scheduler.next() else { return };
@@ -260,7 +260,7 @@ impl Core {
                 && known.waits_for.take().is_some()
             {
                 known.has_backlog = true;
-                self.io.slices.defer(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
+                self.cx.io.slices.defer(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
             }
         }
     }
@@ -272,7 +272,7 @@ impl Core {
             Some(source) => self.admit_tempo(Claim { topic, part }, source, (pending_event, said)),
             None => {
                 // Its proxy was ended meanwhile.
-                self.lane.abandon_event(pending_event);
+                self.cx.lane.abandon_event(pending_event);
                 self.discard(part, Counter::TempoRefused);
                 self.finish_message(part);
             }
@@ -286,7 +286,7 @@ impl Core {
         if let Some(publisher) = known.publisher() {
             publisher.waiting += 1;
         }
-        let mut pending_event = self.lane.begin_event_for(octets.len());
+        let mut pending_event = self.cx.lane.begin_event_for(octets.len());
         pending_event.bytes.extend_from_slice(octets);
         self.admit_tempo(Claim { topic, part }, source, (pending_event, said_of(header, content)));
     }
@@ -309,14 +309,14 @@ impl Core {
     /// Hands a message to the engine.
     fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, (mut pending_event, said): (PendingEvent, Said)) {
         let Some(topic) = self.protocols.tempo.topics.get_mut(claim.topic) else {
-            return self.lane.abandon_event(pending_event);
+            return self.cx.lane.abandon_event(pending_event);
         };
         let (domain, name) = topic.name().event_type();
         pending_event.keeps_names = true;
-        self.lane.classify(&mut pending_event, domain.as_bytes(), name.as_bytes());
+        self.cx.lane.classify(&mut pending_event, domain.as_bytes(), name.as_bytes());
         self.complete_message(source, &mut pending_event, said);
         let Ok(permit) = self.permit_tempo(&claim, source) else {
-            self.lane.abandon_event(pending_event);
+            self.cx.lane.abandon_event(pending_event);
             self.discard(claim.part, Counter::TempoRefused);
             return self.finish_message(claim.part);
         };

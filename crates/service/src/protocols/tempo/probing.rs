@@ -30,7 +30,7 @@ impl Core {
         if !self.is_in_order(part, header.sequence) {
             return Heard::Done;
         }
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let Protocol { sessions, topics, settings, .. } = &mut self.protocols.tempo;
         let Some((known, session)) = sessions.both(part) else { return Heard::Done };
         let Some(topic) = topics.get_mut(known.topic) else { return Heard::Done };
@@ -38,7 +38,7 @@ impl Core {
         let own_period = known.presence.period();
         let Is::Publisher(publisher) = &mut known.is else { return Heard::Done };
         if now < publisher.may_probe {
-            self.counters.add(Counter::TempoProbesRefused, 1);
+            self.cx.counters.add(Counter::TempoProbesRefused, 1);
             return Heard::Done;
         }
         // Whatever it says: it has proven where it is, and nowhere else are echoes to go.
@@ -58,7 +58,7 @@ impl Core {
         // Publishers that announce early probe early.
         publisher.may_probe = now + own_period.min(period_nanos(settings.period_ms)) / 2;
         publisher.waiting += 1;
-        self.counters.add(Counter::TempoProbes, 1);
+        self.cx.counters.add(Counter::TempoProbes, 1);
         let is_early = !self.is_open(part);
         self.queue(token, waiting, is_early);
         Heard::Done
@@ -110,7 +110,7 @@ impl Core {
         subscriber.sequence = subscriber.sequence.wrapping_add(1);
         let header =
             Header { session: *own, topic, sequence: subscriber.sequence, sent: probe.sent, priority, by_broker: true };
-        send(out, sessions, to, &Frame { header, payload: Payload::Probe(probe) }, &mut self.io.spares);
+        send(out, sessions, to, &Frame { header, payload: Payload::Probe(probe) }, &mut self.cx.io.spares);
     }
 
     /// Sends the probe that waited behind what had no room.
@@ -135,14 +135,14 @@ impl Core {
         let Some((to, publisher)) =
             part.and_then(|part| sessions.part_mut(part)).and_then(|part| Some((part.session, part.publisher()?)))
         else {
-            return self.counters.add(Counter::TempoUnbound, 1);
+            return self.cx.counters.add(Counter::TempoUnbound, 1);
         };
         // As many as there are subscribers that may have it.
         let Some(left) = publisher.echoes_left.checked_sub(1) else {
-            return self.counters.add(Counter::TempoEchoesRefused, 1);
+            return self.cx.counters.add(Counter::TempoEchoesRefused, 1);
         };
         publisher.echoes_left = left;
-        self.counters.add(Counter::TempoEchoes, 1);
+        self.cx.counters.add(Counter::TempoEchoes, 1);
         let echo = Probe { echoed_by: header.session, ..probe };
         let header = Header { sent: probe.sent, ..self.protocols.tempo.header(probe.topic) };
         self.send_tempo_frame(to, &Frame { header, payload: Payload::Echo(echo) });
@@ -155,11 +155,11 @@ impl Core {
         let topic = topics.numbered(header.topic);
         let part = topic.and_then(|topic| sessions.part_on(session, topic, Role::Subscriber));
         let Some(subscriber) = part.and_then(|part| sessions.part_mut(part)).and_then(|part| part.subscriber()) else {
-            return self.counters.add(Counter::TempoUnbound, 1);
+            return self.cx.counters.add(Counter::TempoUnbound, 1);
         };
         let is_new = subscriber.report != report;
         subscriber.report = report;
-        self.counters.add(Counter::TempoReports, 1);
+        self.cx.counters.add(Counter::TempoReports, 1);
         if is_new && let Some(topic) = topic.and_then(|topic| topics.get_mut(topic)) {
             topic.subscribers.note_change();
         }

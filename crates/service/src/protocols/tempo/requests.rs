@@ -142,9 +142,9 @@ impl Core {
             if let Some(session) = sessions.get(gone.session) {
                 session.account.give(Resource::InputBytes, waiting.octets as u64);
             }
-            self.counters.add(Counter::TempoRefused, 1);
+            self.cx.counters.add(Counter::TempoRefused, 1);
             if let Item::Message(pending_event, _) = waiting.item {
-                self.lane.abandon_event(pending_event);
+                self.cx.lane.abandon_event(pending_event);
             }
         }
     }
@@ -191,14 +191,14 @@ impl Core {
                     }
                 }
                 if let Some(outbox) = blocked {
-                    self.lane.resume_outbox(outbox, self.clock.now);
-                    self.deliveries.undelivered = true;
+                    self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+                    self.cx.deliveries.undelivered = true;
                 }
             }
             Err(reason) => {
-                self.counters.add(Counter::TempoTopicsRefused, 1);
+                self.cx.counters.add(Counter::TempoTopicsRefused, 1);
                 if !core::mem::replace(&mut self.protocols.tempo.said.of_proxies, true) {
-                    self.log(log::Level::Warn, || {
+                    self.cx.log(log::Level::Warn, || {
                         format!("a topic that a client of Tempo announces is not taken: {reason}")
                     });
                 }

@@ -47,7 +47,7 @@ impl Worker {
                 count += 1;
                 self.hear_datagram(from, datagram, Arrived { alone: is_single, by_group });
             }
-            self.core.counters.add(Counter::TempoDatagramsIn, count);
+            self.core.cx.counters.add(Counter::TempoDatagramsIn, count);
             all += count;
             if !more {
                 break;
@@ -92,7 +92,7 @@ impl Core {
     fn watch_tempo_socket(&self, interest: Interest) {
         if let Some(socket) = &self.protocols.tempo.out.socket {
             // It is watched already, so the system needs nothing for that.
-            let _ = self.io.poll.change(socket, Socket::Datagrams(Tag::Tempo), interest);
+            let _ = self.cx.io.poll.change(socket, Socket::Datagrams(Tag::Tempo), interest);
         }
     }
 }

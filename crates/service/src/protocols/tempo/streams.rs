@@ -175,7 +175,7 @@ impl Worker {
         let token = out.connections.insert(Connection::new(arrival));
         let connection = out.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Tempo, token);
-        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.core.cx.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             out.connections.remove(token);
             return None;
         }
@@ -185,8 +185,8 @@ impl Worker {
         }
         out.open += 1;
         let open = out.open;
-        self.core.io.occupied.arrive(Tag::Tempo, token, ip, now);
-        self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
+        self.core.cx.io.occupied.arrive(Tag::Tempo, token, ip, now);
+        self.core.cx.counters.add(Counter::TempoConnectionsAccepted, 1);
         self.core.note_tempo_open();
         Some(open)
     }
@@ -197,17 +197,17 @@ impl Worker {
         if !self.core.protocols.tempo.has_deadlines {
             return;
         }
-        let (now, completion) = (self.core.clock.now, self.clients.tempo.frame_completion);
+        let (now, completion) = (self.core.cx.clock.now, self.clients.tempo.frame_completion);
         let connections = self.core.protocols.tempo.out.connections.iter();
         let begun = connections.filter_map(|(token, connection)| Some((token, connection.began?)));
         let (late, partial): (Vec<_>, Vec<_>) = begun.partition(|(_, since)| *since + completion <= now);
         self.core.protocols.tempo.has_deadlines = !partial.is_empty();
         for (token, _) in late {
-            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.core.cx.counters.add(Counter::IncompleteMessages, 1);
             self.core.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
         }
         if self.core.protocols.tempo.has_deadlines {
-            self.core.clock.plan_sweep();
+            self.core.cx.clock.plan_sweep();
         }
     }
 
@@ -232,7 +232,7 @@ impl Worker {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
-            connection.heard = self.core.clock.now;
+            connection.heard = self.core.cx.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     connection.has_ended = true;
@@ -264,7 +264,7 @@ impl Worker {
             unparsed.extend_from_slice(input);
         }
         let done = self.hear_stream(token, if was_unparsed { &unparsed } else { input });
-        let now = self.core.clock.now;
+        let now = self.core.cx.clock.now;
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
         if was_unparsed {
             unparsed.drain(..done.min(unparsed.len()));
@@ -278,7 +278,7 @@ impl Worker {
         match connection.charge_unparsed(now) {
             Ok(()) => self.core.protocols.tempo.has_deadlines |= connection.began.is_some(),
             Err(spent) => {
-                self.core.counters.add(Counter::of_refusal(spent), 1);
+                self.core.cx.counters.add(Counter::of_refusal(spent), 1);
                 return self.core.distrust_stream(token, "there is no room for so much that is not done with");
             }
         }
@@ -296,7 +296,7 @@ impl Worker {
                 return done;
             }
             if number == FRAMES_PER_ROUND {
-                self.core.counters.add(Counter::RoundBudgetsSpent, 1);
+                self.core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
                 self.core.queue_tempo_backlog(token);
                 return done;
             }
@@ -341,11 +341,11 @@ impl Core {
         if connection.waits_for.replace(topic).is_some() {
             return;
         }
-        self.counters.add(Counter::TempoConnectionsWaited, 1);
+        self.cx.counters.add(Counter::TempoConnectionsWaited, 1);
         if known.input.has_much_room(settings.bounds) {
             // It is its client's share that is spent, elsewhere: it is looked at again before long.
             starved.push(token);
-            self.clock.plan_sweep();
+            self.cx.clock.plan_sweep();
         } else {
             known.input.connections.push(token);
         }
@@ -366,7 +366,7 @@ impl Core {
         if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token)
             && !core::mem::replace(&mut connection.has_backlog, true)
         {
-            self.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
+            self.cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
         }
     }
 
@@ -383,26 +383,26 @@ impl Core {
     fn distrust_stream(&mut self, token: Token, why: &str) {
         let Some(connection) = self.protocols.tempo.out.connections.get(token) else { return };
         let address = connection.address;
-        self.counters.add(Counter::ProtocolErrors, 1);
-        self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        self.cx.counters.add(Counter::ProtocolErrors, 1);
+        self.cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
         self.close_stream(token);
     }
 
     /// Closes a connection. What its sessions have announced goes with it.
     pub(crate) fn close_stream(&mut self, token: Token) {
         let Some(mut connection) = self.protocols.tempo.out.connections.remove(token) else { return };
-        self.io.occupied.leave(Tag::Tempo, token);
-        connection.output.clear(&mut self.io.spares);
-        self.release_written();
+        self.cx.io.occupied.leave(Tag::Tempo, token);
+        connection.output.clear(&mut self.cx.io.spares);
+        self.cx.release_written();
         for session in connection.sessions {
             self.give_up_session(session);
         }
-        self.io.slices.leave(connection.slice);
+        self.cx.io.slices.leave(connection.slice);
         self.protocols.tempo.out.open -= 1;
         self.note_tempo_open();
         let open = self.protocols.tempo.out.open;
         let client = Named(connection.address, connection.place.account());
-        self.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
+        self.cx.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
     }
 
     /// The service ends.
@@ -410,7 +410,7 @@ impl Core {
         self.say_bye();
         for (_, connection) in self.protocols.tempo.out.connections.iter_mut() {
             // As much as its socket takes.
-            let _ = connection.output.flush(&mut connection.stream, &mut self.io.spares, usize::MAX);
+            let _ = connection.output.flush(&mut connection.stream, &mut self.cx.io.spares, usize::MAX);
         }
         let all: Vec<Token> = self.protocols.tempo.out.connections.iter().map(|(token, _)| token).collect();
         for token in all {
@@ -419,6 +419,6 @@ impl Core {
     }
 
     fn note_tempo_open(&self) {
-        self.counters.set(Counter::TempoConnectionsOpen, self.protocols.tempo.out.open as u64);
+        self.cx.counters.set(Counter::TempoConnectionsOpen, self.protocols.tempo.out.open as u64);
     }
 }

@@ -49,25 +49,25 @@ impl Core {
         }
         let (port, is_secure) = self.protocols.giop.outgoing.limits.tls.way_to(&endpoint).inspect_err(|_| {
             let Outgoings { reachability, .. } = &mut self.protocols.giop.outgoing;
-            reachability.note_failed(&endpoint.host, endpoint.port, self.clock.now);
+            reachability.note_failed(&endpoint.host, endpoint.port, self.cx.clock.now);
         })?;
         let place = self.place_for_outgoing(by)?;
-        self.counters.add(Counter::ConnectsBegun, 1);
+        self.cx.counters.add(Counter::ConnectsBegun, 1);
         let host = endpoint.host.clone();
-        let slice = self.io.slices.arrive(place.account().ip());
+        let slice = self.cx.io.slices.arrive(place.account().ip());
         let mut connection = Outgoing::new(
             endpoint.clone(),
             place,
             slice,
             self.protocols.giop.outgoing.limits.framing,
-            self.clock.now,
+            self.cx.clock.now,
             timeout,
         );
         connection.is_secure = is_secure;
         connection.usage.used_in = look;
         let ip = connection.account().ip();
         let token = self.protocols.giop.outgoing.connections.insert(connection);
-        self.protocols.giop.outgoing.upkeep.longest_idle.add(token, ip, self.clock.now);
+        self.protocols.giop.outgoing.upkeep.longest_idle.add(token, ip, self.cx.clock.now);
         self.protocols.giop.outgoing.by_endpoint.insert(endpoint, token);
         self.protocols.giop.outgoing.upkeep.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
@@ -91,7 +91,7 @@ impl Core {
     ) -> Result<(), String> {
         let Resolver { mailbox, own } = &mut self.protocols.giop.outgoing.resolver;
         let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            self.cx.counters.add(Counter::of_refusal(spent), 1);
             format!("its host name is not looked up: {spent}")
         })?;
         let lookup = Lookup { connection: token, host, port, until: time::now() + timeout, charge };
@@ -109,26 +109,26 @@ impl Core {
         let of = (spent.by == SpentBy::Client).then(|| account.ip());
         let Outgoings { upkeep: Upkeep { longest_idle, .. }, connections, .. } = &mut self.protocols.giop.outgoing;
         let idle_since = |token| connections.get(token).and_then(Outgoing::idle_since);
-        if let Some(token) = longest_idle.next(of, self.clock.now, idle_since) {
-            self.counters.add(Counter::OutgoingIdleClosed, 1);
+        if let Some(token) = longest_idle.next(of, self.cx.clock.now, idle_since) {
+            self.cx.counters.add(Counter::OutgoingIdleClosed, 1);
             self.lose(token, "it was idle, and its place was needed");
             if let Ok(place) = account.charge(Resource::Outgoing, 1) {
                 return Ok(place);
             }
         }
-        self.counters.add(Counter::of_refusal(spent), 1);
+        self.cx.counters.add(Counter::of_refusal(spent), 1);
         Err(spent.to_string())
     }
 
     /// Begins to connect to one of these addresses: where there are others, in the turn of the address that is charged for the
     /// connection, since that takes as long as many events.
     fn connect_within_budget(&mut self, token: Token, addresses: Vec<SocketAddr>) -> Result<(), String> {
-        if !self.io.slices.are_shared() {
+        if !self.cx.io.slices.are_shared() {
             return self.begin_connect(token, addresses);
         }
         if let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) {
             connection.state = State::Found(addresses);
-            self.io.slices.defer(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
+            self.cx.io.slices.defer(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
         }
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Core {
         let Outgoings { connections, reachability, .. } = &mut self.protocols.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         if let Some(address) = connection.tried {
-            reachability.note_failed(&address.ip().to_string(), address.port(), self.clock.now);
+            reachability.note_failed(&address.ip().to_string(), address.port(), self.cx.clock.now);
         }
         connection.state = State::Resolving;
         let others = core::mem::take(&mut connection.others);
@@ -176,7 +176,7 @@ impl Core {
         if others.len() > 1 {
             let Outgoings { reachability, .. } = &self.protocols.giop.outgoing;
             let rank =
-                |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.clock.now);
+                |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.cx.clock.now);
             others.sort_by_cached_key(|address| core::cmp::Reverse(rank(address)));
         }
         let called_for =
@@ -186,12 +186,12 @@ impl Core {
         while let Some(address) = others.pop() {
             let policy = &self.protocols.giop.outgoing.policy;
             if let Some(why) = policy.refuses(address, called_for, net::is_here) {
-                self.counters.add(Counter::OutgoingRefused, 1);
+                self.cx.counters.add(Counter::OutgoingRefused, 1);
                 failure = format!("{address} is not called: {why}");
                 continue;
             }
             let begun = net::begin_connect(address).and_then(|stream| {
-                self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
+                self.cx.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
                 Ok(stream)
             });
             match begun {
@@ -199,7 +199,7 @@ impl Core {
                     let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else {
                         return Ok(());
                     };
-                    let now = self.clock.now;
+                    let now = self.cx.clock.now;
                     let places = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
                     connection.connect_deadline = Some(now + connection.connects_until.since(now) / places);
                     connection.state = State::Connecting(stream);
@@ -244,8 +244,8 @@ impl Core {
             Ok(None) => {
                 // What is done for it is charged to the host that it leads to, and not to the account that named that first.
                 if let Ok(peer) = stream.peer_addr() {
-                    self.io.slices.leave(connection.rounds.slice);
-                    connection.rounds.slice = self.io.slices.arrive(peer.ip());
+                    self.cx.io.slices.leave(connection.rounds.slice);
+                    connection.rounds.slice = self.cx.io.slices.arrive(peer.ip());
                 }
                 return match connection.is_secure {
                     true => self.begin_handshake(token, stream),
@@ -264,7 +264,7 @@ impl Core {
         let Some(connection) = connections.get_mut(token) else { return };
         connection.state = State::Open(stream);
         connection.connect_deadline = None;
-        connection.silent_since = self.clock.now;
+        connection.silent_since = self.cx.clock.now;
         connection.others = Vec::new();
         reachability.note_answered(&connection.endpoint.host, connection.endpoint.port);
         if let Some(address) = connection.tried {
@@ -278,16 +278,16 @@ impl Core {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
         // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
-        let _ = self.io.poll.remove(&tcp);
+        let _ = self.cx.io.poll.remove(&tcp);
         let charge = connection.account().charge(Resource::Handshakes, 1).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            self.cx.counters.add(Counter::of_refusal(spent), 1);
             spent.to_string()
         });
         let begun = charge.and_then(|charge| {
             let address = tcp.peer_addr().map_err(|error| error.to_string())?;
             let whose = Whose::Called(token, connection.endpoint.host.clone());
             let unsecured = Unsecured { tcp, address, whose, charge };
-            let posted = self.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
+            let posted = self.cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
             if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
         });
         if let Err(why) = begun {
@@ -303,7 +303,7 @@ impl Core {
         }
         let opened = stream.and_then(|stream| {
             let socket = Socket::Outgoing(Tag::Giop, token);
-            self.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
+            self.cx.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
             Ok(stream)
         });
         match opened {

@@ -66,7 +66,7 @@ impl Core {
             Look::IsLost(why) => {
                 let connections = &mut self.protocols.giop.outgoing.connections;
                 if let Some(connection) = connections.get_mut(token) {
-                    self.io.buffers.recover(&mut connection.inbound);
+                    self.cx.io.buffers.recover(&mut connection.inbound);
                 }
                 self.connect_elsewhere(token, &why);
             }
@@ -99,7 +99,7 @@ impl Core {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return Look::Waits };
         let State::Probing(Probe { stream, .. }) = &mut connection.state else { return Look::Waits };
         let inbound = &mut connection.inbound;
-        self.io.buffers.lend(inbound);
+        self.cx.io.buffers.lend(inbound);
         match stream.receive(inbound.vacant()) {
             Ok(0) => return Look::IsLost("it closed the connection before it showed that it speaks GIOP".to_owned()),
             Ok(count) => inbound.filled(count),
@@ -113,13 +113,13 @@ impl Core {
             }
             Ok(Some(_)) => Look::IsGiop,
             Err(_) => {
-                self.counters.add(Counter::NotGiop, 1);
+                self.cx.counters.add(Counter::NotGiop, 1);
                 Look::IsLost(
                     "what listens there does not speak GIOP; it was sent nothing but a LocateRequest".to_owned(),
                 )
             }
         };
-        self.io.buffers.take_back(inbound);
+        self.cx.io.buffers.take_back(inbound);
         look
     }
 
@@ -131,7 +131,7 @@ impl Core {
         let interest = Interest { write: !unsent.is_empty(), ..Interest::READ };
         if interest != connection.rounds.interest {
             connection.rounds.interest = interest;
-            if self.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
+            if self.cx.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
                 return self.connect_elsewhere(token, "the connection cannot be watched");
             }
         }

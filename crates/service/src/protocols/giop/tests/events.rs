@@ -237,7 +237,7 @@ fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_fo
         let charged = bench.accounts.used(Resource::ReplyBytes);
         assert!(unread <= charged, "event {number}: {unread} octets are kept, and {charged} charged");
         // What it is asked has its time.
-        bench.lane.core.clock.set_forward(Duration::from_secs(700));
+        bench.lane.core.cx.clock.set_forward(Duration::from_secs(700));
         bench.lane.round_within(Duration::ZERO);
         assert!(bench.lane.core.protocols.giop.filter_calls.is_empty());
     }
@@ -390,7 +390,7 @@ fn events_that_waited_behind_one_that_was_asked_about_share_the_time_of_a_round_
     // The others kept their order and their turns.
     let ids = bench.requests_at(&mut stream, CROWD);
     stream.write_all(&answers(&ids, Some(true))).unwrap();
-    let accepted = |bench: &Bench| bench.lane.core.lane.counters().events_accepted;
+    let accepted = |bench: &Bench| bench.lane.core.cx.lane.counters().events_accepted;
     testing::wait_until("all to be taken", || {
         bench.lane.round_within(Duration::from_millis(1));
         accepted(&bench) == 2 * CROWD as u64
@@ -469,7 +469,7 @@ fn a_lane_that_is_to_end_waits_for_what_filters_say_of_the_events_that_it_has_ta
     assert!((0..20).all(|_| !has_ended(&mut bench)), "the filter has not answered");
     filter.write_all(&answers(&requested, Some(true))).unwrap();
     testing::wait_until("the lane to end", || has_ended(&mut bench));
-    assert_eq!(bench.lane.core.lane.counters().events_accepted, 1);
+    assert_eq!(bench.lane.core.cx.lane.counters().events_accepted, 1);
 }
 
 /// What a client's answers hold goes back to its proxies in one go when it dies: of one that pulled and read nothing that was as much as
@@ -555,7 +555,7 @@ fn events_with_a_character_that_a_consumer_s_code_set_lacks_are_counted_and_anno
     StructuredEvent::new("Test", "Number", "東京").write(&mut Writer::new(&mut body, utf8)).unwrap();
     bench.log_lines();
     for (later_s, announced) in [(0, 1), (0, 0), (58, 0), (3, 1), (0, 0)] {
-        bench.lane.core.clock.set_forward(Duration::from_secs(later_s));
+        bench.lane.core.cx.clock.set_forward(Duration::from_secs(later_s));
         bench.take_in_as(source, &body, utf8);
         let lines = bench.log_lines();
         assert_eq!(lines.len(), announced, "{later_s} s: {lines:?}");
