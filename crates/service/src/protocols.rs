@@ -10,7 +10,6 @@
 
 mod admin_messages;
 pub(crate) mod dds;
-mod dead_letters;
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
@@ -195,7 +194,7 @@ pub(crate) struct Listeners {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Claim {
     Giop(giop::claims::Claim),
-    Json(json::requests::Claim),
+    Json(json::incoming::Claim),
     Tempo(tempo::intake::Claim),
     Dds(dds::Claim),
 }
@@ -294,7 +293,7 @@ impl Protocols {
     /// Whether an outbox has to wait, since filters that are clients' objects are asked about its events.
     #[inline]
     pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
-        self.giop.filter_calls.wait_for(outbox)
+        self.giop.outgoing.filter_calls.wait_for(outbox)
     }
 
     /// Whether there is something to do without a socket or a letter having to speak of it.
@@ -404,7 +403,7 @@ impl Core {
     /// Makes a call that administration asked for.
     pub(crate) fn call_client(&mut self, id: u64, call: Call) {
         match call {
-            Call::Giop(call) => self.begin_call(id, call),
+            Call::Giop(call) => self.protocols.giop.outgoing.begin_call(id, call, &mut self.cx),
         }
     }
 
@@ -419,9 +418,9 @@ impl Core {
     #[inline]
     pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         match Tag::of_output_form(delivery.output_form) {
-            Tag::Giop => self.send_push(delivery, events),
-            Tag::Json => self.send_line(delivery, events),
-            Tag::Tempo => self.send_tempo(delivery, events),
+            Tag::Giop => self.protocols.giop.outgoing.send_push(delivery, events, &mut self.cx),
+            Tag::Json => self.protocols.json.send_line(delivery, events, &mut self.cx),
+            Tag::Tempo => self.protocols.tempo.send_tempo(delivery, events, &mut self.cx),
             Tag::Dds => self.send_dds(delivery, events),
         }
     }
@@ -451,29 +450,29 @@ impl Core {
 
     /// No outcome came in time of what an outbox had on its way.
     pub(crate) fn give_up(&mut self, outbox: OutboxId) {
-        self.abandon(outbox);
+        self.protocols.giop.outgoing.abandon(outbox, &mut self.cx);
     }
 
     /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
     /// round.
     #[inline]
     pub(crate) fn write_if_much(&mut self) {
-        self.flush_if_much();
+        self.protocols.giop.outgoing.flush_if_much(&mut self.cx);
     }
 
     /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
     pub(crate) fn write_if_long(&mut self, began: Time) {
-        self.flush_if_long(began);
+        self.protocols.giop.outgoing.flush_if_long(began, &mut self.cx);
     }
 
     /// Begins a round with what the last one left.
     pub(crate) fn begin_round(&mut self) {
-        self.go_on_after_rest();
+        self.protocols.giop.outgoing.go_on_after_rest(&mut self.cx);
     }
 
     /// The resolver has an answer.
     pub(crate) fn handle_resolved(&mut self, connection: Token, addresses: Result<Vec<SocketAddr>, String>) {
-        self.resolved(connection, addresses);
+        self.protocols.giop.outgoing.resolved(connection, addresses, &mut self.cx);
     }
 
     /// A message of another lane's has come.
@@ -550,13 +549,13 @@ impl Worker {
             Tag::Json => {
                 let connection = self.core.protocols.json.connections.get(token)?;
                 let named = name(connection.address, connection.account());
-                self.core.close_json(token);
+                self.core.protocols.json.close_json(token, &mut self.core.cx);
                 Some(named)
             }
             Tag::Tempo => {
                 let connection = self.core.protocols.tempo.out.connections.get(token)?;
                 let named = name(connection.address, connection.account());
-                self.core.close_stream(token);
+                self.core.protocols.tempo.close_stream(token, &mut self.core.cx);
                 Some(named)
             }
             Tag::Dds => None,
@@ -568,7 +567,9 @@ impl Worker {
         match socket {
             Socket::Incoming(Tag::Giop, token) => self.serve_backlog(token),
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
-            Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
+            Socket::Outgoing(Tag::Giop, token) => {
+                self.core.protocols.giop.outgoing.begin_connecting(token, &mut self.core.cx)
+            }
             Socket::Incoming(Tag::Tempo, token) => self.go_on_with_tempo(token),
             Socket::Waker
             | Socket::Listener(..)
@@ -612,9 +613,9 @@ impl Worker {
         }
         // A client that has its reply is to find its event counted.
         self.core.cx.update_counters();
-        self.core.flush_due();
-        self.core.flush_tempo();
-        self.core.flush_json();
+        self.core.protocols.giop.outgoing.flush_due(&mut self.core.cx);
+        self.core.protocols.tempo.flush_tempo(&mut self.core.cx);
+        self.core.protocols.json.flush_json(&mut self.core.cx);
         self.flush_replies();
     }
 
@@ -636,7 +637,7 @@ impl Worker {
     /// Does what is due by the clock at a time of its own.
     pub(crate) fn serve_due(&mut self) {
         self.core.serve_pullers();
-        self.core.serve_tempo_due();
+        self.core.protocols.tempo.serve_tempo_due(&mut self.core.cx);
     }
 
     /// Ends what has waited too long.
@@ -711,8 +712,8 @@ impl Worker {
     /// The lane ends: closes all connections that clients made.
     pub(crate) fn close_connections(&mut self) {
         self.close_all();
-        self.core.close_all_json();
-        self.core.close_all_tempo();
+        self.core.protocols.json.close_all_json(&mut self.core.cx);
+        self.core.protocols.tempo.close_all_tempo(&mut self.core.cx);
     }
 }
 

@@ -308,7 +308,7 @@ impl Worker {
             || core.intake.awaiting_filter.has_to_go_on()
             || core.has_to_answer()
             || core.cx.lane.queued_events() > 0
-            || core.has_to_survey()
+            || core.cx.reporting.has_to_survey()
             || (core.cx.reporting.draining.is_looking() && !core.cx.reporting.reports.has_backlog())
     }
 
@@ -352,7 +352,7 @@ impl Worker {
         self.core.refresh();
         if self.core.intake.journal.is_restoring() && !self.restore_events() {
             // No client is served before.
-            if !self.core.keeps_up_with_backlogs() {
+            if !self.core.backlogs.keeps_up_with_backlogs(&mut self.core.cx) {
                 self.inboxes.waker.wait(Some(WAITS_FOR_BACKLOGS));
             }
             self.serve_inboxes();
@@ -364,7 +364,7 @@ impl Worker {
         self.write_due();
         self.serve_timers();
         self.go_on_with_what_waits();
-        self.core.go_on_surveying();
+        self.core.cx.reporting.go_on_surveying(&self.core.cx.lane);
         self.go_on_draining();
         self.core.resume_awaiting_filter();
         self.core.flush_engine();
@@ -550,7 +550,7 @@ impl Worker {
                     self.core.cx.clock.plan_sweep();
                 }
                 ToLane::Visitor(visitor) => self.let_in_visitor(*visitor),
-                ToLane::Survey(level) => self.core.begin_survey(level),
+                ToLane::Survey(level) => self.core.cx.reporting.begin_survey(level, &self.core.cx.lane),
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
@@ -666,11 +666,11 @@ impl Core {
             self.give_up(outbox);
         }
         self.deliver();
-        if self.send_dead_letters() {
+        if self.protocols.send_dead_letters(&mut self.cx) {
             self.deliver();
         }
         self.process_completions();
-        self.send_errands();
+        self.backlogs.send_errands(&mut self.cx);
         while let Some(ticket) = self.cx.lane.poll_release() {
             if let Some(pending_ack) = self.intake.take_blocked(ticket) {
                 self.complete_ack(pending_ack, None);

@@ -7,7 +7,7 @@
 use engine::{Lane, TypeDrops};
 
 use crate::lane::links::messages::{NamedDrops, Survey, SurveyLevel, ToAdministration};
-use crate::lane::run::Core;
+use crate::lane::reporting::Reporting;
 
 /// Places for outboxes, and entries of what was dropped, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 32;
@@ -25,34 +25,34 @@ pub(crate) struct Surveying {
     drops_beyond: u64,
 }
 
-impl Core {
+impl Reporting {
     /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
-    pub(crate) fn begin_survey(&mut self, level: SurveyLevel) {
+    pub(crate) fn begin_survey(&mut self, level: SurveyLevel, lane: &Lane) {
         let (drops, drops_beyond) = match level {
-            SurveyLevel::Drops => (self.cx.lane.type_drops().collect(), self.cx.lane.type_drops_beyond()),
+            SurveyLevel::Drops => (lane.type_drops().collect(), lane.type_drops_beyond()),
             SurveyLevel::Progress | SurveyLevel::Outboxes | SurveyLevel::Channels => (Vec::new(), 0),
         };
         let next = (level > SurveyLevel::Progress).then_some(0);
         let next_channel = (level > SurveyLevel::Outboxes).then_some(0);
-        self.cx.reporting.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
+        self.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
     pub(crate) fn has_to_survey(&self) -> bool {
-        self.cx.reporting.surveying.is_some() && !self.cx.reporting.reports.has_backlog()
+        self.surveying.is_some() && !self.reports.has_backlog()
     }
 
     /// Reports a piece, unless earlier reports still wait for room.
-    pub(crate) fn go_on_surveying(&mut self) {
+    pub(crate) fn go_on_surveying(&mut self, lane: &Lane) {
         if !self.has_to_survey() {
             return;
         }
-        let Some(surveying) = &mut self.cx.reporting.surveying else { return };
-        let (chunk, is_last) = surveying.chunk(&self.cx.lane);
+        let Some(surveying) = &mut self.surveying else { return };
+        let (chunk, is_last) = surveying.chunk(lane);
         if is_last {
-            self.cx.reporting.surveying = None;
+            self.surveying = None;
         }
-        self.cx.reporting.reports.send(ToAdministration::Survey { chunk, is_last });
+        self.reports.send(ToAdministration::Survey { chunk, is_last });
     }
 }
 

@@ -353,7 +353,7 @@ impl Core {
             LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
         let own = Arc::clone(&self.protocols.dds.own);
         let octets = self.protocols.dds.request_bytes_min.max(1024);
-        match self.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
+        match self.cx.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
             Ok(()) => Proxy::Requested(peer),
             Err(_) => Proxy::Later,
         }
@@ -447,7 +447,7 @@ impl Core {
             event::read_structured(body, &mut event::work_for(encoded.len())).map_err(|_| Refused::Unreadable)?;
         let permit = self.may_dds(Right::Publish, channel).map_err(|scope| {
             let (own, why) = (Arc::clone(&self.protocols.dds.own), scope.why(Some((header.domain, header.type_name))));
-            self.deny(&own, Right::Publish, channel, (why, &"a sample of DDS (publish)"));
+            self.access.deny(&own, Right::Publish, channel, (why, &"a sample of DDS (publish)"), &mut self.cx);
             Refused::NotPermitted
         })?;
         let source = source.ok_or(Refused::NotPermitted)?;
@@ -460,7 +460,7 @@ impl Core {
         if header.says_quality() {
             header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
         }
-        self.translate(source, event);
+        self.protocols.translate(source, event, &mut self.cx);
         let mut submission = Submission::new(source, protocols::Claim::Dds(claim), None).permitted(permit);
         self.admit(&mut submission, pending_event);
         let finished = self.finish_submission(&submission);
@@ -540,7 +540,7 @@ impl Worker {
             }
         }
         if let Ok(key) = proxy {
-            core.remove_local_proxy(0, key, account);
+            core.cx.remove_local_proxy(0, key, account);
         }
     }
 

@@ -51,7 +51,6 @@ use self::large_answers::LargeAnswers;
 use self::outgoing::{Outgoings, Resolver};
 use self::pull_consumers::Due;
 use self::pull_suppliers::Pullers;
-use self::remote_filters::OpenFilterCalls;
 use self::waiting_pulls::WaitingPulls;
 use crate::lane::clock::Clock;
 use access::OutgoingPolicy;
@@ -93,8 +92,6 @@ pub(crate) struct Protocol {
     /// Clients that wait for events, and what is due to those that asked for some.
     pub(crate) waiting: WaitingPulls,
     pub(crate) due: VecDeque<Due>,
-    /// Events about which remote filters are asked.
-    pub(crate) filter_calls: OpenFilterCalls,
     /// Where the events of a sequence lie that came in; used again.
     batch_in: Batch,
     /// Sequences of which some events have been taken in.
@@ -123,7 +120,6 @@ impl Protocol {
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),
-            filter_calls: OpenFilterCalls::default(),
             batch_in: Batch::new(),
             chunked_batches: ChunkedBatches::default(),
             forms: CorbaForms::default(),
@@ -158,14 +154,14 @@ impl Protocol {
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
         self.outgoing.has_deadlines()
-            || !self.filter_calls.is_empty()
+            || !self.outgoing.filter_calls.is_empty()
             || !self.pullers.is_empty()
             || self.large_answers.is_waiting()
     }
 
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
     pub(crate) fn has_under_way(&self) -> bool {
-        let is_waiting = !self.chunked_batches.is_empty() || !self.filter_calls.is_empty();
+        let is_waiting = !self.chunked_batches.is_empty() || !self.outgoing.filter_calls.is_empty();
         is_waiting || !self.foreign.are_quiet() || !self.due.is_empty()
     }
 
@@ -173,7 +169,7 @@ impl Protocol {
     /// For a lane that is to end.
     pub(crate) fn is_done(&self) -> bool {
         let are_reported = self.chunked_batches.is_empty() && self.outgoing.losses.is_empty();
-        are_reported && self.foreign.serves_none() && self.filter_calls.is_empty()
+        are_reported && self.foreign.serves_none() && self.outgoing.filter_calls.is_empty()
     }
 }
 

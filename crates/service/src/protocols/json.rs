@@ -1,6 +1,6 @@
 //! Where lanes meet clients that speak lines of JSON ([`json`]).
 //!
-//! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and [`requests`]
+//! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and
 //! carries out what it asks for; [`delivery`] writes events and answers. For each subscription, and for each channel into which
 //! it publishes, it has a proxy like any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)).
 //!
@@ -15,7 +15,6 @@
 pub(crate) mod connection;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
-pub(crate) mod requests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,8 +7,9 @@ use engine::{ChannelId, Peer, ProxyId, ProxyKey};
 use super::{Answered, Fault, Objects, Tag, ToProtocol};
 use crate::admin::values::Declined;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::links::messages::{LaneThread, ToAdministration, ToLane};
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Worker;
 use accounts::{Account, Charge, Resource};
 use std::sync::Arc;
 
@@ -109,7 +110,7 @@ impl From<Request> for ToAdministration {
 /// Why a proxy cannot be asked for now.
 pub(crate) const NO_ROOM: &str = "the service has no room for this request now; it may come again";
 
-impl Core {
+impl Context {
     /// Asks administration for a proxy, on behalf of a client. The request counts as so many octets.
     ///
     /// # Errors
@@ -121,13 +122,13 @@ impl Core {
         (account, octets): (&Arc<Account>, u64),
     ) -> Result<(), &'static str> {
         let charge = account.charge(Resource::RequestBytes, octets).map_err(|spent| {
-            self.cx.counters.add(Counter::of_refusal(spent), 1);
+            self.counters.add(Counter::of_refusal(spent), 1);
             NO_ROOM
         })?;
-        self.cx.counters.add(Counter::Requests, 1);
+        self.counters.add(Counter::Requests, 1);
         let request = Request { client, action: Action::Proxy(local_proxy), charge };
-        self.cx.reporting.administration.send(request.into()).map_err(|_| {
-            self.cx.counters.add(Counter::AdministrationFull, 1);
+        self.reporting.administration.send(request.into()).map_err(|_| {
+            self.counters.add(Counter::AdministrationFull, 1);
             NO_ROOM
         })
     }
@@ -135,7 +136,7 @@ impl Core {
     /// A client's proxy is not needed any more.
     pub(crate) fn remove_local_proxy(&mut self, client: u64, key: ProxyKey, account: &Arc<Account>) {
         let charge = account.charge_anyway(Resource::RequestBytes, 0);
-        self.cx.reporting.reports.send(Request { client, action: Action::Dismissal(key), charge }.into());
+        self.reporting.reports.send(Request { client, action: Action::Dismissal(key), charge }.into());
     }
 }
 
@@ -146,15 +147,17 @@ impl Worker {
             Notice::Registered { peer, proxy, charge } => match Tag::of_peer(peer) {
                 Tag::Giop => {}
                 Tag::Json => self.json_proxy_registered(peer, proxy, charge.account()),
-                Tag::Tempo => self.core.tempo_proxy_registered(peer, proxy, charge.account()),
+                Tag::Tempo => {
+                    self.core.protocols.tempo.tempo_proxy_registered(peer, proxy, charge.account(), &mut self.core.cx)
+                }
                 Tag::Dds => self.dds_proxy_registered(peer, proxy, charge.account()),
             },
             Notice::Dismissed => {}
             Notice::Gone(peer) => match Tag::of_peer(peer) {
                 // Its clients are notified by calls.
                 Tag::Giop => {}
-                Tag::Json => self.core.json_proxy_gone(peer),
-                Tag::Tempo => self.core.tempo_proxy_gone(peer),
+                Tag::Json => self.core.protocols.json.json_proxy_gone(peer, &mut self.core.cx),
+                Tag::Tempo => self.core.protocols.tempo.tempo_proxy_gone(peer, &mut self.core.cx),
                 Tag::Dds => self.core.dds_proxy_gone(peer),
             },
         }

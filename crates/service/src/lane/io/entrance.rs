@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use crate::counters::Counter;
 use crate::handshakes::{Secured, Unsecured, Whose};
+use crate::lane::context::Context;
 use crate::lane::io::net::{self, Listener, Tcp};
 use crate::lane::io::occupied::RESERVED;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Worker;
 use crate::protocols::Tag;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
@@ -82,14 +83,14 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-impl Core {
+impl Context {
     /// A client has begun to speak TLS where that is not spoken, which is said once of its address.
     #[cold]
     pub(crate) fn note_tls_at_plain_port(&mut self, protocol: Tag, address: SocketAddr) {
-        self.cx.counters.add(Counter::TlsAtPlainPort, 1);
+        self.counters.add(Counter::TlsAtPlainPort, 1);
         let ip = address.ip();
-        if self.cx.io.logged_once.is_first(ip) {
-            self.cx.log(log::Level::Warn, || {
+        if self.io.logged_once.is_first(ip) {
+            self.log(log::Level::Warn, || {
                 format!(
                     "closed the connection from {address} for {protocol}: it speaks TLS, and this port does not; have it use the port of [tls] \
                      (said once of {ip}; see tls_at_plain_port)"
@@ -207,7 +208,11 @@ impl Worker {
                 }
                 self.clients.entrance(protocol, Layer::Tls).refusing = false;
             }
-            Whose::Called(connection, _) => self.core.handle_secured(connection, stream),
+            Whose::Called(connection, _) => {
+                if self.core.protocols.giop.outgoing.handle_secured(connection, stream, &mut self.core.cx) {
+                    self.core.begin_service(connection);
+                }
+            }
         }
     }
 

@@ -354,7 +354,7 @@ impl Core {
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
         let event = &passed.event;
         let mut pending_event = self.cx.lane.begin_handover(event);
-        self.translate_here(event.source, &mut pending_event);
+        self.protocols.translate_here(event.source, &mut pending_event, &mut self.cx);
         let outcome = match self.cx.lane.handle_handover(event, pending_event, &self.protocols, self.cx.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Withheld(ticket) => {

@@ -1,4 +1,4 @@
-//! Sequences of events where a lane takes turns: a few of their events are taken in at a time.
+//! Events that were read are taken in: one, a sequence, or, where a lane takes turns, a few events of a sequence at a time.
 //!
 //! Taking in a long sequence lasts longer than serving many events, and other clients would have to wait until it is over.
 //! So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
@@ -6,13 +6,15 @@
 
 use std::collections::VecDeque;
 
+use core::ops::Range;
+use engine::Form;
 use giop::cdr::Reader;
 
-use crate::lane::intake::Submission;
+use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::{Core, Worker};
 use crate::protocols::giop::callers::Caller;
 use crate::protocols::giop::claims::Claim;
-use corba::event::{self, Batch};
+use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known};
 
 /// Events taken in at a time.
 const EVENTS: usize = 8;
@@ -54,6 +56,46 @@ impl ChunkedBatches {
 }
 
 impl Core {
+    /// Takes in those events of a sequence, in their order, until one is refused.
+    pub(crate) fn take_in_batch(
+        &mut self,
+        submission: &mut Submission,
+        batch: &Batch,
+        body: &Reader<'_>,
+        which: Range<usize>,
+    ) {
+        for (event, known) in batch.events_in(body, which) {
+            self.take_in_one(submission, FORM_STRUCTURED, &event, known);
+            if submission.is_refused() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in one event that was read to its end before.
+    pub(crate) fn take_in_one(&mut self, submission: &mut Submission, form: Form, event: &Reader<'_>, known: Known) {
+        let seen = self.protocols.giop.header_cache.event(
+            submission.source,
+            event::tag_of(event.encoding(), event.phase()),
+            event.rest(),
+        );
+        let header = match form {
+            // Its type is known, and there is no more to learn.
+            FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
+            FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
+            FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
+            _ => Ok(event::ANY_HEADER),
+        };
+        match header {
+            Ok(header) => {
+                let header = Header { is_loose: known.is_loose, ..header };
+                let pending_event = self.protocols.pending_event(submission, form, event, &header, seen, &mut self.cx);
+                self.admit(submission, pending_event);
+            }
+            Err(_) => submission.refuse(Refused::Unreadable),
+        }
+    }
+
     /// Takes in the first events of the sequence that was read last. True if there are more of them, which follow: the
     /// client is answered then, and nothing else that it sends is looked at before.
     pub(crate) fn begin_chunked_batch(

@@ -149,7 +149,7 @@ impl Worker {
         // No message begins so.
         if tls::is_hello(inbound.ahead()) {
             let address = caller.address;
-            self.core.note_tls_at_plain_port(Tag::Giop, address);
+            self.core.cx.note_tls_at_plain_port(Tag::Giop, address);
             self.close(token);
             return None;
         }

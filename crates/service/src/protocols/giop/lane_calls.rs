@@ -14,12 +14,11 @@ use giop::message::{self, RequestHead, Response, ServiceContexts};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 use crate::protocols::giop::admin_calls::UNREAD_MAX;
 use crate::protocols::giop::outgoing::{Outgoings, Scratch};
 use crate::protocols::giop::pending::Pending;
-use crate::protocols::giop::replies::Verdict;
 use crate::protocols::giop::routes::{ADDRESSES_MAX, FORWARDS_MAX, Target};
 use corba::PeerAddress;
 
@@ -81,7 +80,7 @@ impl Ways {
     }
 }
 
-impl Core {
+impl Outgoings {
     /// Calls an operation of a client's object. The asker is notified later of how it ended.
     ///
     /// # Errors
@@ -91,15 +90,16 @@ impl Core {
         peer: Peer,
         ask: &Ask,
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), String>,
+        cx: &mut Context,
     ) -> Result<UnderWay, String> {
-        let (token, version, chars) = self.connection_to(peer, ask.connect_timeout)?;
-        let spares = &mut self.cx.io.spares;
-        let Outgoings { ways, connections, scratch: Scratch { arguments, .. }, .. } = &mut self.protocols.giop.outgoing;
+        let (token, version, chars) = self.connection_to(peer, ask.connect_timeout, cx)?;
+        let spares = &mut cx.io.spares;
+        let Outgoings { ways, connections, scratch: Scratch { arguments, .. }, .. } = self;
         let (Some(way), Some(connection)) = (ways.by_peer.get(&peer), connections.get_mut(token)) else {
             return Err("the connection was lost".into());
         };
         if connection.waits_for_reader() || connection.output.own_bytes() >= UNREAD_MAX {
-            self.cx.counters.add(Counter::CallsNotMade, 1);
+            cx.counters.add(Counter::CallsNotMade, 1);
             return Err("it does not read what it was sent before".into());
         }
         arguments.clear();
@@ -108,7 +108,7 @@ impl Core {
         if let Some(character) = writer.lacking() {
             return Err(Lacking::in_encoding(character).to_string());
         }
-        let (request_id, tell) = connection.next_request(self.cx.clock.now);
+        let (request_id, tell) = connection.next_request(cx.clock.now);
         let context;
         let contexts: &[(u32, &[u8])] = if tell {
             context = codeset::context(chars, ask.endian);
@@ -132,15 +132,20 @@ impl Core {
         buffer.extend_from_slice(arguments);
         open.finish(buffer);
         connection.pending.insert(request_id, Pending::Ask(ask.asker));
-        let unread = connection.note_added(self.cx.clock.now);
-        self.cx.count_unread(unread);
-        self.protocols.giop.outgoing.note_due(token);
+        let unread = connection.note_added(cx.clock.now);
+        cx.count_unread(unread);
+        self.note_due(token);
         Ok(UnderWay { connection: token, request_id })
     }
 
     /// The connection to an object that is asked, and the encoding in which it is spoken to.
-    fn connection_to(&mut self, peer: Peer, timeout: Duration) -> Result<(Token, Version, CharSet), String> {
-        let Outgoings { ways, connections, peers, reachability, .. } = &mut self.protocols.giop.outgoing;
+    fn connection_to(
+        &mut self,
+        peer: Peer,
+        timeout: Duration,
+        cx: &mut Context,
+    ) -> Result<(Token, Version, CharSet), String> {
+        let Outgoings { ways, connections, peers, reachability, .. } = self;
         if !ways.by_peer.contains_key(&peer) {
             let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
             let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
@@ -164,24 +169,24 @@ impl Core {
         }
         if !way.is_forwarded
             && way.target.alternatives > 1
-            && let Some((target, left_out)) = reachability.choose(&way.address.ior, self.cx.clock.now)
+            && let Some((target, left_out)) = reachability.choose(&way.address.ior, cx.clock.now)
         {
-            self.cx.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            cx.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
             way.target = target;
-            way.tried_since.get_or_insert(self.cx.clock.now);
+            way.tried_since.get_or_insert(cx.clock.now);
         }
         let by = way.address.by.clone();
         for _ in 0..ADDRESSES_MAX {
-            let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get(&peer) else { break };
+            let Some(way) = self.ways.by_peer.get(&peer) else { break };
             let (endpoint, timeout) = (way.target.endpoint(version, chars), way.target.timeout_per_address(timeout));
-            match self.connect(endpoint, timeout, by.as_ref()) {
+            match self.connect(endpoint, timeout, by.as_ref(), cx) {
                 Ok(token) => {
-                    if let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer) {
+                    if let Some(way) = self.ways.by_peer.get_mut(&peer) {
                         way.connection = Some(token);
                     }
                     return Ok((token, version, chars));
                 }
-                Err(why) if !self.ask_elsewhere(peer) => return Err(why),
+                Err(why) if !self.ask_elsewhere(peer, cx) => return Err(why),
                 Err(_) => {}
             }
         }
@@ -190,41 +195,41 @@ impl Core {
 
     /// Has an object asked at another address of its reference, where the one in use could not be reached. False where there is
     /// none that has not failed, too.
-    pub(crate) fn ask_elsewhere(&mut self, peer: Peer) -> bool {
-        let Outgoings { ways, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
+    pub(crate) fn ask_elsewhere(&mut self, peer: Peer, cx: &mut Context) -> bool {
+        let Outgoings { ways, reachability, upkeep, .. } = self;
         let Some(way) = ways.by_peer.get_mut(&peer).filter(|way| !way.is_forwarded) else { return false };
-        let (now, since) = (self.cx.clock.now, way.tried_since.take());
+        let (now, since) = (cx.clock.now, way.tried_since.take());
         let other = since.and_then(|since| reachability.other_than(&way.target, &way.address.ior, since, now));
         let Some(target) = other else { return false };
         way.tried_since = since;
         way.target = target;
         way.connection = None;
         upkeep.stale = true;
-        self.cx.counters.add(Counter::AlternativeAddresses, 1);
+        cx.counters.add(Counter::AlternativeAddresses, 1);
         true
     }
 
     /// An answer is not waited for any more.
     pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
         let UnderWay { connection: token, request_id } = under_way;
-        _ = self.protocols.giop.outgoing.remove_pending(token, request_id);
+        _ = self.remove_pending(token, request_id);
     }
 
     /// Has an object asked where its answer pointed to. False when it has been sent about too often.
     pub(crate) fn follow(&mut self, peer: Peer, to: &Ior) -> bool {
-        let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        let Some(way) = self.ways.by_peer.get_mut(&peer) else { return false };
         let Some(target) = Target::of(to).filter(|_| way.forwards < FORWARDS_MAX) else { return false };
         way.forwards += 1;
         way.is_forwarded = true;
         way.target = target;
         way.connection = None;
-        self.protocols.giop.outgoing.upkeep.stale = true;
+        self.upkeep.stale = true;
         true
     }
 
     /// Notes that an object has answered. Gives its name if it had failed before.
     pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
-        let way = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer)?;
+        let way = self.ways.by_peer.get_mut(&peer)?;
         way.forwards = 0;
         way.tried_since = None;
         core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
@@ -232,14 +237,14 @@ impl Core {
 
     /// Notes that an object fails. Gives its name if that is new.
     pub(crate) fn note_failing(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
-        let way = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer)?;
+        let way = self.ways.by_peer.get_mut(&peer)?;
         (!core::mem::replace(&mut way.is_failing, true)).then(|| Arc::clone(&way.address))
     }
 
     /// Notes that asking an object failed: if it was asked elsewhere, it is looked for at its own address again. True if
     /// it was.
     pub(crate) fn return_home(&mut self, peer: Peer) -> bool {
-        let Some(way) = self.protocols.giop.outgoing.ways.by_peer.get_mut(&peer) else { return false };
+        let Some(way) = self.ways.by_peer.get_mut(&peer) else { return false };
         way.forwards = 0;
         if !core::mem::take(&mut way.is_forwarded) {
             return false;
@@ -248,15 +253,7 @@ impl Core {
             way.target = target;
         }
         way.connection = None;
-        self.protocols.giop.outgoing.upkeep.stale = true;
+        self.upkeep.stale = true;
         true
-    }
-
-    /// A call of the lane's own has ended.
-    pub(crate) fn conclude_ask(&mut self, asker: Asker, verdict: Verdict) {
-        match asker {
-            Asker::Puller(token) => self.conclude_poll(token, verdict),
-            Asker::FilterCall(token) => self.conclude_filter_call(token, verdict),
-        }
     }
 }

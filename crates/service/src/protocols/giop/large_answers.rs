@@ -16,9 +16,10 @@ use giop::framing::Message;
 use giop::message::{Header, Request, Response};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::io::unread::Unread;
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Worker;
 use crate::protocols::giop::callers::{Caller, Incoming};
 use accounts::{Account, Resource, Spent};
 
@@ -163,22 +164,28 @@ impl LargeAnswers {
     }
 }
 
-impl Core {
+impl LargeAnswers {
     /// Notes that a request with an answer that may be large is passed on, or holds it back. False if it is held back.
-    pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
+    pub(crate) fn admit_large(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        caller: &mut Caller,
+        cx: &mut Context,
+    ) -> bool {
         let (of, account) = caller.large();
-        let Err(spent) = self.protocols.giop.large_answers.begin(connection, of, account) else { return true };
+        let Err(spent) = self.begin(connection, of, account) else { return true };
         if let Some(spent) = spent {
-            self.cx.counters.add(Counter::of_refusal(spent), 1);
+            cx.counters.add(Counter::of_refusal(spent), 1);
         }
-        self.cx.counters.add(Counter::LargeAnswersDelayed, 1);
-        self.protocols.giop.large_answers.defer(connection, of, message.bytes.to_vec());
+        cx.counters.add(Counter::LargeAnswersDelayed, 1);
+        self.defer(connection, of, message.bytes.to_vec());
         false
     }
 
     /// It could not be passed on.
-    pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
-        self.protocols.giop.large_answers.answered(connection, Some(caller.large()), 0, self.cx.clock.now);
+    pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller, cx: &mut Context) {
+        self.answered(connection, Some(caller.large()), 0, cx.clock.now);
     }
 }
 

@@ -11,8 +11,8 @@ use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Interest;
-use crate::lane::run::{Core, Worker};
-use crate::protocols::giop::callers::{Caller, Incoming};
+use crate::lane::run::Worker;
+use crate::protocols::giop::callers::Incoming;
 use crate::protocols::{Moving, Tag};
 
 /// Pushes in a row for one less important lane after which a connection moves there.
@@ -42,7 +42,7 @@ impl LaneAffinity {
     }
 
     /// A push for another lane.
-    fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
+    pub(crate) fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
         self.in_a_row = if self.latest == Some(lane) { self.in_a_row.saturating_add(1) } else { 1 };
         self.latest = Some(lane);
         if !self.pulls && (is_more_important || self.in_a_row >= DOWN_AFTER) {
@@ -53,15 +53,6 @@ impl LaneAffinity {
     /// Events are pulled on it.
     pub(crate) fn note_pull(&mut self) {
         self.pulls = true;
-    }
-}
-
-impl Core {
-    /// Notes that a push on a connection was for another lane.
-    pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
-        let own = self.cx.identity.priority;
-        let other = self.links.lanes.find(lane).and_then(|line| line.priority);
-        caller.lane_affinity.note_other(lane, other > own);
     }
 }
 

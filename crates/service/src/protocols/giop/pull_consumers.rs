@@ -125,7 +125,7 @@ impl Core {
                     let scope = self.access.may(account, Right::Administer, key.channel).err();
                     let why = scope.as_ref().map_or(Why::Rule(RuleNumber::NONE), |scope| scope.why(None));
                     let what = "a pull from another's proxy (administer)";
-                    self.deny(account, Right::Administer, key.channel, (why, &what));
+                    self.access.deny(account, Right::Administer, key.channel, (why, &what), &mut self.cx);
                     return Err(ACCESS_DENIED);
                 }
                 let Some(permit) = permit else { return Ok(()) };
@@ -136,7 +136,13 @@ impl Core {
                 Arc::clone(permit.scope())
             }
         };
-        self.deny(account, Right::Subscribe, key.channel, (scope.why(None), &"a pull (subscribe)"));
+        self.access.deny(
+            account,
+            Right::Subscribe,
+            key.channel,
+            (scope.why(None), &"a pull (subscribe)"),
+            &mut self.cx,
+        );
         Err(ACCESS_DENIED)
     }
 
@@ -361,7 +367,7 @@ impl Core {
         let written = event::write_pulled(events, pulled, tried, output_form, left_out, &mut open.body(buffer, chars));
         if written.is_ok() {
             open.finish(buffer);
-            self.note_left_out(outbox, serial);
+            self.protocols.giop.outgoing.note_left_out(outbox, serial, &mut self.cx);
             self.cx.counters.add(Counter::PullsAnswered, 1);
             caller.pulls.written.push_back(Written { outbox, serial, end: caller.output.end() });
         } else {
@@ -436,7 +442,9 @@ impl Core {
                 self.tell_engine_who_waits(key);
             }
             Left::AwaitingFilter(filter_call) => {
-                if let Some((outbox, serial)) = self.cancel_filter_call(filter_call) {
+                if let Some((outbox, serial)) =
+                    self.protocols.giop.outgoing.cancel_filter_call(filter_call, &mut self.cx)
+                {
                     self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
                     self.cx.deliveries.undelivered = true;
                 }

@@ -176,7 +176,7 @@ impl Core {
         let Some(token) = self.protocols.giop.pullers.by_key.remove(&key) else { return };
         let Some(puller) = self.protocols.giop.pullers.all.remove(token) else { return };
         if let State::Polling(under_way, _) = puller.state {
-            self.stop_asking(under_way);
+            self.protocols.giop.outgoing.stop_asking(under_way);
         }
     }
 
@@ -213,7 +213,7 @@ impl Core {
         for token in late {
             if let Some(Puller { state: State::Polling(under_way, _), .. }) = self.protocols.giop.pullers.all.get(token)
             {
-                self.stop_asking(*under_way);
+                self.protocols.giop.outgoing.stop_asking(*under_way);
                 self.cx.counters.add(Counter::PollTimeouts, 1);
                 self.fail_poll(token, "no reply in time");
             }
@@ -239,12 +239,17 @@ impl Core {
             endian: OWN_ENDIAN,
             connect_timeout: puller.settings.connect_timeout,
         };
-        let begun = self.ask(peer, &ask, |arguments| {
-            if batches {
-                arguments.i32(EVENTS_PER_POLL);
-            }
-            Ok(())
-        });
+        let begun = self.protocols.giop.outgoing.ask(
+            peer,
+            &ask,
+            |arguments| {
+                if batches {
+                    arguments.i32(EVENTS_PER_POLL);
+                }
+                Ok(())
+            },
+            &mut self.cx,
+        );
         self.cx.counters.add(Counter::Polls, 1);
         match begun {
             Ok(under_way) => {
@@ -265,7 +270,7 @@ impl Core {
         match verdict {
             Verdict::Done => {
                 // Its own news tell how it fares.
-                let _ = self.note_heard(peer);
+                let _ = self.protocols.giop.outgoing.note_heard(peer);
                 let answer = core::mem::take(&mut self.protocols.giop.outgoing.scratch.answer);
                 let taken = self.take_in_pulled(token, &answer);
                 if answer.body.capacity() <= ANSWER_BUFFER_BYTES {
@@ -276,14 +281,18 @@ impl Core {
                     Err(why) => self.fail_poll(token, &why),
                 }
             }
-            Verdict::Forward(to) if self.follow(peer, &to) => self.poll_supplier(token),
-            Verdict::Lost(_) if self.ask_elsewhere(peer) => self.poll_supplier(token),
+            Verdict::Forward(to) if self.protocols.giop.outgoing.follow(peer, &to) => self.poll_supplier(token),
+            Verdict::Lost(_) if self.protocols.giop.outgoing.ask_elsewhere(peer, &mut self.cx) => {
+                self.poll_supplier(token)
+            }
             Verdict::User(id) if id == DISCONNECTED => self.end_polling(token, DisconnectReason::Gone),
-            Verdict::System(exception) if exception.kind == Kind::ObjectNotExist && !self.return_home(peer) => {
+            Verdict::System(exception)
+                if exception.kind == Kind::ObjectNotExist && !self.protocols.giop.outgoing.return_home(peer) =>
+            {
                 self.end_polling(token, DisconnectReason::Gone);
             }
             verdict => {
-                self.return_home(peer);
+                self.protocols.giop.outgoing.return_home(peer);
                 self.fail_poll(token, &verdict.to_string());
             }
         }
@@ -299,7 +308,13 @@ impl Core {
         let Some(account) = address.and_then(|address| address.by.clone()) else { return Ok(None) };
         self.access.may(&account, Right::Publish, key.channel).map_err(|scope| {
             let why = scope.why(None);
-            self.deny(&account, Right::Publish, key.channel, (why, &"events that are pulled (publish)"));
+            self.access.deny(
+                &account,
+                Right::Publish,
+                key.channel,
+                (why, &"events that are pulled (publish)"),
+                &mut self.cx,
+            );
             "its rules of access do not let its events in".to_owned()
         })
     }

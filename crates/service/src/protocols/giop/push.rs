@@ -223,7 +223,7 @@ impl Core {
             if matches!(why, Why::Parts(_)) {
                 self.with_first_type(push, body, |of| why = scope.why(of));
             }
-            self.deny(account, Right::Publish, channel, (why, &"a push (publish)"));
+            self.access.deny(account, Right::Publish, channel, (why, &"a push (publish)"), &mut self.cx);
             ACCESS_DENIED
         })
     }
@@ -296,6 +296,13 @@ impl Core {
         }
     }
 
+    /// Notes that a push on a connection was for another lane.
+    fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
+        let own = self.cx.identity.priority;
+        let other = self.links.lanes.find(lane).and_then(|line| line.priority);
+        caller.lane_affinity.note_other(lane, other > own);
+    }
+
     /// The lane of a push with events that may be for several: that of the most important one.
     fn lane_of(&mut self, push: &Push, announced: Option<i16>, body: &Reader<'_>) -> LaneId {
         let priority = announced.or_else(|| self.highest_priority(push, body));
@@ -342,8 +349,8 @@ impl Core {
             }
             return is_read;
         }
-        let Ok((header, seen)) = self.read_event(push.source, push.form, body) else { return false };
-        let pending_event = self.pending_event(submission, push.form, body, &header, seen);
+        let Ok((header, seen)) = self.protocols.read_event(push.source, push.form, body) else { return false };
+        let pending_event = self.protocols.pending_event(submission, push.form, body, &header, seen, &mut self.cx);
         self.admit(submission, pending_event);
         true
     }
@@ -402,12 +409,12 @@ impl Core {
         answer: Answer,
     ) {
         let may_be_large = large_answers::may_be_large(request);
-        if may_be_large && !self.admit_large(connection, &message, caller) {
+        if may_be_large && !self.protocols.giop.large_answers.admit_large(connection, &message, caller, &mut self.cx) {
             return;
         }
         if !self.pass_on(connection, message, caller, may_be_large) {
             if may_be_large {
-                self.withdraw_large(connection, caller);
+                self.protocols.giop.large_answers.withdraw_large(connection, caller, &mut self.cx);
             }
             answer_exception(caller, answer, NO_ROOM);
         }

@@ -10,14 +10,16 @@ use giop::ior::Ior;
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
+use crate::lane::io::system::Ready;
 use crate::lane::reports::printable;
 use crate::lane::run::Core;
 use crate::protocols::giop::Protocol;
 use crate::protocols::giop::admin_messages;
 use crate::protocols::giop::lane_calls::Asker;
-use crate::protocols::giop::losses::Lost;
+use crate::protocols::giop::losses::{LossRecipient, Lost};
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Scratch};
 use crate::protocols::giop::pending::Pending;
 use crate::protocols::giop::pull_suppliers::Pullers;
@@ -65,7 +67,65 @@ enum Heard {
 /// The user exception with which a consumer says that it is not connected any more (Event Service 1.2, 2.1.1).
 pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
+/// Maximum notifications of lost connections per round.
+const LOSSES_PER_ROUND: usize = 256;
+
 impl Core {
+    /// Serves a connection of ours when its socket is ready.
+    pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+        if !connection.is_open() {
+            if self.protocols.giop.outgoing.go_on_connecting(token, ready, &mut self.cx) {
+                self.begin_service(token);
+            }
+            return;
+        }
+        if ready.readable && !self.read_replies(token) {
+            return;
+        }
+        self.protocols.giop.outgoing.read_on(token, &mut self.cx);
+        if ready.writable {
+            self.protocols.giop.outgoing.flush_outgoing(token, &mut self.cx);
+        }
+        self.deliver();
+    }
+
+    /// A connection is open: what waits is sent on it.
+    pub(crate) fn begin_service(&mut self, token: Token) {
+        if self.take_in_replies(token) {
+            self.protocols.giop.outgoing.read_on(token, &mut self.cx);
+            self.protocols.giop.outgoing.flush_outgoing(token, &mut self.cx);
+            self.deliver();
+        }
+    }
+
+    /// Ends what has waited too long, and closes connections that are not used.
+    pub(crate) fn sweep_outgoing(&mut self) {
+        self.protocols.giop.outgoing.end_late_connects(&mut self.cx);
+        self.protocols.giop.outgoing.end_late_calls(&mut self.cx);
+        self.end_late_polls();
+        self.end_late_filter_calls();
+        if !self.protocols.giop.outgoing.upkeep.unused.is_looking()
+            && core::mem::take(&mut self.protocols.giop.outgoing.upkeep.stale)
+        {
+            self.protocols.giop.outgoing.upkeep.unused.begin();
+        }
+        self.protocols.giop.outgoing.close_unused(&mut self.cx);
+    }
+
+    /// Notifies some senders and outboxes that waited on connections that were lost. The others follow in the next rounds.
+    pub(crate) fn tell_of_losses(&mut self) {
+        for _ in 0..LOSSES_PER_ROUND {
+            match self.protocols.giop.outgoing.losses.next() {
+                Some(LossRecipient::Waiting(pending, lost)) => self.conclude(pending, Verdict::Lost(lost)),
+                Some(LossRecipient::Blocked(outbox, token, why)) => {
+                    self.protocols.giop.outgoing.unblock(outbox, token, Some(&why), &mut self.cx)
+                }
+                None => return,
+            }
+        }
+    }
+
     /// Reads replies, and takes in as many as its share of the round allows. False when the connection is gone.
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
@@ -75,7 +135,11 @@ impl Core {
             self.cx.io.buffers.lend(inbound);
             match stream.receive(inbound.vacant()) {
                 Ok(0) => {
-                    self.lose_to_death(token, "the consumer closed the connection");
+                    self.protocols.giop.outgoing.lose_to_death(
+                        token,
+                        "the consumer closed the connection",
+                        &mut self.cx,
+                    );
                     return false;
                 }
                 Ok(count) => {
@@ -87,7 +151,7 @@ impl Core {
                     return true;
                 }
                 Err(error) => {
-                    self.lose_to_death(token, &error.to_string());
+                    self.protocols.giop.outgoing.lose_to_death(token, &error.to_string(), &mut self.cx);
                     return false;
                 }
             }
@@ -107,7 +171,7 @@ impl Core {
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             if meter.is_over(|| inbound.has_more()) {
                 self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
-                self.go_on_reading_later(token);
+                self.protocols.giop.outgoing.go_on_reading_later(token, &mut self.cx);
                 break;
             }
             let needed = |request_id| pending.get(request_id).map_or(Needed::Nothing, |by| Needed::of(by, pullers));
@@ -125,7 +189,7 @@ impl Core {
                 }
                 Err(error) => {
                     self.cx.counters.add(Counter::ProtocolErrors, 1);
-                    self.lose(token, &error.to_string());
+                    self.protocols.giop.outgoing.lose(token, &error.to_string(), &mut self.cx);
                     return false;
                 }
             };
@@ -136,7 +200,7 @@ impl Core {
                     None => self.cx.counters.add(Counter::LateReplies, 1),
                 },
                 Heard::Closing(why) => {
-                    self.lose(token, why);
+                    self.protocols.giop.outgoing.lose(token, why, &mut self.cx);
                     return false;
                 }
             }
@@ -159,8 +223,16 @@ impl Core {
         };
         match pending {
             Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
-            Pending::Call(call) => self.conclude_call(*call, verdict),
+            Pending::Call(call) => self.protocols.giop.outgoing.conclude_call(*call, verdict, &mut self.cx),
             Pending::Ask(asker) => self.conclude_ask(asker, verdict),
+        }
+    }
+
+    /// A call of the lane's own has ended.
+    pub(crate) fn conclude_ask(&mut self, asker: Asker, verdict: Verdict) {
+        match asker {
+            Asker::Puller(token) => self.conclude_poll(token, verdict),
+            Asker::FilterCall(token) => self.conclude_filter_call(token, verdict),
         }
     }
 
@@ -180,13 +252,13 @@ impl Core {
         {
             self.protocols.giop.outgoing.upkeep.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
-            self.withdraw(outbox, before);
+            self.protocols.giop.outgoing.withdraw(outbox, before, &mut self.cx);
             self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
             self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
             return;
         }
-        if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox) {
-            self.withdraw(outbox, before);
+        if matches!(verdict, Verdict::Lost(_)) && self.protocols.giop.outgoing.aim_elsewhere(outbox, &mut self.cx) {
+            self.protocols.giop.outgoing.withdraw(outbox, before, &mut self.cx);
             self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
             self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
             return;
@@ -206,39 +278,48 @@ impl Core {
         }
         match outcome {
             Outcome::Unreachable | Outcome::ConnectionLost | Outcome::Refused => {
-                self.fail_push(outbox, serial, outcome, || verdict.to_string());
+                self.protocols.giop.outgoing.fail_push(outbox, serial, outcome, || verdict.to_string(), &mut self.cx);
             }
             _ => {
                 route.succeed();
                 route.forget_fault(sent.event);
                 if outcome == Outcome::Rejected && sent.is_batch {
                     // The engine puts it back with all behind it, and delivers it again in parts.
-                    self.withdraw(outbox, before);
+                    self.protocols.giop.outgoing.withdraw(outbox, before, &mut self.cx);
                 }
                 self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
             }
         }
     }
+}
 
+impl Outgoings {
     /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
-    pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
-        self.withdraw(outbox, 0);
-        self.note_failure(outbox, why);
+    pub(crate) fn fail_push(
+        &mut self,
+        outbox: OutboxId,
+        serial: u32,
+        outcome: Outcome,
+        why: impl FnOnce() -> String,
+        cx: &mut Context,
+    ) {
+        self.withdraw(outbox, 0, cx);
+        self.note_failure(outbox, why, cx);
         #[cfg(test)]
         let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::ForgottenEvents) {
             true => Outcome::Delivered,
             false => outcome,
         };
-        self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
+        cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
     }
 
     /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
     /// own address again.
-    pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String) {
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
-        self.protocols.giop.outgoing.upkeep.stale |= route.return_home();
+    pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String, cx: &mut Context) {
+        let Some(route) = self.routes.get_mut(outbox) else { return };
+        self.upkeep.stale |= route.return_home();
         if !core::mem::replace(&mut route.trouble.is_failing, true) {
-            self.cx.reporting.failures.insert(route.key, why());
+            cx.reporting.failures.insert(route.key, why());
         }
     }
 }

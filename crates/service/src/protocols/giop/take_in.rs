@@ -1,57 +1,16 @@
 //! Events of CORBA on their way in: from the bytes of a request or a reply to what the engine takes.
 
-use core::ops::Range;
-
 use engine::{Event, Form, PendingEvent, ProxyKey};
 use giop::cdr::{ReadError, Reader};
 
 use crate::counters::Counter;
-use crate::lane::intake::{Refused, Submission};
-use crate::lane::run::Core;
+use crate::lane::context::Context;
+use crate::lane::intake::Submission;
+use crate::protocols::Protocols;
 use crate::protocols::giop::header_cache::SeenType;
-use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton};
+use corba::event::{self, FORM_STRUCTURED, Header, Skeleton};
 
-impl Core {
-    /// Takes in those events of a sequence, in their order, until one is refused.
-    pub(crate) fn take_in_batch(
-        &mut self,
-        submission: &mut Submission,
-        batch: &Batch,
-        body: &Reader<'_>,
-        which: Range<usize>,
-    ) {
-        for (event, known) in batch.events_in(body, which) {
-            self.take_in_one(submission, FORM_STRUCTURED, &event, known);
-            if submission.is_refused() {
-                return;
-            }
-        }
-    }
-
-    /// Takes in one event that was read to its end before.
-    pub(crate) fn take_in_one(&mut self, submission: &mut Submission, form: Form, event: &Reader<'_>, known: Known) {
-        let seen = self.protocols.giop.header_cache.event(
-            submission.source,
-            event::tag_of(event.encoding(), event.phase()),
-            event.rest(),
-        );
-        let header = match form {
-            // Its type is known, and there is no more to learn.
-            FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
-            FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
-            FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
-            _ => Ok(event::ANY_HEADER),
-        };
-        match header {
-            Ok(header) => {
-                let header = Header { is_loose: known.is_loose, ..header };
-                let pending_event = self.pending_event(submission, form, event, &header, seen);
-                self.admit(submission, pending_event);
-            }
-            Err(_) => submission.refuse(Refused::Unreadable),
-        }
-    }
-
+impl Protocols {
     /// Reads an event to its end: as far as one of its supplier's has begun so before, what that was is known.
     ///
     /// # Errors
@@ -62,8 +21,7 @@ impl Core {
         form: Form,
         body: &Reader<'b>,
     ) -> Result<(Header<'b>, Option<SeenType>), ReadError> {
-        let seen =
-            self.protocols.giop.header_cache.event(source, event::tag_of(body.encoding(), body.phase()), body.rest());
+        let seen = self.giop.header_cache.event(source, event::tag_of(body.encoding(), body.phase()), body.rest());
         let mut work = event::work_for(body.remaining());
         if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
             && let Some(known) = skeleton.known(body, &mut work)
@@ -88,11 +46,12 @@ impl Core {
         body: &Reader<'_>,
         header: &Header<'_>,
         seen: Option<SeenType>,
+        cx: &mut Context,
     ) -> PendingEvent {
         let bytes = body.rest();
-        let mut pending_event = self.cx.lane.begin_event_for(bytes.len());
+        let mut pending_event = cx.lane.begin_event_for(bytes.len());
         if seen.is_none() {
-            self.classify(&mut pending_event, body, header);
+            self.classify(&mut pending_event, body, header, cx);
         }
         // A draft makes sure that it is not shared each time that it is written to.
         let event: &mut Event = &mut pending_event;
@@ -104,24 +63,24 @@ impl Core {
         event.bytes.extend_from_slice(bytes);
         event.thread_priority = submission.priority;
         if header.says_quality() {
-            self.note_quality(event, header);
+            self.note_quality(event, header, cx);
         }
         if seen.and_then(|seen| seen.fits) != Some(event.tag) {
-            self.translate(submission.source, event);
+            self.translate(submission.source, event, cx);
         }
         if seen.is_none_or(|seen| seen.skeleton.is_none()) {
-            self.note_type(submission.source, body, event, header, seen);
+            self.note_type(submission.source, body, event, header, seen, cx);
         }
         pending_event
     }
 
     /// Finds the number of an event's type.
-    fn classify(&mut self, pending_event: &mut PendingEvent, body: &Reader<'_>, header: &Header<'_>) {
+    fn classify(&mut self, pending_event: &mut PendingEvent, body: &Reader<'_>, header: &Header<'_>, cx: &mut Context) {
         let chars = body.encoding().chars;
-        let [domain_text, name_text] = &mut self.protocols.giop.names;
+        let [domain_text, name_text] = &mut self.giop.names;
         let domain = event::name_in_utf8(header.domain, chars, domain_text);
         let type_name = event::name_in_utf8(header.type_name, chars, name_text);
-        self.cx.lane.classify(pending_event, domain, type_name);
+        cx.lane.classify(pending_event, domain, type_name);
     }
 
     /// Remembers how an event begins, what that means, and whether it had to be put into another form.
@@ -132,29 +91,30 @@ impl Core {
         event: &Event,
         header: &Header<'_>,
         seen: Option<SeenType>,
+        cx: &mut Context,
     ) {
         let tag = event::tag_of(body.encoding(), body.phase());
-        if seen.is_some() && !self.protocols.giop.header_cache.note_miss(source, tag) {
+        if seen.is_some() && !self.giop.header_cache.note_miss(source, tag) {
             return;
         }
-        let Some(channel) = self.cx.lane.snapshot().channel(source.channel) else { return };
+        let Some(channel) = cx.lane.snapshot().channel(source.channel) else { return };
         let fits = channel.output_forms().iter().all(|output_form| event::fits(event.form, event.tag, *output_form));
         let length = seen.map_or(header.behind_type, |seen| seen.length);
         let mut work = event::work_for(event.bytes.len());
         let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
         let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
-        self.protocols.giop.header_cache.note_event(source, tag, &event.bytes, seen);
+        self.giop.header_cache.note_event(source, tag, &event.bytes, seen);
     }
 
     /// Takes over what the event says of how it is to be treated.
-    fn note_quality(&self, event: &mut Event, header: &Header<'_>) {
+    fn note_quality(&self, event: &mut Event, header: &Header<'_>, cx: &Context) {
         event.priority = header.priority;
         event.timeout = header.timeout;
-        event.start = header.start.map(|utc| self.protocols.giop.utc.lane_time(utc));
-        event.stop = header.stop.map(|utc| self.protocols.giop.utc.lane_time(utc));
+        event.start = header.start.map(|utc| self.giop.utc.lane_time(utc));
+        event.stop = header.stop.map(|utc| self.giop.utc.lane_time(utc));
         event.reliability = header.reliability;
         if header.has_wrong_property {
-            self.cx.counters.add(Counter::WrongHeaderFields, 1);
+            cx.counters.add(Counter::WrongHeaderFields, 1);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Upkeep};
 use crate::protocols::giop::routes::Route;
 use crate::protocols::giop::unused::{Chunk, LOOKED_AT_ONCE};
@@ -12,42 +12,27 @@ use crate::protocols::giop::unused::{Chunk, LOOKED_AT_ONCE};
 /// and one that comes back finds it open.
 const LINGER: Duration = Duration::from_secs(1);
 
-impl Core {
-    /// Ends what has waited too long, and closes connections that are not used.
-    pub(crate) fn sweep_outgoing(&mut self) {
-        self.end_late_connects();
-        self.end_late_calls();
-        self.end_late_polls();
-        self.end_late_filter_calls();
-        if !self.protocols.giop.outgoing.upkeep.unused.is_looking()
-            && core::mem::take(&mut self.protocols.giop.outgoing.upkeep.stale)
-        {
-            self.protocols.giop.outgoing.upkeep.unused.begin();
-        }
-        self.close_unused();
-    }
-
+impl Outgoings {
     /// Gives up connections that could not be made in time, of those in the next places.
-    fn end_late_connects(&mut self) {
-        if self.protocols.giop.outgoing.upkeep.connecting == 0 {
+    pub(crate) fn end_late_connects(&mut self, cx: &mut Context) {
+        if self.upkeep.connecting == 0 {
             return;
         }
-        let now = self.cx.clock.now;
-        let Outgoings { connections, upkeep: Upkeep { connecting_at, .. }, .. } = &mut self.protocols.giop.outgoing;
+        let now = cx.clock.now;
+        let Outgoings { connections, upkeep: Upkeep { connecting_at, .. }, .. } = self;
         let places = connecting_at.next(connections.places());
         let is_late = |connection: &Outgoing| connection.connect_deadline.is_some_and(|due| due <= now);
         let late = connections.range_mut(places).filter(|(_, connection)| is_late(connection));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
-            self.connect_late(token);
+            self.connect_late(token, cx);
         }
     }
 
     /// Goes on looking for connections that are not used.
-    fn close_unused(&mut self) {
-        let now = self.cx.clock.now;
-        let Outgoings { connections, routes, calls, ways, upkeep: Upkeep { stale, unused, .. }, .. } =
-            &mut self.protocols.giop.outgoing;
+    pub(crate) fn close_unused(&mut self, cx: &mut Context) {
+        let now = cx.clock.now;
+        let Outgoings { connections, routes, calls, ways, upkeep: Upkeep { stale, unused, .. }, .. } = self;
         let (look, mut left, mut closed) = (unused.number(), LOOKED_AT_ONCE, Vec::new());
         while let Some(range) = unused.next(routes.places(), connections.places(), &mut left) {
             match range {
@@ -78,7 +63,7 @@ impl Core {
         }
         *stale |= unused.needs_another();
         for token in closed {
-            self.lose(token, "nobody uses it any more");
+            self.lose(token, "nobody uses it any more", cx);
         }
     }
 }

@@ -6,12 +6,12 @@ use engine::{Delivery, Event, Outcome, Peer, ProxyKey};
 
 use super::{Protocol, Proxy};
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::output::{Body, Flushed};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 
 /// Octets that are written to one connection in one go.
@@ -41,18 +41,18 @@ impl Protocol {
     }
 }
 
-impl Core {
+impl Protocol {
     /// Sends an event to the client that it is for. The list is empty then.
     #[inline(never)]
-    pub(crate) fn send_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        let outcome = self.write_line(delivery, events);
-        self.cx.release_events(events);
-        self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
+    pub(crate) fn send_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
+        let outcome = self.write_line(delivery, events, cx);
+        cx.release_events(events);
+        cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
     }
 
     /// Puts an event's line on its connection. An event that the connection keeps is taken out of `events`.
-    fn write_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Outcome {
-        let Protocol { proxies, connections, .. } = &mut self.protocols.json;
+    fn write_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) -> Outcome {
+        let Protocol { proxies, connections, .. } = self;
         let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
             return Outcome::Gone;
         };
@@ -77,93 +77,93 @@ impl Core {
             events.push(event);
             return Outcome::Sent;
         }
-        connection.output.lend(&mut self.cx.io.spares);
+        connection.output.lend(&mut cx.io.spares);
         events.extend(connection.output.push_event(event, Body::Alternate(index)));
-        self.cx.counters.add(Counter::PushesSent, 1);
-        self.protocols.json.note_due(token);
+        cx.counters.add(Counter::PushesSent, 1);
+        self.note_due(token);
         Outcome::Sent
     }
 
     /// Writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
-    pub(crate) fn flush_json(&mut self) {
-        self.flush_json_due();
-        self.cx.release_written();
+    pub(crate) fn flush_json(&mut self, cx: &mut Context) {
+        self.flush_json_due(cx);
+        cx.release_written();
     }
 
-    fn flush_json_due(&mut self) {
-        for _ in 0..self.protocols.json.due.len() {
-            let Some(token) = self.protocols.json.due.pop_front() else { return };
-            let Some(connection) = self.protocols.json.connections.get_mut(token) else { continue };
-            if !self.cx.io.slices.binds() {
-                self.flush_json_connection(token);
+    fn flush_json_due(&mut self, cx: &mut Context) {
+        for _ in 0..self.due.len() {
+            let Some(token) = self.due.pop_front() else { return };
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            if !cx.io.slices.binds() {
+                self.flush_json_connection(token, cx);
                 continue;
             }
             let slice = connection.slice;
-            if !self.cx.io.slices.may_write(slice) {
-                self.protocols.json.due.push_back(token);
+            if !cx.io.slices.may_write(slice) {
+                self.due.push_back(token);
                 continue;
             }
-            let began = self.cx.clock.time();
-            self.flush_json_connection(token);
-            self.cx.io.slices.charge(slice, self.cx.clock.time().since(began));
+            let began = cx.clock.time();
+            self.flush_json_connection(token, cx);
+            cx.io.slices.charge(slice, cx.clock.time().since(began));
         }
     }
 
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
-    fn flush_json_connection(&mut self, token: Token) {
-        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+    fn flush_json_connection(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         connection.is_due = false;
-        let flushed = connection.output.flush(&mut connection.stream, &mut self.cx.io.spares, BYTES_PER_ROUND);
-        let Ok(flushed) = flushed else { return self.close_json(token) };
-        let unread = connection.note_unread(self.cx.clock.now);
-        self.cx.count_unread(unread);
-        self.look_on(token);
-        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, BYTES_PER_ROUND);
+        let Ok(flushed) = flushed else { return self.close_json(token, cx) };
+        let unread = connection.note_unread(cx.clock.now);
+        cx.count_unread(unread);
+        self.look_on(token, cx);
+        let Some(connection) = self.connections.get_mut(token) else { return };
         if flushed == Flushed::All && (connection.closing.is_some() || connection.is_done()) {
-            return self.close_json(token);
+            return self.close_json(token, cx);
         }
         let read = !connection.is_paused() && !connection.input.has_ended && !connection.input.is_stalled;
         let interest = Interest { read, write: flushed == Flushed::Full, end: false };
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Json, token);
-            if self.cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
-                return self.close_json(token);
+            if cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
+                return self.close_json(token, cx);
             }
         }
         if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Json, token));
-            self.cx.io.slices.defer(connection.slice, Work::Ready(ready));
+            cx.io.slices.defer(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
-            self.protocols.json.note_due(token);
+            self.note_due(token);
         }
-        self.unblock_json(token);
+        self.unblock_json(token, cx);
     }
 
     /// Resumes outboxes that waited for room on a connection.
-    fn unblock_json(&mut self, token: Token) {
-        let Protocol { connections, proxies, .. } = &mut self.protocols.json;
+    fn unblock_json(&mut self, token: Token, cx: &mut Context) {
+        let Protocol { connections, proxies, .. } = self;
         let Some(connection) = connections.get_mut(token).filter(|connection| connection.has_room()) else { return };
         for peer in connection.proxies.blocked.drain(..) {
             if let Some(outbox) = proxies.get_mut(&peer).and_then(|proxy| proxy.blocked.take()) {
-                self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
-                self.cx.deliveries.undelivered = true;
+                cx.lane.resume_outbox(outbox, cx.clock.now);
+                cx.deliveries.undelivered = true;
             }
         }
     }
 
     /// Has lines looked at that were read while a connection was paused, if it is not any more.
-    fn look_on(&mut self, token: Token) {
-        let Some(connection) = self.protocols.json.connections.get(token) else { return };
+    fn look_on(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get(token) else { return };
         if connection.input.is_stalled && !connection.is_paused() {
-            self.queue_json_backlog(token);
+            self.queue_json_backlog(token, cx);
         }
     }
 
     /// Something has come about for which a connection was perhaps paused.
-    pub(super) fn resume_json(&mut self, token: Token) {
-        self.look_on(token);
-        self.protocols.json.note_due(token);
+    pub(super) fn resume_json(&mut self, token: Token, cx: &mut Context) {
+        self.look_on(token, cx);
+        self.note_due(token);
     }
 }

@@ -13,13 +13,13 @@ use super::packets::Sent;
 use super::sessions::{Is, Place, Purpose, Session, Sessions, Way};
 use super::streams::Connection;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::net::Datagrams;
 use crate::lane::io::output::{Flushed, Spares};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 
 /// Octets gathered for one session in datagrams before its outboxes wait, and before they are sent whatever else there is to do.
@@ -107,23 +107,23 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
     }
 }
 
-impl Core {
+impl Protocol {
     /// Gathers a frame for a session.
-    pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>) -> bool {
-        let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
-        send(out, sessions, to, frame, &mut self.cx.io.spares)
+    pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>, cx: &mut Context) -> bool {
+        let Protocol { out, sessions, .. } = self;
+        send(out, sessions, to, frame, &mut cx.io.spares)
     }
 
     /// Sends an event to the subscriber that it is for. The list is empty then.
     #[inline(never)]
-    pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        let outcome = self.write_tempo(delivery, events);
-        self.cx.release_events(events);
-        self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
+    pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
+        let outcome = self.write_tempo(delivery, events, cx);
+        cx.release_events(events);
+        cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
     }
 
-    fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>]) -> Outcome {
-        let Protocol { proxies, sessions, out, session: own, topics, grouped, .. } = &mut self.protocols.tempo;
+    fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>], cx: &mut Context) -> Outcome {
+        let Protocol { proxies, sessions, out, session: own, topics, grouped, .. } = self;
         let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
             return Outcome::Gone;
         };
@@ -168,7 +168,7 @@ impl Core {
             Place::Datagram(_) => DATAGRAM - HEADER,
             Place::Stream(_) => PAYLOAD_MAX,
         };
-        let spares = &mut self.cx.io.spares;
+        let spares = &mut cx.io.spares;
         if octets.len() <= most {
             let data = Data { fragment: None, content, octets };
             send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
@@ -181,25 +181,25 @@ impl Core {
                 send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
             }
         }
-        self.cx.counters.add(Counter::PushesSent, 1);
+        cx.counters.add(Counter::PushesSent, 1);
         if has_probe {
-            self.send_deferred_probe(token);
+            self.send_deferred_probe(token, cx);
         }
-        let sessions = &self.protocols.tempo.sessions;
+        let sessions = &self.sessions;
         let is_much = sessions.get(to).is_some_and(|session| session.packets.octets() >= GATHERED_BYTES_SENT);
         if is_much {
-            self.send_packets(to);
+            self.send_packets(to, cx);
         }
         Outcome::Sent
     }
 
     /// Sends and writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
-    pub(crate) fn flush_tempo(&mut self) {
-        if !self.protocols.tempo.is_due() {
+    pub(crate) fn flush_tempo(&mut self, cx: &mut Context) {
+        if !self.is_due() {
             return;
         }
-        for _ in 0..self.protocols.tempo.out.due.len() {
-            let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+        for _ in 0..self.out.due.len() {
+            let Protocol { out, sessions, .. } = self;
             if out.is_full {
                 break;
             }
@@ -207,19 +207,23 @@ impl Core {
             let Some(session) = sessions.get_mut(token) else { continue };
             session.is_due = false;
             let slice = session.slice;
-            self.run_within_budget(slice, token, Self::send_packets, |core| core.protocols.tempo.note_due(token));
+            self.run_within_budget(slice, token, Self::send_packets, |protocol| protocol.note_due(token), cx);
         }
-        for _ in 0..self.protocols.tempo.out.due_streams.len() {
-            let out = &mut self.protocols.tempo.out;
+        for _ in 0..self.out.due_streams.len() {
+            let out = &mut self.out;
             let Some(token) = out.due_streams.pop_front() else { break };
             let Some(connection) = out.connections.get_mut(token) else { continue };
             connection.is_due = false;
             let slice = connection.slice;
-            self.run_within_budget(slice, token, Self::flush_stream, |core| {
-                core.protocols.tempo.out.note_due_stream(token)
-            });
+            self.run_within_budget(
+                slice,
+                token,
+                Self::flush_stream,
+                |protocol| protocol.out.note_due_stream(token),
+                cx,
+            );
         }
-        self.cx.release_written();
+        cx.release_written();
     }
 
     /// Does something that an address is charged for, or puts it off.
@@ -227,81 +231,81 @@ impl Core {
         &mut self,
         slice: Token,
         token: Token,
-        work: fn(&mut Self, Token),
+        work: fn(&mut Self, Token, &mut Context),
         later: impl FnOnce(&mut Self),
+        cx: &mut Context,
     ) {
-        if !self.cx.io.slices.binds() {
-            return work(self, token);
+        if !cx.io.slices.binds() {
+            return work(self, token, cx);
         }
-        if !self.cx.io.slices.may_write(slice) {
+        if !cx.io.slices.may_write(slice) {
             return later(self);
         }
-        let began = self.cx.clock.time();
-        work(self, token);
-        self.cx.io.slices.charge(slice, self.cx.clock.time().since(began));
+        let began = cx.clock.time();
+        work(self, token, cx);
+        cx.io.slices.charge(slice, cx.clock.time().since(began));
     }
 
     /// Sends the datagrams that were gathered for a session.
-    pub(super) fn send_packets(&mut self, token: Token) {
-        let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+    pub(super) fn send_packets(&mut self, token: Token, cx: &mut Context) {
+        let Protocol { out, sessions, .. } = self;
         let Some(session) = sessions.get_mut(token) else { return };
         let (Place::Datagram(to), Some(socket)) = (session.place, &out.socket) else { return };
-        let (sent, counts) = session.packets.send(socket, to, &mut self.cx.io.spares);
+        let (sent, counts) = session.packets.send(socket, to, &mut cx.io.spares);
         let (octets, datagrams) = (session.packets.octets(), session.packets.sent());
-        let unread = session.unread.note(&session.account, octets, datagrams, self.cx.clock.now);
-        self.cx.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
-        self.cx.counters.add(Counter::TempoSendsFailed, counts.failed);
-        self.cx.count_unread(unread);
+        let unread = session.unread.note(&session.account, octets, datagrams, cx.clock.now);
+        cx.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
+        cx.counters.add(Counter::TempoSendsFailed, counts.failed);
+        cx.count_unread(unread);
         match sent {
             Sent::Full => {
-                self.protocols.tempo.note_due(token);
-                self.note_tempo_full();
+                self.note_due(token);
+                self.note_tempo_full(cx);
             }
-            Sent::All => self.unblock_tempo(token),
+            Sent::All => self.unblock_tempo(token, cx),
         }
     }
 
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
-    fn flush_stream(&mut self, token: Token) {
-        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
-        let flushed = connection.output.flush(&mut connection.stream, &mut self.cx.io.spares, BYTES_PER_ROUND);
-        let Ok(flushed) = flushed else { return self.close_stream(token) };
-        let unread = connection.note_unread(self.cx.clock.now);
-        self.cx.count_unread(unread);
-        self.look_on_at_stream(token);
-        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+    fn flush_stream(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.out.connections.get_mut(token) else { return };
+        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, BYTES_PER_ROUND);
+        let Ok(flushed) = flushed else { return self.close_stream(token, cx) };
+        let unread = connection.note_unread(cx.clock.now);
+        cx.count_unread(unread);
+        self.look_on_at_stream(token, cx);
+        let Some(connection) = self.out.connections.get_mut(token) else { return };
         if connection.has_ended && !connection.is_stalled() {
-            return self.close_stream(token);
+            return self.close_stream(token, cx);
         }
         let read = !connection.is_paused() && !connection.has_ended && !connection.is_stalled();
         let interest = Interest { read, write: flushed == Flushed::Full, end: false };
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Tempo, token);
-            if self.cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
-                return self.close_stream(token);
+            if cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
+                return self.close_stream(token, cx);
             }
         }
         if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Tempo, token));
-            self.cx.io.slices.defer(connection.slice, Work::Ready(ready));
+            cx.io.slices.defer(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
-            self.protocols.tempo.out.note_due_stream(token);
+            self.out.note_due_stream(token);
         }
-        let sessions =
-            self.protocols.tempo.out.connections.get(token).map_or(0, |connection| connection.sessions.len());
+        let sessions = self.out.connections.get(token).map_or(0, |connection| connection.sessions.len());
         for at in 0..sessions {
-            let connection = self.protocols.tempo.out.connections.get(token);
+            let connection = self.out.connections.get(token);
             if let Some(session) = connection.and_then(|connection| connection.sessions.get(at)).copied() {
-                self.unblock_tempo(session);
+                self.unblock_tempo(session, cx);
             }
         }
     }
 
     /// Resumes outboxes that waited for room for a session.
-    fn unblock_tempo(&mut self, token: Token) {
-        let Protocol { sessions, out, proxies, .. } = &mut self.protocols.tempo;
+    fn unblock_tempo(&mut self, token: Token, cx: &mut Context) {
+        let Protocol { sessions, out, proxies, .. } = self;
         let Some(session) = sessions.get_mut(token).filter(|session| out.has_room(session)) else { return };
         if session.blocked.is_empty() {
             return;
@@ -310,8 +314,8 @@ impl Core {
         for peer in blocked.drain(..) {
             let Some(proxy) = proxies.get_mut(&peer) else { continue };
             if let Some(outbox) = proxy.blocked.take() {
-                self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
-                self.cx.deliveries.undelivered = true;
+                cx.lane.resume_outbox(outbox, cx.clock.now);
+                cx.deliveries.undelivered = true;
             }
         }
         if let Some(session) = sessions.get_mut(token) {
@@ -321,7 +325,7 @@ impl Core {
 
     /// Whether something waits for room for a subscriber, behind which a probe is to go.
     pub(super) fn is_blocked(&self, peer: Peer) -> bool {
-        self.protocols.tempo.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
+        self.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
     }
 }
 

@@ -12,6 +12,7 @@ use super::Protocol;
 use super::hearing::{Arrived, Heard};
 use super::sessions::Place;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Output, would_block};
 use crate::lane::io::slices::Work;
@@ -20,7 +21,7 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
-use crate::lane::run::{Common, Core, Worker};
+use crate::lane::run::{Common, Worker};
 use crate::protocols::Tag;
 use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
@@ -187,13 +188,13 @@ impl Worker {
         let open = out.open;
         self.core.cx.io.occupied.arrive(Tag::Tempo, token, ip, now);
         self.core.cx.counters.add(Counter::TempoConnectionsAccepted, 1);
-        self.core.note_tempo_open();
+        self.core.protocols.tempo.note_tempo_open(&mut self.core.cx);
         Some(open)
     }
 
     /// Ends connections that have owed the rest of a frame for too long.
     pub(crate) fn sweep_tempo(&mut self) {
-        self.core.feed_starved();
+        self.core.protocols.tempo.feed_starved(&mut self.core.cx);
         if !self.core.protocols.tempo.has_deadlines {
             return;
         }
@@ -204,7 +205,11 @@ impl Worker {
         self.core.protocols.tempo.has_deadlines = !partial.is_empty();
         for (token, _) in late {
             self.core.cx.counters.add(Counter::IncompleteMessages, 1);
-            self.core.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
+            self.core.protocols.tempo.distrust_stream(
+                token,
+                "a frame was begun and not ended within limits.message_completion_ms",
+                &mut self.core.cx,
+            );
         }
         if self.core.protocols.tempo.has_deadlines {
             self.core.cx.clock.plan_sweep();
@@ -220,7 +225,7 @@ impl Worker {
                 self.read_stream(token);
             }
         } else if ready.broken {
-            return self.core.close_stream(token);
+            return self.core.protocols.tempo.close_stream(token, &mut self.core.cx);
         }
         if ready.writable || ready.ended {
             self.core.protocols.tempo.out.note_due_stream(token);
@@ -240,7 +245,7 @@ impl Worker {
                 }
                 Ok(_) => self.process_stream(token, &buffer),
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.core.close_stream(token),
+                Err(_) => self.core.protocols.tempo.close_stream(token, &mut self.core.cx),
             }
         }
         self.core.protocols.tempo.read = buffer;
@@ -279,7 +284,11 @@ impl Worker {
             Ok(()) => self.core.protocols.tempo.has_deadlines |= connection.began.is_some(),
             Err(spent) => {
                 self.core.cx.counters.add(Counter::of_refusal(spent), 1);
-                return self.core.distrust_stream(token, "there is no room for so much that is not done with");
+                return self.core.protocols.tempo.distrust_stream(
+                    token,
+                    "there is no room for so much that is not done with",
+                    &mut self.core.cx,
+                );
             }
         }
         self.core.protocols.tempo.out.note_due_stream(token);
@@ -297,7 +306,7 @@ impl Worker {
             }
             if number == FRAMES_PER_ROUND {
                 self.core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
-                self.core.queue_tempo_backlog(token);
+                self.core.protocols.tempo.queue_tempo_backlog(token, &mut self.core.cx);
                 return done;
             }
             let address = connection.address;
@@ -307,24 +316,24 @@ impl Worker {
                     match self.hear(Place::Stream(token), address, &frame, Arrived { alone, by_group: false }) {
                         Heard::Done => done += octets,
                         Heard::Wait(topic) => {
-                            self.core.wait_for_input(token, topic);
+                            self.core.protocols.tempo.wait_for_input(token, topic, &mut self.core.cx);
                             return done;
                         }
                     }
                 }
                 Err(Unreadable::Incomplete { .. }) => return done,
                 Err(error @ Unreadable::Kind { octets, .. }) => {
-                    self.core.count_unreadable(error);
+                    self.core.protocols.tempo.count_unreadable(error, &mut self.core.cx);
                     done += octets;
                 }
                 Err(_) if done == 0 && tls::is_hello(rest) => {
-                    self.core.note_tls_at_plain_port(Tag::Tempo, address);
-                    self.core.close_stream(token);
+                    self.core.cx.note_tls_at_plain_port(Tag::Tempo, address);
+                    self.core.protocols.tempo.close_stream(token, &mut self.core.cx);
                     return done;
                 }
                 Err(error) => {
-                    self.core.count_unreadable(error);
-                    self.core.distrust_stream(token, &error.to_string());
+                    self.core.protocols.tempo.count_unreadable(error, &mut self.core.cx);
+                    self.core.protocols.tempo.distrust_stream(token, &error.to_string(), &mut self.core.cx);
                     return done;
                 }
             }
@@ -333,92 +342,92 @@ impl Worker {
     }
 }
 
-impl Core {
+impl Protocol {
     /// A connection is not read until there is room in a topic's input.
-    fn wait_for_input(&mut self, token: Token, topic: Token) {
-        let Protocol { out, topics, settings, starved, .. } = &mut self.protocols.tempo;
+    fn wait_for_input(&mut self, token: Token, topic: Token, cx: &mut Context) {
+        let Protocol { out, topics, settings, starved, .. } = self;
         let (Some(connection), Some(known)) = (out.connections.get_mut(token), topics.get_mut(topic)) else { return };
         if connection.waits_for.replace(topic).is_some() {
             return;
         }
-        self.cx.counters.add(Counter::TempoConnectionsWaited, 1);
+        cx.counters.add(Counter::TempoConnectionsWaited, 1);
         if known.input.has_much_room(settings.bounds) {
             // It is its client's share that is spent, elsewhere: it is looked at again before long.
             starved.push(token);
-            self.cx.clock.plan_sweep();
+            cx.clock.plan_sweep();
         } else {
             known.input.connections.push(token);
         }
     }
 
     /// Has connections try again after their clients' shares were spent.
-    fn feed_starved(&mut self) {
-        for token in core::mem::take(&mut self.protocols.tempo.starved) {
-            if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) {
+    fn feed_starved(&mut self, cx: &mut Context) {
+        for token in core::mem::take(&mut self.starved) {
+            if let Some(connection) = self.out.connections.get_mut(token) {
                 connection.waits_for = None;
             }
-            self.queue_tempo_backlog(token);
+            self.queue_tempo_backlog(token, cx);
         }
     }
 
     /// What was read of a connection and not looked at waits for a turn of its address.
-    fn queue_tempo_backlog(&mut self, token: Token) {
-        if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token)
+    fn queue_tempo_backlog(&mut self, token: Token, cx: &mut Context) {
+        if let Some(connection) = self.out.connections.get_mut(token)
             && !core::mem::replace(&mut connection.has_backlog, true)
         {
-            self.cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
+            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
         }
     }
 
     /// Has frames looked at that were read while a connection was paused since its client did not read, if it does by now.
-    pub(super) fn look_on_at_stream(&mut self, token: Token) {
-        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+    pub(super) fn look_on_at_stream(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.out.connections.get_mut(token) else { return };
         if connection.awaits_reader && !connection.is_paused() {
             connection.awaits_reader = false;
-            self.queue_tempo_backlog(token);
+            self.queue_tempo_backlog(token, cx);
         }
     }
 
     /// Ends a connection for what was heard on it.
-    fn distrust_stream(&mut self, token: Token, why: &str) {
-        let Some(connection) = self.protocols.tempo.out.connections.get(token) else { return };
+    fn distrust_stream(&mut self, token: Token, why: &str, cx: &mut Context) {
+        let Some(connection) = self.out.connections.get(token) else { return };
         let address = connection.address;
-        self.cx.counters.add(Counter::ProtocolErrors, 1);
-        self.cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
-        self.close_stream(token);
+        cx.counters.add(Counter::ProtocolErrors, 1);
+        cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        self.close_stream(token, cx);
     }
 
     /// Closes a connection. What its sessions have announced goes with it.
-    pub(crate) fn close_stream(&mut self, token: Token) {
-        let Some(mut connection) = self.protocols.tempo.out.connections.remove(token) else { return };
-        self.cx.io.occupied.leave(Tag::Tempo, token);
-        connection.output.clear(&mut self.cx.io.spares);
-        self.cx.release_written();
+    pub(crate) fn close_stream(&mut self, token: Token, cx: &mut Context) {
+        let Some(mut connection) = self.out.connections.remove(token) else { return };
+        cx.io.occupied.leave(Tag::Tempo, token);
+        connection.output.clear(&mut cx.io.spares);
+        cx.release_written();
         for session in connection.sessions {
-            self.give_up_session(session);
+            self.give_up_session(session, cx);
         }
-        self.cx.io.slices.leave(connection.slice);
-        self.protocols.tempo.out.open -= 1;
-        self.note_tempo_open();
-        let open = self.protocols.tempo.out.open;
+        cx.io.slices.leave(connection.slice);
+        self.out.open -= 1;
+        self.note_tempo_open(cx);
+        let open = self.out.open;
         let client = Named(connection.address, connection.place.account());
-        self.cx.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
+        cx.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
     }
 
     /// The service ends.
-    pub(crate) fn close_all_tempo(&mut self) {
-        self.say_bye();
-        for (_, connection) in self.protocols.tempo.out.connections.iter_mut() {
+    pub(crate) fn close_all_tempo(&mut self, cx: &mut Context) {
+        self.say_bye(cx);
+        for (_, connection) in self.out.connections.iter_mut() {
             // As much as its socket takes.
-            let _ = connection.output.flush(&mut connection.stream, &mut self.cx.io.spares, usize::MAX);
+            let _ = connection.output.flush(&mut connection.stream, &mut cx.io.spares, usize::MAX);
         }
-        let all: Vec<Token> = self.protocols.tempo.out.connections.iter().map(|(token, _)| token).collect();
+        let all: Vec<Token> = self.out.connections.iter().map(|(token, _)| token).collect();
         for token in all {
-            self.close_stream(token);
+            self.close_stream(token, cx);
         }
     }
 
-    fn note_tempo_open(&self) {
-        self.cx.counters.set(Counter::TempoConnectionsOpen, self.protocols.tempo.out.open as u64);
+    fn note_tempo_open(&self, cx: &Context) {
+        cx.counters.set(Counter::TempoConnectionsOpen, self.out.open as u64);
     }
 }

@@ -9,12 +9,12 @@ use giop::message::{self, MessageKind};
 
 use super::{Outgoings, State};
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 
 /// The object key that servers are asked for. No object has it.
@@ -43,35 +43,36 @@ enum Look {
     IsLost(String),
 }
 
-impl Core {
-    /// Asks whether a GIOP server is at the other end of a connection.
-    pub(super) fn begin_probe(&mut self, token: Token, stream: Stream) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+impl Outgoings {
+    /// Asks whether a GIOP server is at the other end of a connection. True if it has answered: the connection is open.
+    pub(super) fn begin_probe(&mut self, token: Token, stream: Stream, cx: &mut Context) -> bool {
+        let Some(connection) = self.connections.get_mut(token) else { return false };
         let mut unsent = Vec::new();
         message::locate_request(&mut unsent, connection.endpoint.version, Endian::Big, PROBE_ID, PROBE_KEY);
         connection.state = State::Probing(Probe { stream, unsent });
         // Of what TLS has opened already the poll tells nothing.
-        self.go_on_probing(token, true);
+        self.go_on_probing(token, true, cx)
     }
 
-    /// Writes what is left of a probe, and reads what has come.
-    pub(super) fn go_on_probing(&mut self, token: Token, is_readable: bool) {
+    /// Writes what is left of a probe, and reads what has come. True if the connection is open.
+    pub(super) fn go_on_probing(&mut self, token: Token, is_readable: bool, cx: &mut Context) -> bool {
         let look = match self.write_probe(token) {
             Err(why) => Look::IsLost(why),
-            Ok(()) if is_readable => self.read_probed(token),
+            Ok(()) if is_readable => self.read_probed(token, cx),
             Ok(()) => Look::Waits,
         };
         match look {
-            Look::Waits => self.watch_probed(token),
+            Look::Waits => self.watch_probed(token, cx),
             Look::IsLost(why) => {
-                let connections = &mut self.protocols.giop.outgoing.connections;
+                let connections = &mut self.connections;
                 if let Some(connection) = connections.get_mut(token) {
-                    self.cx.io.buffers.recover(&mut connection.inbound);
+                    cx.io.buffers.recover(&mut connection.inbound);
                 }
-                self.connect_elsewhere(token, &why);
+                self.connect_elsewhere(token, &why, cx);
             }
-            Look::IsGiop => self.end_probe(token),
+            Look::IsGiop => return self.end_probe(token, cx),
         }
+        false
     }
 
     /// Writes what the socket takes of a probe.
@@ -79,7 +80,7 @@ impl Core {
     /// # Errors
     /// Says why the connection is lost.
     fn write_probe(&mut self, token: Token) -> Result<(), String> {
-        let Outgoings { connections, .. } = &mut self.protocols.giop.outgoing;
+        let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return Ok(()) };
         let State::Probing(Probe { stream, unsent }) = &mut connection.state else { return Ok(()) };
         while !unsent.is_empty() {
@@ -95,11 +96,11 @@ impl Core {
     }
 
     /// Reads what a probed peer has sent.
-    fn read_probed(&mut self, token: Token) -> Look {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return Look::Waits };
+    fn read_probed(&mut self, token: Token, cx: &mut Context) -> Look {
+        let Some(connection) = self.connections.get_mut(token) else { return Look::Waits };
         let State::Probing(Probe { stream, .. }) = &mut connection.state else { return Look::Waits };
         let inbound = &mut connection.inbound;
-        self.cx.io.buffers.lend(inbound);
+        cx.io.buffers.lend(inbound);
         match stream.receive(inbound.vacant()) {
             Ok(0) => return Look::IsLost("it closed the connection before it showed that it speaks GIOP".to_owned()),
             Ok(count) => inbound.filled(count),
@@ -113,47 +114,42 @@ impl Core {
             }
             Ok(Some(_)) => Look::IsGiop,
             Err(_) => {
-                self.cx.counters.add(Counter::NotGiop, 1);
+                cx.counters.add(Counter::NotGiop, 1);
                 Look::IsLost(
                     "what listens there does not speak GIOP; it was sent nothing but a LocateRequest".to_owned(),
                 )
             }
         };
-        self.cx.io.buffers.take_back(inbound);
+        cx.io.buffers.take_back(inbound);
         look
     }
 
     /// Has the poll tell what a probed connection waits for.
-    fn watch_probed(&mut self, token: Token) {
-        let Outgoings { connections, .. } = &mut self.protocols.giop.outgoing;
+    fn watch_probed(&mut self, token: Token, cx: &mut Context) {
+        let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         let State::Probing(Probe { stream, unsent }) = &connection.state else { return };
         let interest = Interest { write: !unsent.is_empty(), ..Interest::READ };
         if interest != connection.rounds.interest {
             connection.rounds.interest = interest;
-            if self.cx.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
-                return self.connect_elsewhere(token, "the connection cannot be watched");
+            if cx.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
+                return self.connect_elsewhere(token, "the connection cannot be watched", cx);
             }
         }
-        self.read_on(token);
+        self.read_on(token, cx);
     }
 
-    /// A GIOP server has answered: what waits is sent to it.
-    fn end_probe(&mut self, token: Token) {
-        let Outgoings { connections, .. } = &mut self.protocols.giop.outgoing;
-        let Some(connection) = connections.get_mut(token) else { return };
+    /// A GIOP server has answered: the connection is open.
+    fn end_probe(&mut self, token: Token, cx: &mut Context) -> bool {
+        let Outgoings { connections, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return false };
         match core::mem::replace(&mut connection.state, State::Resolving) {
-            State::Probing(Probe { stream, .. }) => self.note_open(token, stream),
+            State::Probing(Probe { stream, .. }) => self.note_open(token, stream, cx),
             other => {
                 connection.state = other;
-                return;
+                return false;
             }
         }
-        if !self.take_in_replies(token) {
-            return;
-        }
-        self.read_on(token);
-        self.flush_outgoing(token);
-        self.deliver();
+        true
     }
 }

@@ -239,7 +239,7 @@ fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_fo
         // What it is asked has its time.
         bench.lane.core.cx.clock.set_forward(Duration::from_secs(700));
         bench.lane.round_within(Duration::ZERO);
-        assert!(bench.lane.core.protocols.giop.filter_calls.is_empty());
+        assert!(bench.lane.core.protocols.giop.outgoing.filter_calls.is_empty());
     }
     assert!(bench.counters.read(Counter::CallsNotMade) > 0, "{unread} octets were kept for it");
     assert!(unread <= (1 << 20) + EVENT as u64 + 10_000, "{unread}");
@@ -436,7 +436,8 @@ fn a_lane_that_is_to_end_does_so_when_no_events_wait_for_its_next_round() {
     // It is heard that they match.
     testing::wait_until("events to wait for the next round, or for nobody", || {
         bench.lane.round_within(Duration::ZERO);
-        bench.lane.core.intake.awaiting_filter.has_to_go_on() || bench.lane.core.protocols.giop.filter_calls.is_empty()
+        bench.lane.core.intake.awaiting_filter.has_to_go_on()
+            || bench.lane.core.protocols.giop.outgoing.filter_calls.is_empty()
     });
     bench.from_administration.send(ToLane::Retire).unwrap();
     let mut has_ended = false;
@@ -519,13 +520,17 @@ fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for
     let ids = bench.requests_at(&mut consumer, 1);
     consumer.write_all(&answers(&ids, None)).unwrap();
     // It waits for room on another connection, as where its events have another code set, and goes on.
-    bench.lane.core.begin_call(7, call(reference(&elsewhere), None, Vec::new()));
+    bench.lane.core.protocols.giop.outgoing.begin_call(
+        7,
+        call(reference(&elsewhere), None, Vec::new()),
+        &mut bench.lane.core.cx,
+    );
     let other = bench.accept(&elsewhere);
     let connections = &bench.lane.core.protocols.giop.outgoing.connections;
     let port = elsewhere.local_addr().unwrap().port();
     let token = connections.iter().find(|(_, connection)| connection.endpoint.port == port).unwrap().0;
     let outbox = bench.lane.core.protocols.giop.outgoing.routes.range(0..1).next().unwrap().outbox;
-    bench.lane.core.block(outbox, token);
+    bench.lane.core.protocols.giop.outgoing.block(outbox, token);
     bench.take_in(source, &event(2));
     let ids = bench.requests_at(&mut consumer, 1);
     consumer.write_all(&answers(&ids, None)).unwrap();
