@@ -410,8 +410,8 @@ impl Core {
     /// The lane has taken over new routing.
     pub(crate) fn handle_new_routing(&mut self, before: &Snapshot) {
         self.protocols.giop.header_cache.forget();
-        self.place_pullers();
-        self.end_waits(before);
+        self.protocols.giop.place_pullers(&mut self.cx);
+        self.protocols.giop.end_waits(before, &mut self.cx);
     }
 
     /// Sends events to the consumer that they are for. Their list is empty then.
@@ -421,7 +421,7 @@ impl Core {
             Tag::Giop => self.protocols.giop.outgoing.send_push(delivery, events, &mut self.cx),
             Tag::Json => self.protocols.json.send_line(delivery, events, &mut self.cx),
             Tag::Tempo => self.protocols.tempo.send_tempo(delivery, events, &mut self.cx),
-            Tag::Dds => self.send_dds(delivery, events),
+            Tag::Dds => self.protocols.dds.send_dds(delivery, events, &mut self.cx),
         }
     }
 
@@ -489,7 +489,7 @@ impl Worker {
         match ready.socket {
             Socket::Waker => self.serve_inboxes(),
             Socket::Listener(protocol, layer) => self.accept(protocol, layer),
-            Socket::Incoming(Tag::Giop, token) => self.serve_incoming(token, ready),
+            Socket::Incoming(Tag::Giop, token) => self.clients.giop.serve_incoming(token, ready, &mut self.core),
             Socket::Outgoing(Tag::Giop, token) => self.core.serve_outgoing(token, ready),
             Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
             Socket::Outgoing(Tag::Json, _) => {}
@@ -506,7 +506,7 @@ impl Worker {
     /// Has a door keep a connection that a client made. Says how many of its are open then; nothing if the poll does not take it.
     pub(crate) fn let_in(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         match protocol {
-            Tag::Giop => self.let_in_giop(arrival),
+            Tag::Giop => self.clients.giop.let_in_giop(arrival, &mut self.core),
             Tag::Json => self.let_in_json(arrival),
             Tag::Tempo => self.let_in_tempo(arrival),
             Tag::Dds => None,
@@ -543,7 +543,7 @@ impl Worker {
             Tag::Giop => {
                 let caller = &self.clients.giop.incoming.get(token)?.caller;
                 let named = name(caller.address, caller.account());
-                self.say_and_close(token);
+                self.clients.giop.say_and_close(token, &mut self.core);
                 Some(named)
             }
             Tag::Json => {
@@ -565,7 +565,7 @@ impl Worker {
     /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
     pub(crate) fn go_on_with(&mut self, socket: Socket) {
         match socket {
-            Socket::Incoming(Tag::Giop, token) => self.serve_backlog(token),
+            Socket::Incoming(Tag::Giop, token) => self.clients.giop.serve_backlog(token, &mut self.core),
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Outgoing(Tag::Giop, token) => {
                 self.core.protocols.giop.outgoing.begin_connecting(token, &mut self.core.cx)
@@ -616,13 +616,13 @@ impl Worker {
         self.core.protocols.giop.outgoing.flush_due(&mut self.core.cx);
         self.core.protocols.tempo.flush_tempo(&mut self.core.cx);
         self.core.protocols.json.flush_json(&mut self.core.cx);
-        self.flush_replies();
+        self.clients.giop.flush_replies(&mut self.core);
     }
 
     /// Answers that events were taken in, or why not.
     pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
         match claim {
-            Claim::Giop(claim) => self.answer_claim(claim, refused),
+            Claim::Giop(claim) => self.clients.giop.answer_claim(claim, refused, &mut self.core),
             Claim::Json(claim) => self.answer_json(claim, refused),
             Claim::Tempo(claim) => self.answer_tempo(claim, refused),
             Claim::Dds(claim) => self.answer_dds(claim, refused),
@@ -631,12 +631,12 @@ impl Worker {
 
     /// Answers at most this many requests for events.
     pub(crate) fn answer_pull_requests(&mut self, most: usize) {
-        self.answer_pulls(most);
+        self.clients.giop.answer_pulls(most, &mut self.core);
     }
 
     /// Does what is due by the clock at a time of its own.
     pub(crate) fn serve_due(&mut self) {
-        self.core.serve_pullers();
+        self.core.protocols.giop.serve_pullers(&mut self.core.cx);
         self.core.protocols.tempo.serve_tempo_due(&mut self.core.cx);
     }
 
@@ -645,8 +645,8 @@ impl Worker {
     pub(crate) fn sweep(&mut self) {
         self.listen_again();
         self.core.sweep_outgoing();
-        self.send_movers_away();
-        if self.end_overdue() {
+        self.clients.giop.send_movers_away(&mut self.core);
+        if self.clients.giop.end_overdue(&mut self.core) {
             self.core.cx.clock.plan_sweep();
         }
         self.sweep_json();
@@ -656,24 +656,24 @@ impl Worker {
 
     /// Goes on with what waited for room, or was too much for one round.
     pub(crate) fn go_on_with_what_waits(&mut self) {
-        self.serve_parked();
-        self.serve_deferred_requests();
-        self.serve_unfinished();
-        self.core.end_some_waits();
+        self.clients.giop.serve_parked(&mut self.core);
+        self.clients.giop.serve_deferred_requests(&mut self.core);
+        self.clients.giop.serve_unfinished(&mut self.core);
+        self.core.protocols.giop.end_some_waits(&mut self.core.cx);
         self.core.tell_of_losses();
         self.go_on_with_dds();
     }
 
     /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
     pub(crate) fn take_in_more(&mut self) {
-        self.serve_chunked_batches();
+        self.clients.giop.serve_chunked_batches(&mut self.core);
         self.serve_tempo_topics();
     }
 
     /// Administration has written to a door.
     pub(crate) fn handle_admin_message(&mut self, message: ToProtocol) {
         match message {
-            ToProtocol::Giop(message) => self.pass_answer(message),
+            ToProtocol::Giop(message) => self.clients.giop.pass_answer(message, &mut self.core),
             ToProtocol::LocalProxy(message) => self.handle_proxy_notice(message),
         }
     }
@@ -681,20 +681,20 @@ impl Worker {
     /// A message that was passed to another lane has come home.
     pub(crate) fn conclude_foreign(&mut self, message: Foreign) {
         match message {
-            Foreign::Giop(push) => self.conclude_push_elsewhere(push),
+            Foreign::Giop(push) => self.clients.giop.conclude_push_elsewhere(push, &mut self.core),
         }
     }
 
     /// Takes a connection over that another lane sends.
     pub(crate) fn take_over_connection(&mut self, connection: Moving) {
         match connection {
-            Moving::Giop(connection) => self.adopt(connection),
+            Moving::Giop(connection) => self.clients.giop.adopt(connection, &mut self.core),
         }
     }
 
     /// Sends all connections to the main lane, as soon as that can be.
     pub(crate) fn send_clients_away(&mut self) {
-        self.send_all_away();
+        self.clients.giop.send_all_away(&mut self.core);
     }
 
     /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
@@ -711,7 +711,7 @@ impl Worker {
 
     /// The lane ends: closes all connections that clients made.
     pub(crate) fn close_connections(&mut self) {
-        self.close_all();
+        self.clients.giop.close_all(&mut self.core);
         self.core.protocols.json.close_all_json(&mut self.core.cx);
         self.core.protocols.tempo.close_all_tempo(&mut self.core.cx);
     }

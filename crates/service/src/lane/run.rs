@@ -106,8 +106,6 @@ pub(crate) struct Worker {
     pub(crate) clients: Clients,
     inboxes: Inboxes,
     stopping: bool,
-    /// No route leads here any more.
-    pub(crate) retiring: bool,
     /// If it runs by the clock; else it runs whenever there is something to do.
     pub(crate) polling: Option<PollingServer>,
     pub(crate) core: Core,
@@ -182,7 +180,6 @@ impl Worker {
                 waker: ends.waker,
             },
             stopping: false,
-            retiring: false,
             polling,
             core: Core {
                 cx: Context {
@@ -352,7 +349,7 @@ impl Worker {
         self.core.refresh();
         if self.core.intake.journal.is_restoring() && !self.restore_events() {
             // No client is served before.
-            if !self.core.backlogs.keeps_up_with_backlogs(&mut self.core.cx) {
+            if !self.core.backlogs.keeps_up_with_backlogs(&self.core.cx) {
                 self.inboxes.waker.wait(Some(WAITS_FOR_BACKLOGS));
             }
             self.serve_inboxes();
@@ -524,7 +521,7 @@ impl Worker {
 
     /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
     fn end_retired(&mut self) {
-        if !self.retiring {
+        if !self.core.links.retiring {
             return;
         }
         let Core { cx: Context { lane, reporting, .. }, links, intake, protocols, .. } = &mut self.core;
@@ -553,7 +550,7 @@ impl Worker {
                 ToLane::Survey(level) => self.core.cx.reporting.begin_survey(level, &self.core.cx.lane),
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
-                    self.retiring = true;
+                    self.core.links.retiring = true;
                     self.send_clients_away();
                 }
                 ToLane::Drain => self.drain(),

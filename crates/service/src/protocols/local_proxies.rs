@@ -158,7 +158,7 @@ impl Worker {
                 Tag::Giop => {}
                 Tag::Json => self.core.protocols.json.json_proxy_gone(peer, &mut self.core.cx),
                 Tag::Tempo => self.core.protocols.tempo.tempo_proxy_gone(peer, &mut self.core.cx),
-                Tag::Dds => self.core.dds_proxy_gone(peer),
+                Tag::Dds => self.core.protocols.dds.dds_proxy_gone(peer, &mut self.core.cx),
             },
         }
     }

@@ -375,7 +375,7 @@ impl Worker {
     #[cold]
     pub(crate) fn restore_events(&mut self) -> bool {
         let until = self.core.cx.clock.now + RESTORING_FOR;
-        while self.core.backlogs.keeps_up_with_backlogs(&mut self.core.cx)
+        while self.core.backlogs.keeps_up_with_backlogs(&self.core.cx)
             && self.core.cx.clock.time() < until
             && let Some(chunk) = self.core.intake.journal.next_restored()
         {

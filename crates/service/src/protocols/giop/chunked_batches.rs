@@ -11,8 +11,8 @@ use engine::Form;
 use giop::cdr::Reader;
 
 use crate::lane::intake::{Refused, Submission};
-use crate::lane::run::{Core, Worker};
-use crate::protocols::giop::callers::Caller;
+use crate::lane::run::Core;
+use crate::protocols::giop::callers::{Caller, Clients};
 use crate::protocols::giop::claims::Claim;
 use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known};
 
@@ -149,15 +149,15 @@ impl Core {
     }
 }
 
-impl Worker {
+impl Clients {
     /// Takes in some more events of the sequence that has waited for it longest.
-    pub(crate) fn serve_chunked_batches(&mut self) {
-        if let Some(crate::protocols::Claim::Giop(Claim::Client { connection, .. })) = self.core.take_in_chunk()
-            && let Some(entry) = self.clients.giop.incoming.get_mut(connection)
+    pub(crate) fn serve_chunked_batches(&mut self, core: &mut Core) {
+        if let Some(crate::protocols::Claim::Giop(Claim::Client { connection, .. })) = core.take_in_chunk()
+            && let Some(entry) = self.incoming.get_mut(connection)
         {
             entry.caller.input.has_begun = false;
             entry.caller.rounds.has_backlog = false;
-            self.resume(connection);
+            self.resume(connection, core);
         }
     }
 }

@@ -7,8 +7,8 @@ use giop::realtime;
 
 use crate::lane::intake::Refused;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Worker;
-use crate::protocols::giop::callers::Caller;
+use crate::lane::run::Core;
+use crate::protocols::giop::callers::{Caller, Clients};
 use crate::store::journal::StoreRefusal;
 use corba::{ACCESS_DENIED, refused_event};
 
@@ -35,22 +35,22 @@ pub(crate) enum Claim {
     ServedPush(Token),
 }
 
-impl Worker {
+impl Clients {
     /// Answers that events were taken in, or why not.
-    pub(crate) fn answer_claim(&mut self, claim: Claim, refused: Option<Refused>) {
+    pub(crate) fn answer_claim(&mut self, claim: Claim, refused: Option<Refused>, core: &mut Core) {
         let (connection, answer, bytes) = match claim {
             Claim::Client { connection, answer, bytes } => (connection, answer, bytes),
-            Claim::ServedPush(served) => return self.core.answer_served(served, refused),
-            Claim::Puller(puller) => return self.core.resume_polling(puller),
+            Claim::ServedPush(served) => return core.answer_served(served, refused),
+            Claim::Puller(puller) => return core.protocols.giop.resume_polling(puller, &mut core.cx),
         };
-        let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
+        let Some(entry) = self.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(bytes);
-        entry.caller.output.lend(&mut self.core.cx.io.spares);
+        entry.caller.output.lend(&mut core.cx.io.spares);
         match refused {
             None => answer_done(&mut entry.caller, answer),
             Some(refused) => answer_exception(&mut entry.caller, answer, exception_of(&refused)),
         }
-        self.resume(connection);
+        self.resume(connection, core);
     }
 }
 

@@ -19,8 +19,8 @@ use crate::counters::Counter;
 use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::io::unread::Unread;
-use crate::lane::run::Worker;
-use crate::protocols::giop::callers::{Caller, Incoming};
+use crate::lane::run::Core;
+use crate::protocols::giop::callers::{Caller, Clients, Incoming};
 use accounts::{Account, Resource, Spent};
 
 /// Such requests that a lane has with administration at once, beside one of each address that has no other there.
@@ -189,20 +189,19 @@ impl LargeAnswers {
     }
 }
 
-impl Worker {
+impl Clients {
     /// Administration has answered such a request.
-    pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize) {
-        let Self { clients, core, .. } = self;
-        let of = clients.giop.incoming.get_mut(connection).map(|entry| entry.caller.large());
+    pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize, core: &mut Core) {
+        let of = self.incoming.get_mut(connection).map(|entry| entry.caller.large());
         core.protocols.giop.large_answers.answered(connection, of, octets, core.cx.clock.now);
     }
 
     /// Passes on what was held back, as far as there is room.
-    pub(crate) fn serve_deferred_requests(&mut self) {
-        for _ in 0..self.core.protocols.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
-            let answers = &mut self.core.protocols.giop.large_answers;
+    pub(crate) fn serve_deferred_requests(&mut self, core: &mut Core) {
+        for _ in 0..core.protocols.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+            let answers = &mut core.protocols.giop.large_answers;
             let Some(connection) = answers.waiting.pop_front() else { return };
-            let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(connection) else { continue };
+            let Some(Incoming { caller, .. }) = self.incoming.get_mut(connection) else { continue };
             if !answers.has_place(caller.account().ip()) {
                 answers.waiting.push_back(connection);
                 continue;
@@ -210,12 +209,12 @@ impl Worker {
             let Some(bytes) = caller.large().0.deferred.take() else { continue };
             if let Ok(header) = Header::parse(&bytes) {
                 let message = Message { header, bytes: &bytes };
-                if let Err(why) = self.core.handle_message(connection, message, caller) {
-                    self.reject(connection, &why);
+                if let Err(why) = core.handle_message(connection, message, caller) {
+                    self.reject(connection, &why, core);
                     continue;
                 }
             }
-            self.resume(connection);
+            self.resume(connection, core);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Core {
             // (9.4.4.1 allows it).
             MessageKind::CancelRequest => {
                 if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
-                    self.cancel_request(connection, cancel.request_id, caller);
+                    self.protocols.giop.cancel_request(connection, cancel.request_id, caller, &mut self.cx);
                 }
                 Ok(())
             }

@@ -386,7 +386,7 @@ impl Core {
                     self.cx.recycle(events);
                     self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
                     if let Some(waiter) = waiter {
-                        self.wait_again(waiter);
+                        self.protocols.giop.wait_again(waiter, &mut self.cx);
                     }
                 } else {
                     self.hand_on(delivery, events, waiter);

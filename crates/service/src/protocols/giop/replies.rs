@@ -103,7 +103,7 @@ impl Core {
     pub(crate) fn sweep_outgoing(&mut self) {
         self.protocols.giop.outgoing.end_late_connects(&mut self.cx);
         self.protocols.giop.outgoing.end_late_calls(&mut self.cx);
-        self.end_late_polls();
+        self.protocols.giop.end_late_polls(&mut self.cx);
         self.end_late_filter_calls();
         if !self.protocols.giop.outgoing.upkeep.unused.is_looking()
             && core::mem::take(&mut self.protocols.giop.outgoing.upkeep.stale)
@@ -222,7 +222,9 @@ impl Core {
             verdict => verdict,
         };
         match pending {
-            Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
+            Pending::Push { outbox, serial } => {
+                self.protocols.giop.outgoing.conclude_push(outbox, serial, verdict, &mut self.cx)
+            }
             Pending::Call(call) => self.protocols.giop.outgoing.conclude_call(*call, verdict, &mut self.cx),
             Pending::Ask(asker) => self.conclude_ask(asker, verdict),
         }
@@ -242,28 +244,30 @@ impl Core {
         let mut keys = reference.iiop_profiles().filter_map(|profile| ObjectKey::parse(&profile.key));
         keys.any(|key| self.published.load().giop.proxy(&key).is_some())
     }
+}
 
-    fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
+impl Outgoings {
+    fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict, cx: &mut Context) {
+        let Some(route) = self.routes.get_mut(outbox) else { return };
         // Nothing if an earlier one failed: then this one was put back with it and has no sender any more.
         let Some((before, sent)) = route.take_unanswered(serial) else { return };
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
         {
-            self.protocols.giop.outgoing.upkeep.stale = true;
+            self.upkeep.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
-            self.protocols.giop.outgoing.withdraw(outbox, before, &mut self.cx);
-            self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
-            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+            self.withdraw(outbox, before, cx);
+            cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
+            cx.lane.resume_outbox(outbox, cx.clock.now);
             return;
         }
-        if matches!(verdict, Verdict::Lost(_)) && self.protocols.giop.outgoing.aim_elsewhere(outbox, &mut self.cx) {
-            self.protocols.giop.outgoing.withdraw(outbox, before, &mut self.cx);
-            self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
-            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+        if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox, cx) {
+            self.withdraw(outbox, before, cx);
+            cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
+            cx.lane.resume_outbox(outbox, cx.clock.now);
             return;
         }
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
+        let Some(route) = self.routes.get_mut(outbox) else { return };
         let outcome = match outcome_of(&verdict) {
             // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
             Outcome::Gone if route.is_forwarded => Outcome::Refused,
@@ -274,20 +278,20 @@ impl Core {
             outcome => outcome,
         };
         if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable | Outcome::ConnectionLost) {
-            self.cx.counters.add(Counter::PushExceptions, 1);
+            cx.counters.add(Counter::PushExceptions, 1);
         }
         match outcome {
             Outcome::Unreachable | Outcome::ConnectionLost | Outcome::Refused => {
-                self.protocols.giop.outgoing.fail_push(outbox, serial, outcome, || verdict.to_string(), &mut self.cx);
+                self.fail_push(outbox, serial, outcome, || verdict.to_string(), cx);
             }
             _ => {
                 route.succeed();
                 route.forget_fault(sent.event);
                 if outcome == Outcome::Rejected && sent.is_batch {
                     // The engine puts it back with all behind it, and delivers it again in parts.
-                    self.protocols.giop.outgoing.withdraw(outbox, before, &mut self.cx);
+                    self.withdraw(outbox, before, cx);
                 }
-                self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
+                cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
             }
         }
     }

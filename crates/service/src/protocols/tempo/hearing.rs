@@ -166,7 +166,7 @@ impl Worker {
                     self.hear(Place::Datagram(from), from, &frame, arrived);
                 }
                 Err(error) => {
-                    self.core.protocols.tempo.count_unreadable(error, &mut self.core.cx);
+                    self.core.protocols.tempo.count_unreadable(error, &self.core.cx);
                     rest = error.octets().and_then(|octets| rest.get(octets..)).unwrap_or_default();
                 }
             }

@@ -47,7 +47,7 @@ impl Core {
     /// A message has come, or a part of one.
     pub(super) fn hear_data(&mut self, place: Place, header: &Header, data: &Data<'_>, alone: bool) -> Heard {
         let Some(part) = self.protocols.tempo.publisher(place, header) else {
-            self.protocols.tempo.count_unbound(place, header, &mut self.cx);
+            self.protocols.tempo.count_unbound(place, header, &self.cx);
             return Heard::Done;
         };
         if self.cx.reporting.draining.has_begun() {
@@ -67,7 +67,7 @@ impl Core {
         alone: bool,
     ) -> Heard {
         let octets = data.fragment.map_or(data.octets.len(), |fragment| fragment.total as usize);
-        if let Some(topic) = self.protocols.tempo.has_to_wait(place, part, octets, &mut self.cx) {
+        if let Some(topic) = self.protocols.tempo.has_to_wait(place, part, octets, &self.cx) {
             return Heard::Wait(topic);
         }
         match data.fragment {

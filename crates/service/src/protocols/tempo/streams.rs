@@ -188,7 +188,7 @@ impl Worker {
         let open = out.open;
         self.core.cx.io.occupied.arrive(Tag::Tempo, token, ip, now);
         self.core.cx.counters.add(Counter::TempoConnectionsAccepted, 1);
-        self.core.protocols.tempo.note_tempo_open(&mut self.core.cx);
+        self.core.protocols.tempo.note_tempo_open(&self.core.cx);
         Some(open)
     }
 
@@ -323,7 +323,7 @@ impl Worker {
                 }
                 Err(Unreadable::Incomplete { .. }) => return done,
                 Err(error @ Unreadable::Kind { octets, .. }) => {
-                    self.core.protocols.tempo.count_unreadable(error, &mut self.core.cx);
+                    self.core.protocols.tempo.count_unreadable(error, &self.core.cx);
                     done += octets;
                 }
                 Err(_) if done == 0 && tls::is_hello(rest) => {
@@ -332,7 +332,7 @@ impl Worker {
                     return done;
                 }
                 Err(error) => {
-                    self.core.protocols.tempo.count_unreadable(error, &mut self.core.cx);
+                    self.core.protocols.tempo.count_unreadable(error, &self.core.cx);
                     self.core.protocols.tempo.distrust_stream(token, &error.to_string(), &mut self.core.cx);
                     return done;
                 }

@@ -502,7 +502,7 @@ fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has
     client.write_all(&asking(2, "_is_a")).unwrap();
     assert!((0..20).all(|_| !is_read(&mut bench)));
     bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller.pulls.written.front_mut().unwrap().end = 0;
-    bench.lane.flush_incoming(token);
+    bench.lane.clients.giop.flush_incoming(token, &mut bench.lane.core);
     testing::wait_until("it to be read on", || is_read(&mut bench));
 }
 
