@@ -20,4 +20,3 @@ pub(crate) mod reports;
 pub(crate) mod run;
 pub(crate) mod saturation;
 pub(crate) mod scheduling;
-pub(crate) mod survey;

@@ -4,27 +4,23 @@
 //! [`crate::lane::intake`] (it becomes the engine's), [`delivery`] (what the engine says is due is written for the consumers), and
 //! back: [`outgoing`] and [`replies`]. Events that are pulled come in by [`pull_suppliers`] and go out by [`pull_consumers`];
 //! where filters of clients have a say, [`remote_filters`] asks them. Everything else that clients ask for is passed to
-//! administration; [`admin_calls`] are its own calls to clients.
+//! administration; [`calls`] are its own calls to clients.
 
-pub(crate) mod admin_calls;
 pub(crate) mod admin_messages;
-mod answers;
 pub(crate) mod body;
 pub(crate) mod callers;
-pub(crate) mod chunked_batches;
+pub(crate) mod calls;
 pub(crate) mod claims;
 pub(crate) mod delivery;
 pub(crate) mod foreign_pushes;
 pub(crate) mod header_cache;
 pub(crate) mod incoming;
-pub(crate) mod lane_calls;
 pub(crate) mod large_answers;
 pub(crate) mod losses;
 pub(crate) mod moving;
 pub(crate) mod objects;
 pub(crate) mod outgoing;
 pub(crate) mod outside_naming;
-pub(crate) mod pending;
 pub(crate) mod pull_consumers;
 pub(crate) mod pull_suppliers;
 pub(crate) mod push;
@@ -34,7 +30,6 @@ pub(crate) mod routes;
 mod statistics;
 pub(crate) mod take_in;
 pub(crate) mod unused;
-pub(crate) mod upkeep;
 pub(crate) mod waiting_pulls;
 
 use core::time::Duration;
@@ -44,13 +39,13 @@ use giop::framing;
 
 use corba::event::{Batch, CorbaForms, UtcClock};
 
-use self::chunked_batches::ChunkedBatches;
 use self::foreign_pushes::ForeignPushes;
 use self::header_cache::HeaderCache;
 use self::large_answers::LargeAnswers;
 use self::outgoing::{Outgoings, Resolver};
 use self::pull_consumers::Due;
 use self::pull_suppliers::Pullers;
+use self::take_in::ChunkedBatches;
 use self::waiting_pulls::WaitingPulls;
 use crate::lane::clock::Clock;
 use access::OutgoingPolicy;

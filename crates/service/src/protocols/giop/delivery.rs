@@ -11,8 +11,8 @@ use crate::counters::Counter;
 use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::protocols::giop::body;
+use crate::protocols::giop::losses::Pending;
 use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
-use crate::protocols::giop::pending::Pending;
 use crate::protocols::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
 
 /// A sequence is copied to its connection, where its channel's budget does not count it: so that it waits in its outbox while so much

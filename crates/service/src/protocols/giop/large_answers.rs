@@ -162,9 +162,7 @@ impl LargeAnswers {
             self.waiting.push_back(connection);
         }
     }
-}
 
-impl LargeAnswers {
     /// Notes that a request with an answer that may be large is passed on, or holds it back. False if it is held back.
     pub(crate) fn admit_large(
         &mut self,

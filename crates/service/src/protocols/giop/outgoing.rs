@@ -6,7 +6,6 @@
 //! bounded by the consumers' windows.
 
 mod connecting;
-mod probing;
 mod reachability;
 
 use core::time::Duration;
@@ -18,8 +17,8 @@ use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
 use hashbrown::HashMap;
 
-pub(crate) use self::probing::PROBE_KEY;
-use self::probing::Probe;
+pub(crate) use self::connecting::PROBE_KEY;
+use self::connecting::Probe;
 use self::reachability::Reachability;
 use crate::counters::Counter;
 use crate::lane::context::Context;
@@ -37,11 +36,9 @@ use crate::lane::io::unread::Unread;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::Lookup;
 use crate::protocols::Tag;
-use crate::protocols::giop::admin_calls::AwaitedReply;
 use crate::protocols::giop::admin_messages;
-use crate::protocols::giop::lane_calls::Ways;
-use crate::protocols::giop::losses::{Loss, Losses};
-use crate::protocols::giop::pending::{Pending, PendingReplies};
+use crate::protocols::giop::calls::{AwaitedReply, Ways};
+use crate::protocols::giop::losses::{Loss, Losses, Pending, PendingReplies};
 use crate::protocols::giop::remote_filters::OpenFilterCalls;
 use crate::protocols::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::protocols::giop::unused::{Around, Unused};
@@ -454,9 +451,7 @@ impl Outgoings {
                 .retain(|outbox| routes.get_mut(*outbox).is_some_and(|route| route.waits_for == Some(token)));
         }
     }
-}
 
-impl Outgoings {
     /// Has a connection read again of which more has arrived than a poll tells.
     pub(crate) fn read_on(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };

@@ -18,7 +18,7 @@ use crate::lane::context::Context;
 use crate::lane::intake::FilterVerdict;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::run::Core;
-use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
+use crate::protocols::giop::calls::{Ask, Asker, UnderWay};
 use crate::protocols::giop::outgoing::Outgoings;
 use crate::protocols::giop::pull_consumers::{Due, Waiter};
 use crate::protocols::giop::replies::Verdict;

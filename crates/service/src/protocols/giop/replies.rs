@@ -18,10 +18,9 @@ use crate::lane::reports::printable;
 use crate::lane::run::Core;
 use crate::protocols::giop::Protocol;
 use crate::protocols::giop::admin_messages;
-use crate::protocols::giop::lane_calls::Asker;
-use crate::protocols::giop::losses::{LossRecipient, Lost};
+use crate::protocols::giop::calls::Asker;
+use crate::protocols::giop::losses::{LossRecipient, Lost, Pending};
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Scratch};
-use crate::protocols::giop::pending::Pending;
 use crate::protocols::giop::pull_suppliers::Pullers;
 use corba::keys::ObjectKey;
 
@@ -295,9 +294,7 @@ impl Outgoings {
             }
         }
     }
-}
 
-impl Outgoings {
     /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
     pub(crate) fn fail_push(
         &mut self,

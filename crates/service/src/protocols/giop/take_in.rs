@@ -1,14 +1,24 @@
 //! Events of CORBA on their way in: from the bytes of a request or a reply to what the engine takes.
+//!
+//! Taking in a long sequence lasts longer than serving many events, and other clients would have to wait until it is over.
+//! So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
+//! meanwhile, and the lane looks at its sockets between one instalment and the next.
 
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton};
 use engine::{Event, Form, PendingEvent, ProxyKey};
 use giop::cdr::{ReadError, Reader};
 
 use crate::counters::Counter;
 use crate::lane::context::Context;
-use crate::lane::intake::Submission;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::run::Core;
 use crate::protocols::Protocols;
+use crate::protocols::giop::callers::{Caller, Clients};
+use crate::protocols::giop::claims::Claim;
 use crate::protocols::giop::header_cache::SeenType;
-use corba::event::{self, FORM_STRUCTURED, Header, Skeleton};
 
 impl Protocols {
     /// Reads an event to its end: as far as one of its supplier's has begun so before, what that was is known.
@@ -115,6 +125,152 @@ impl Protocols {
         event.reliability = header.reliability;
         if header.has_wrong_property {
             cx.counters.add(Counter::WrongHeaderFields, 1);
+        }
+    }
+}
+
+/// Events taken in at a time.
+const EVENTS: usize = 8;
+/// Sequences and buffers that are kept to be used again, and the most that they may have grown to.
+const SPARES: usize = 16;
+const SPARE_BYTES: usize = 64 << 10;
+const SPARE_EVENTS: usize = 4 << 10;
+
+/// Sequences that are being taken in, at most one of each connection.
+#[derive(Default)]
+pub(crate) struct ChunkedBatches {
+    begun: VecDeque<Begun>,
+    spares: Vec<(Vec<u8>, Batch)>,
+}
+
+/// A sequence of which some events have been taken in.
+struct Begun {
+    submission: Submission,
+    /// The body of the request.
+    bytes: Vec<u8>,
+    tag: u64,
+    batch: Batch,
+    /// How many events have been taken in.
+    taken: usize,
+}
+
+impl ChunkedBatches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun.is_empty()
+    }
+
+    /// Keeps what a sequence was in.
+    fn keep(&mut self, bytes: Vec<u8>, batch: Batch) {
+        let is_small = bytes.capacity() <= SPARE_BYTES && batch.capacity() <= SPARE_EVENTS;
+        if self.spares.len() < SPARES && is_small {
+            self.spares.push((bytes, batch));
+        }
+    }
+}
+
+impl Core {
+    /// Takes in those events of a sequence, in their order, until one is refused.
+    pub(crate) fn take_in_batch(
+        &mut self,
+        submission: &mut Submission,
+        batch: &Batch,
+        body: &Reader<'_>,
+        which: Range<usize>,
+    ) {
+        for (event, known) in batch.events_in(body, which) {
+            self.take_in_one(submission, FORM_STRUCTURED, &event, known);
+            if submission.is_refused() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in one event that was read to its end before.
+    pub(crate) fn take_in_one(&mut self, submission: &mut Submission, form: Form, event: &Reader<'_>, known: Known) {
+        let seen = self.protocols.giop.header_cache.event(
+            submission.source,
+            event::tag_of(event.encoding(), event.phase()),
+            event.rest(),
+        );
+        let header = match form {
+            // Its type is known, and there is no more to learn.
+            FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
+            FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
+            FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),
+            _ => Ok(event::ANY_HEADER),
+        };
+        match header {
+            Ok(header) => {
+                let header = Header { is_loose: known.is_loose, ..header };
+                let pending_event = self.protocols.pending_event(submission, form, event, &header, seen, &mut self.cx);
+                self.admit(submission, pending_event);
+            }
+            Err(_) => submission.refuse(Refused::Unreadable),
+        }
+    }
+
+    /// Takes in the first events of the sequence that was read last. True if there are more of them, which follow: the
+    /// client is answered then, and nothing else that it sends is looked at before.
+    pub(crate) fn begin_chunked_batch(
+        &mut self,
+        submission: &mut Submission,
+        body: &Reader<'_>,
+        caller: &mut Caller,
+    ) -> bool {
+        let batch = core::mem::take(&mut self.protocols.giop.batch_in);
+        self.take_in_batch(submission, &batch, body, 0..EVENTS);
+        if batch.len() <= EVENTS || submission.is_refused() {
+            self.protocols.giop.batch_in = batch;
+            return false;
+        }
+        let (mut bytes, spare) = self.protocols.giop.chunked_batches.spares.pop().unwrap_or_default();
+        self.protocols.giop.batch_in = spare;
+        bytes.clear();
+        bytes.extend_from_slice(body.rest());
+        caller.await_answer(bytes.len());
+        caller.input.has_begun = true;
+        let tag = event::tag_of(body.encoding(), body.phase());
+        self.protocols.giop.chunked_batches.begun.push_back(Begun {
+            submission: submission.clone(),
+            bytes,
+            tag,
+            batch,
+            taken: EVENTS,
+        });
+        true
+    }
+
+    /// Takes in some more events of one sequence. Gives the sequence's claim when that was the last of them.
+    fn take_in_chunk(&mut self) -> Option<crate::protocols::Claim> {
+        let mut begun = self.protocols.giop.chunked_batches.begun.pop_front()?;
+        let Begun { submission, bytes, tag, batch, taken } = &mut begun;
+        let from = *taken;
+        *taken += EVENTS;
+        self.take_in_batch(submission, batch, &event::reader(bytes, *tag), from..*taken);
+        if begun.taken < begun.batch.len() && !begun.submission.is_refused() {
+            self.protocols.giop.chunked_batches.begun.push_back(begun);
+            return None;
+        }
+        let Begun { submission, bytes, batch, .. } = begun;
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        if finished != Ok(false) {
+            self.intake.release(submission.claim(), finished.err());
+        }
+        self.protocols.giop.chunked_batches.keep(bytes, batch);
+        Some(submission.claim())
+    }
+}
+
+impl Clients {
+    /// Takes in some more events of the sequence that has waited for it longest.
+    pub(crate) fn serve_chunked_batches(&mut self, core: &mut Core) {
+        if let Some(crate::protocols::Claim::Giop(Claim::Client { connection, .. })) = core.take_in_chunk()
+            && let Some(entry) = self.incoming.get_mut(connection)
+        {
+            entry.caller.input.has_begun = false;
+            entry.caller.rounds.has_backlog = false;
+            self.resume(connection, core);
         }
     }
 }

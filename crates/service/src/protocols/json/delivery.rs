@@ -39,9 +39,7 @@ impl Protocol {
         proxy.blocked = None;
         Some(known)
     }
-}
 
-impl Protocol {
     /// Sends an event to the client that it is for. The list is empty then.
     #[inline(never)]
     pub(crate) fn send_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {

@@ -67,9 +67,7 @@ impl Protocol {
         let session = self.sessions.find(header.session, place)?;
         self.sessions.get(session)?.part(header.topic, Role::Publisher)
     }
-}
 
-impl Protocol {
     /// Counts what cannot be read.
     pub(super) fn count_unreadable(&self, why: Unreadable, cx: &Context) {
         let counter = match why {
