@@ -248,6 +248,107 @@ impl Protocol {
         self.next_peer = Peer(peer.0 + 1);
         peer
     }
+
+    /// Sends an event to the join that it is for. The list is empty then.
+    #[inline(never)]
+    pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
+        let outcome = self.try_send_dds(delivery, events, cx);
+        cx.release_events(events);
+        cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
+    }
+
+    fn try_send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) -> Outcome {
+        let Some(peer) = delivery.peer else { return Outcome::Gone };
+        let Some(join) = self.joins.iter_mut().find(|join| join.consumer.is_of(peer)) else {
+            return Outcome::Gone;
+        };
+        if !join.has_room() {
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        let Some(event) = events.pop() else { return Outcome::Untranslatable };
+        let alternate = if event.form == FORM_STRUCTURED {
+            None
+        } else {
+            let Some(index) = event.alternates.position(delivery.output_form) else {
+                events.push(event);
+                return Outcome::Untranslatable;
+            };
+            Some(index)
+        };
+        let bytes = event.bytes.len();
+        if let Err(back) = join.events.send(ToDds { event, alternate }) {
+            events.push(back.event);
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        join.out += 1;
+        join.out_bytes += bytes;
+        cx.counters.add(Counter::PushesSent, 1);
+        Outcome::Sent
+    }
+
+    fn ask_for_dds_proxy(&mut self, at: usize, right: Right, cx: &mut Context) -> Proxy {
+        let peer = self.new_peer();
+        let Some(join) = self.joins.get(at) else { return Proxy::Never };
+        let part = if right == Right::Publish {
+            corba::Part::Supplier
+        } else {
+            let constraint = join.setup.to_dds.clone().unwrap_or_default();
+            corba::Part::Consumer {
+                types: Vec::new(),
+                constraint,
+                output_form: OUTPUT_FORM,
+                start: None,
+                looks_on: false,
+            }
+        };
+        let local_proxy =
+            LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
+        let own = Arc::clone(&self.own);
+        let octets = self.request_bytes_min.max(1024);
+        match cx.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
+            Ok(()) => Proxy::Requested(peer),
+            Err(_) => Proxy::Later,
+        }
+    }
+
+    /// Lets go of events that were written, and has those go on that waited for room.
+    fn take_back_from_dds(&mut self, at: usize, cx: &mut Context) {
+        let Some(join) = self.joins.get_mut(at) else { return };
+        while let Some(back) = join.done.take() {
+            let (event, counts) = match back {
+                Back::Done(event, counts) => (event, counts),
+                Back::Counted(counter, count) => {
+                    cx.counters.add(counter, count);
+                    continue;
+                }
+            };
+            join.out = join.out.saturating_sub(1);
+            join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
+            cx.counters.add(counts, 1);
+            cx.lane.release(event);
+        }
+        if join.has_room()
+            && let Some(outbox) = join.blocked.take()
+        {
+            cx.lane.resume_outbox(outbox, cx.clock.now);
+            cx.deliveries.undelivered = true;
+        }
+    }
+
+    /// Notes that a proxy was ended elsewhere. It is asked for again later.
+    pub(crate) fn dds_proxy_gone(&mut self, peer: Peer, cx: &mut Context) {
+        for join in &mut self.joins {
+            for proxy in [&mut join.supplier, &mut join.consumer] {
+                if proxy.is_of(peer) {
+                    *proxy = Proxy::Later;
+                    log::warn!("{}: its proxy is gone; it is asked for again in a while", join.setup.name);
+                }
+            }
+        }
+        cx.clock.plan_sweep();
+    }
 }
 
 impl Join {
@@ -380,109 +481,6 @@ impl Core {
         let finished = self.finish_submission(&submission);
         self.deliver();
         finished
-    }
-}
-
-impl Protocol {
-    /// Sends an event to the join that it is for. The list is empty then.
-    #[inline(never)]
-    pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
-        let outcome = self.try_send_dds(delivery, events, cx);
-        cx.release_events(events);
-        cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
-    }
-
-    fn try_send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) -> Outcome {
-        let Some(peer) = delivery.peer else { return Outcome::Gone };
-        let Some(join) = self.joins.iter_mut().find(|join| join.consumer.is_of(peer)) else {
-            return Outcome::Gone;
-        };
-        if !join.has_room() {
-            join.blocked = Some(delivery.outbox);
-            return Outcome::NoRoom;
-        }
-        let Some(event) = events.pop() else { return Outcome::Untranslatable };
-        let alternate = if event.form == FORM_STRUCTURED {
-            None
-        } else {
-            let Some(index) = event.alternates.position(delivery.output_form) else {
-                events.push(event);
-                return Outcome::Untranslatable;
-            };
-            Some(index)
-        };
-        let bytes = event.bytes.len();
-        if let Err(back) = join.events.send(ToDds { event, alternate }) {
-            events.push(back.event);
-            join.blocked = Some(delivery.outbox);
-            return Outcome::NoRoom;
-        }
-        join.out += 1;
-        join.out_bytes += bytes;
-        cx.counters.add(Counter::PushesSent, 1);
-        Outcome::Sent
-    }
-
-    fn ask_for_dds_proxy(&mut self, at: usize, right: Right, cx: &mut Context) -> Proxy {
-        let peer = self.new_peer();
-        let Some(join) = self.joins.get(at) else { return Proxy::Never };
-        let part = if right == Right::Publish {
-            corba::Part::Supplier
-        } else {
-            let constraint = join.setup.to_dds.clone().unwrap_or_default();
-            corba::Part::Consumer {
-                types: Vec::new(),
-                constraint,
-                output_form: OUTPUT_FORM,
-                start: None,
-                looks_on: false,
-            }
-        };
-        let local_proxy =
-            LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
-        let own = Arc::clone(&self.own);
-        let octets = self.request_bytes_min.max(1024);
-        match cx.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
-            Ok(()) => Proxy::Requested(peer),
-            Err(_) => Proxy::Later,
-        }
-    }
-
-    /// Lets go of events that were written, and has those go on that waited for room.
-    fn take_back_from_dds(&mut self, at: usize, cx: &mut Context) {
-        let Some(join) = self.joins.get_mut(at) else { return };
-        while let Some(back) = join.done.take() {
-            let (event, counts) = match back {
-                Back::Done(event, counts) => (event, counts),
-                Back::Counted(counter, count) => {
-                    cx.counters.add(counter, count);
-                    continue;
-                }
-            };
-            join.out = join.out.saturating_sub(1);
-            join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
-            cx.counters.add(counts, 1);
-            cx.lane.release(event);
-        }
-        if join.has_room()
-            && let Some(outbox) = join.blocked.take()
-        {
-            cx.lane.resume_outbox(outbox, cx.clock.now);
-            cx.deliveries.undelivered = true;
-        }
-    }
-
-    /// Notes that a proxy was ended elsewhere. It is asked for again later.
-    pub(crate) fn dds_proxy_gone(&mut self, peer: Peer, cx: &mut Context) {
-        for join in &mut self.joins {
-            for proxy in [&mut join.supplier, &mut join.consumer] {
-                if proxy.is_of(peer) {
-                    *proxy = Proxy::Later;
-                    log::warn!("{}: its proxy is gone; it is asked for again in a while", join.setup.name);
-                }
-            }
-        }
-        cx.clock.plan_sweep();
     }
 }
 

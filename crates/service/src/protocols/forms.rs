@@ -164,6 +164,53 @@ impl Protocols {
             )
         });
     }
+
+    /// Hands undeliverable events in at the channels that theirs name for them. Says whether there were any.
+    pub(crate) fn send_dead_letters(&mut self, cx: &mut Context) -> bool {
+        let mut has_some = false;
+        while let Some(dead) = cx.lane.poll_dead_letter() {
+            has_some = true;
+            let sent = self.send_dead_letter(&dead, cx);
+            cx.counters.add(if sent { Counter::DeadLetters } else { Counter::DeadLettersLost }, 1);
+            cx.lane.release(dead.event);
+        }
+        has_some
+    }
+
+    /// Says whether the channel took it.
+    fn send_dead_letter(&mut self, dead: &DeadLetter, cx: &mut Context) -> bool {
+        let (old, consumer, to) = (&dead.event, dead.consumer, dead.to);
+        let mut pending_event = cx.lane.begin_event_for(old.bytes.len());
+        let tempo_forms = &mut self.tempo_forms;
+        let names = cx.lane.type_names(old.event_type).unwrap_or_else(|| old.names());
+        let (domain, name) = (names.0.to_vec(), names.1.to_vec());
+        let (who, of) = (consumer.to_string(), consumer.channel.0.to_string());
+        let values = [REASON, who.as_str(), of.as_str()];
+        let written = if old.form == FORM_TEMPO {
+            tempo_forms.note_names((&domain, &name));
+            let tag = tempo_forms.make_structured(consumer.channel, (old.priority, old.tag, &old.bytes));
+            event::as_dead_letter((FORM_STRUCTURED, tag, &tempo_forms.structured), values, &mut pending_event.bytes)
+        } else {
+            event::as_dead_letter((old.form, old.tag, &old.bytes), values, &mut pending_event.bytes)
+        };
+        let Ok(tag) = written else {
+            cx.lane.abandon_event(pending_event);
+            return false;
+        };
+        // Neither a lifetime nor a time to begin at: both were for its first channel.
+        let event: &mut Event = &mut pending_event;
+        (event.form, event.tag, event.priority) = (FORM_STRUCTURED, tag, old.priority);
+        cx.lane.classify(&mut pending_event, &domain, &name);
+        self.translate(ProxyKey { channel: to, proxy: ProxyId(u32::MAX) }, &mut pending_event, cx);
+        match cx.lane.handle_dead_letter(to, pending_event, self, cx.clock.now) {
+            Admission::Accepted { .. } | Admission::Withheld(_) => true,
+            Admission::AwaitingFilter(pending_event, _) => {
+                cx.lane.abandon_event(pending_event);
+                false
+            }
+            Admission::Refused(_) => false,
+        }
+    }
 }
 
 /// The note about the bytes of an event that may have been delivered before the process began.
@@ -224,52 +271,3 @@ fn put_into(
 
 /// Why an event is a dead letter.
 const REASON: &str = "undeliverable";
-
-impl Protocols {
-    /// Hands undeliverable events in at the channels that theirs name for them. Says whether there were any.
-    pub(crate) fn send_dead_letters(&mut self, cx: &mut Context) -> bool {
-        let mut has_some = false;
-        while let Some(dead) = cx.lane.poll_dead_letter() {
-            has_some = true;
-            let sent = self.send_dead_letter(&dead, cx);
-            cx.counters.add(if sent { Counter::DeadLetters } else { Counter::DeadLettersLost }, 1);
-            cx.lane.release(dead.event);
-        }
-        has_some
-    }
-
-    /// Says whether the channel took it.
-    fn send_dead_letter(&mut self, dead: &DeadLetter, cx: &mut Context) -> bool {
-        let (old, consumer, to) = (&dead.event, dead.consumer, dead.to);
-        let mut pending_event = cx.lane.begin_event_for(old.bytes.len());
-        let tempo_forms = &mut self.tempo_forms;
-        let names = cx.lane.type_names(old.event_type).unwrap_or_else(|| old.names());
-        let (domain, name) = (names.0.to_vec(), names.1.to_vec());
-        let (who, of) = (consumer.to_string(), consumer.channel.0.to_string());
-        let values = [REASON, who.as_str(), of.as_str()];
-        let written = if old.form == FORM_TEMPO {
-            tempo_forms.note_names((&domain, &name));
-            let tag = tempo_forms.make_structured(consumer.channel, (old.priority, old.tag, &old.bytes));
-            event::as_dead_letter((FORM_STRUCTURED, tag, &tempo_forms.structured), values, &mut pending_event.bytes)
-        } else {
-            event::as_dead_letter((old.form, old.tag, &old.bytes), values, &mut pending_event.bytes)
-        };
-        let Ok(tag) = written else {
-            cx.lane.abandon_event(pending_event);
-            return false;
-        };
-        // Neither a lifetime nor a time to begin at: both were for its first channel.
-        let event: &mut Event = &mut pending_event;
-        (event.form, event.tag, event.priority) = (FORM_STRUCTURED, tag, old.priority);
-        cx.lane.classify(&mut pending_event, &domain, &name);
-        self.translate(ProxyKey { channel: to, proxy: ProxyId(u32::MAX) }, &mut pending_event, cx);
-        match cx.lane.handle_dead_letter(to, pending_event, self, cx.clock.now) {
-            Admission::Accepted { .. } | Admission::Withheld(_) => true,
-            Admission::AwaitingFilter(pending_event, _) => {
-                cx.lane.abandon_event(pending_event);
-                false
-            }
-            Admission::Refused(_) => false,
-        }
-    }
-}

@@ -7,7 +7,6 @@
 //! administration; [`calls`] are its own calls to clients.
 
 pub(crate) mod admin_messages;
-pub(crate) mod body;
 pub(crate) mod callers;
 pub(crate) mod calls;
 pub(crate) mod claims;

@@ -3,8 +3,7 @@
 //! To each of them the service is a *broker*: a subscriber to what it publishes and a publisher of what it subscribes to. [`hearing`] reads
 //! datagrams and sorts frames, [`streams`] reads connections. What is announced is kept as long as it is announced again ([`sessions`],
 //! [`topics`]), and answered and announced on ([`announcing`]). A message waits in its topic's input for the topic's turn ([`input`],
-//! [`intake`]) and is handed in as every door's events are; what outboxes give for subscribers goes out as frames ([`delivery`],
-//! [`packets`]). Probes take the messages' way, echoes and reports none.
+//! [`intake`]) and is handed in as every door's events are; what outboxes give for subscribers goes out as frames ([`delivery`]). Probes take the messages' way, echoes and reports none.
 //!
 //! What messages are to consumers of other doors, and those doors' events to subscribers here, is [`form`]; the types of which messages
 //! are, where they are declared, [`types`].
@@ -22,7 +21,6 @@ pub(crate) mod form;
 pub(crate) mod hearing;
 pub(crate) mod input;
 pub(crate) mod intake;
-pub(crate) mod packets;
 pub(crate) mod requests;
 pub(crate) mod sessions;
 pub(crate) mod streams;

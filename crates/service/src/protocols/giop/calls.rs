@@ -178,67 +178,7 @@ impl Outgoings {
             }
         }
     }
-}
 
-/// The asker of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// A proxy that pulls from its supplier.
-    Puller(Token),
-    /// An event that remote filters are asked about.
-    FilterCall(Token),
-}
-
-/// What is asked.
-pub(crate) struct Ask {
-    pub(crate) operation: &'static str,
-    pub(crate) asker: Asker,
-    /// The byte order of the arguments.
-    pub(crate) endian: Endian,
-    /// How long the connection may take to be made.
-    pub(crate) connect_timeout: Duration,
-}
-
-/// A call that is under way.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UnderWay {
-    connection: Token,
-    request_id: u32,
-}
-
-/// The way to a client's object that is asked.
-pub(crate) struct Way {
-    address: Arc<PeerAddress>,
-    target: Target,
-    is_forwarded: bool,
-    /// Since when its addresses are tried one after the other, until one answers or all have failed.
-    tried_since: Option<Time>,
-    /// Forwards in a row.
-    forwards: u8,
-    connection: Option<Token>,
-    /// It fails, and that has been logged.
-    is_failing: bool,
-}
-
-/// The ways to all clients' objects that are asked.
-#[derive(Default)]
-pub(crate) struct Ways {
-    by_peer: HashMap<Peer, Way>,
-}
-
-impl Ways {
-    /// Forgets the way to a peer that is gone. True if there was one.
-    pub(crate) fn forget(&mut self, gone: Peer) -> bool {
-        self.by_peer.remove(&gone).is_some()
-    }
-
-    /// The connections in use.
-    pub(crate) fn connections(&self) -> impl Iterator<Item = Token> {
-        self.by_peer.values().filter_map(|way| way.connection)
-    }
-}
-
-impl Outgoings {
     /// Calls an operation of a client's object. The asker is notified later of how it ended.
     ///
     /// # Errors
@@ -413,5 +353,63 @@ impl Outgoings {
         way.connection = None;
         self.upkeep.stale = true;
         true
+    }
+}
+
+/// The asker of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A proxy that pulls from its supplier.
+    Puller(Token),
+    /// An event that remote filters are asked about.
+    FilterCall(Token),
+}
+
+/// What is asked.
+pub(crate) struct Ask {
+    pub(crate) operation: &'static str,
+    pub(crate) asker: Asker,
+    /// The byte order of the arguments.
+    pub(crate) endian: Endian,
+    /// How long the connection may take to be made.
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A call that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnderWay {
+    connection: Token,
+    request_id: u32,
+}
+
+/// The way to a client's object that is asked.
+pub(crate) struct Way {
+    address: Arc<PeerAddress>,
+    target: Target,
+    is_forwarded: bool,
+    /// Since when its addresses are tried one after the other, until one answers or all have failed.
+    tried_since: Option<Time>,
+    /// Forwards in a row.
+    forwards: u8,
+    connection: Option<Token>,
+    /// It fails, and that has been logged.
+    is_failing: bool,
+}
+
+/// The ways to all clients' objects that are asked.
+#[derive(Default)]
+pub(crate) struct Ways {
+    by_peer: HashMap<Peer, Way>,
+}
+
+impl Ways {
+    /// Forgets the way to a peer that is gone. True if there was one.
+    pub(crate) fn forget(&mut self, gone: Peer) -> bool {
+        self.by_peer.remove(&gone).is_some()
+    }
+
+    /// The connections in use.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Token> {
+        self.by_peer.values().filter_map(|way| way.connection)
     }
 }

@@ -3,14 +3,15 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine::{Delivery, Event, OutboxId, Outcome, Peer, ProxyKey};
+use corba::event::{self, Source};
+use engine::{Delivery, Event, OutboxId, Outcome, OutputForm, Peer, ProxyKey};
 use giop::cdr::Encoding;
 use giop::realtime::PriorityModel;
 
 use crate::counters::Counter;
 use crate::lane::context::Context;
+use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
-use crate::protocols::giop::body;
 use crate::protocols::giop::losses::Pending;
 use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
 use crate::protocols::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
@@ -72,8 +73,7 @@ impl Outgoings {
             // What was lost is put back first: it comes before this.
             return Err(Unsent::Because(Outcome::NoRoom));
         }
-        let (body, encoding, phase) =
-            body::of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
+        let (body, encoding, phase) = of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding, cx).map_err(Unsent::Failed)?;
         let spares = &mut cx.io.spares;
         let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } = self;
@@ -264,4 +264,29 @@ impl Outgoings {
             }
         }
     }
+}
+
+/// What a push of these events is made of: the bytes of its one event, or nothing if it is a sequence. Nothing at all if
+/// no event could be put into the form that the consumer takes.
+pub(crate) fn of_push(events: &[Arc<Event>], output_form: OutputForm) -> Option<(Option<Body>, Encoding, usize)> {
+    if event::takes_batches(output_form) {
+        return Some((None, event::batch_encoding(events, output_form)?, 0));
+    }
+    let (body, encoding, phase) = choose(events.first()?, output_form)?;
+    Some((Some(body), encoding, phase))
+}
+
+/// The bytes a consumer gets, their encoding, and the position modulo 8 at which they must start. Nothing if the event
+/// could not be put into the form that the consumer takes.
+fn choose(event: &Event, output_form: OutputForm) -> Option<(Body, Encoding, usize)> {
+    let (body, tag) = match event::source_for(event, output_form)? {
+        Source::Native => (Body::Native, event.tag),
+        Source::Alternate(at) => (Body::Alternate(at), event.alternates.get(at)?.tag),
+    };
+    Some((body, sent_as(tag, output_form), event::phase_of(tag)))
+}
+
+/// How a message is encoded that carries bytes of this tag to a consumer with this want.
+fn sent_as(tag: u64, output_form: OutputForm) -> Encoding {
+    Encoding { version: event::version_of(output_form), ..event::encoding_of(tag) }
 }

@@ -1,4 +1,5 @@
-//! Requests on a connection that wait for their replies; and connections to clients that were lost, until all senders and outboxes that waited on them were notified.
+//! Requests on a connection that wait for their replies; and connections to clients that were lost, until all senders and outboxes
+//! that waited on them were notified.
 //!
 //! A notification may lead to writing to other clients, and so to the next loss: a client with many filters could have one loss
 //! reported within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So no

@@ -134,11 +134,8 @@ impl Core {
             self.cx.io.buffers.lend(inbound);
             match stream.receive(inbound.vacant()) {
                 Ok(0) => {
-                    self.protocols.giop.outgoing.lose_to_death(
-                        token,
-                        "the consumer closed the connection",
-                        &mut self.cx,
-                    );
+                    let why = "the consumer closed the connection";
+                    self.protocols.giop.outgoing.lose_to_death(token, why, &mut self.cx);
                     return false;
                 }
                 Ok(count) => {

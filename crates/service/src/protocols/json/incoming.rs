@@ -94,15 +94,76 @@ impl Worker {
                 continue;
             }
             self.core.cx.counters.add(Counter::IncompleteMessages, 1);
-            self.core.protocols.json.distrust_json(
-                token,
-                "a line was begun and not ended within limits.message_completion_ms",
-                &mut self.core.cx,
-            );
+            let why = "a line was begun and not ended within limits.message_completion_ms";
+            self.core.protocols.json.distrust_json(token, why, &mut self.core.cx);
         }
         if has_deadlines || self.core.protocols.json.has_deadlines {
             self.core.cx.clock.plan_sweep();
         }
+    }
+
+    /// Administration has made a proxy, or refused it.
+    pub(crate) fn json_proxy_registered(
+        &mut self,
+        peer: Peer,
+        proxy: Result<ProxyKey, String>,
+        account: &Arc<Account>,
+    ) {
+        let core = &mut self.core;
+        let key = proxy.as_ref().ok().copied();
+        let Some(requested) = core.protocols.json.note_registered(peer, key) else {
+            // Its client has gone, or has taken it back.
+            if let Some(key) = key {
+                core.cx.remove_local_proxy(0, key, account);
+            }
+            return;
+        };
+        let token = requested.connection;
+        let Some(connection) = core.protocols.json.connections.get_mut(token) else { return };
+        match requested.part {
+            Part::Subscription(id) => {
+                connection.note_answer(0);
+                match proxy {
+                    Ok(_) => {
+                        core.protocols.json.confirm_json(token, Some(id), &mut core.cx);
+                        if let Some(outbox) = requested.blocked {
+                            core.cx.lane.resume_outbox(outbox, core.cx.clock.now);
+                            core.cx.deliveries.undelivered = true;
+                        }
+                    }
+                    Err(reason) => {
+                        connection.proxies.subscriptions.remove(&id);
+                        core.protocols.json.refuse_json(token, Some(id), &reason, &mut core.cx);
+                    }
+                }
+            }
+            Part::Supplier(channel) => {
+                let waiting = connection.proxies.waiting.take();
+                if proxy.is_err() {
+                    connection.proxies.suppliers.remove(&channel);
+                }
+                match (waiting, proxy) {
+                    (Some(publish), Ok(_)) => core.publish_json(token, publish, 0),
+                    (Some(publish), Err(reason)) => {
+                        core.protocols.json.refuse_json(token, publish.id, &reason, &mut core.cx)
+                    }
+                    (None, _) => {}
+                }
+            }
+        }
+        self.core.protocols.json.resume_json(token, &mut self.core.cx);
+    }
+
+    /// Tells a client that its event was taken in, or why not.
+    pub(crate) fn answer_json(&mut self, claim: Claim, refused: Option<Refused>) {
+        let Claim { connection: token, id, bytes } = claim;
+        let Some(connection) = self.core.protocols.json.connections.get_mut(token) else { return };
+        connection.note_answer(bytes);
+        match refused {
+            None => self.core.protocols.json.confirm_json(token, id, &mut self.core.cx),
+            Some(refused) => self.core.protocols.json.refuse_json(token, id, &reason(&refused), &mut self.core.cx),
+        }
+        self.core.protocols.json.resume_json(token, &mut self.core.cx);
     }
 }
 
@@ -189,12 +250,8 @@ impl Core {
         if connection.input.has_ended && !connection.input.is_stalled && connection.input.session.end() {
             // As `printf` sends it, without an end: its client is not to believe that it was carried out.
             self.cx.counters.add(Counter::JsonLinesRefused, 1);
-            self.protocols.json.refuse_json(
-                token,
-                None,
-                "the last line has no end, and was not carried out",
-                &mut self.cx,
-            );
+            let why = "the last line has no end, and was not carried out";
+            self.protocols.json.refuse_json(token, None, why, &mut self.cx);
         }
         let now = self.cx.clock.now;
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
@@ -202,86 +259,13 @@ impl Core {
             Ok(()) => self.protocols.json.has_deadlines |= connection.input.began.is_some(),
             Err(spent) => {
                 self.cx.counters.add(Counter::of_refusal(spent), 1);
-                self.protocols.json.distrust_json(
-                    token,
-                    "there is no room for so much of a line that is not complete",
-                    &mut self.cx,
-                );
+                let why = "there is no room for so much of a line that is not complete";
+                self.protocols.json.distrust_json(token, why, &mut self.cx);
             }
         }
         self.protocols.json.note_due(token);
     }
-}
 
-impl Protocol {
-    /// What was read of a connection and not looked at waits for a turn of its address.
-    pub(super) fn queue_json_backlog(&mut self, token: Token, cx: &mut Context) {
-        if let Some(connection) = self.connections.get_mut(token)
-            && !core::mem::replace(&mut connection.input.has_backlog, true)
-        {
-            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
-        }
-    }
-
-    /// Ends a connection for what was heard on it, after the client was sent the reason.
-    pub(crate) fn distrust_json(&mut self, token: Token, why: &str, cx: &mut Context) {
-        self.refuse_json(token, None, why, cx);
-        let now = cx.clock.now;
-        let Some(connection) = self.connections.get_mut(token) else { return };
-        if connection.closing.replace(now).is_none() {
-            let address = connection.address;
-            cx.counters.add(Counter::ProtocolErrors, 1);
-            cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
-        }
-        self.has_deadlines = true;
-        self.note_due(token);
-    }
-
-    /// Closes a connection. Its proxies go with it.
-    pub(crate) fn close_json(&mut self, token: Token, cx: &mut Context) {
-        let Some(mut connection) = self.connections.remove(token) else { return };
-        cx.io.occupied.leave(Tag::Json, token);
-        connection.output.clear(&mut cx.io.spares);
-        cx.release_written();
-        self.dismiss_all(token, &connection, cx);
-        cx.io.slices.leave(connection.slice);
-        self.open -= 1;
-        self.note_json_open(cx);
-        let open = self.open;
-        let client = Named(connection.address, connection.account());
-        cx.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
-    }
-
-    /// The service ends.
-    pub(crate) fn close_all_json(&mut self, cx: &mut Context) {
-        let all: Vec<Token> = self.connections.iter().map(|(token, _)| token).collect();
-        for token in all {
-            self.close_json(token, cx);
-        }
-    }
-
-    fn note_json_open(&mut self, cx: &mut Context) {
-        cx.counters.set(Counter::JsonConnectionsOpen, self.open as u64);
-    }
-}
-
-/// Recipient of the answer when an event was taken in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Claim {
-    connection: Token,
-    /// The request's id, if it is to be answered at all.
-    id: Option<u64>,
-    /// Octets of the request.
-    bytes: usize,
-}
-
-/// Why an event is not taken that its client may not publish.
-const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
-
-/// Subscriptions of one connection, which each event may meet one after the other.
-const SUBSCRIPTIONS_MAX: usize = 256;
-
-impl Core {
     /// Does what a client asks for with a line of so many octets.
     pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
         match request {
@@ -301,12 +285,8 @@ impl Core {
         let protocol = &mut self.protocols.json;
         let Some(connection) = protocol.connections.get_mut(token) else { return };
         if !connection.proxies.is_new() || connection.account().identity().token().is_some() {
-            return self.protocols.json.refuse_json(
-                token,
-                id,
-                "a token is shown once, and before anything is published or subscribed to",
-                &mut self.cx,
-            );
+            let why = "a token is shown once, and before anything is published or subscribed to";
+            return self.protocols.json.refuse_json(token, id, why, &mut self.cx);
         }
         match protocol.settings.tokens.load().find(shown.as_bytes()).cloned() {
             Some(name) => {
@@ -409,6 +389,56 @@ impl Core {
 }
 
 impl Protocol {
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    pub(super) fn queue_json_backlog(&mut self, token: Token, cx: &mut Context) {
+        if let Some(connection) = self.connections.get_mut(token)
+            && !core::mem::replace(&mut connection.input.has_backlog, true)
+        {
+            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
+        }
+    }
+
+    /// Ends a connection for what was heard on it, after the client was sent the reason.
+    pub(crate) fn distrust_json(&mut self, token: Token, why: &str, cx: &mut Context) {
+        self.refuse_json(token, None, why, cx);
+        let now = cx.clock.now;
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.closing.replace(now).is_none() {
+            let address = connection.address;
+            cx.counters.add(Counter::ProtocolErrors, 1);
+            cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        }
+        self.has_deadlines = true;
+        self.note_due(token);
+    }
+
+    /// Closes a connection. Its proxies go with it.
+    pub(crate) fn close_json(&mut self, token: Token, cx: &mut Context) {
+        let Some(mut connection) = self.connections.remove(token) else { return };
+        cx.io.occupied.leave(Tag::Json, token);
+        connection.output.clear(&mut cx.io.spares);
+        cx.release_written();
+        self.dismiss_all(token, &connection, cx);
+        cx.io.slices.leave(connection.slice);
+        self.open -= 1;
+        self.note_json_open(cx);
+        let open = self.open;
+        let client = Named(connection.address, connection.account());
+        cx.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
+    }
+
+    /// The service ends.
+    pub(crate) fn close_all_json(&mut self, cx: &mut Context) {
+        let all: Vec<Token> = self.connections.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.close_json(token, cx);
+        }
+    }
+
+    fn note_json_open(&mut self, cx: &mut Context) {
+        cx.counters.set(Counter::JsonConnectionsOpen, self.open as u64);
+    }
+
     /// Tells a client that its request was carried out, if it wants to know.
     pub(super) fn confirm_json(&mut self, token: Token, id: Option<u64>, cx: &mut Context) {
         #[cfg(test)]
@@ -562,71 +592,21 @@ impl Protocol {
     }
 }
 
-impl Worker {
-    /// Administration has made a proxy, or refused it.
-    pub(crate) fn json_proxy_registered(
-        &mut self,
-        peer: Peer,
-        proxy: Result<ProxyKey, String>,
-        account: &Arc<Account>,
-    ) {
-        let core = &mut self.core;
-        let key = proxy.as_ref().ok().copied();
-        let Some(requested) = core.protocols.json.note_registered(peer, key) else {
-            // Its client has gone, or has taken it back.
-            if let Some(key) = key {
-                core.cx.remove_local_proxy(0, key, account);
-            }
-            return;
-        };
-        let token = requested.connection;
-        let Some(connection) = core.protocols.json.connections.get_mut(token) else { return };
-        match requested.part {
-            Part::Subscription(id) => {
-                connection.note_answer(0);
-                match proxy {
-                    Ok(_) => {
-                        core.protocols.json.confirm_json(token, Some(id), &mut core.cx);
-                        if let Some(outbox) = requested.blocked {
-                            core.cx.lane.resume_outbox(outbox, core.cx.clock.now);
-                            core.cx.deliveries.undelivered = true;
-                        }
-                    }
-                    Err(reason) => {
-                        connection.proxies.subscriptions.remove(&id);
-                        core.protocols.json.refuse_json(token, Some(id), &reason, &mut core.cx);
-                    }
-                }
-            }
-            Part::Supplier(channel) => {
-                let waiting = connection.proxies.waiting.take();
-                if proxy.is_err() {
-                    connection.proxies.suppliers.remove(&channel);
-                }
-                match (waiting, proxy) {
-                    (Some(publish), Ok(_)) => core.publish_json(token, publish, 0),
-                    (Some(publish), Err(reason)) => {
-                        core.protocols.json.refuse_json(token, publish.id, &reason, &mut core.cx)
-                    }
-                    (None, _) => {}
-                }
-            }
-        }
-        self.core.protocols.json.resume_json(token, &mut self.core.cx);
-    }
-
-    /// Tells a client that its event was taken in, or why not.
-    pub(crate) fn answer_json(&mut self, claim: Claim, refused: Option<Refused>) {
-        let Claim { connection: token, id, bytes } = claim;
-        let Some(connection) = self.core.protocols.json.connections.get_mut(token) else { return };
-        connection.note_answer(bytes);
-        match refused {
-            None => self.core.protocols.json.confirm_json(token, id, &mut self.core.cx),
-            Some(refused) => self.core.protocols.json.refuse_json(token, id, &reason(&refused), &mut self.core.cx),
-        }
-        self.core.protocols.json.resume_json(token, &mut self.core.cx);
-    }
+/// Recipient of the answer when an event was taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    connection: Token,
+    /// The request's id, if it is to be answered at all.
+    id: Option<u64>,
+    /// Octets of the request.
+    bytes: usize,
 }
+
+/// Why an event is not taken that its client may not publish.
+const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
+
+/// Subscriptions of one connection, which each event may meet one after the other.
+const SUBSCRIPTIONS_MAX: usize = 256;
 
 /// Why an event was not taken, for people.
 fn reason(refused: &Refused) -> String {

@@ -18,6 +18,7 @@ use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
+use crate::protocols::Protocols;
 use accounts::Resource;
 
 /// Parts for which something is done by the clock in one round; the others have their turn in the next, which begins at once.
@@ -38,40 +39,26 @@ impl Worker {
         let Some((name, says_first)) = Name::read(announcement.name) else {
             return self.core.cx.counters.add(Counter::TempoNamesRefused, 1);
         };
+        let Core { protocols: Protocols { tempo, .. }, cx, .. } = &mut self.core;
         let proven = match place {
             Place::Stream(_) => Some(Way::Single),
-            Place::Datagram(address) => {
-                self.core.protocols.tempo.way_of(announcement.returned, address, header.session)
-            }
+            Place::Datagram(address) => tempo.way_of(announcement.returned, address, header.session),
         };
         let Some(way) = proven else {
-            if announcement.given == 0
-                && self.core.protocols.tempo.is_there_yet(place, header, announcement.role, &mut self.core.cx)
-            {
+            if announcement.given == 0 && tempo.is_there_yet(place, header, announcement.role, cx) {
                 return;
             }
             let way = if by_group { Way::Group } else { Way::Single };
-            return self.core.protocols.tempo.answer_unproven(
-                (address, way),
-                header,
-                announcement,
-                name,
-                &mut self.core.cx,
-            );
+            return tempo.answer_unproven((address, way), header, announcement, name, cx);
         };
         let Some(session) = self.session_at(place, address, header.session) else { return };
-        if let Some(known) = self.core.protocols.tempo.sessions.get_mut(session) {
+        let Core { protocols: Protocols { tempo, .. }, cx, .. } = &mut self.core;
+        if let Some(known) = tempo.sessions.get_mut(session) {
             known.given = announcement.given;
             known.way = way;
         }
-        self.core.protocols.tempo.note_announced(
-            session,
-            header.topic,
-            announcement,
-            (name, says_first),
-            &mut self.core.cx,
-        );
-        self.core.protocols.tempo.forget_session_if_empty(session, &mut self.core.cx);
+        tempo.note_announced(session, header.topic, announcement, (name, says_first), cx);
+        tempo.forget_session_if_empty(session, cx);
     }
 
     /// The session with that number at a place that has proven itself.
@@ -143,17 +130,7 @@ impl Protocol {
             self.plan(part);
         }
     }
-}
 
-impl Core {
-    // ---- what is announced here ----
-
-    // ---- what goes ----
-
-    // ---- what is announced from here ----
-}
-
-impl Protocol {
     /// Whether an end point that announces something to all, and asks for no answer, is known here. Its presence is renewed then.
     fn is_there_yet(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) -> bool {
         let now = cx.clock.now.0;
@@ -509,4 +486,12 @@ impl Protocol {
         let header = self.header(number);
         self.send_tempo_frame(to, &Frame { header, payload: Payload::Report(report) }, cx);
     }
+}
+
+impl Core {
+    // ---- what is announced here ----
+
+    // ---- what goes ----
+
+    // ---- what is announced from here ----
 }

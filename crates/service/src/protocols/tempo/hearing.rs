@@ -59,61 +59,7 @@ impl Worker {
         }
         Heard::Done
     }
-}
 
-impl Protocol {
-    /// The part that a publisher has under the number of a frame of its.
-    pub(super) fn publisher(&self, place: Place, header: &Header) -> Option<Token> {
-        let session = self.sessions.find(header.session, place)?;
-        self.sessions.get(session)?.part(header.topic, Role::Publisher)
-    }
-
-    /// Counts what cannot be read.
-    pub(super) fn count_unreadable(&self, why: Unreadable, cx: &Context) {
-        let counter = match why {
-            Unreadable::Version(_) => Counter::TempoVersions,
-            Unreadable::Kind { .. } => Counter::TempoUnknownKinds,
-            _ => Counter::TempoMalformed,
-        };
-        cx.counters.add(counter, 1);
-    }
-
-    /// Another broker has sent something here: two that hear each other by mistake.
-    #[cold]
-    fn note_broker(&mut self, address: SocketAddr, cx: &mut Context) {
-        cx.counters.add(Counter::TempoByBrokers, 1);
-        if !core::mem::replace(&mut self.said.of_brokers, true) {
-            cx.log(log::Level::Warn, || {
-                format!(
-                    "another broker at {address} sends to this one; what brokers send is not taken from here on either"
-                )
-            });
-        }
-    }
-
-    /// Counts a frame about something that no proven end point has announced.
-    #[cold]
-    pub(super) fn count_unbound(&self, place: Place, header: &Header, cx: &Context) {
-        let is_known = self.sessions.find(header.session, place).is_some();
-        cx.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
-    }
-
-    /// Handles an end point's giving up of a role.
-    fn hear_bye(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) {
-        let protocol = &*self;
-        let session = protocol.sessions.find(header.session, place).and_then(|session| protocol.sessions.get(session));
-        match session.and_then(|session| session.part(header.topic, role)) {
-            Some(part) => self.give_up_part(part, cx),
-            None => self.count_unbound(place, header, cx),
-        }
-    }
-}
-
-/// Datagrams that are read in one round, or some more that came together. What has arrived is to be sorted before others have their turn, or one
-/// topic's flood would fill the socket and have the system discard another topic's datagrams.
-const DATAGRAMS_PER_ROUND: u64 = 1_024;
-
-impl Worker {
     /// Reads the datagrams that have arrived.
     #[inline(never)]
     pub(crate) fn serve_tempo_datagrams(&mut self, ready: Ready) {
@@ -174,6 +120,52 @@ impl Worker {
 }
 
 impl Protocol {
+    /// The part that a publisher has under the number of a frame of its.
+    pub(super) fn publisher(&self, place: Place, header: &Header) -> Option<Token> {
+        let session = self.sessions.find(header.session, place)?;
+        self.sessions.get(session)?.part(header.topic, Role::Publisher)
+    }
+
+    /// Counts what cannot be read.
+    pub(super) fn count_unreadable(&self, why: Unreadable, cx: &Context) {
+        let counter = match why {
+            Unreadable::Version(_) => Counter::TempoVersions,
+            Unreadable::Kind { .. } => Counter::TempoUnknownKinds,
+            _ => Counter::TempoMalformed,
+        };
+        cx.counters.add(counter, 1);
+    }
+
+    /// Another broker has sent something here: two that hear each other by mistake.
+    #[cold]
+    fn note_broker(&mut self, address: SocketAddr, cx: &mut Context) {
+        cx.counters.add(Counter::TempoByBrokers, 1);
+        if !core::mem::replace(&mut self.said.of_brokers, true) {
+            cx.log(log::Level::Warn, || {
+                format!(
+                    "another broker at {address} sends to this one; what brokers send is not taken from here on either"
+                )
+            });
+        }
+    }
+
+    /// Counts a frame about something that no proven end point has announced.
+    #[cold]
+    pub(super) fn count_unbound(&self, place: Place, header: &Header, cx: &Context) {
+        let is_known = self.sessions.find(header.session, place).is_some();
+        cx.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
+    }
+
+    /// Handles an end point's giving up of a role.
+    fn hear_bye(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) {
+        let protocol = &*self;
+        let session = protocol.sessions.find(header.session, place).and_then(|session| protocol.sessions.get(session));
+        match session.and_then(|session| session.part(header.topic, role)) {
+            Some(part) => self.give_up_part(part, cx),
+            None => self.count_unbound(place, header, cx),
+        }
+    }
+
     /// The socket has room again.
     fn note_tempo_room(&mut self, cx: &mut Context) {
         if core::mem::take(&mut self.out.is_full) {
@@ -194,12 +186,7 @@ impl Protocol {
             let _ = cx.io.poll.change(socket, Socket::Datagrams(Tag::Tempo), interest);
         }
     }
-}
 
-/// Subscribers to which a probe is sent in one turn of its topic.
-const PROBES_PER_ROUND: usize = 256;
-
-impl Protocol {
     /// Handles a publisher's probe, which is queued like a message: it measures the delay of messages.
     pub(super) fn hear_probe(&mut self, place: Place, header: &Header, probe: Probe, cx: &mut Context) -> Heard {
         let Some(part) = self.publisher(place, header) else {
@@ -354,3 +341,10 @@ impl Protocol {
         }
     }
 }
+
+/// Datagrams that are read in one round, or some more that came together. What has arrived is to be sorted before others have their turn, or one
+/// topic's flood would fill the socket and have the system discard another topic's datagrams.
+const DATAGRAMS_PER_ROUND: u64 = 1_024;
+
+/// Subscribers to which a probe is sent in one turn of its topic.
+const PROBES_PER_ROUND: usize = 256;

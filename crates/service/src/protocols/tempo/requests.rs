@@ -46,16 +46,7 @@ impl Protocol {
             Is::Publisher(publisher) => publisher.proxy,
         }
     }
-}
 
-/// Marks a request's client as one of Tempo's, among those of all doors.
-const OF_TEMPO: u64 = 1 << 63;
-
-const fn client(session: Token) -> u64 {
-    OF_TEMPO | session.to_bits()
-}
-
-impl Protocol {
     /// Whether a part's proxy is there.
     pub(super) fn is_open(&self, part: Token) -> bool {
         let protocol = self;
@@ -267,4 +258,11 @@ impl Protocol {
     pub(crate) fn tempo_proxy_gone(&mut self, peer: Peer, cx: &mut Context) {
         self.remove_parts_with(peer, cx);
     }
+}
+
+/// Marks a request's client as one of Tempo's, among those of all doors.
+const OF_TEMPO: u64 = 1 << 63;
+
+const fn client(session: Token) -> u64 {
+    OF_TEMPO | session.to_bits()
 }

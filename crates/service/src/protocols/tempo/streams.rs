@@ -205,11 +205,8 @@ impl Worker {
         self.core.protocols.tempo.has_deadlines = !partial.is_empty();
         for (token, _) in late {
             self.core.cx.counters.add(Counter::IncompleteMessages, 1);
-            self.core.protocols.tempo.distrust_stream(
-                token,
-                "a frame was begun and not ended within limits.message_completion_ms",
-                &mut self.core.cx,
-            );
+            let why = "a frame was begun and not ended within limits.message_completion_ms";
+            self.core.protocols.tempo.distrust_stream(token, why, &mut self.core.cx);
         }
         if self.core.protocols.tempo.has_deadlines {
             self.core.cx.clock.plan_sweep();
@@ -284,11 +281,8 @@ impl Worker {
             Ok(()) => self.core.protocols.tempo.has_deadlines |= connection.began.is_some(),
             Err(spent) => {
                 self.core.cx.counters.add(Counter::of_refusal(spent), 1);
-                return self.core.protocols.tempo.distrust_stream(
-                    token,
-                    "there is no room for so much that is not done with",
-                    &mut self.core.cx,
-                );
+                let why = "there is no room for so much that is not done with";
+                return self.core.protocols.tempo.distrust_stream(token, why, &mut self.core.cx);
             }
         }
         self.core.protocols.tempo.out.note_due_stream(token);

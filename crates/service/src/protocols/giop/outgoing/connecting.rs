@@ -321,35 +321,7 @@ impl Outgoings {
         }
         false
     }
-}
 
-/// The object key that servers are asked for. No object has it.
-pub(crate) const PROBE_KEY: &[u8] = b"Campanile-probe";
-/// Id of the probe; requests are numbered from 1.
-const PROBE_ID: u32 = 0;
-
-/// A connection to a peer that is probed.
-pub(super) struct Probe {
-    stream: Stream,
-    /// What of the probe the socket has not taken.
-    unsent: Vec<u8>,
-}
-
-impl Probe {
-    /// Whether something has arrived of which the poll does not tell.
-    pub(super) const fn has_more(&self) -> bool {
-        self.stream.has_more()
-    }
-}
-
-/// What came of a look at a probed connection.
-enum Look {
-    Waits,
-    IsGiop,
-    IsLost(String),
-}
-
-impl Outgoings {
     /// Asks whether a GIOP server is at the other end of a connection. True if it has answered: the connection is open.
     pub(super) fn begin_probe(&mut self, token: Token, stream: Stream, cx: &mut Context) -> bool {
         let Some(connection) = self.connections.get_mut(token) else { return false };
@@ -458,4 +430,30 @@ impl Outgoings {
         }
         true
     }
+}
+
+/// The object key that servers are asked for. No object has it.
+pub(crate) const PROBE_KEY: &[u8] = b"Campanile-probe";
+/// Id of the probe; requests are numbered from 1.
+const PROBE_ID: u32 = 0;
+
+/// A connection to a peer that is probed.
+pub(super) struct Probe {
+    stream: Stream,
+    /// What of the probe the socket has not taken.
+    unsent: Vec<u8>,
+}
+
+impl Probe {
+    /// Whether something has arrived of which the poll does not tell.
+    pub(super) const fn has_more(&self) -> bool {
+        self.stream.has_more()
+    }
+}
+
+/// What came of a look at a probed connection.
+enum Look {
+    Waits,
+    IsGiop,
+    IsLost(String),
 }

@@ -61,11 +61,7 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
     let location: Corbaloc = format!("corbaloc::1.2@{}/object", client.local_addr().unwrap()).parse().unwrap();
     let named_by = bench.accounts.account_of([127, 0, 0, 2].into());
     let to: Ior = location.to_ior("IDL:x:1.0");
-    bench.lane.core.protocols.giop.outgoing.begin_call(
-        7,
-        call(to, Some(named_by), Vec::new()),
-        &mut bench.lane.core.cx,
-    );
+    bench.begin_call(7, call(to, Some(named_by), Vec::new()));
     let charged = |bench: &mut Bench| {
         let connections = &mut bench.lane.core.protocols.giop.outgoing.connections;
         let slices: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.rounds.slice).collect();

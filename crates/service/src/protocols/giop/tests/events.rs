@@ -520,11 +520,7 @@ fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for
     let ids = bench.requests_at(&mut consumer, 1);
     consumer.write_all(&answers(&ids, None)).unwrap();
     // It waits for room on another connection, as where its events have another code set, and goes on.
-    bench.lane.core.protocols.giop.outgoing.begin_call(
-        7,
-        call(reference(&elsewhere), None, Vec::new()),
-        &mut bench.lane.core.cx,
-    );
+    bench.begin_call(7, call(reference(&elsewhere), None, Vec::new()));
     let other = bench.accept(&elsewhere);
     let connections = &bench.lane.core.protocols.giop.outgoing.connections;
     let port = elsewhere.local_addr().unwrap().port();
