@@ -38,25 +38,7 @@ impl Reporting {
             failures: HashMap::new(),
         }
     }
-}
 
-/// Places for outboxes, and entries of what was dropped, that are looked at in one round.
-const PLACES_PER_ROUND: u32 = 32;
-const DROPS_PER_ROUND: usize = 32;
-
-/// How far the telling has come.
-pub(crate) struct Surveying {
-    /// The place of the next outbox, if they are to be reported.
-    next: Option<u32>,
-    /// The place of the next channel, if they are to be reported.
-    next_channel: Option<u32>,
-    /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
-    drops: Vec<TypeDrops>,
-    /// Reported with the last piece.
-    drops_beyond: u64,
-}
-
-impl Reporting {
     /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
     pub(crate) fn begin_survey(&mut self, level: SurveyLevel, lane: &Lane) {
         let (drops, drops_beyond) = match level {
@@ -85,6 +67,22 @@ impl Reporting {
         }
         self.reports.send(ToAdministration::Survey { chunk, is_last });
     }
+}
+
+/// Places for outboxes, and entries of what was dropped, that are looked at in one round.
+const PLACES_PER_ROUND: u32 = 32;
+const DROPS_PER_ROUND: usize = 32;
+
+/// How far the telling has come.
+pub(crate) struct Surveying {
+    /// The place of the next outbox, if they are to be reported.
+    next: Option<u32>,
+    /// The place of the next channel, if they are to be reported.
+    next_channel: Option<u32>,
+    /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
+    drops: Vec<TypeDrops>,
+    /// Reported with the last piece.
+    drops_beyond: u64,
 }
 
 impl Surveying {

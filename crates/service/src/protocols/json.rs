@@ -1,7 +1,7 @@
 //! Where lanes meet clients that speak lines of JSON ([`json`]).
 //!
 //! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and
-//! carries out what it asks for; [`delivery`] writes events and answers. For each subscription, and for each channel into which
+//! carries out what it asks for; [`connection`] writes events and answers. For each subscription, and for each channel into which
 //! it publishes, it has a proxy like any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)).
 //!
 //! What it publishes becomes a structured event, so that all doors' consumers can have it. What it is sent is a line that is made of
@@ -13,7 +13,6 @@
 //! out: it is made for scripts, and only the main lane does that, for channels that have such clients.
 
 pub(crate) mod connection;
-pub(crate) mod delivery;
 pub(crate) mod incoming;
 
 use std::collections::VecDeque;

@@ -26,7 +26,7 @@ use crate::lane::io::gathered::Gathered;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::net::Tcp;
 use crate::lane::io::output::Output;
-use crate::lane::io::rounds::Rounds;
+use crate::lane::io::round_budget::Rounds;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
