@@ -119,14 +119,21 @@ struct Inboxes {
     waker: Arc<Waker>,
 }
 
-/// What the event path needs, apart from the connections that events come in on.
+/// The owners on an event's path, apart from the connections that events come in on ([`Clients`]).
+///
+/// Ingress is the rules, the intake and what stands with this type; egress is [`Protocols`] and the backlogs, which are handed the context
+/// and see neither the rules nor the intake.
 pub(crate) struct Core {
     pub(crate) cx: Context,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
+    /// The other lanes, and events taken over from them.
     pub(crate) links: Links,
+    /// Events on their way in, and acknowledgements that are pending.
     pub(crate) intake: Intake,
+    /// Events on disk.
     pub(crate) backlogs: Backlogs,
     pub(crate) saturation: Saturation,
+    /// Connections and proxies by protocol, and the forms of events.
     pub(crate) protocols: Protocols,
     /// Rights of clients.
     pub(crate) access: Guard,

@@ -138,13 +138,8 @@ impl Core {
                 Arc::clone(permit.scope())
             }
         };
-        self.access.deny(
-            account,
-            Right::Subscribe,
-            key.channel,
-            (scope.why(None), &"a pull (subscribe)"),
-            &mut self.cx,
-        );
+        let what = "a pull (subscribe)";
+        self.access.deny(account, Right::Subscribe, key.channel, (scope.why(None), &what), &mut self.cx);
         Err(ACCESS_DENIED)
     }
 

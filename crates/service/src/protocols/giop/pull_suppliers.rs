@@ -159,13 +159,8 @@ impl Core {
         let Some(account) = address.and_then(|address| address.by.clone()) else { return Ok(None) };
         self.access.may(&account, Right::Publish, key.channel).map_err(|scope| {
             let why = scope.why(None);
-            self.access.deny(
-                &account,
-                Right::Publish,
-                key.channel,
-                (why, &"events that are pulled (publish)"),
-                &mut self.cx,
-            );
+            let what = "events that are pulled (publish)";
+            self.access.deny(&account, Right::Publish, key.channel, (why, &what), &mut self.cx);
             "its rules of access do not let its events in".to_owned()
         })
     }

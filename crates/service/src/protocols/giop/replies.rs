@@ -104,11 +104,6 @@ impl Core {
         self.protocols.giop.outgoing.end_late_calls(&mut self.cx);
         self.protocols.giop.end_late_polls(&mut self.cx);
         self.end_late_filter_calls();
-        if !self.protocols.giop.outgoing.upkeep.unused.is_looking()
-            && core::mem::take(&mut self.protocols.giop.outgoing.upkeep.stale)
-        {
-            self.protocols.giop.outgoing.upkeep.unused.begin();
-        }
         self.protocols.giop.outgoing.close_unused(&mut self.cx);
     }
 

@@ -138,6 +138,9 @@ impl Outgoings {
 
     /// Goes on looking for connections that are not used.
     pub(crate) fn close_unused(&mut self, cx: &mut Context) {
+        if !self.upkeep.unused.is_looking() && core::mem::take(&mut self.upkeep.stale) {
+            self.upkeep.unused.begin();
+        }
         let now = cx.clock.now;
         let Outgoings { connections, routes, calls, ways, upkeep: Upkeep { stale, unused, .. }, .. } = self;
         let (look, mut left, mut closed) = (unused.number(), LOOKED_AT_ONCE, Vec::new());

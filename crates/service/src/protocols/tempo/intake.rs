@@ -221,13 +221,8 @@ impl Core {
         self.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
             let of = self.protocols.tempo.topics.get(claim.topic).map(|topic| topic.name().event_type());
             let why = scope.why(of.map(|(domain, name)| (domain.as_bytes(), name.as_bytes())));
-            self.access.deny(
-                &account,
-                Right::Publish,
-                source.channel,
-                (why, &"a message of Tempo (publish)"),
-                &mut self.cx,
-            );
+            let what = "a message of Tempo (publish)";
+            self.access.deny(&account, Right::Publish, source.channel, (why, &what), &mut self.cx);
         })
     }
 
