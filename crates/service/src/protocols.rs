@@ -10,7 +10,6 @@
 
 mod admin_messages;
 pub(crate) mod dds;
-mod dead_letters;
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
@@ -63,7 +62,7 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
 }
 
 pub(crate) use admin_messages::{Answered, Fault, Request, ToProtocol, Wish};
-/// The objects that clients of whichever door name. Today they are all with one door.
+/// Objects that clients of whichever protocol name. Today they are all CORBA's.
 pub(crate) use giop::objects::Objects;
 /// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.
 pub(crate) use giop::{callers::Incoming as Moving, foreign_pushes::ForeignPush as Foreign};
@@ -162,7 +161,7 @@ pub(crate) trait WireProtocol: Sized {
     /// Sends events to the consumer that they are for. Their list is empty then.
     const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>);
     /// Hands events of the engine to the client that asked for them and waits.
-    const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = |core, _, events| core.recycle(events);
+    const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = |core, _, events| core.cx.recycle(events);
     /// Answers that events were taken in, or why not.
     const ANSWER: fn(&mut Worker, Self::Claim, Option<Refused>);
     /// Takes notice that administration has made a proxy, or refused it.
@@ -337,6 +336,7 @@ protocols! {$
     #[cfg(test)]
     Toy toy,
 }
+#[expect(clippy::single_component_path_imports, reason = "macros that a macro makes have no other path")]
 pub(crate) use {any_of, by_tag, of_each};
 
 impl fmt::Display for Tag {
@@ -353,7 +353,8 @@ impl Tag {
     /// The protocol of which the lowest octet is the number; it was got from one.
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
-        Self::ALL.get(number as usize & 0xff).copied().unwrap_or(Self::Giop)
+        let protocol = usize::try_from(number & 0xff).ok().and_then(|number| Self::ALL.get(number));
+        protocol.copied().unwrap_or(Self::Giop)
     }
 
     /// The number's place in handles of local proxies: below the bit that they have in common, each protocol has 2^55 of them.
@@ -393,11 +394,14 @@ pub(crate) struct Clients {
     pub(crate) giop: giop::callers::Clients,
 }
 
+/// Something that some protocols have in the clear, and some with TLS.
+pub(crate) type Layered<T> = ByTag<[Option<T>; Layer::ALL.len()]>;
+
 /// Where clients connect; the main lane's.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     /// For connections, in the clear and with TLS.
-    pub(crate) streams: ByTag<[Option<Listener>; Layer::ALL.len()]>,
+    pub(crate) streams: Layered<Listener>,
     pub(crate) sockets: Sockets,
     /// Whether CORBA's stays open in another process when the service ends: clients that connect then wait for the next service.
     pub(crate) outlive: bool,
@@ -440,7 +444,7 @@ impl Protocols {
     /// Whether an outbox has to wait, since filters that are clients' objects are asked about its events.
     #[inline]
     pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
-        self.giop.filter_calls.wait_for(outbox)
+        self.giop.outgoing.filter_calls.wait_for(outbox)
     }
 }
 
@@ -537,7 +541,7 @@ impl Worker {
             return;
         }
         // A client that has its reply is to find its event counted.
-        self.core.update_counters();
+        self.core.cx.update_counters();
         of_each!(P => P::WRITE_EVENTS(&mut self.core));
         of_each!(P => P::WRITE_REPLIES(self));
     }
@@ -552,7 +556,7 @@ impl Worker {
     /// Administration has written to a protocol.
     pub(crate) fn handle_admin_message(&mut self, message: ToProtocol) {
         match message {
-            ToProtocol::Giop(message) => self.pass_answer(message),
+            ToProtocol::Giop(message) => self.clients.giop.pass_answer(message, &mut self.core),
             ToProtocol::LocalProxy(message) => self.handle_proxy_notice(message),
         }
     }

@@ -44,7 +44,7 @@ use crate::admin::publishing::Publishing;
 use crate::admin::run::{Administration, Ending, Log, Withheld};
 use crate::announcement::Announcement;
 use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, NarrowCodeSet, Tls};
-use crate::counters::{Block, Counter, Counters};
+use crate::counters::{Counter, Counters};
 use crate::handshakes::{self, Handshakes};
 use crate::lane::io::net::{self, Datagrams, Waker};
 use crate::lane::io::socket::Layer;
@@ -57,7 +57,7 @@ use crate::lane::scheduling;
 use crate::memory::Memory;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::tempo::types::DeclaredTypes;
-use crate::protocols::{self, ByTag, Given, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
+use crate::protocols::{self, Given, Layered, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
@@ -340,15 +340,7 @@ fn assemble(
     let dead_letters = DeadLetterInquiry::new(keepers.store.as_mut().and_then(|store| store.desk.take()));
     ports.open()?;
     let mut lane_registry = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
-    let threads_max = config.lanes.threads_max.into();
-    warnings.extend(start_lanes(
-        &mut protocol,
-        &mut lane_registry,
-        &published,
-        &counters.of_administration(),
-        threads_max,
-    ));
-    warnings.extend(lane_registry.warnings());
+    warnings.extend(start_lanes(&mut protocol, &mut lane_registry, &published, &counters, config));
     let administrator = Administration {
         objects: Objects::new(protocol, outside_naming),
         publishing: Publishing::new(published),
@@ -385,14 +377,15 @@ fn assemble(
 }
 
 /// Starts the lanes that routing names from the start, before anything can be handed over to them: so many of them at most, since what was
-/// restored may be of a service that could have more. Says a line if they are not all.
+/// restored may be of a service that could have more. Gives a line if they are not all, and what of the scheduling is not as requested.
 fn start_lanes(
     protocol: &mut Protocol,
     lane_registry: &mut LaneRegistry,
     published: &ArcSwap<Published>,
-    counters: &Block,
-    threads_max: u32,
-) -> Option<String> {
+    counters: &Counters,
+    config: &Config,
+) -> Vec<String> {
+    let (counters, threads_max) = (counters.of_administration(), u32::from(config.lanes.threads_max));
     let (mut started, mut beyond) = (0, 0);
     while let Some(change) = protocol.poll_lane() {
         let LaneChange::Started(info) = change else { continue };
@@ -411,14 +404,15 @@ fn start_lanes(
         published.store(Arc::new(Published::from(again)));
     }
     lane_registry.open();
-    (beyond > 0).then(|| {
+    let warning = (beyond > 0).then(|| {
         let warning = format!(
             "lanes.threads_max = {threads_max}: pools that were configured before have {beyond} threads more, and the main lane serves \
              what is theirs"
         );
         log::warn!("{warning}");
         warning
-    })
+    });
+    warning.into_iter().chain(lane_registry.warnings()).collect()
 }
 
 /// The same in a simulation, where there are no descriptors.
@@ -501,7 +495,7 @@ fn bind_ports(
     given: Sockets,
     connections_max: ConnectionsMax,
     ports: &mut Ports,
-) -> Result<(Listeners, ByTag<[Option<SocketAddr>; Layer::ALL.len()]>), StartError> {
+) -> Result<(Listeners, Layered<SocketAddr>), StartError> {
     let Sockets { giop, json, tempo } = given;
     if config.tls.required && (json.is_some() || tempo.is_some()) {
         let why = "tls.required: a socket that was passed for lines of JSON or for Tempo is in the clear; use tls.json_listen and \
@@ -509,7 +503,7 @@ fn bind_ports(
         return Err(ConfigError::Tls { why }.into());
     }
     let mut listeners = Listeners { outlive: giop.is_some(), ..Listeners::default() };
-    let mut addresses = ByTag::<[Option<SocketAddr>; Layer::ALL.len()]>::default();
+    let mut addresses = Layered::<SocketAddr>::default();
     let (tempo, mut datagrams) = tempo.unzip();
     let group = config.tempo_group()?;
     // Where nothing is in the clear, a socket that was handed over is meant for TLS.

@@ -21,7 +21,7 @@ use crate::admin::values::{Answer, ChannelStatus, Declined, Query};
 use crate::config::DeclaredChannel;
 use crate::lane::reports::printable;
 use crate::protocols::giop::admin_messages::{Call, CallFailure, OWN_ENDIAN, Reply, Request};
-use crate::protocols::giop::answers::answer_with;
+use crate::protocols::giop::claims::answer_with;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::giop::statistics;
 use crate::protocols::{Answered, Fault, ToProtocol, Wish};
