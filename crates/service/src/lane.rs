@@ -8,7 +8,7 @@
 
 pub(crate) mod access;
 pub(crate) mod clock;
-pub(crate) mod deliveries;
+pub(crate) mod context;
 pub(crate) mod draining;
 pub(crate) mod intake;
 pub(crate) mod io;
@@ -20,5 +20,3 @@ pub(crate) mod reports;
 pub(crate) mod run;
 pub(crate) mod saturation;
 pub(crate) mod scheduling;
-pub(crate) mod survey;
-pub(crate) mod telemetry;

@@ -10,7 +10,6 @@
 
 mod admin_messages;
 pub(crate) mod dds;
-mod dead_letters;
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
@@ -164,7 +163,7 @@ pub(crate) trait WireProtocol: Sized {
     /// Sends events to the consumer that they are for. Their list is empty then.
     const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>);
     /// Hands events of the engine to the client that asked for them and waits.
-    const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = |core, _, events| core.recycle(events);
+    const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = |core, _, events| core.cx.recycle(events);
     /// Answers that events were taken in, or why not.
     const ANSWER: fn(&mut Worker, Self::Claim, Option<Refused>);
     /// Takes notice that administration has made a proxy, or refused it.
@@ -447,7 +446,7 @@ impl Protocols {
     /// Whether an outbox has to wait, since filters that are clients' objects are asked about its events.
     #[inline]
     pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
-        self.giop.filter_calls.wait_for(outbox)
+        self.giop.outgoing.filter_calls.wait_for(outbox)
     }
 }
 
@@ -544,7 +543,7 @@ impl Worker {
             return;
         }
         // A client that has its reply is to find its event counted.
-        self.core.update_counters();
+        self.core.cx.update_counters();
         of_each!(P => P::WRITE_EVENTS(&mut self.core));
         of_each!(P => P::WRITE_REPLIES(self));
     }
@@ -559,7 +558,7 @@ impl Worker {
     /// Administration has written to a protocol.
     pub(crate) fn handle_admin_message(&mut self, message: ToProtocol) {
         match message {
-            ToProtocol::Giop(message) => self.pass_answer(message),
+            ToProtocol::Giop(message) => self.clients.giop.pass_answer(message, &mut self.core),
             ToProtocol::LocalProxy(message) => self.handle_proxy_notice(message),
         }
     }

@@ -10,8 +10,8 @@ use engine::{ChannelId, Event, Lane, Owner, PendingEvent, Side, TypeId};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
-use crate::lane::run::Core;
 use crate::protocols::{Access, Denied};
 use access::{Decision, Grant, Right, RuleNumber, Scope, Who, Why};
 use accounts::Account;
@@ -243,21 +243,22 @@ fn names_of<'e>(event: &'e Event, lane: &'e Lane) -> (&'e [u8], &'e [u8]) {
     lane.type_names(event.event_type).unwrap_or_else(|| event.names())
 }
 
-impl Core {
+impl Guard {
     /// Gives back an event of a type that its client may push; any other is counted, logged and dropped.
     #[inline]
     pub(crate) fn admits_type(
         &mut self,
         submission: &mut Submission,
         pending_event: PendingEvent,
+        cx: &mut Context,
     ) -> Option<PendingEvent> {
         match submission.permit() {
             None => Some(pending_event),
-            Some(limited) => match self.access.decide(limited, &pending_event, &self.lane) {
+            Some(limited) => match self.decide(limited, &pending_event, &cx.lane) {
                 Decision { allowed: true, .. } => Some(pending_event),
                 Decision { rule, .. } => {
                     let limited = Arc::clone(limited);
-                    self.deny_type(&limited, rule, pending_event);
+                    self.deny_type(&limited, rule, pending_event, cx);
                     submission.refuse(Refused::NotPermitted);
                     None
                 }
@@ -266,14 +267,14 @@ impl Core {
     }
 
     #[cold]
-    fn deny_type(&mut self, limited: &Limited, rule: RuleNumber, pending_event: PendingEvent) {
+    fn deny_type(&mut self, limited: &Limited, rule: RuleNumber, pending_event: PendingEvent, cx: &mut Context) {
         let what = {
-            let (domain, name) = names_of(&pending_event, &self.lane);
+            let (domain, name) = names_of(&pending_event, &cx.lane);
             let shown = |text: &[u8]| crate::lane::reports::printable(&String::from_utf8_lossy(text));
             format!("an event of type {}/{} (publish)", shown(domain), shown(name))
         };
-        self.deny(&limited.account, Right::Publish, limited.channel, (Why::Rule(rule), &what));
-        self.lane.abandon_event(pending_event);
+        self.deny(&limited.account, Right::Publish, limited.channel, (Why::Rule(rule), &what), cx);
+        cx.lane.abandon_event(pending_event);
     }
 
     /// Counts and logs the denial of a right.
@@ -284,13 +285,14 @@ impl Core {
         right: Right,
         channel: ChannelId,
         (why, what): (Why<'_>, &dyn core::fmt::Display),
+        cx: &mut Context,
     ) {
-        self.counters.add(Counter::of_denied(right), 1);
-        let guard = &self.access;
+        cx.counters.add(Counter::of_denied(right), 1);
+        let guard = self;
         let denied =
             || Denied { right: Some(right), ip: account.ip(), text: guard.denial(account, what, channel, why) };
-        let said = self.reporting.reports.denied(denied, self.clock.now);
-        self.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
+        let said = cx.reporting.reports.denied(denied, cx.clock.now);
+        cx.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
     }
 }
 

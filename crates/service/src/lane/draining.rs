@@ -4,8 +4,8 @@
 use engine::Undelivered;
 
 use crate::lane::links::messages::ToAdministration;
-use crate::lane::run::{Core, Worker};
-use crate::protocols::{Made, WireProtocol, any_of};
+use crate::lane::run::Worker;
+use crate::protocols::Made;
 
 /// Places for outboxes, and for connections, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 256;
@@ -55,39 +55,28 @@ impl Draining {
     }
 }
 
-impl Core {
-    /// Whether something is under way that is in no outbox, apart from what waits to be written.
-    fn has_under_way(&self) -> bool {
-        let Self { lane, links, intake, .. } = self;
-        let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
-        let is_waiting = lane.queued_events() > 0 || intake.awaiting_filter.has_to_go_on() || intake.has_released();
-        let is_waiting = is_waiting || intake.journal.is_waiting();
-        is_waiting || is_passing || any_of!(P => P::HAS_UNDER_WAY(self))
-    }
-}
-
 impl Worker {
     /// The service is about to end, and administration asks what is left.
     pub(crate) fn drain(&mut self) {
-        self.core.reporting.draining = Draining { has_begun: true, look: Some(Look::default()) };
+        self.core.cx.reporting.draining = Draining { has_begun: true, look: Some(Look::default()) };
         self.clients.stop_listening();
     }
 
     /// Reports a piece, unless earlier reports still wait for room.
     pub(crate) fn go_on_draining(&mut self) {
-        if self.core.reporting.reports.has_backlog() {
+        if self.core.cx.reporting.reports.has_backlog() {
             return;
         }
-        let Some(mut look) = self.core.reporting.draining.look.take() else { return };
+        let Some(mut look) = self.core.cx.reporting.draining.look.take() else { return };
         let mut chunk = Vec::new();
         let is_last = self.look_on(&mut look, &mut chunk);
         let last = is_last.then(|| {
-            let counters = self.core.lane.counters();
+            let counters = self.core.cx.lane.counters();
             let is_busy = look.is_busy || self.core.has_under_way();
             LookedAt { is_busy, taken: counters.taken.accepted + counters.handovers.taken }
         });
-        self.core.reporting.draining.look = (!is_last).then_some(look);
-        self.core.reporting.reports.send(ToAdministration::Left { chunk, last });
+        self.core.cx.reporting.draining.look = (!is_last).then_some(look);
+        self.core.cx.reporting.reports.send(ToAdministration::Left { chunk, last });
     }
 
     /// Looks at a few places. True if they were the last.
@@ -97,8 +86,8 @@ impl Worker {
         look.next = from.saturating_add(PLACES_PER_ROUND);
         let (has_more, then) = match look.part {
             Part::Outboxes => {
-                let now = self.core.clock.now;
-                (self.core.lane.undelivered_at(from, PLACES_PER_ROUND, now, chunk), Some(Part::Output(Made::ByUs)))
+                let now = self.core.cx.clock.now;
+                (self.core.cx.lane.undelivered_at(from, PLACES_PER_ROUND, now, chunk), Some(Part::Output(Made::ByUs)))
             }
             Part::Output(made) => {
                 let has_output = self.has_output_at(made, from, PLACES_PER_ROUND);

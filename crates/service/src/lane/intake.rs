@@ -9,7 +9,6 @@ pub(crate) mod acknowledgements;
 pub(crate) mod admission;
 pub(crate) mod awaiting_filter;
 pub(crate) mod journal;
-pub(crate) mod queued;
 
 use std::collections::VecDeque;
 

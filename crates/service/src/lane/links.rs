@@ -16,11 +16,13 @@ pub(crate) struct Links {
     introductions: Inbox<Link>,
     /// Events of other lanes that are held.
     pub(crate) taken_for_peers: Slots<TakenForPeer>,
+    /// No route leads here any more.
+    pub(crate) retiring: bool,
 }
 
 impl Links {
     pub(crate) fn new(links: Vec<Link>, introductions: Inbox<Link>) -> Self {
-        Self { lanes: LaneLinks::new(links), introductions, taken_for_peers: Slots::new() }
+        Self { lanes: LaneLinks::new(links), introductions, taken_for_peers: Slots::new(), retiring: false }
     }
 
     /// Takes in the lanes that were started lately.

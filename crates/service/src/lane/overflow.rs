@@ -5,9 +5,11 @@ use std::num::NonZeroU64;
 use core::time::Duration;
 use engine::{OutboxId, Overflow, Time};
 
-use crate::lane::run::{Core, Worker};
+use crate::lane::context::Context;
+use crate::lane::run::Worker;
 use crate::overflow::history::{self, Chunk};
 use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at, first_of};
+use crate::protocols::Protocols;
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -50,7 +52,7 @@ impl Worker {
         link.answers.look();
         let mut left = EVENTS_PER_ROUND;
         for _ in 0..ANSWERS_PER_ROUND {
-            core.take_back(&mut left);
+            core.backlogs.take_back(&mut left, &mut core.protocols, &mut core.cx);
             if core.backlogs.back.is_some() {
                 return true;
             }
@@ -58,12 +60,12 @@ impl Worker {
             match answer {
                 FromOverflow::Written(event) => {
                     core.backlogs.unwritten = core.backlogs.unwritten.saturating_sub(event.bytes.len());
-                    core.backlogs.written = core.clock.now;
-                    core.lane.release(event);
+                    core.backlogs.written = core.cx.clock.now;
+                    core.cx.lane.release(event);
                 }
-                FromOverflow::Remembered(event) => core.lane.note_remembered(event, core.clock.now),
+                FromOverflow::Remembered(event) => core.cx.lane.note_remembered(event, core.cx.clock.now),
                 FromOverflow::Freed(channel, freed) => {
-                    core.lane.note_freed(channel, freed.events, freed.bytes, core.clock.now);
+                    core.cx.lane.note_freed(channel, freed.events, freed.bytes, core.cx.clock.now);
                 }
                 back => core.backlogs.back = Some(back),
             }
@@ -72,30 +74,30 @@ impl Worker {
     }
 }
 
-impl Core {
+impl Backlogs {
     /// Whether the thread has written what it was given, but for a little, or does not get on with it: its disk may fail.
-    pub(crate) fn keeps_up_with_backlogs(&self) -> bool {
-        let Backlogs { link, unwritten, written, .. } = &self.backlogs;
+    pub(crate) fn keeps_up_with_backlogs(&self, cx: &Context) -> bool {
+        let Backlogs { link, unwritten, written, .. } = self;
         let has_room = link.as_ref().is_none_or(|link| link.messages.room() > 0) && *unwritten <= UNWRITTEN_MAX;
-        has_room || *written + WRITTEN_WITHIN < self.clock.now
+        has_room || *written + WRITTEN_WITHIN < cx.clock.now
     }
 
     /// Has what the engine wants kept, and brought back, done.
-    pub(crate) fn send_errands(&mut self) {
-        let Some(link) = &mut self.backlogs.link else { return };
+    pub(crate) fn send_errands(&mut self, cx: &mut Context) {
+        let Some(link) = &mut self.link else { return };
         let (mut has_some, mut is_awaited) = (false, false);
         // What there is no room for waits with the engine: there is room when answers come.
         while link.messages.room() > 0
-            && let Some(errand) = self.lane.poll_overflow()
+            && let Some(errand) = cx.lane.poll_overflow()
         {
             has_some = true;
             is_awaited |= matches!(errand, Overflow::Fetch { .. } | Overflow::FetchHistory { .. });
             let message = match errand {
                 Overflow::Keep { event, budget_bytes } => {
-                    if self.backlogs.unwritten == 0 {
-                        self.backlogs.written = self.clock.now;
+                    if self.unwritten == 0 {
+                        self.written = cx.clock.now;
                     }
-                    self.backlogs.unwritten += event.bytes.len();
+                    self.unwritten += event.bytes.len();
                     ToOverflow::Keep(event, budget_bytes)
                 }
                 Overflow::Fetch { outbox, consumer, bytes } => ToOverflow::Fetch(outbox, consumer, bytes),
@@ -109,75 +111,75 @@ impl Core {
             let _ = link.messages.send_quietly(message);
         }
         let is_much = link.messages.room() < link.messages.capacity() / 2;
-        if has_some && (is_awaited || is_much || self.backlogs.rung + RING_EVERY <= self.clock.now) {
-            self.backlogs.rung = self.clock.now;
+        if has_some && (is_awaited || is_much || self.rung + RING_EVERY <= cx.clock.now) {
+            self.rung = cx.clock.now;
             link.messages.notify();
         }
     }
 
     /// Hands some of what came back to the outbox for which it was asked.
-    fn take_back(&mut self, left: &mut usize) {
-        let Some(back) = self.backlogs.back.take() else { return };
+    fn take_back(&mut self, left: &mut usize, protocols: &mut Protocols, cx: &mut Context) {
+        let Some(back) = self.back.take() else { return };
         let is_done = match &back {
-            FromOverflow::Back(back) => self.take_backlog(back, left),
-            FromOverflow::FetchedHistory(outbox, chunk) => self.take_history(*outbox, chunk, left),
+            FromOverflow::Back(back) => self.take_backlog(back, left, protocols, cx),
+            FromOverflow::FetchedHistory(outbox, chunk) => self.take_history(*outbox, chunk, left, protocols, cx),
             _ => true,
         };
         if !is_done {
-            self.backlogs.back = Some(back);
+            self.back = Some(back);
             return;
         }
-        self.backlogs.taken = 0;
+        self.taken = 0;
     }
 
-    fn take_backlog(&mut self, back: &Back, left: &mut usize) -> bool {
-        while let Some((ask, event, behind)) = first_of(back.records.get(self.backlogs.taken..).unwrap_or_default()) {
+    fn take_backlog(&mut self, back: &Back, left: &mut usize, protocols: &mut Protocols, cx: &mut Context) -> bool {
+        while let Some((ask, event, behind)) = first_of(back.records.get(self.taken..).unwrap_or_default()) {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
             }
-            self.take_one_back(back.outbox, ask, event);
-            self.backlogs.taken = back.records.len() - behind.len();
+            self.take_one_back(back.outbox, ask, event, protocols, cx);
+            self.taken = back.records.len() - behind.len();
         }
-        self.lane.end_return(back.outbox, back.lost, self.clock.now);
+        cx.lane.end_return(back.outbox, back.lost, cx.clock.now);
         true
     }
 
-    fn take_history(&mut self, outbox: OutboxId, chunk: &Chunk, left: &mut usize) -> bool {
-        let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
-        while let Some((number, event, behind)) =
-            history::first_of(chunk.records.get(self.backlogs.taken..).unwrap_or_default())
+    fn take_history(
+        &mut self,
+        outbox: OutboxId,
+        chunk: &Chunk,
+        left: &mut usize,
+        protocols: &mut Protocols,
+        cx: &mut Context,
+    ) -> bool {
+        let clock = UtcClock::new(cx.clock.now, cx.clock.since_1970);
+        while let Some((number, event, behind)) = history::first_of(chunk.records.get(self.taken..).unwrap_or_default())
         {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
             }
-            self.backlogs.taken = chunk.records.len() - behind.len();
+            self.taken = chunk.records.len() - behind.len();
             // Its checksum was right, so it is what was written.
             if let Some(record) = Record::read(event) {
-                let pending_event = self.event_of(&record, (&clock, record.arrived()), false);
-                self.lane.return_history_event(
-                    outbox,
-                    (record.source, number),
-                    pending_event,
-                    &self.protocols,
-                    self.clock.now,
-                );
+                let pending_event = protocols.event_of(&record, (&clock, record.arrived()), false, cx);
+                cx.lane.return_history_event(outbox, (record.source, number), pending_event, protocols, cx.clock.now);
             }
         }
-        self.lane.end_history_fetch(outbox, chunk.fetched, &self.protocols, self.clock.now);
+        cx.lane.end_history_fetch(outbox, chunk.fetched, protocols, cx.clock.now);
         true
     }
 
-    fn take_one_back(&mut self, outbox: OutboxId, ask: u8, octets: &[u8]) {
+    fn take_one_back(&mut self, outbox: OutboxId, ask: u8, octets: &[u8], protocols: &mut Protocols, cx: &mut Context) {
         let Some((watch, octets)) = octets.split_first_chunk::<8>() else { return };
         let Some((number, record)) = octets.split_first_chunk::<8>() else { return };
         // Its checksum was right, so it is what was written.
         let Some(record) = Record::read(record) else { return };
-        let (here, world) = (clock_at(self.clock.now), UtcClock::new(self.clock.now, self.clock.since_1970));
+        let (here, world) = (clock_at(cx.clock.now), UtcClock::new(cx.clock.now, cx.clock.since_1970));
         let came = world.utc_time(here.lane_time(record.arrived()));
-        let mut pending_event = self.event_of(&record, (&here, came), false);
+        let mut pending_event = protocols.event_of(&record, (&here, came), false, cx);
         pending_event.watch = NonZeroU64::new(u64::from_le_bytes(*watch));
         pending_event.watch_each = pending_event.watch.is_some();
         let number = NonZeroU64::new(u64::from_le_bytes(*number));
-        self.lane.return_event((outbox, ask), (record.source, number), pending_event, &self.protocols, self.clock.now);
+        cx.lane.return_event((outbox, ask), (record.source, number), pending_event, protocols, cx.clock.now);
     }
 }

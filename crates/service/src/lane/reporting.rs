@@ -1,13 +1,18 @@
 //! What a lane and administration have to do with each other, from the lane's side.
+//!
+//! Telling administration how the outboxes stand, for `get_consumers` and `get_drops`: a piece in each round, so that
+//! events go on between any two, however many consumers there are.
+//!
+//! An outbox that is there all the time is reported once, as it stands when its turn comes; of one that comes or goes
+//! meanwhile it depends on when.
 
-use engine::ProxyKey;
+use engine::{Lane, ProxyKey, TypeDrops};
 use hashbrown::HashMap;
 
 use crate::lane::draining::Draining;
 use crate::lane::links::mailbox::Mailbox;
-use crate::lane::links::messages::ToAdministration;
+use crate::lane::links::messages::{NamedDrops, Survey, SurveyLevel, ToAdministration};
 use crate::lane::reports::Reports;
-use crate::lane::survey::Surveying;
 
 /// A lane's reports to administration, sent at once or when there is room.
 pub(crate) struct Reporting {
@@ -32,5 +37,145 @@ impl Reporting {
             draining: Draining::default(),
             failures: HashMap::new(),
         }
+    }
+
+    /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
+    pub(crate) fn begin_survey(&mut self, level: SurveyLevel, lane: &Lane) {
+        let (drops, drops_beyond) = match level {
+            SurveyLevel::Drops => (lane.type_drops().collect(), lane.type_drops_beyond()),
+            SurveyLevel::Progress | SurveyLevel::Outboxes | SurveyLevel::Channels => (Vec::new(), 0),
+        };
+        let next = (level > SurveyLevel::Progress).then_some(0);
+        let next_channel = (level > SurveyLevel::Outboxes).then_some(0);
+        self.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
+    }
+
+    /// Whether there is something to tell, and room for it.
+    pub(crate) fn has_to_survey(&self) -> bool {
+        self.surveying.is_some() && !self.reports.has_backlog()
+    }
+
+    /// Reports a piece, unless earlier reports still wait for room.
+    pub(crate) fn go_on_surveying(&mut self, lane: &Lane) {
+        if !self.has_to_survey() {
+            return;
+        }
+        let Some(surveying) = &mut self.surveying else { return };
+        let (chunk, is_last) = surveying.chunk(lane);
+        if is_last {
+            self.surveying = None;
+        }
+        self.reports.send(ToAdministration::Survey { chunk, is_last });
+    }
+}
+
+/// Places for outboxes, and entries of what was dropped, that are looked at in one round.
+const PLACES_PER_ROUND: u32 = 32;
+const DROPS_PER_ROUND: usize = 32;
+
+/// How far the telling has come.
+pub(crate) struct Surveying {
+    /// The place of the next outbox, if they are to be reported.
+    next: Option<u32>,
+    /// The place of the next channel, if they are to be reported.
+    next_channel: Option<u32>,
+    /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
+    drops: Vec<TypeDrops>,
+    /// Reported with the last piece.
+    drops_beyond: u64,
+}
+
+impl Surveying {
+    /// The next piece, and whether it is the last.
+    #[cold]
+    fn chunk(&mut self, lane: &Lane) -> (Survey, bool) {
+        let mut chunk = Survey::default();
+        if let Some(next) = self.next
+            && let Some(outboxes) = lane.outboxes_at(next, PLACES_PER_ROUND)
+        {
+            // In one piece: scraping asks this of lanes each second.
+            chunk.outboxes.reserve_exact(PLACES_PER_ROUND as usize);
+            chunk.outboxes.extend(outboxes);
+            self.next = Some(next + PLACES_PER_ROUND);
+            return (chunk, false);
+        }
+        if let Some(next) = self.next_channel
+            && let Some(channels) = lane.channels_at(next, PLACES_PER_ROUND)
+        {
+            chunk.channels.reserve_exact(PLACES_PER_ROUND as usize);
+            chunk.channels.extend(channels);
+            self.next_channel = Some(next + PLACES_PER_ROUND);
+            return (chunk, false);
+        }
+        let rest = self.drops.len().saturating_sub(DROPS_PER_ROUND);
+        chunk.drops = self.drops.drain(rest..).map(|drops| named(drops, lane)).collect();
+        if rest == 0 {
+            chunk.drops_beyond = self.drops_beyond;
+        }
+        (chunk, rest == 0)
+    }
+}
+
+fn named(drops: TypeDrops, lane: &Lane) -> NamedDrops {
+    let (domain, name) = lane.type_names(drops.event_type).unwrap_or((b"*", b"*"));
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    NamedDrops { drops, domain: text(domain), name: text(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{
+        AdminId, ChannelLimits, Form, Hierarchy, NoFields, OutputForm, Peer, ProxyKey, ProxyKind, SettingsPatch, Side,
+        Time,
+    };
+
+    #[test]
+    fn each_consumer_is_reported_once_a_few_at_a_time_and_drops_after_them() {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        let connect = |hierarchy: &mut Hierarchy, side| {
+            let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
+            let key = ProxyKey { channel, proxy };
+            hierarchy.connect(key, Some(Peer(1)), OutputForm(0)).unwrap();
+            key
+        };
+        let source = connect(&mut hierarchy, Side::Suppliers);
+        let consumers: Vec<ProxyKey> = (0..100).map(|_| connect(&mut hierarchy, Side::Consumers)).collect();
+        let mut lane = Lane::new(Time(0));
+        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
+        let mut pending_event = lane.begin_event();
+        lane.classify(&mut pending_event, b"domain", b"name");
+        lane.handle_event(source, pending_event, &NoFields, Time(0));
+        // What waited for those that are connected is dropped as they go, so that there is something to tell.
+        for gone in &consumers[..40] {
+            hierarchy.destroy_proxy(*gone).unwrap();
+        }
+        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
+        while lane.next_timeout() == Some(Time(0)) {
+            lane.handle_timeout(Time(0));
+        }
+        let drops: Vec<TypeDrops> = lane.type_drops().collect();
+        assert_eq!(drops.len(), 40);
+        let mut surveying = Surveying { next: Some(0), next_channel: Some(0), drops, drops_beyond: 7 };
+        let mut reported = Survey::default();
+        let mut chunks = 0;
+        loop {
+            let (chunk, is_last) = surveying.chunk(&lane);
+            chunks += 1;
+            assert!(chunk.outboxes.len() <= 32 && chunk.drops.len() <= 32);
+            reported.outboxes.extend(chunk.outboxes);
+            reported.channels.extend(chunk.channels);
+            reported.drops.extend(chunk.drops);
+            reported.drops_beyond += chunk.drops_beyond;
+            if is_last {
+                break;
+            }
+        }
+        let mut keys: Vec<ProxyKey> = reported.outboxes.iter().map(|stats| stats.key).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, consumers[40..]);
+        assert_eq!((reported.drops.len(), reported.drops_beyond, chunks, reported.channels.len()), (40, 7, 7, 1));
+        assert!(reported.drops.iter().all(|named| (named.domain.as_str(), named.name.as_str()) == ("domain", "name")));
     }
 }

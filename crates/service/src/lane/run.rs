@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{Discipline, Lane, LaneId, MemoryPool, Notice, Time};
+use engine::{Delivery, Discipline, Event, Lane, LaneId, MemoryPool, Notice, Time};
 
 use crate::counters::{Block, Counter};
-use crate::handshakes::{self, Secured, Unsecured};
+use crate::handshakes::{self, Secured};
 use crate::lane::access::Guard;
 use crate::lane::clock::Clock;
-use crate::lane::deliveries::Deliveries;
+use crate::lane::context::{Context, Deliveries, Identity};
 use crate::lane::intake::Intake;
 use crate::lane::intake::journal::Journal;
 use crate::lane::io::Io;
@@ -38,9 +38,9 @@ use crate::lane::overflow::Backlogs;
 use crate::lane::polling::{PollingServer, Timing};
 use crate::lane::reporting::Reporting;
 use crate::lane::reports::printable;
-use crate::lane::saturation::Saturation;
+use crate::lane::saturation::{Finding, Saturation};
 use crate::overflow;
-use crate::protocols::{self, Clients, Listeners, Protocols, WireProtocol, any_of, by_tag, of_each};
+use crate::protocols::{self, Clients, Listeners, Protocols, Tag, WireProtocol, any_of, by_tag, of_each};
 use crate::published::Published;
 use crate::store::journal;
 use accounts::Accounts;
@@ -107,8 +107,6 @@ pub(crate) struct Worker {
     pub(crate) clients: Clients,
     inboxes: Inboxes,
     stopping: bool,
-    /// No route leads here any more.
-    pub(crate) retiring: bool,
     /// If it runs by the clock; else it runs whenever there is something to do.
     pub(crate) polling: Option<PollingServer>,
     pub(crate) core: Core,
@@ -122,35 +120,24 @@ struct Inboxes {
     waker: Arc<Waker>,
 }
 
-/// What the event path needs, apart from the connections that events come in on.
+/// The owners on an event's path, apart from the connections that events come in on ([`Clients`]).
+///
+/// Ingress is the rules, the intake and what stands with this type; egress is [`Protocols`] and the backlogs, which are handed the context
+/// and see neither the rules nor the intake.
 pub(crate) struct Core {
-    pub(crate) identity: Identity,
-    pub(crate) clock: Clock,
-    pub(crate) io: Io,
-    pub(crate) lane: Lane,
+    pub(crate) cx: Context,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
+    /// The other lanes, and events taken over from them.
     pub(crate) links: Links,
+    /// Events on their way in, and acknowledgements that are pending.
     pub(crate) intake: Intake,
+    /// Events on disk.
     pub(crate) backlogs: Backlogs,
-    pub(crate) deliveries: Deliveries,
-    pub(crate) reporting: Reporting,
-    /// Where connections are posted for their TLS handshakes to be made.
-    pub(crate) unsecured: Option<Mailbox<Unsecured>>,
-    pub(crate) counters: Arc<Block>,
     pub(crate) saturation: Saturation,
+    /// Connections and proxies by protocol, and the forms of events.
     pub(crate) protocols: Protocols,
     /// Rights of clients.
     pub(crate) access: Guard,
-}
-
-/// Which lane it is.
-pub(crate) struct Identity {
-    pub(crate) id: LaneId,
-    pub(crate) thread: LaneThread,
-    /// The lane's priority, as clients count them. The main lane need not have one, and is less important than all others then.
-    pub(crate) priority: Option<i16>,
-    /// What the lane is called in the log.
-    pub(crate) name: Arc<str>,
 }
 
 /// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.
@@ -166,6 +153,10 @@ const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
 const SECURED_PER_ROUND: usize = 16;
 /// Messages served in one round.
 const MESSAGES_PER_ROUND: usize = 256;
+
+/// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
+/// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
+const DELIVERIES_PER_BATCH: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
@@ -196,29 +187,30 @@ impl Worker {
                 waker: ends.waker,
             },
             stopping: false,
-            retiring: false,
             polling,
             core: Core {
-                identity: Identity { id, thread, priority, name },
-                clock,
-                io: Io {
-                    poll,
-                    slices,
-                    buffers: Buffers::default(),
-                    spares: Spares::default(),
-                    logged_once: LoggedOnce::default(),
-                    occupied: Occupied::default(),
+                cx: Context {
+                    identity: Identity { id, thread, priority, name },
+                    clock,
+                    io: Io {
+                        poll,
+                        slices,
+                        buffers: Buffers::default(),
+                        spares: Spares::default(),
+                        logged_once: LoggedOnce::default(),
+                        occupied: Occupied::default(),
+                    },
+                    lane,
+                    deliveries: Deliveries::default(),
+                    reporting: Reporting::new(ends.administration),
+                    unsecured,
+                    counters,
                 },
                 protocols,
-                lane,
                 published: arc_swap::Cache::new(common.published),
                 links: Links::new(ends.links, ends.introductions),
                 intake: Intake::new(Journal::new(ends.store)),
                 backlogs: Backlogs::new(ends.overflow),
-                deliveries: Deliveries::default(),
-                reporting: Reporting::new(ends.administration),
-                unsecured,
-                counters,
                 saturation: Saturation::default(),
                 access: Guard::default(),
             },
@@ -255,7 +247,7 @@ impl Worker {
     fn live_by_the_clock(&mut self) -> bool {
         let Some(polling) = &mut self.polling else { return true };
         if let Some(release) = polling.sleeps_until() {
-            let clock = &self.core.clock;
+            let clock = &self.core.cx.clock;
             if clock.time() < release {
                 net::sleep_until(polling.next_on_system());
             }
@@ -263,10 +255,10 @@ impl Worker {
             // A signal may have woken it.
             if now >= release {
                 polling.begin(now, net::processor_time());
-                self.core.counters.add(Counter::LanePeriods, 1);
+                self.core.cx.counters.add(Counter::LanePeriods, 1);
                 // What was found when the last budget was spent comes first. Where more sockets are ready than a poll tells of, those
                 // would otherwise have lost their turn with each look.
-                if self.core.io.poll.len() == 0 && !self.wait_for_sockets(Some(Duration::ZERO)) {
+                if self.core.cx.io.poll.len() == 0 && !self.wait_for_sockets(Some(Duration::ZERO)) {
                     return false;
                 }
                 self.round();
@@ -276,13 +268,13 @@ impl Worker {
         if !self.wait_for_sockets(Some(Duration::ZERO)) {
             return false;
         }
-        let has_more = self.core.io.poll.len() > 0 || self.is_due();
+        let has_more = self.core.cx.io.poll.len() > 0 || self.is_due();
         let Some(polling) = &mut self.polling else { return true };
         if !has_more {
             polling.end();
         } else if polling.is_spent(net::processor_time()) {
             polling.end();
-            self.core.counters.add(Counter::LaneBudgetsSpent, 1);
+            self.core.cx.counters.add(Counter::LaneBudgetsSpent, 1);
         } else {
             self.round();
         }
@@ -291,7 +283,7 @@ impl Worker {
 
     /// Waits so long at most until a socket is ready. False if that is impossible from now on.
     fn wait_for_sockets(&mut self, patience: Option<Duration>) -> bool {
-        let waited = self.core.io.poll.wait(patience);
+        let waited = self.core.cx.io.poll.wait(patience);
         if let Err(error) = &waited {
             log::error!("the lane cannot wait for its sockets any more: {error}");
         }
@@ -314,13 +306,13 @@ impl Worker {
         let core = &self.core;
         core.intake.journal.is_restoring()
             || any_of!(P => P::GOES_ON(self))
-            || !core.io.slices.is_idle()
-            || core.deliveries.undelivered
+            || !core.cx.io.slices.is_idle()
+            || core.cx.deliveries.undelivered
             || core.intake.awaiting_filter.has_to_go_on()
             || core.has_to_answer()
-            || core.lane.queued_events() > 0
-            || core.has_to_survey()
-            || (core.reporting.draining.is_looking() && !core.reporting.reports.has_backlog())
+            || core.cx.lane.queued_events() > 0
+            || core.cx.reporting.has_to_survey()
+            || (core.cx.reporting.draining.is_looking() && !core.cx.reporting.reports.has_backlog())
     }
 
     /// How long it is until it has something to do, and may do it. `None` is without end. What a simulation asks: it gives no turns
@@ -328,11 +320,11 @@ impl Worker {
     #[cfg(test)]
     pub(crate) fn until_due(&mut self) -> Option<Duration> {
         let patience = self.patience();
-        let is_pending = patience.is_some_and(|patience| patience.is_zero()) || self.core.io.poll.is_ready();
+        let is_pending = patience.is_some_and(|patience| patience.is_zero()) || self.core.cx.io.poll.is_ready();
         let patience = if is_pending { Some(Duration::ZERO) } else { patience };
         let Some(polling) = self.polling.as_mut().filter(|_| !self.stopping) else { return patience };
         let Some(release) = polling.sleeps_until() else { return Some(Duration::ZERO) };
-        let clock = &self.core.clock;
+        let clock = &self.core.cx.clock;
         if is_pending {
             return Some(clock.until(release));
         }
@@ -353,7 +345,7 @@ impl Worker {
             FIRST.with(Instant::elapsed) < testing::PATIENCE,
             "rounds for a minute, and what is waited for has not come"
         );
-        self.core.io.poll.wait(Some(timeout)).unwrap();
+        self.core.cx.io.poll.wait(Some(timeout)).unwrap();
         self.round();
     }
 
@@ -363,7 +355,7 @@ impl Worker {
         self.core.refresh();
         if self.core.intake.journal.is_restoring() && !self.restore_events() {
             // No client is served before.
-            if !self.core.keeps_up_with_backlogs() {
+            if !self.core.backlogs.keeps_up_with_backlogs(&self.core.cx) {
                 self.inboxes.waker.wait(Some(WAITS_FOR_BACKLOGS));
             }
             self.serve_inboxes();
@@ -374,7 +366,7 @@ impl Worker {
         self.write_due();
         self.serve_timers();
         of_each!(P => P::GO_ON(self));
-        self.core.go_on_surveying();
+        self.core.cx.reporting.go_on_surveying(&self.core.cx.lane);
         self.go_on_draining();
         self.core.resume_awaiting_filter();
         self.core.flush_engine();
@@ -383,8 +375,8 @@ impl Worker {
         self.serve_queued_events();
         self.write_due();
         // Last of all, since whatever was done may have begun something that has a time limit.
-        if any_of!(P => P::HAS_DEADLINES(self)) || self.core.reporting.reports.is_waiting() {
-            self.core.clock.plan_sweep();
+        if any_of!(P => P::HAS_DEADLINES(self)) || self.core.cx.reporting.reports.is_waiting() {
+            self.core.cx.clock.plan_sweep();
         }
         self.core.account(began);
         self.end_retired();
@@ -395,12 +387,12 @@ impl Worker {
     pub(crate) fn answer_all(&mut self) {
         let mut until = None;
         while self.core.has_to_answer() {
-            let most = if self.core.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
+            let most = if self.core.cx.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
             self.answer_released(most);
-            self.answer_pulls(most);
+            self.clients.giop.answer_pulls(most, &mut self.core);
             self.core.flush_engine();
             if self.core.has_to_answer() {
-                let now = self.core.clock.time();
+                let now = self.core.cx.clock.time();
                 if now >= *until.get_or_insert(now + ANSWERING_FOR) {
                     return;
                 }
@@ -417,21 +409,21 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let is_polling = !self.core.reporting.draining.has_begun();
-        let mut due = [self.core.lane.next_timeout(), self.core.clock.next_sweep()].into_iter().flatten().min();
+        let is_polling = !self.core.cx.reporting.draining.has_begun();
+        let mut due = [self.core.cx.lane.next_timeout(), self.core.cx.clock.next_sweep()].into_iter().flatten().min();
         of_each!(P => due = [due, P::NEXT_DUE(&self.core).filter(|_| is_polling)].into_iter().flatten().min());
         let due = due?;
-        Some(self.core.clock.until(due))
+        Some(self.core.cx.clock.until(due))
     }
 
     /// Serves what was deferred, and what the poll found.
     fn serve_sockets(&mut self) {
-        let found = self.core.io.poll.len();
+        let found = self.core.cx.io.poll.len();
         let is_single = found <= 1 && !any_of!(P => P::HAS_UNFLUSHED(self));
-        if !self.core.io.slices.begin_round(is_single) {
+        if !self.core.cx.io.slices.begin_round(is_single) {
             self.serve_deferred();
             for index in 0..found {
-                if let Some(ready) = self.core.io.poll.get(index) {
+                if let Some(ready) = self.core.cx.io.poll.get(index) {
                     self.serve_socket(ready);
                 }
             }
@@ -440,7 +432,7 @@ impl Worker {
         // A client that sends much is to have its answers first, or they would be deferred for ever.
         self.write_due();
         for index in 0..found {
-            match self.core.io.poll.get(index) {
+            match self.core.cx.io.poll.get(index) {
                 Some(ready) if ready.socket.is_connection() => self.defer(ready),
                 Some(ready) => self.serve_socket(ready),
                 None => {}
@@ -454,38 +446,38 @@ impl Worker {
         if let Some((address, is_deferred)) = self.place_of(ready.socket)
             && !core::mem::replace(is_deferred, true)
         {
-            self.core.io.slices.defer(address, Work::Ready(ready));
+            self.core.cx.io.slices.defer(address, Work::Ready(ready));
         }
     }
 
     /// Gives each address its slice, where one is to give way, and otherwise serves all that was deferred.
     fn serve_deferred(&mut self) {
-        if self.core.io.slices.is_idle() {
+        if self.core.cx.io.slices.is_idle() {
             return;
         }
-        let binds = self.core.io.slices.binds();
-        let began = self.core.clock.time();
+        let binds = self.core.cx.io.slices.binds();
+        let began = self.core.cx.clock.time();
         let mut until_now = began;
-        for _ in 0..self.core.io.slices.queued_addresses() {
-            let Some((address, waiting)) = self.core.io.slices.next_address() else { return };
+        for _ in 0..self.core.cx.io.slices.queued_addresses() {
+            let Some((address, waiting)) = self.core.cx.io.slices.next_address() else { return };
             let mut is_spent = false;
             for _ in 0..waiting {
-                let Some(work) = self.core.io.slices.take(address) else { break };
+                let Some(work) = self.core.cx.io.slices.take(address) else { break };
                 self.serve_work(work);
                 if binds {
-                    let now = self.core.clock.time();
-                    is_spent = self.core.io.slices.charge(address, now.since(until_now));
+                    let now = self.core.cx.clock.time();
+                    is_spent = self.core.cx.io.slices.charge(address, now.since(until_now));
                     until_now = now;
                     if is_spent {
                         break;
                     }
                 }
             }
-            if self.core.io.slices.end_service(address) && is_spent {
-                self.core.counters.add(Counter::AddressBudgetsSpent, 1);
+            if self.core.cx.io.slices.end_service(address) && is_spent {
+                self.core.cx.counters.add(Counter::AddressBudgetsSpent, 1);
             }
             if binds {
-                self.core.flush_if_long(until_now);
+                self.core.protocols.giop.outgoing.flush_if_long(until_now, &mut self.core.cx);
                 if until_now.since(began) >= SERVED_FOR {
                     return;
                 }
@@ -512,7 +504,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn serve_inboxes(&mut self) {
         // There may be messages for many connections.
-        self.core.io.slices.bind();
+        self.core.cx.io.slices.bind();
         self.inboxes.waker.clear();
         self.inboxes.from_administration.look();
         self.inboxes.resolved.look();
@@ -536,11 +528,11 @@ impl Worker {
 
     /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
     fn end_retired(&mut self) {
-        if !self.retiring {
+        if !self.core.links.retiring {
             return;
         }
         let are_done = !any_of!(P => !P::IS_DONE(self));
-        let Core { lane, links, intake, reporting, .. } = &mut self.core;
+        let Core { cx: Context { lane, reporting, .. }, links, intake, .. } = &mut self.core;
         let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.queued_events() == 0;
         let is_waiting = intake.awaiting_filter.has_to_go_on() || intake.journal.is_waiting();
         let is_done = is_quiet && are_done && !is_waiting;
@@ -559,15 +551,15 @@ impl Worker {
             match message {
                 ToLane::Protocol(message) => self.handle_admin_message(message),
                 ToLane::Call { call, what } => {
-                    self.core.begin_call(call, what);
-                    self.core.clock.plan_sweep();
+                    self.core.protocols.giop.outgoing.begin_call(call, what, &mut self.core.cx);
+                    self.core.cx.clock.plan_sweep();
                 }
                 ToLane::Visitor(visitor) => self.let_in_visitor(*visitor),
-                ToLane::Survey(level) => self.core.begin_survey(level),
+                ToLane::Survey(level) => self.core.cx.reporting.begin_survey(level, &self.core.cx.lane),
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
-                    self.retiring = true;
-                    self.send_all_away();
+                    self.core.links.retiring = true;
+                    self.clients.giop.send_all_away(&mut self.core);
                 }
                 ToLane::Drain => self.drain(),
                 ToLane::Stop => self.stopping = true,
@@ -580,7 +572,7 @@ impl Worker {
     fn serve_resolver(&mut self) -> bool {
         for _ in 0..MESSAGES_PER_ROUND {
             let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
-            self.core.resolved(connection, addresses);
+            self.core.protocols.giop.outgoing.resolved(connection, addresses, &mut self.core.cx);
         }
         self.inboxes.resolved.waiting() > 0
     }
@@ -595,17 +587,17 @@ impl Worker {
     }
 
     fn serve_timers(&mut self) {
-        let now = self.core.clock.now;
-        if self.core.lane.next_timeout().is_some_and(|due| due <= now) {
-            let released = self.core.lane.types_released();
-            self.core.lane.handle_timeout(now);
-            if self.core.lane.types_released() != released {
+        let now = self.core.cx.clock.now;
+        if self.core.cx.lane.next_timeout().is_some_and(|due| due <= now) {
+            let released = self.core.cx.lane.types_released();
+            self.core.cx.lane.handle_timeout(now);
+            if self.core.cx.lane.types_released() != released {
                 of_each!(P => P::FORGET_TYPES(&mut self.core));
                 self.core.access.forget_types();
             }
         }
         of_each!(P => P::SERVE_DUE(&mut self.core));
-        if self.core.clock.begin_sweep() {
+        if self.core.cx.clock.begin_sweep() {
             self.sweep();
             self.core.sweep_acknowledgements();
         }
@@ -650,24 +642,24 @@ fn warm_up(lane: &mut Lane) {
 impl Core {
     /// Reads the clock.
     pub(crate) fn read_clock(&mut self) -> Time {
-        self.clock.read();
+        self.cx.clock.read();
         of_each!(P => P::NOTE_TIME(self));
-        self.clock.now
+        self.cx.clock.now
     }
 
     /// Takes over a new routing snapshot, if one was published: one atomic load when there is none (R6).
     pub(crate) fn refresh(&mut self) {
         let published = self.published.load();
-        if !Arc::ptr_eq(&published.routing, self.lane.snapshot()) {
+        if !Arc::ptr_eq(&published.routing, self.cx.lane.snapshot()) {
             let routing = Arc::clone(&published.routing);
             // The lanes that it names were introduced before it was published.
             self.links.meet_introduced();
             self.protocols.handle_published(published);
             self.access.handle_access(published.access.as_ref());
-            let before = Arc::clone(self.lane.snapshot());
-            self.lane.handle_snapshot(routing, self.clock.now);
+            let before = Arc::clone(self.cx.lane.snapshot());
+            self.cx.lane.handle_snapshot(routing, self.cx.clock.now);
             of_each!(P => P::HANDLE_NEW_ROUTING(self, &before));
-            let Self { intake, lane, .. } = self;
+            let Self { intake, cx: Context { lane, .. }, .. } = self;
             intake.awaiting_filter.forget_but(|source| lane.snapshot().supplier(source).is_some());
             intake.journal.forget_but(|source| lane.snapshot().supplier(source).is_some());
         }
@@ -675,41 +667,111 @@ impl Core {
 
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn flush_engine(&mut self) {
-        while let Some((outbox, _)) = self.lane.poll_timed_out() {
-            self.abandon(outbox);
+        while let Some((outbox, _)) = self.cx.lane.poll_timed_out() {
+            self.protocols.giop.outgoing.abandon(outbox, &mut self.cx);
         }
         self.deliver();
-        if self.send_dead_letters() {
+        if self.protocols.send_dead_letters(&mut self.cx) {
             self.deliver();
         }
         self.process_completions();
-        self.send_errands();
-        while let Some(ticket) = self.lane.poll_release() {
+        self.backlogs.send_errands(&mut self.cx);
+        while let Some(ticket) = self.cx.lane.poll_release() {
             if let Some(pending_ack) = self.intake.take_blocked(ticket) {
                 self.complete_ack(pending_ack, None);
             }
         }
-        while let Some(notice) = self.lane.poll_notice() {
+        while let Some(notice) = self.cx.lane.poll_notice() {
             let why = match &notice {
-                Notice::ConsumerFailing { key, .. } => self.reporting.failures.remove(key),
+                Notice::ConsumerFailing { key, .. } => self.cx.reporting.failures.remove(key),
                 Notice::EventRejected { event_type, .. } | Notice::EventUndeliverable { event_type, .. } => {
-                    self.lane.type_names(*event_type).map(|(domain, name)| {
+                    self.cx.lane.type_names(*event_type).map(|(domain, name)| {
                         let text = |bytes| printable(&String::from_utf8_lossy(bytes));
                         format!("{}/{}", text(domain), text(name))
                     })
                 }
                 _ => None,
             };
-            if !self.reporting.reports.notice(notice, why, self.clock.now) {
-                self.counters.add(Counter::LogLinesLeftOut, 1);
+            if !self.cx.reporting.reports.notice(notice, why, self.cx.clock.now) {
+                self.cx.counters.add(Counter::LogLinesLeftOut, 1);
             }
         }
-        self.reporting.failures.clear();
-        self.reporting.reports.hand_over(&mut self.reporting.administration, self.clock.now);
+        self.cx.reporting.failures.clear();
+        self.cx.reporting.reports.hand_over(&mut self.cx.reporting.administration, self.cx.clock.now);
+    }
+
+    /// Sends what the engine says is due. There may be more if `undelivered` says so.
+    pub(crate) fn deliver(&mut self) {
+        // First, since the other lanes can work on it while this one goes on.
+        self.send_handovers();
+        let mut events = self.cx.take_events();
+        for _ in 0..DELIVERIES_PER_BATCH {
+            // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall
+            // the processor: a profiler found it there for a twelfth of its samples at deliveries of 64 octets.
+            let delivery = self.cx.lane.poll_delivery(self.cx.clock.now, &mut events);
+            let Some(next) = &delivery else {
+                self.cx.recycle(events);
+                self.cx.deliveries.undelivered = false;
+                return;
+            };
+            if next.pulled || next.ask.is_some() {
+                if let Some(delivery) = delivery {
+                    let events = core::mem::replace(&mut events, self.cx.take_events());
+                    self.deliver_specially(delivery, events);
+                }
+            } else if self.protocols.waits_for_filters(next.outbox) {
+                self.cx.leave_waiting(next, &mut events);
+            } else {
+                self.send(next, &mut events);
+            }
+            self.protocols.giop.outgoing.flush_if_much(&mut self.cx);
+        }
+        self.cx.recycle(events);
+        self.cx.deliveries.undelivered = true;
+    }
+
+    /// Hands over a delivery that was pulled, or has remote filters asked about any other.
+    #[inline(never)]
+    fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
+        if delivery.pulled {
+            by_tag!(Tag::of_output_form(delivery.output_form), P => P::HAND_OVER(self, delivery, events));
+        } else if self.protocols.waits_for_filters(delivery.outbox) {
+            self.cx.leave_waiting(&delivery, &mut events);
+            self.cx.recycle(events);
+        } else {
+            self.call_filters_for_delivery(delivery, events, None);
+        }
     }
 
     /// Whether an answer that had to wait can be sent.
     fn has_to_answer(&self) -> bool {
         self.intake.has_released() || any_of!(P => P::HAS_TO_ANSWER(self))
+    }
+
+    pub(crate) fn account(&mut self, began: Time) {
+        self.cx.update_counters();
+        self.cx.counters.add(Counter::Cycles, 1);
+        let ended = self.cx.clock.time();
+        self.cx.counters.raise(Counter::CycleMax, ended.0.saturating_sub(began.0));
+        if let Some(finding) = self.saturation.check(ended) {
+            self.note_saturation(finding);
+        }
+    }
+
+    /// Administration writes the line, at most one in a second: a text would have to be allocated, here between two events.
+    fn note_saturation(&mut self, finding: Finding) {
+        if finding == Finding::Saturated {
+            self.cx.counters.add(Counter::LaneSaturated, 1);
+        }
+        self.cx.reporting.reports.send(ToAdministration::Saturation(Arc::clone(&self.cx.identity.name), finding));
+    }
+
+    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    pub(crate) fn has_under_way(&self) -> bool {
+        let Self { cx: Context { lane, .. }, links, intake, .. } = self;
+        let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
+        let is_waiting = lane.queued_events() > 0 || intake.awaiting_filter.has_to_go_on() || intake.has_released();
+        let is_waiting = is_waiting || intake.journal.is_waiting();
+        is_waiting || is_passing || any_of!(P => P::HAS_UNDER_WAY(self))
     }
 }

@@ -24,6 +24,7 @@ use engine::{ChannelId, Delivery, Event, OutboxId, Outcome, OutputForm, Peer, Pe
 use super::{Check, CoreCheck, Given, Step, Tag, WireProtocol};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::net::{Poll, Waker};
 use crate::lane::links::mailbox::{Inbox, Mailbox, mailbox};
@@ -220,11 +221,12 @@ impl WireProtocol for Protocol {
     /// Whether events are on their way to writing threads or with them.
     const HAS_UNDER_WAY: CoreCheck = |core| core.protocols.dds.joins.iter().any(|join| join.out > 0);
 
-    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_dds;
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
+        |core, delivery, events| core.protocols.dds.send_dds(delivery, events, &mut core.cx);
     /// A sample that waited was taken in, or not.
     const ANSWER: fn(&mut Worker, Claim, Option<Refused>) = |worker, claim, refused| {
-        let Core { counters, protocols, .. } = &mut worker.core;
-        counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
+        let Core { cx, protocols, .. } = &mut worker.core;
+        cx.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
         if let Some(join) = protocols.dds.joins.get_mut(claim.join) {
             join.unanswered = join.unanswered.saturating_sub(1);
         }
@@ -241,7 +243,7 @@ impl WireProtocol for Protocol {
                 }
             }
         }
-        core.clock.plan_sweep();
+        core.cx.clock.plan_sweep();
     };
 }
 
@@ -250,6 +252,94 @@ impl Protocol {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);
         peer
+    }
+
+    /// Sends an event to the join that it is for. The list is empty then.
+    #[inline(never)]
+    pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
+        let outcome = self.try_send_dds(delivery, events, cx);
+        cx.release_events(events);
+        cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
+    }
+
+    fn try_send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) -> Outcome {
+        let Some(peer) = delivery.peer else { return Outcome::Gone };
+        let Some(join) = self.joins.iter_mut().find(|join| join.consumer.is_of(peer)) else {
+            return Outcome::Gone;
+        };
+        if !join.has_room() {
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        let Some(event) = events.pop() else { return Outcome::Untranslatable };
+        let alternate = if event.form == FORM_STRUCTURED {
+            None
+        } else {
+            let Some(index) = event.alternates.position(delivery.output_form) else {
+                events.push(event);
+                return Outcome::Untranslatable;
+            };
+            Some(index)
+        };
+        let bytes = event.bytes.len();
+        if let Err(back) = join.events.send(ToDds { event, alternate }) {
+            events.push(back.event);
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        join.out += 1;
+        join.out_bytes += bytes;
+        cx.counters.add(Counter::PushesSent, 1);
+        Outcome::Sent
+    }
+
+    fn ask_for_dds_proxy(&mut self, at: usize, right: Right, cx: &mut Context) -> Proxy {
+        let peer = self.new_peer();
+        let Some(join) = self.joins.get(at) else { return Proxy::Never };
+        let part = if right == Right::Publish {
+            corba::Part::Supplier
+        } else {
+            let constraint = join.setup.to_dds.clone().unwrap_or_default();
+            corba::Part::Consumer {
+                types: Vec::new(),
+                constraint,
+                output_form: OUTPUT_FORM,
+                start: None,
+                looks_on: false,
+            }
+        };
+        let local_proxy =
+            LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
+        let own = Arc::clone(&self.own);
+        let octets = self.request_bytes_min.max(1024);
+        match cx.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
+            Ok(()) => Proxy::Requested(peer),
+            Err(_) => Proxy::Later,
+        }
+    }
+
+    /// Releases events that were written, and has those go on that waited for room.
+    fn take_back_from_dds(&mut self, at: usize, cx: &mut Context) {
+        let Some(join) = self.joins.get_mut(at) else { return };
+        while let Some(back) = join.done.take() {
+            let (event, counts) = match back {
+                Back::Done(event, counts) => (event, counts),
+                Back::Counted(counter, count) => {
+                    cx.counters.add(counter, count);
+                    continue;
+                }
+            };
+            join.out = join.out.saturating_sub(1);
+            join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
+            cx.counters.add(counts, 1);
+            cx.lane.release(event);
+        }
+        if join.has_room()
+            && let Some(outbox) = join.blocked.take()
+        {
+            cx.lane.resume_outbox(outbox, cx.clock.now);
+            cx.deliveries.undelivered = true;
+        }
     }
 }
 
@@ -300,52 +390,13 @@ impl Join {
 }
 
 impl Core {
-    /// Sends an event to the join that it is for. The list is empty then.
-    #[inline(never)]
-    pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        let outcome = self.try_send_dds(delivery, events);
-        self.release_events(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
-    }
-
-    fn try_send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Outcome {
-        let Some(peer) = delivery.peer else { return Outcome::Gone };
-        let Some(join) = self.protocols.dds.joins.iter_mut().find(|join| join.consumer.is_of(peer)) else {
-            return Outcome::Gone;
-        };
-        if !join.has_room() {
-            join.blocked = Some(delivery.outbox);
-            return Outcome::NoRoom;
-        }
-        let Some(event) = events.pop() else { return Outcome::Untranslatable };
-        let alternate = if event.form == FORM_STRUCTURED {
-            None
-        } else {
-            let Some(index) = event.alternates.position(delivery.output_form) else {
-                events.push(event);
-                return Outcome::Untranslatable;
-            };
-            Some(index)
-        };
-        let bytes = event.bytes.len();
-        if let Err(back) = join.events.send(ToDds { event, alternate }) {
-            events.push(back.event);
-            join.blocked = Some(delivery.outbox);
-            return Outcome::NoRoom;
-        }
-        join.out += 1;
-        join.out_bytes += bytes;
-        self.counters.add(Counter::PushesSent, 1);
-        Outcome::Sent
-    }
-
     /// Does what the rings speak of, and what waits. True if there is more.
     fn serve_dds_joins(&mut self) -> bool {
         self.protocols.dds.goes_on = false;
         let mut has_more = false;
         for at in 0..self.protocols.dds.joins.len() {
             self.ask_for_dds_proxies(at);
-            self.take_back_from_dds(at);
+            self.protocols.dds.take_back_from_dds(at, &mut self.cx);
             has_more |= self.take_samples(at);
         }
         has_more
@@ -362,59 +413,11 @@ impl Core {
                 continue;
             }
             let is_denied = *is_logged && self.may_dds(right, channel).is_err();
-            let requested = if is_denied { Proxy::Later } else { self.ask_for_dds_proxy(at, right) };
+            let requested =
+                if is_denied { Proxy::Later } else { self.protocols.dds.ask_for_dds_proxy(at, right, &mut self.cx) };
             if let Some(join) = self.protocols.dds.joins.get_mut(at) {
                 *join.proxy(right).0 = requested;
             }
-        }
-    }
-
-    fn ask_for_dds_proxy(&mut self, at: usize, right: Right) -> Proxy {
-        let peer = self.protocols.dds.new_peer();
-        let Some(join) = self.protocols.dds.joins.get(at) else { return Proxy::Never };
-        let part = if right == Right::Publish {
-            corba::Part::Supplier
-        } else {
-            let constraint = join.setup.to_dds.clone().unwrap_or_default();
-            corba::Part::Consumer {
-                types: Vec::new(),
-                constraint,
-                output_form: OUTPUT_FORM,
-                start: None,
-                looks_on: false,
-            }
-        };
-        let local_proxy =
-            LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
-        let own = Arc::clone(&self.protocols.dds.own);
-        let octets = self.protocols.dds.request_bytes_min.max(1024);
-        match self.request_local_proxy(at as u64, local_proxy, (&own, octets)) {
-            Ok(()) => Proxy::Requested(peer),
-            Err(_) => Proxy::Later,
-        }
-    }
-
-    /// Releases events that were written, and has those go on that waited for room.
-    fn take_back_from_dds(&mut self, at: usize) {
-        let Some(join) = self.protocols.dds.joins.get_mut(at) else { return };
-        while let Some(back) = join.done.take() {
-            let (event, counts) = match back {
-                Back::Done(event, counts) => (event, counts),
-                Back::Counted(counter, count) => {
-                    self.counters.add(counter, count);
-                    continue;
-                }
-            };
-            join.out = join.out.saturating_sub(1);
-            join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
-            self.counters.add(counts, 1);
-            self.lane.release(event);
-        }
-        if join.has_room()
-            && let Some(outbox) = join.blocked.take()
-        {
-            self.lane.resume_outbox(outbox, self.clock.now);
-            self.deliveries.undelivered = true;
         }
     }
 
@@ -423,7 +426,7 @@ impl Core {
         for _ in 0..PER_ROUND {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
             let (supplier, channel) = (join.supplier, join.setup.channel);
-            if join.unanswered >= PER_ROUND || self.reporting.draining.has_begun() {
+            if join.unanswered >= PER_ROUND || self.cx.reporting.draining.has_begun() {
                 return false;
             }
             let source = match supplier {
@@ -439,7 +442,7 @@ impl Core {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
             match join.samples.take() {
                 None => return false,
-                Some(FromDds::Counted(counter, count)) => self.counters.add(counter, count),
+                Some(FromDds::Counted(counter, count)) => self.cx.counters.add(counter, count),
                 Some(FromDds::Sample(sample)) => {
                     self.take_in_dds(at, (channel, source), &sample);
                     // Where there is no room the reading thread makes others.
@@ -460,13 +463,13 @@ impl Core {
 
     fn take_in_dds(&mut self, at: usize, into: (ChannelId, Option<ProxyKey>), sample: &[u8]) {
         match self.admit_dds(Claim { join: at }, into, sample) {
-            Ok(true) => self.counters.add(Counter::DdsIn, 1),
+            Ok(true) => self.cx.counters.add(Counter::DdsIn, 1),
             Ok(false) => {
                 if let Some(join) = self.protocols.dds.joins.get_mut(at) {
                     join.unanswered += 1;
                 }
             }
-            Err(_) => self.counters.add(Counter::DdsRefused, 1),
+            Err(_) => self.cx.counters.add(Counter::DdsRefused, 1),
         }
     }
 
@@ -482,20 +485,20 @@ impl Core {
             event::read_structured(body, &mut event::work_for(encoded.len())).map_err(|_| Refused::Unreadable)?;
         let permit = self.may_dds(Right::Publish, channel).map_err(|scope| {
             let (own, why) = (Arc::clone(&self.protocols.dds.own), scope.why(Some((header.domain, header.type_name))));
-            self.deny(&own, Right::Publish, channel, (why, &"a sample of DDS (publish)"));
+            self.access.deny(&own, Right::Publish, channel, (why, &"a sample of DDS (publish)"), &mut self.cx);
             Refused::NotPermitted
         })?;
         let source = source.ok_or(Refused::NotPermitted)?;
-        let mut pending_event: PendingEvent = self.lane.begin_event_for(encoded.len());
-        self.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let mut pending_event: PendingEvent = self.cx.lane.begin_event_for(encoded.len());
+        self.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
         let event: &mut Event = &mut pending_event;
         event.form = FORM_STRUCTURED;
         event.tag = event::tag_at(ENCODING, 0, header.is_loose);
         event.bytes.extend_from_slice(encoded);
         if header.says_quality() {
-            header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
+            header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
         }
-        self.translate(source, event);
+        self.protocols.translate(source, event, &mut self.cx);
         let mut submission = Submission::new(source, protocols::Claim::Dds(claim), None).permitted(permit);
         self.admit(&mut submission, pending_event);
         let finished = self.finish_submission(&submission);
@@ -529,13 +532,13 @@ impl Core {
                 if known.is_open() {
                     self.protocols.dds.goes_on = true;
                 } else {
-                    self.clock.plan_sweep();
+                    self.cx.clock.plan_sweep();
                 }
                 return;
             }
         }
         if let Ok(key) = proxy {
-            self.remove_local_proxy(0, key, account);
+            self.cx.remove_local_proxy(0, key, account);
         }
     }
 }

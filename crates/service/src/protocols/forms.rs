@@ -1,14 +1,14 @@
 //! How events' bytes are read for filters, by the protocol that brought the event, which its form says; and how they are put into
-//! what consumers take, by these consumers' protocol.
+//! what consumers take, by these consumers' protocol; and events that a consumer never takes, on their way to the channel that takes such.
 
-use engine::{Event, Form, Forms as _, OutputForm, ProxyKey};
+use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
+use engine::{Admission, DeadLetter, Event, Form, Forms as _, LaneId, OutputForm, ProxyId, ProxyKey};
 use filter::{Fields, Path, Steps, Value};
 
 use super::tempo::form::{self, FORM_TEMPO, MessageFields};
 use super::{Protocols, Tag, WireProtocol, by_tag};
 use crate::counters::Counter;
-use crate::lane::run::Core;
-use corba::event::{CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
+use crate::lane::context::Context;
 
 /// The fields of an event of some protocol.
 pub(crate) enum FormFields<'e> {
@@ -66,24 +66,29 @@ impl Fields for FormFields<'_> {
     }
 }
 
-impl Core {
+impl Protocols {
     /// Puts an event that comes in into each form that some consumer of its channel takes, but those that are made where these
     /// consumers are, if that is not here.
-    pub(crate) fn translate(&mut self, source: ProxyKey, event: &mut Event) {
-        self.translate_that_came(source, event, self.protocols.giop.forms.utc);
+    pub(crate) fn translate(&mut self, source: ProxyKey, event: &mut Event, cx: &mut Context) {
+        self.translate_that_came(source, event, self.giop.forms.utc, cx);
     }
 
     /// The same with one that came at a time, in 100 ns since 15 October 1582.
-    pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64) {
-        let here = self.identity.id;
-        self.translate_for((source, came), event, |output_form| made_on(output_form).is_none_or(|lane| lane == here));
+    pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64, cx: &mut Context) {
+        let here = cx.identity.id;
+        self.translate_for(
+            (source, came),
+            event,
+            |output_form| made_on(output_form).is_none_or(|lane| lane == here),
+            cx,
+        );
     }
 
     /// Puts an event that another lane hands over into the forms that are made on this one.
-    pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event) {
-        let here = self.identity.id;
-        let now = self.protocols.giop.forms.utc;
-        self.translate_for((source, now), event, |output_form| made_on(output_form) == Some(here));
+    pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event, cx: &mut Context) {
+        let here = cx.identity.id;
+        let now = self.giop.forms.utc;
+        self.translate_for((source, now), event, |output_form| made_on(output_form) == Some(here), cx);
     }
 
     fn translate_for(
@@ -91,14 +96,15 @@ impl Core {
         (source, came): (ProxyKey, u64),
         event: &mut Event,
         is_made: impl Fn(OutputForm) -> bool,
+        cx: &mut Context,
     ) {
         let mut lacking_why = None;
-        let Self { lane, protocols, counters, .. } = self;
+        let Context { lane, counters, .. } = cx;
         let Some(channel) = lane.snapshot().channel(source.channel) else { return };
         let lacking = |output_form: &&OutputForm| !fits(event.form, event.tag, **output_form) && is_made(**output_form);
         let (form, tag) = (event.form, event.tag);
         let Some(first) = channel.output_forms().iter().position(|output_form| lacking(&output_form)) else { return };
-        let tempo = &mut protocols.tempo.forms;
+        let tempo = &mut self.tempo.forms;
         tempo.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
         let Event { bytes, alternates, priority, .. } = event;
         // What others than its own protocol take of it is made of the structured event that it becomes, which is made once.
@@ -108,12 +114,12 @@ impl Core {
         {
             let alternate = alternates.push(*output_form);
             let of = match structured {
-                Some(tag) => (FORM_STRUCTURED, tag, protocols.tempo.forms.structured.as_slice()),
+                Some(tag) => (FORM_STRUCTURED, tag, self.tempo.forms.structured.as_slice()),
                 None => (form, tag, bytes.as_slice()),
             };
             let (to, out) = ((*output_form, came), &mut alternate.bytes);
             let written =
-                by_tag!(Tag::of_output_form(*output_form), P => P::PUT_INTO(protocols, source.channel, of, to, out));
+                by_tag!(Tag::of_output_form(*output_form), P => P::PUT_INTO(self, source.channel, of, to, out));
             match written {
                 // It is the other bytes that fit.
                 Ok(Translated::AlreadyFits) if structured.is_some() => {
@@ -135,26 +141,73 @@ impl Core {
             }
         }
         if let Some(why) = lacking_why {
-            self.announce_untranslatable(source, why);
+            self.announce_untranslatable(source, why, cx);
         }
     }
 
     /// Has one line a minute logged about events that some consumers' code set or form has no place for.
     #[cold]
-    fn announce_untranslatable(&mut self, source: ProxyKey, why: Untranslatable) {
+    fn announce_untranslatable(&mut self, source: ProxyKey, why: Untranslatable, cx: &mut Context) {
         const EVERY_NS: u64 = 60_000_000_000;
-        let (now, last) = (self.clock.now, self.protocols.giop.untranslatable_announced);
+        let (now, last) = (cx.clock.now, self.giop.untranslatable_announced);
         if last.is_some_and(|last| now.0.saturating_sub(last.0) < EVERY_NS) {
             return;
         }
-        self.protocols.giop.untranslatable_announced = Some(now);
-        self.log(log::Level::Warn, || {
+        self.giop.untranslatable_announced = Some(now);
+        cx.log(log::Level::Warn, || {
             format!(
                 "an event of supplier proxy {} of channel {} is dropped for consumers that take it otherwise: {why}; such events \
                  are counted (lane_untranslatable), and logged once a minute",
                 source.proxy.0, source.channel.0
             )
         });
+    }
+
+    /// Hands undeliverable events in at the channels that theirs name for them. Says whether there were any.
+    pub(crate) fn send_dead_letters(&mut self, cx: &mut Context) -> bool {
+        let mut has_some = false;
+        while let Some(dead) = cx.lane.poll_dead_letter() {
+            has_some = true;
+            let sent = self.send_dead_letter(&dead, cx);
+            cx.counters.add(if sent { Counter::DeadLetters } else { Counter::DeadLettersLost }, 1);
+            cx.lane.release(dead.event);
+        }
+        has_some
+    }
+
+    /// Says whether the channel took it.
+    fn send_dead_letter(&mut self, dead: &DeadLetter, cx: &mut Context) -> bool {
+        let (old, consumer, to) = (&dead.event, dead.consumer, dead.to);
+        let mut pending_event = cx.lane.begin_event_for(old.bytes.len());
+        let tempo_forms = &mut self.tempo.forms;
+        let names = cx.lane.type_names(old.event_type).unwrap_or_else(|| old.names());
+        let (domain, name) = (names.0.to_vec(), names.1.to_vec());
+        let (who, of) = (consumer.to_string(), consumer.channel.0.to_string());
+        let values = [REASON, who.as_str(), of.as_str()];
+        let written = if old.form == FORM_TEMPO {
+            tempo_forms.note_names((&domain, &name));
+            let tag = tempo_forms.make_structured(consumer.channel, (old.priority, old.tag, &old.bytes));
+            event::as_dead_letter((FORM_STRUCTURED, tag, &tempo_forms.structured), values, &mut pending_event.bytes)
+        } else {
+            event::as_dead_letter((old.form, old.tag, &old.bytes), values, &mut pending_event.bytes)
+        };
+        let Ok(tag) = written else {
+            cx.lane.abandon_event(pending_event);
+            return false;
+        };
+        // Neither a lifetime nor a time to begin at: both were for its first channel.
+        let event: &mut Event = &mut pending_event;
+        (event.form, event.tag, event.priority) = (FORM_STRUCTURED, tag, old.priority);
+        cx.lane.classify(&mut pending_event, &domain, &name);
+        self.translate(ProxyKey { channel: to, proxy: ProxyId(u32::MAX) }, &mut pending_event, cx);
+        match cx.lane.handle_dead_letter(to, pending_event, self, cx.clock.now) {
+            Admission::Accepted { .. } | Admission::Withheld(_) => true,
+            Admission::AwaitingFilter(pending_event, _) => {
+                cx.lane.abandon_event(pending_event);
+                false
+            }
+            Admission::Refused(_) => false,
+        }
     }
 }
 
@@ -170,7 +223,7 @@ pub(crate) fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
 }
 
 /// See [`WireProtocol::MADE_ON`].
-fn made_on(output_form: OutputForm) -> Option<engine::LaneId> {
+fn made_on(output_form: OutputForm) -> Option<LaneId> {
     by_tag!(Tag::of_output_form(output_form), P => P::MADE_ON)
 }
 
@@ -178,3 +231,6 @@ fn made_on(output_form: OutputForm) -> Option<engine::LaneId> {
 pub(crate) fn keeps_names(form: Form) -> bool {
     form == FORM_TEMPO
 }
+
+/// Why an event is a dead letter.
+const REASON: &str = "undeliverable";

@@ -6,16 +6,14 @@
 //! where filters of clients have a say, [`remote_filters`] asks them. Everything else that clients ask for is passed to
 //! administration; [`admin_calls`] are its own calls to clients.
 
-pub(crate) mod admin_calls;
 pub(crate) mod admin_messages;
 pub(crate) mod callers;
-pub(crate) mod chunked_batches;
+pub(crate) mod calls;
 pub(crate) mod claims;
 pub(crate) mod delivery;
 pub(crate) mod foreign_pushes;
 pub(crate) mod header_cache;
 pub(crate) mod incoming;
-pub(crate) mod lane_calls;
 pub(crate) mod large_answers;
 pub(crate) mod losses;
 pub(crate) mod moving;
@@ -30,7 +28,7 @@ pub(crate) mod replies;
 pub(crate) mod routes;
 mod statistics;
 pub(crate) mod take_in;
-pub(crate) mod upkeep;
+pub(crate) mod unused;
 pub(crate) mod waiting_pulls;
 
 use core::time::Duration;
@@ -43,17 +41,17 @@ use giop::framing;
 
 use corba::event::{self, Batch, CorbaForms, UtcClock};
 
-use self::chunked_batches::ChunkedBatches;
 use self::foreign_pushes::ForeignPushes;
 use self::header_cache::HeaderCache;
 use self::large_answers::LargeAnswers;
 use self::outgoing::{Outgoings, Resolver};
 use self::pull_consumers::Due;
 use self::pull_suppliers::Pullers;
-use self::remote_filters::OpenFilterCalls;
+use self::take_in::ChunkedBatches;
 use self::waiting_pulls::WaitingPulls;
-use super::{Check, Client, CoreCheck, CoreStep, Given, NOBODY, Protocols, PutInto, Step, WireProtocol};
+use super::{Check, Client, Clients, CoreCheck, CoreStep, Given, NOBODY, Protocols, PutInto, Step, WireProtocol};
 use crate::config::{Config, ConfigError};
+use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
@@ -102,8 +100,6 @@ pub(crate) struct Protocol {
     /// Clients that wait for events, and what is due to those that asked for some.
     pub(crate) waiting: WaitingPulls,
     pub(crate) due: VecDeque<Due>,
-    /// Events about which remote filters are asked.
-    pub(crate) filter_calls: OpenFilterCalls,
     /// Where the events of a sequence lie that came in; used again.
     batch_in: Batch,
     /// Sequences of which some events have been taken in.
@@ -166,7 +162,6 @@ impl WireProtocol for Protocol {
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),
-            filter_calls: OpenFilterCalls::default(),
             batch_in: Batch::new(),
             chunked_batches: ChunkedBatches::default(),
             forms: CorbaForms::default(),
@@ -181,21 +176,22 @@ impl WireProtocol for Protocol {
         Layer::Plain => config.listen_address().map(Some),
         Layer::Tls => config.tls_listen_address(),
     };
-    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = Worker::let_in_giop;
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> =
+        |worker, arrival| worker.clients.giop.let_in_giop(arrival, &mut worker.core);
     const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, in_reserve| {
         let caller = &worker.clients.giop.incoming.get(token)?.caller;
         let idle_since = caller.idle_since(in_reserve);
         Some(Client { address: caller.address, account: caller.account(), idle_since })
     };
-    const CLOSE: fn(&mut Worker, Token) = Worker::say_and_close;
+    const CLOSE: fn(&mut Worker, Token) = |worker, token| worker.clients.giop.say_and_close(token, &mut worker.core);
     const SERVE: fn(&mut Worker, Ready) = |worker, ready| match ready.socket {
-        Socket::Incoming(_, token) => worker.serve_incoming(token, ready),
+        Socket::Incoming(_, token) => worker.clients.giop.serve_incoming(token, ready, &mut worker.core),
         Socket::Outgoing(_, token) => worker.core.serve_outgoing(token, ready),
         _ => {}
     };
     const RESUME: fn(&mut Worker, Socket) = |worker, socket| match socket {
-        Socket::Incoming(_, token) => worker.serve_backlog(token),
-        Socket::Outgoing(_, token) => worker.core.begin_connecting(token),
+        Socket::Incoming(_, token) => worker.clients.giop.serve_backlog(token, &mut worker.core),
+        Socket::Outgoing(_, token) => worker.core.protocols.giop.outgoing.begin_connecting(token, &mut worker.core.cx),
         _ => {}
     };
     const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
@@ -208,41 +204,43 @@ impl WireProtocol for Protocol {
     };
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> =
         |worker, from, places| worker.clients.giop.has_output_at(from, places);
-    const CLOSE_ALL: Step = Worker::close_all;
+    const CLOSE_ALL: Step = |worker| worker.clients.giop.close_all(&mut worker.core);
 
     const NOTE_TIME: CoreStep = |core| {
-        let Core { clock, protocols: Protocols { giop, .. }, .. } = core;
+        let Core { cx: Context { clock, .. }, protocols: Protocols { giop, .. }, .. } = core;
         giop.utc = UtcClock::new(clock.now, clock.since_1970);
         giop.forms = CorbaForms::at(&giop.utc, clock.now);
     };
     const HANDLE_NEW_ROUTING: fn(&mut Core, &Snapshot) = |core, before| {
         core.protocols.giop.header_cache.forget();
-        core.place_pullers();
-        core.end_waits(before);
+        core.protocols.giop.place_pullers(&mut core.cx);
+        core.protocols.giop.end_waits(before, &mut core.cx);
     };
     const FORGET_TYPES: CoreStep = |core| core.protocols.giop.header_cache.forget();
     const BEGIN_ROUND: Step = |worker| {
         worker.clients.giop.begin_round();
-        worker.core.go_on_after_rest();
+        worker.core.protocols.giop.outgoing.go_on_after_rest(&mut worker.core.cx);
     };
-    const SERVE_DUE: CoreStep = Core::serve_pullers;
+    const SERVE_DUE: CoreStep = |core| core.protocols.giop.serve_pullers(&mut core.cx);
     const GO_ON: Step = |worker| {
-        worker.serve_parked();
-        worker.serve_deferred_requests();
-        worker.serve_unfinished();
-        worker.core.end_some_waits();
-        worker.core.tell_of_losses();
+        let Worker { clients: Clients { giop: clients, .. }, core, .. } = worker;
+        clients.serve_parked(core);
+        clients.serve_deferred_requests(core);
+        clients.serve_unfinished(core);
+        core.protocols.giop.end_some_waits(&mut core.cx);
+        core.tell_of_losses();
     };
-    const TAKE_IN_MORE: Step = Worker::serve_chunked_batches;
+    const TAKE_IN_MORE: Step = |worker| worker.clients.giop.serve_chunked_batches(&mut worker.core);
     const SWEEP: Step = |worker| {
-        worker.core.sweep_outgoing();
-        worker.send_movers_away();
-        if worker.end_overdue() {
-            worker.core.clock.plan_sweep();
+        let Worker { clients: Clients { giop: clients, .. }, core, .. } = worker;
+        core.sweep_outgoing();
+        clients.send_movers_away(core);
+        if clients.end_overdue(core) {
+            core.cx.clock.plan_sweep();
         }
     };
-    const WRITE_EVENTS: CoreStep = Core::flush_due;
-    const WRITE_REPLIES: Step = Worker::flush_replies;
+    const WRITE_EVENTS: CoreStep = |core| core.protocols.giop.outgoing.flush_due(&mut core.cx);
+    const WRITE_REPLIES: Step = |worker| worker.clients.giop.flush_replies(&mut worker.core);
 
     const HAS_UNFLUSHED: Check = |worker| !worker.clients.giop.unflushed.is_empty();
     const IS_DUE: Check =
@@ -259,27 +257,29 @@ impl WireProtocol for Protocol {
     };
     const HAS_TO_ANSWER: CoreCheck = |core| !core.protocols.giop.due.is_empty();
     const HAS_DEADLINES: Check = |worker| {
-        let Self { outgoing, filter_calls, pullers, large_answers, .. } = &worker.core.protocols.giop;
+        let Self { outgoing, pullers, large_answers, .. } = &worker.core.protocols.giop;
         worker.clients.giop.unfinished.is_waiting()
             || outgoing.has_deadlines()
-            || !filter_calls.is_empty()
+            || !outgoing.filter_calls.is_empty()
             || !pullers.is_empty()
             || large_answers.is_waiting()
     };
     const NEXT_DUE: fn(&Core) -> Option<Time> = |core| core.protocols.giop.pullers.next_due();
     const HAS_UNDER_WAY: CoreCheck = |core| {
-        let Self { chunked_batches, filter_calls, foreign, due, .. } = &core.protocols.giop;
-        !chunked_batches.is_empty() || !filter_calls.is_empty() || !foreign.are_quiet() || !due.is_empty()
+        let Self { chunked_batches, outgoing, foreign, due, .. } = &core.protocols.giop;
+        !chunked_batches.is_empty() || !outgoing.filter_calls.is_empty() || !foreign.are_quiet() || !due.is_empty()
     };
     const IS_DONE: Check = |worker| {
-        let Self { chunked_batches, outgoing, foreign, filter_calls, .. } = &worker.core.protocols.giop;
+        let Self { chunked_batches, outgoing, foreign, .. } = &worker.core.protocols.giop;
         let are_reported = chunked_batches.is_empty() && outgoing.losses.is_empty();
-        worker.clients.giop.open == 0 && are_reported && foreign.serves_none() && filter_calls.is_empty()
+        worker.clients.giop.open == 0 && are_reported && foreign.serves_none() && outgoing.filter_calls.is_empty()
     };
 
-    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_push;
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
+        |core, delivery, events| core.protocols.giop.outgoing.send_push(delivery, events, &mut core.cx);
     const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = Core::hand_to_waiter;
-    const ANSWER: fn(&mut Worker, claims::Claim, Option<Refused>) = Worker::answer_claim;
+    const ANSWER: fn(&mut Worker, claims::Claim, Option<Refused>) =
+        |worker, claim, refused| worker.clients.giop.answer_claim(claim, refused, &mut worker.core);
     const FITS: fn(Form, u64, OutputForm) -> bool = event::fits;
     const PUT_INTO: PutInto =
         |_, _, (form, tag, bytes), to, out| event::translate(form, tag, bytes, to, out).map_err(Some);

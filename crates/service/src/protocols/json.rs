@@ -1,7 +1,7 @@
 //! Where lanes meet clients that speak lines of JSON ([`json`]).
 //!
-//! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and [`requests`]
-//! carries out what it asks for; [`delivery`] writes events and answers. For each subscription, and for each channel into which
+//! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and
+//! carries out what it asks for; [`connection`] writes events and answers. For each subscription, and for each channel into which
 //! it publishes, it has a proxy like any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)).
 //!
 //! What it publishes becomes a structured event, so that all protocols' consumers can have it. What it is sent is a line that is made of
@@ -13,9 +13,7 @@
 //! out: it is made for scripts, and only the main lane does that, for channels that have such clients.
 
 pub(crate) mod connection;
-pub(crate) mod delivery;
 pub(crate) mod incoming;
-pub(crate) mod requests;
 
 use std::collections::VecDeque;
 use std::io;
@@ -99,7 +97,7 @@ impl WireProtocol for Protocol {
     const NAME: &'static str = "lines of JSON";
     type Settings = Settings;
     type Sockets = ();
-    type Claim = requests::Claim;
+    type Claim = incoming::Claim;
 
     fn settings(given: &Given<'_>) -> Settings {
         let line_bytes_max = usize::try_from(given.config.json.line_bytes_max).unwrap_or(usize::MAX);
@@ -137,7 +135,8 @@ impl WireProtocol for Protocol {
         let (address, account) = (connection.address, connection.account());
         Some(Client { address, account, idle_since: connection.idle_since() })
     };
-    const CLOSE: fn(&mut Worker, Token) = |worker, token| worker.core.close_json(token);
+    const CLOSE: fn(&mut Worker, Token) =
+        |worker, token| worker.core.protocols.json.close_json(token, &mut worker.core.cx);
     const SERVE: fn(&mut Worker, Ready) = |worker, ready| {
         if let Socket::Incoming(_, token) = ready.socket {
             worker.core.serve_json(token, ready);
@@ -157,18 +156,19 @@ impl WireProtocol for Protocol {
         let mut connections = worker.core.protocols.json.connections.range(from, places)?;
         Some(connections.any(|connection| !connection.output.is_empty()))
     };
-    const CLOSE_ALL: Step = |worker| worker.core.close_all_json();
+    const CLOSE_ALL: Step = |worker| worker.core.protocols.json.close_all_json(&mut worker.core.cx);
     const SWEEP: Step = |worker| worker.core.sweep_json();
-    const WRITE_EVENTS: CoreStep = Core::flush_json;
+    const WRITE_EVENTS: CoreStep = |core| core.protocols.json.flush_json(&mut core.cx);
     const IS_DUE: Check = |worker| !worker.core.protocols.json.due.is_empty();
     const GOES_ON: Check = Self::IS_DUE;
     const HAS_DEADLINES: Check = |worker| worker.core.protocols.json.has_deadlines;
 
-    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_line;
-    const ANSWER: fn(&mut Worker, requests::Claim, Option<Refused>) =
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
+        |core, delivery, events| core.protocols.json.send_line(delivery, events, &mut core.cx);
+    const ANSWER: fn(&mut Worker, incoming::Claim, Option<Refused>) =
         |worker, claim, refused| worker.core.answer_json(claim, refused);
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::json_proxy_registered;
-    const PROXY_GONE: fn(&mut Core, Peer) = Core::json_proxy_gone;
+    const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| core.protocols.json.json_proxy_gone(peer, &mut core.cx);
     const FITS: fn(Form, u64, OutputForm) -> bool = |_, _, _| false;
     const PUT_INTO: PutInto = |_, channel, event, (output_form, came), out| {
         let came = output_form.marks_numbers().then_some(came);

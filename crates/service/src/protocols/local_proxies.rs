@@ -7,8 +7,9 @@ use engine::{ChannelId, Peer, ProxyId, ProxyKey};
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
 use crate::admin::values::Declined;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::links::messages::{LaneThread, ToAdministration, ToLane};
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Worker;
 use accounts::{Account, Charge, Resource};
 use std::sync::Arc;
 
@@ -109,7 +110,7 @@ impl From<Request> for ToAdministration {
 /// Why a proxy cannot be asked for now.
 pub(crate) const NO_ROOM: &str = "the service has no room for this request now; it may come again";
 
-impl Core {
+impl Context {
     /// Asks administration for a proxy, on behalf of a client. The request counts as so many octets.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Where lanes meet the clients of the small protocol ([`tempo`], `docs/tempo.md`), over UDP and over TCP.
 //!
-//! To each of them the service is a *broker*: a subscriber to what it publishes and a publisher of what it subscribes to. [`sockets`] reads
-//! datagrams, [`streams`] connections; [`hearing`] sorts frames. What is announced is kept as long as it is announced again ([`sessions`],
+//! To each of them the service is a *broker*: a subscriber to what it publishes and a publisher of what it subscribes to. [`hearing`] reads
+//! datagrams and sorts frames, [`streams`] reads connections. What is announced is kept as long as it is announced again ([`sessions`],
 //! [`topics`]), and answered and announced on ([`announcing`]). A message waits in its topic's input for the topic's turn ([`input`],
-//! [`intake`]) and is handed in as every protocol's events are; what outboxes give for subscribers goes out as frames ([`delivery`],
-//! [`packets`]). Probes take the messages' way, echoes and reports none ([`probing`]).
+//! [`intake`]) and is handed in as every protocol's events are; what outboxes give for subscribers goes out as frames ([`delivery`]).
+//! Probes take the messages' way, echoes and reports none.
 //!
 //! What messages are to consumers of other protocols, and those protocols' events to subscribers here, is [`form`]; the types of which
 //! messages are, where they are declared, [`types`].
@@ -22,11 +22,8 @@ pub(crate) mod form;
 pub(crate) mod hearing;
 pub(crate) mod input;
 pub(crate) mod intake;
-pub(crate) mod packets;
-pub(crate) mod probing;
 pub(crate) mod requests;
 pub(crate) mod sessions;
-pub(crate) mod sockets;
 pub(crate) mod streams;
 pub(crate) mod topics;
 pub(crate) mod types;
@@ -198,7 +195,8 @@ impl WireProtocol for Protocol {
         let (address, account) = (connection.address, connection.account());
         Some(Client { address, account, idle_since: connection.idle_since() })
     };
-    const CLOSE: fn(&mut Worker, Token) = |worker, token| worker.core.close_stream(token);
+    const CLOSE: fn(&mut Worker, Token) =
+        |worker, token| worker.core.protocols.tempo.close_stream(token, &mut worker.core.cx);
     const SERVE: fn(&mut Worker, Ready) = |worker, ready| match ready.socket {
         Socket::Incoming(_, token) => worker.serve_tempo(token, ready),
         Socket::Datagrams(_) => worker.serve_tempo_datagrams(ready),
@@ -221,11 +219,11 @@ impl WireProtocol for Protocol {
         let sessions = sessions.range(from, places).map(|mut all| all.any(|one| !one.packets.is_empty()));
         [connections, sessions].into_iter().flatten().reduce(|one, other| one || other)
     };
-    const CLOSE_ALL: Step = |worker| worker.core.close_all_tempo();
-    const SERVE_DUE: CoreStep = Core::serve_tempo_due;
+    const CLOSE_ALL: Step = |worker| worker.core.protocols.tempo.close_all_tempo(&mut worker.core.cx);
+    const SERVE_DUE: CoreStep = |core| core.protocols.tempo.serve_tempo_due(&mut core.cx);
     const TAKE_IN_MORE: Step = Worker::serve_tempo_topics;
     const SWEEP: Step = |worker| worker.core.sweep_tempo();
-    const WRITE_EVENTS: CoreStep = Core::flush_tempo;
+    const WRITE_EVENTS: CoreStep = |core| core.protocols.tempo.flush_tempo(&mut core.cx);
     const IS_DUE: Check = |worker| {
         let Out { due, due_streams, .. } = &worker.core.protocols.tempo.out;
         !due.is_empty() || !due_streams.is_empty()
@@ -238,10 +236,12 @@ impl WireProtocol for Protocol {
     const NEXT_DUE: fn(&Core) -> Option<Time> =
         |core| core.protocols.tempo.timers.peek().map(|Reverse((due, _))| Time(*due));
 
-    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_tempo;
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
+        |core, delivery, events| core.protocols.tempo.send_tempo(delivery, events, &mut core.cx);
     const ANSWER: fn(&mut Worker, intake::Claim, Option<Refused>) = Worker::answer_tempo;
-    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::tempo_proxy_registered;
-    const PROXY_GONE: fn(&mut Core, Peer) = Core::tempo_proxy_gone;
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) =
+        |core, peer, proxy, account| core.protocols.tempo.tempo_proxy_registered(peer, proxy, account, &mut core.cx);
+    const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| core.protocols.tempo.tempo_proxy_gone(peer, &mut core.cx);
     const AS_REPEATED: fn(u64) -> u64 = form::as_repeated;
     const FITS: fn(Form, u64, OutputForm) -> bool = |form, _, _| form == form::FORM_TEMPO;
     const PUT_INTO: PutInto =

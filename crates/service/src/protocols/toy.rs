@@ -104,7 +104,7 @@ impl WireProtocol for Protocol {
                     core.take_in_toys(token);
                 }
                 // Its client has gone.
-                (_, None, Ok(key)) => core.remove_local_proxy(0, key, account),
+                (_, None, Ok(key)) => core.cx.remove_local_proxy(0, key, account),
                 (Some(token), ..) => core.close_toy(token),
                 (None, ..) => {}
             }
@@ -127,8 +127,8 @@ impl Core {
         let token =
             toy.connections.insert(Connection { stream, address, place, slice, is_deferred: false, read, proxies });
         let connection = toy.connections.get(token)?;
-        self.io.poll.add(connection.stream.tcp(), Socket::Incoming(Tag::Toy, token), Interest::READ).ok()?;
-        self.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
+        self.cx.io.poll.add(connection.stream.tcp(), Socket::Incoming(Tag::Toy, token), Interest::READ).ok()?;
+        self.cx.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
         let output_form = OutputForm((Tag::Toy as u32) << 16);
         let (types, constraint, start, looks_on) = (Vec::new(), String::new(), None, false);
         let parts = [Part::Supplier, Part::Consumer { types, constraint, output_form, start, looks_on }];
@@ -136,7 +136,9 @@ impl Core {
             self.protocols.toy.peers.insert(peer, token);
             let (channel, name) = (ChannelId(0), format!("toy at {address}"));
             let proxy = LocalProxy { channel, peer, name, part, about: None };
-            self.request_local_proxy(token.to_bits(), proxy, (&account, self.protocols.toy.request_bytes_min)).ok()?;
+            self.cx
+                .request_local_proxy(token.to_bits(), proxy, (&account, self.protocols.toy.request_bytes_min))
+                .ok()?;
         }
         Some(self.protocols.toy.connections.iter().count())
     }
@@ -168,15 +170,15 @@ impl Core {
 
     /// Hands an event to the engine. False if its outcome comes later.
     fn admit_toy(&mut self, token: Token, source: ProxyKey, line: &[u8]) -> Result<bool, Refused> {
-        let mut pending_event = self.lane.begin_event_for(line.len() + 64);
-        self.lane.classify(&mut pending_event, b"Toy", line);
+        let mut pending_event = self.cx.lane.begin_event_for(line.len() + 64);
+        self.cx.lane.classify(&mut pending_event, b"Toy", line);
         let event: &mut Event = &mut pending_event;
         (event.form, event.tag) = (FORM_STRUCTURED, event::tag_at(ENCODING, 0, false));
         let mut writer = Writer::new(&mut event.bytes, ENCODING);
         [b"Toy", line, b""].into_iter().for_each(|name| writer.string_bytes(name));
         // No properties of the header, no fields, and no remainder: its type is `null`.
         [0, 0, 0].into_iter().for_each(|nothing| writer.u32(nothing));
-        self.translate(source, event);
+        self.protocols.translate(source, event, &mut self.cx);
         let mut submission = Submission::new(source, super::Claim::Toy(token), None);
         self.admit(&mut submission, pending_event);
         let finished = self.finish_submission(&submission);
@@ -187,15 +189,15 @@ impl Core {
     fn send_toy(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let token = delivery.peer.and_then(|peer| self.protocols.toy.peers.get(&peer).copied());
         let outcome = if let (Some(token), Some(event)) = (token, events.first()) {
-            let names = self.lane.type_names(event.event_type).unwrap_or_else(|| event.names());
+            let names = self.cx.lane.type_names(event.event_type).unwrap_or_else(|| event.names());
             let line = [names.0, b"/", names.1].concat();
             self.say_to_toy(token, &line);
             Outcome::Sent
         } else {
             Outcome::Gone
         };
-        self.release_events(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+        self.cx.release_events(events);
+        self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
     }
 
     /// Writes a line. What the socket has no room for is lost.
@@ -207,12 +209,12 @@ impl Core {
 
     fn close_toy(&mut self, token: Token) {
         let Some(connection) = self.protocols.toy.connections.remove(token) else { return };
-        self.io.occupied.leave(Tag::Toy, token);
-        self.io.slices.leave(connection.slice);
+        self.cx.io.occupied.leave(Tag::Toy, token);
+        self.cx.io.slices.leave(connection.slice);
         for (peer, key) in connection.proxies {
             self.protocols.toy.peers.remove(&peer);
             if let Some(key) = key {
-                self.remove_local_proxy(token.to_bits(), key, connection.place.account());
+                self.cx.remove_local_proxy(token.to_bits(), key, connection.place.account());
             }
         }
     }

@@ -45,7 +45,7 @@ fn until_due() -> Option<Duration> {
 
 /// Whether its poll has found something that it has not served.
 fn has_found() -> bool {
-    LANES.with_borrow(|lanes| lanes[0].as_ref().is_some_and(|lane| lane.core.io.poll.len() > 0))
+    LANES.with_borrow(|lanes| lanes[0].as_ref().is_some_and(|lane| lane.core.cx.io.poll.len() > 0))
 }
 
 fn time() -> Duration {

@@ -584,7 +584,7 @@ impl World {
                 return Err(format!("{} is {} when all have gone", level.name(), self.counters.read(level)));
             }
         }
-        let kept = |lane: &Worker| lane.core.lane.channels().map(|channel| channel.memory_bytes).sum::<u64>();
+        let kept = |lane: &Worker| lane.core.cx.lane.channels().map(|channel| channel.memory_bytes).sum::<u64>();
         match LANES.with_borrow(|lanes| lanes.iter().flatten().map(kept).sum()) {
             0 => Ok(()),
             bytes => Err(format!("{bytes} octets of events are stored for no consumer")),

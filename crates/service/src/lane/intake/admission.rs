@@ -1,42 +1,72 @@
-//! Events on their way in: from a protocol to the engine, at once, or when filters have been asked about them.
-
-use core::time::Duration;
+//! Events on their way in: from a protocol to the engine, at once, when the store has them, when filters have been asked about them, or in
+//! their turn.
+//!
+//! Turns: where a lane has several topics, events that were read wait until the engine gives them theirs.
+//!
+//! Their suppliers' replies are pending meanwhile, one-way ones too, so that a connection is not read any further when it has
+//! as many requests waiting as it may have unanswered: a supplier that floods fills its own socket and no other. Between
+//! turns the lane looks at its sockets again, so that an event with an earlier deadline is served before the flood that
+//! came before it.
 
 use core::num::NonZeroU64;
-use engine::{Admission, Completion, PendingEvent, ProxyKey, RemoteFilterGroups, Time};
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{
+    Admission, Completion, PendingEvent, ProxyId, ProxyKey, Reliability, RemoteFilterGroups, ScheduledEvent, Time,
+};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::intake::awaiting_filter::AwaitingFilter;
+use crate::lane::intake::journal::{Received, State, Waiting};
 use crate::lane::intake::{FilterVerdict, Refused, Submission};
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
+use crate::lane::run::{Core, Worker};
+use crate::store::journal::{Again, ToStore};
+use crate::store::record::Record;
+use crate::time::UtcClock;
+use std::hint::black_box;
+
+/// Answers of the store that are taken in at a time.
+const ANSWERS_AT_ONCE: usize = 256;
+/// The events of a piece take about so much memory.
+const CHUNK_MEMORY: usize = 1 << 20;
+/// They are taken in for so long, until messages are looked at.
+const RESTORING_FOR: Duration = Duration::from_millis(5);
+/// Turns served in one round at most, before the sockets are looked at again.
+const QUEUED_PER_ROUND: usize = 8;
+/// They are looked at again after this long in any case, if the turn under way is over.
+const LOOK_AROUND_AFTER: Duration = Duration::from_micros(20);
+/// How long events are looked at in a round that waited behind others on which remote filters have ruled.
+const LOOKING_FOR: Duration = Duration::from_micros(250);
 
 impl Core {
     /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote
     /// filters are asked.
     pub(crate) fn admit(&mut self, submission: &mut Submission, pending_event: PendingEvent) {
-        let Some(pending_event) = self.admits_type(submission, pending_event) else { return };
+        let Some(pending_event) = self.access.admits_type(submission, pending_event, &mut self.cx) else { return };
         let (source, octets) = (submission.source, pending_event.bytes.len() as u64);
         let Some(mut pending_event) = self.wait_for_store(submission, pending_event) else {
-            return self.counters.add(Counter::EventBytesIn, octets);
+            return self.cx.counters.add(Counter::EventBytesIn, octets);
         };
-        if let Some(within) = self.lane.acknowledges_within(source) {
+        if let Some(within) = self.cx.lane.acknowledges_within(source) {
             let pending_ack = self.intake.await_ack(submission);
             self.await_delivery(&mut pending_event, pending_ack, within);
         }
-        if self.lane.schedules_topics() {
+        if self.cx.lane.schedules_topics() {
             let pending_ack = self.intake.await_ack(submission);
-            self.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.clock.now);
+            self.cx.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.cx.clock.now);
         } else if self.intake.awaiting_filter.is_waiting(source) {
             if !self.intake.awaiting_filter.has_room(source, &pending_event) {
-                self.lane.abandon_event(pending_event);
-                self.counters.add(Counter::AwaitingFilterRefused, 1);
+                self.cx.lane.abandon_event(pending_event);
+                self.cx.counters.add(Counter::AwaitingFilterRefused, 1);
                 return submission.refuse(Refused::TooManyAwaitingFilter);
             }
             let pending_ack = self.intake.await_ack(submission);
             self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
         } else {
-            match self.lane.handle_event(source, pending_event, &self.protocols, self.clock.now) {
+            match self.cx.lane.handle_event(source, pending_event, &self.protocols, self.cx.clock.now) {
                 Admission::Accepted { .. } => {}
                 Admission::Withheld(ticket) => {
                     let pending_ack = self.intake.await_ack(submission);
@@ -52,12 +82,12 @@ impl Core {
                 }
             }
         }
-        self.counters.add(Counter::EventBytesIn, octets);
+        self.cx.counters.add(Counter::EventBytesIn, octets);
     }
 
     /// The acknowledgement pending for an event waits until all consumers have it, for so long at most.
     pub(crate) fn await_delivery(&mut self, pending_event: &mut PendingEvent, pending_ack: Token, within: Duration) {
-        let Self { intake, identity, clock, .. } = self;
+        let Self { intake, cx: Context { identity, clock, .. }, .. } = self;
         let event: &mut engine::Event = pending_event;
         let watch = *event.watch.get_or_insert_with(|| intake.acknowledgements.number(identity.thread));
         intake.acknowledgements.wait(watch, pending_ack, clock.now + within);
@@ -66,7 +96,7 @@ impl Core {
 
     /// Notes what the engine tells of an event for which an answer may wait.
     pub(crate) fn note_completed(&mut self, completed: Completion) {
-        if let Some(pending_ack) = self.intake.acknowledgements.note(completed, self.identity.thread) {
+        if let Some(pending_ack) = self.intake.acknowledgements.note(completed, self.cx.identity.thread) {
             self.complete_ack(pending_ack, None);
         }
     }
@@ -87,8 +117,8 @@ impl Core {
 
     /// Sends the answers that have waited for long enough, and notifies other lanes of their events.
     pub(crate) fn sweep_acknowledgements(&mut self) {
-        while let Some(pending_ack) = self.intake.acknowledgements.pop_overdue(self.clock.now) {
-            self.counters.add(Counter::AcknowledgedEarly, 1);
+        while let Some(pending_ack) = self.intake.acknowledgements.pop_overdue(self.cx.clock.now) {
+            self.cx.counters.add(Counter::AcknowledgedEarly, 1);
             self.complete_ack(pending_ack, None);
         }
         self.tell_of_done();
@@ -96,7 +126,7 @@ impl Core {
 
     /// Notifies other lanes that their events are done with here, as far as there is room. The rest follow in the next sweep.
     pub(crate) fn tell_of_done(&mut self) {
-        let Self { intake, links, clock, .. } = self;
+        let Self { intake, links, cx: Context { clock, .. }, .. } = self;
         if !intake.acknowledgements.is_empty() {
             clock.plan_sweep();
         }
@@ -132,10 +162,10 @@ impl Core {
         if !self.intake.awaiting_filter.has_to_go_on() {
             return;
         }
-        let until = self.clock.time() + LOOKING_FOR;
+        let until = self.cx.clock.time() + LOOKING_FOR;
         while let Some(source) = self.intake.awaiting_filter.next_again() {
             self.check_awaiting_filter(source, until);
-            if self.clock.time() >= until {
+            if self.cx.clock.time() >= until {
                 return;
             }
         }
@@ -153,7 +183,7 @@ impl Core {
                     None => return,
                 }
             }
-            if self.clock.time() >= until {
+            if self.cx.clock.time() >= until {
                 return self.intake.awaiting_filter.look_again(source);
             }
         }
@@ -170,8 +200,8 @@ impl Core {
             return;
         }
         let counter = if filter_verdict == FilterVerdict::No { Counter::FilteredIn } else { Counter::FilteredInFailed };
-        self.counters.add(counter, 1);
-        self.lane.abandon_event(pending_event);
+        self.cx.counters.add(counter, 1);
+        self.cx.lane.abandon_event(pending_event);
         self.complete_ack(pending_ack, None);
     }
 
@@ -182,7 +212,7 @@ impl Core {
         pending_event: PendingEvent,
         pending_ack: Token,
     ) -> Option<(PendingEvent, RemoteFilterGroups)> {
-        match self.lane.handle_event(source, pending_event, &self.protocols, self.clock.now) {
+        match self.cx.lane.handle_event(source, pending_event, &self.protocols, self.cx.clock.now) {
             Admission::Accepted { .. } => self.complete_ack(pending_ack, None),
             Admission::Withheld(ticket) => {
                 self.intake.block(ticket, pending_ack);
@@ -192,7 +222,190 @@ impl Core {
         }
         None
     }
+
+    /// Hands in the event that has its turn. False if none waits.
+    #[inline(never)]
+    fn serve_queued_event(&mut self) -> bool {
+        let Some(ScheduledEvent { source, pending_event, token }) = self.cx.lane.poll_scheduled(self.cx.clock.now)
+        else {
+            return false;
+        };
+        let token = Token::from_bits(token);
+        match pending_event {
+            Some(pending_event) => self.admit_queued(source, pending_event, token),
+            None => self.take_over_queued(token),
+        }
+        true
+    }
+
+    /// Hands in an event that has waited, or has it wait behind those of its proxy about which remote filters are asked.
+    pub(super) fn admit_queued(&mut self, source: ProxyKey, pending_event: PendingEvent, pending_ack: Token) {
+        if self.intake.awaiting_filter.is_waiting(source) {
+            if self.intake.awaiting_filter.has_room(source, &pending_event) {
+                return self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
+            }
+            self.cx.lane.abandon_event(pending_event);
+            self.cx.counters.add(Counter::AwaitingFilterRefused, 1);
+            return self.complete_ack(pending_ack, Some(Refused::TooManyAwaitingFilter));
+        }
+        if let Some((pending_event, questions)) = self.admit_waiting(source, pending_event, pending_ack) {
+            self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
+            if let Some(filter_verdict) = self.call_filters_for_admission(source, questions) {
+                self.apply_filter_verdict(source, filter_verdict);
+            }
+        }
+    }
+
+    /// Has an event wait for the store, if it is to be kept or comes behind one that is. Otherwise it comes back.
+    pub(crate) fn wait_for_store(
+        &mut self,
+        submission: &mut Submission,
+        mut pending_event: PendingEvent,
+    ) -> Option<PendingEvent> {
+        if !self.intake.journal.is_there() {
+            return Some(pending_event);
+        }
+        let source = submission.source;
+        let is_to_be_kept = self.cx.lane.reliability_of(source, &pending_event) == Reliability::Persistent
+            && self.cx.lane.complete_event(source, &mut pending_event);
+        let state = match is_to_be_kept {
+            true => State::ToSend(pending_event),
+            false if self.intake.journal.is_waiting_for(source) => State::Done(pending_event),
+            false => return Some(pending_event),
+        };
+        let pending_ack = self.intake.await_ack(submission);
+        let within = self.cx.lane.acknowledges_within(source);
+        self.intake.journal.wait(Waiting { source, pending_ack, state, within });
+        self.intake.journal.send();
+        None
+    }
+
+    /// Hands in the events that need not wait for the store any more.
+    fn resume_stored(&mut self) {
+        while let Some(Waiting { source, pending_ack, mut state, within }) = self.intake.journal.next() {
+            if let (State::Done(pending_event), Some(within)) = (&mut state, within) {
+                self.intake.await_more(pending_ack);
+                self.await_delivery(pending_event, pending_ack, within);
+            }
+            match state {
+                State::Done(pending_event) if self.cx.lane.schedules_topics() => {
+                    self.cx.lane.schedule_event(source, pending_event, pending_ack.to_bits(), self.cx.clock.now);
+                }
+                State::Done(pending_event) => self.admit_queued(source, pending_event, pending_ack),
+                State::Failed(pending_event, why) => {
+                    self.cx.lane.abandon_event(pending_event);
+                    self.complete_ack(pending_ack, Some(Refused::NotStored(why)));
+                }
+                State::ToSend(_) | State::Sent { .. } => {}
+            }
+        }
+    }
+
+    /// Hears what became of events, and tells the store of those that it keeps.
+    pub(crate) fn process_completions(&mut self) {
+        let mut has_some = false;
+        while self.intake.journal.has_room_for_news()
+            && let Some(completed) = self.cx.lane.poll_completion()
+        {
+            self.note_completed(completed);
+            let lane = &self.cx.lane;
+            has_some |= self.intake.journal.tell(completed, |channel| lane.dead_letters_of(channel).is_some());
+        }
+        self.tell_of_done();
+        if has_some {
+            self.intake.journal.notify(!self.intake.acknowledgements.is_empty());
+            // The rest is reported before long, whatever else happens.
+            self.cx.clock.plan_sweep();
+        }
+    }
+
+    /// Takes an event in that was a dead letter for a consumer: for that alone or, if it is not connected any more, for all of its channel.
+    #[cold]
+    fn deliver_again(&mut self, again: Again) {
+        let Again { number, consumer: ProxyKey { channel, proxy }, record, .. } = again;
+        let routes = self.cx.lane.snapshot().channel(channel);
+        let is_connected = routes.is_some_and(|routes| routes.consumer(proxy).is_some());
+        self.restore_event(number, is_connected.then(|| Arc::from([proxy])), &record);
+    }
+
+    /// Takes an event in that is kept.
+    fn restore_event(&mut self, number: u64, consumers: Option<Arc<[ProxyId]>>, record: &[u8]) {
+        let Some(watch) = NonZeroU64::new(number) else { return };
+        let Some(record) = Record::read(record) else {
+            log::error!("store: event {number} cannot be read, and is dropped");
+            if let Some(link) = &mut self.intake.journal.link {
+                let _ = link.messages.send_quietly(ToStore::Completion(Completion::ForAll { watch }));
+            }
+            return;
+        };
+        let clock = UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970);
+        // Whether it was delivered before is not known.
+        let mut pending_event = self.protocols.event_of(&record, (&clock, record.arrived()), true, &mut self.cx);
+        (pending_event.watch, pending_event.watch_each, pending_event.only) = (Some(watch), true, consumers);
+        let admitted = self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
+        if let Admission::AwaitingFilter(mut pending_event, _) = admitted {
+            // It was accepted; clients' filters on its supplier's side are not asked once more.
+            pending_event.approved = true;
+            self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
+        }
+    }
 }
 
-/// How long events are looked at in a round that waited behind others on which remote filters have ruled.
-const LOOKING_FOR: Duration = Duration::from_micros(250);
+impl Worker {
+    /// Serves what the store has posted. True if there is more.
+    pub(crate) fn serve_store(&mut self) -> bool {
+        let Core { intake, .. } = &mut self.core;
+        let Some(link) = &intake.journal.link else { return false };
+        link.answers.look();
+        for _ in 0..ANSWERS_AT_ONCE {
+            match self.core.intake.journal.receive() {
+                Some(Received::Answer) => self.core.resume_stored(),
+                Some(Received::Completed(watch)) => self.core.note_completed_for_all(watch),
+                Some(Received::Again(again)) => self.core.deliver_again(*again),
+                None => break,
+            }
+        }
+        self.core.intake.journal.send();
+        self.core.intake.journal.link.as_ref().is_some_and(|link| link.answers.waiting() > 0)
+    }
+
+    /// Takes in some of the events that were kept when the process began, before any other. False if there are more.
+    ///
+    /// What there is no memory for is to be on disk before more is taken in.
+    #[cold]
+    pub(crate) fn restore_events(&mut self) -> bool {
+        let until = self.core.cx.clock.now + RESTORING_FOR;
+        while self.core.backlogs.keeps_up_with_backlogs(&self.core.cx)
+            && self.core.cx.clock.time() < until
+            && let Some(chunk) = self.core.intake.journal.next_restored()
+        {
+            // In one go: the memory of a thread grows by a page at a time otherwise, with a system call for each.
+            drop(black_box(Vec::<u8>::with_capacity(CHUNK_MEMORY)));
+            chunk.each(|number, consumers, record| {
+                self.core.cx.counters.add(Counter::EventsRestored, 1);
+                self.core.restore_event(number, consumers, record);
+            });
+            self.core.process_completions();
+            self.core.backlogs.send_errands(&mut self.core.cx);
+        }
+        !self.core.intake.journal.is_restoring()
+    }
+
+    /// Serves turns, as many as may be before the sockets are looked at again.
+    pub(crate) fn serve_queued_events(&mut self) {
+        if self.core.cx.lane.queued_events() == 0 {
+            return;
+        }
+        let until = self.core.cx.clock.now + LOOK_AROUND_AFTER;
+        for _ in 0..QUEUED_PER_ROUND {
+            if !self.core.serve_queued_event() {
+                return;
+            }
+            self.core.flush_engine();
+            self.answer_all();
+            if self.core.read_clock() >= until {
+                return;
+            }
+        }
+    }
+}

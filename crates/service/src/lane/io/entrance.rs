@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use crate::counters::Counter;
 use crate::handshakes::{Secured, Unsecured, Whose};
+use crate::lane::context::Context;
 use crate::lane::io::net::{self, Listener, Tcp};
 use crate::lane::io::occupied::RESERVED;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Worker;
 use crate::protocols::{Tag, WireProtocol, by_tag};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
@@ -82,7 +83,7 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-impl Core {
+impl Context {
     /// A client has begun to speak TLS where that is not spoken, which is said once of its address.
     #[cold]
     pub(crate) fn note_tls_at_plain_port(&mut self, protocol: Tag, address: SocketAddr) {
@@ -103,7 +104,7 @@ impl Worker {
     /// Accepts connections to a protocol.
     #[cold]
     pub(crate) fn accept(&mut self, protocol: Tag, layer: Layer) {
-        let mut began = self.core.clock.time();
+        let mut began = self.core.cx.clock.time();
         let until = began + ACCEPTING_FOR;
         for _ in 0..ACCEPTED_PER_ROUND {
             let Some(listener) = &self.clients.entrance(protocol, layer).listener else { return };
@@ -111,7 +112,7 @@ impl Worker {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
-                    self.core.counters.add(Counter::ConnectionsRefused, 1);
+                    self.core.cx.counters.add(Counter::ConnectionsRefused, 1);
                     self.note_refusal(protocol, layer, || format!("cannot accept a connection: {error}"));
                     // There may be a descriptor when it is tried again.
                     self.have_one_give_way(false);
@@ -128,10 +129,10 @@ impl Worker {
                     continue;
                 }
             };
-            let slice = self.core.io.slices.arrive(place.account().ip());
+            let slice = self.core.cx.io.slices.arrive(place.account().ip());
             let is_in = match layer {
                 Layer::Plain => {
-                    let at = self.core.clock.now;
+                    let at = self.core.cx.clock.now;
                     let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: false, at };
                     self.greet(protocol, arrival).is_some()
                 }
@@ -141,13 +142,13 @@ impl Worker {
                 }
             };
             if !is_in {
-                self.core.io.slices.leave(slice);
+                self.core.cx.io.slices.leave(slice);
                 continue;
             }
             self.clients.entrance(protocol, layer).refusing = false;
-            if self.core.io.slices.binds() {
-                let now = self.core.clock.time();
-                self.core.io.slices.charge(slice, now.since(began));
+            if self.core.cx.io.slices.binds() {
+                let now = self.core.cx.clock.time();
+                self.core.cx.io.slices.charge(slice, now.since(began));
                 if now >= until {
                     return;
                 }
@@ -160,7 +161,7 @@ impl Worker {
     fn greet(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
         let open = by_tag!(protocol, P => P::LET_IN(self, arrival))?;
-        self.core.log_debug(|| {
+        self.core.cx.log_debug(|| {
             format!("accepted a connection from {} for {protocol}; {open} open", Named(address, &account))
         });
         Some(open)
@@ -172,16 +173,17 @@ impl Worker {
         let charge = match account.charge(Resource::Handshakes, 1) {
             Ok(charge) => charge,
             Err(spent) => {
-                self.core.counters.add(Counter::ConnectionsRefused, 1);
-                self.core.counters.add(Counter::of_refusal(spent), 1);
+                self.core.cx.counters.add(Counter::ConnectionsRefused, 1);
+                self.core.cx.counters.add(Counter::of_refusal(spent), 1);
                 let text = || format!("closed a connection from {address}: {spent}");
                 return self.note_refusal(protocol, Layer::Tls, text);
             }
         };
         let whose = Whose::Client(protocol, place);
-        let sent = self.core.unsecured.as_mut().map(|mailbox| mailbox.send(Unsecured { tcp, address, whose, charge }));
+        let sent =
+            self.core.cx.unsecured.as_mut().map(|mailbox| mailbox.send(Unsecured { tcp, address, whose, charge }));
         if !matches!(sent, Some(Ok(()))) {
-            self.core.counters.add(Counter::ConnectionsRefused, 1);
+            self.core.cx.counters.add(Counter::ConnectionsRefused, 1);
             self.note_refusal(protocol, Layer::Tls, || {
                 format!("closed a connection from {address}: too many TLS handshakes wait")
             });
@@ -199,14 +201,18 @@ impl Worker {
                 if let Some(name) = name {
                     place.account().identity().certify(name);
                 }
-                let slice = self.core.io.slices.arrive(place.account().ip());
-                let at = self.core.clock.now;
+                let slice = self.core.cx.io.slices.arrive(place.account().ip());
+                let at = self.core.cx.clock.now;
                 if self.greet(protocol, Arrival { stream, address, place, slice, looks_on: false, at }).is_none() {
-                    return self.core.io.slices.leave(slice);
+                    return self.core.cx.io.slices.leave(slice);
                 }
                 self.clients.entrance(protocol, Layer::Tls).refusing = false;
             }
-            Whose::Called(connection, _) => self.core.handle_secured(connection, stream),
+            Whose::Called(connection, _) => {
+                if self.core.protocols.giop.outgoing.handle_secured(connection, stream, &mut self.core.cx) {
+                    self.core.begin_service(connection);
+                }
+            }
         }
     }
 
@@ -214,17 +220,17 @@ impl Worker {
     #[cold]
     pub(crate) fn let_in_visitor(&mut self, visitor: Visitor) {
         let Visitor { tcp, address, account } = visitor;
-        if self.core.reporting.draining.has_begun() {
+        if self.core.cx.reporting.draining.has_begun() {
             return;
         }
         let Ok(place) = self.place_for(Tag::Json, Layer::Plain, address) else { return };
         let (shown, identity) = (account.identity(), place.account().identity());
         shown.certified().map(|name| identity.certify(Arc::clone(name)));
         shown.token().map(|name| identity.show_token(Arc::clone(name)));
-        let slice = self.core.io.slices.arrive(place.account().ip());
-        let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: true, at: self.core.clock.now };
+        let slice = self.core.cx.io.slices.arrive(place.account().ip());
+        let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: true, at: self.core.cx.clock.now };
         if self.greet(Tag::Json, arrival).is_none() {
-            self.core.io.slices.leave(slice);
+            self.core.cx.io.slices.leave(slice);
         }
     }
 
@@ -242,15 +248,15 @@ impl Worker {
         }
         if is_full(&granted) && by_tag!(protocol, P => P::HAS_RESERVE) && self.is_place_reserved(&account) {
             account.note_reserved();
-            self.core.counters.add(Counter::ConnectionsLimit, 1);
+            self.core.cx.counters.add(Counter::ConnectionsLimit, 1);
             return Ok(account.charge_anyway(Resource::Connections, 1));
         }
         let spent = match granted {
             Ok(place) => return Ok(place),
             Err(spent) => spent,
         };
-        self.core.counters.add(Counter::ConnectionsRefused, 1);
-        self.core.counters.add(Counter::of_refusal(spent), 1);
+        self.core.cx.counters.add(Counter::ConnectionsRefused, 1);
+        self.core.cx.counters.add(Counter::of_refusal(spent), 1);
         let open = account.used_by_address(Resource::Connections);
         let max = account.accounts().limit(Resource::Connections);
         self.note_refusal(protocol, layer, || match spent.by {
@@ -275,16 +281,16 @@ impl Worker {
     /// Closes the connection that has been idle for longest, of those in the reserve or of the others. False if none is.
     #[cold]
     fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
-        let now = self.core.clock.now;
-        let mut occupied = core::mem::take(&mut self.core.io.occupied);
+        let now = self.core.cx.clock.now;
+        let mut occupied = core::mem::take(&mut self.core.cx.io.occupied);
         let found = occupied.next(now, |protocol, token| self.idle_since(protocol, token, in_reserve));
         let is_news = found.is_some() && occupied.is_news(now);
-        self.core.io.occupied = occupied;
+        self.core.cx.io.occupied = occupied;
         let Some((protocol, token)) = found else { return false };
-        self.core.counters.add(Counter::ConnectionsGaveWay, 1);
+        self.core.cx.counters.add(Counter::ConnectionsGaveWay, 1);
         let named = self.have_give_way(protocol, token);
         if is_news {
-            self.core.log(log::Level::Warn, || {
+            self.core.cx.log(log::Level::Warn, || {
                 let named = named.unwrap_or_default();
                 format!(
                     "closed the idle connection from {named} for {protocol}, since another needs its place: as many are open as may be \
@@ -298,7 +304,7 @@ impl Worker {
     /// Logs the first refusal of an episode; the counter has the others.
     fn note_refusal(&mut self, protocol: Tag, layer: Layer, text: impl FnOnce() -> String) {
         if !core::mem::replace(&mut self.clients.entrance(protocol, layer).refusing, true) {
-            self.core.log(log::Level::Warn, text);
+            self.core.cx.log(log::Level::Warn, text);
         }
     }
 
@@ -307,11 +313,11 @@ impl Worker {
         let interest = if listening { Interest::READ } else { Interest::NONE };
         let entrance = self.clients.entrance(protocol, layer);
         let Some(listener) = &entrance.listener else { return };
-        if self.core.io.poll.change(listener, Socket::Listener(protocol, layer), interest).is_ok() {
+        if self.core.cx.io.poll.change(listener, Socket::Listener(protocol, layer), interest).is_ok() {
             entrance.deaf = !listening;
         }
         if entrance.deaf {
-            self.core.clock.plan_sweep();
+            self.core.cx.clock.plan_sweep();
         }
     }
 

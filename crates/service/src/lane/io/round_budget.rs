@@ -3,10 +3,14 @@
 //! Messages are counted, and the time that they take is measured, since a message may be passed on in a microsecond, or be
 //! an event about which thousands of constraints are asked. The clock is read before the second message, and then as often as
 //! the messages before let expect that it has to be: a lone message costs no reading, and hundreds of small ones a few.
+//!
+//! What a connection has of its lane's rounds.
 
 use core::time::Duration;
 use std::time::Instant;
 
+use crate::lane::io::slots::Token;
+use crate::lane::io::system::Interest;
 use crate::time;
 
 /// What one connection may have of a round.
@@ -95,6 +99,34 @@ impl RoundMeter {
         let ahead = if each == 0 { 1 } else { u32::try_from(ahead).unwrap_or(u32::MAX).clamp(1, UNWATCHED_MAX) };
         self.look_at = self.messages.min(self.handled + ahead);
         false
+    }
+}
+
+/// A connection's part in its lane's rounds: its address, what it has had of the latest round, and what is still to come.
+pub(crate) struct Rounds {
+    /// The address that is charged for what is done for it, among those of the lane.
+    pub(crate) slice: Token,
+    /// Its socket is ready, and waits for the turn of that address.
+    pub(crate) is_deferred: bool,
+    /// It has had its share of a round, and whole messages of it may wait for the next.
+    pub(crate) has_backlog: bool,
+    /// What it has had of the latest round.
+    pub(crate) usage: RoundUsage,
+    /// It is among those that are written to when the round ends.
+    pub(crate) is_due: bool,
+    /// What the poll was last asked to report.
+    pub(crate) interest: Interest,
+}
+
+impl Rounds {
+    /// Of a connection that has had nothing yet, and of which the poll is to report this.
+    pub(crate) fn new(slice: Token, interest: Interest) -> Self {
+        Self { slice, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_deferred)
     }
 }
 

@@ -284,10 +284,10 @@ impl Worker {
                 ToPeer::Foreign(message) => self.core.take_foreign_push(thread, message),
                 ToPeer::ForeignDone(message) => {
                     self.core.note_answered(thread);
-                    self.conclude_push_elsewhere(message);
+                    self.clients.giop.conclude_push_elsewhere(message, &mut self.core);
                 }
                 ToPeer::Completed(watch) => self.core.note_done_elsewhere(watch),
-                ToPeer::Connection(connection) => self.adopt(connection),
+                ToPeer::Connection(connection) => self.clients.giop.adopt(connection, &mut self.core),
                 ToPeer::Parting => {
                     if let Some(link) = self.core.links.lanes.of(thread) {
                         link.was_parted_from = true;
@@ -309,21 +309,21 @@ impl Worker {
 impl Core {
     /// Posts the events that the engine wants handed over.
     pub(crate) fn send_handovers(&mut self) {
-        while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.clock.now) {
+        while let Some(Handover { to, outbox, serial, event, .. }) = self.cx.lane.poll_handover(self.cx.clock.now) {
             let Some(link) = self.links.lanes.find(to) else {
                 // Its lane has just ended, and with it all consumers that would have got the event there.
-                self.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.clock.now);
-                self.lane.release(event);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.cx.clock.now);
+                self.cx.lane.release(event);
                 continue;
             };
             match link.ask(ToPeer::Event(Passed { outbox, serial, event })) {
-                Ok(()) => self.counters.add(Counter::HandedOver, 1),
+                Ok(()) => self.cx.counters.add(Counter::HandedOver, 1),
                 Err(message) => {
                     link.blocked.push(outbox);
-                    self.counters.add(Counter::HandoverFull, 1);
-                    self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
+                    self.cx.counters.add(Counter::HandoverFull, 1);
+                    self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
                     if let ToPeer::Event(passed) = message {
-                        self.lane.release(passed.event);
+                        self.cx.lane.release(passed.event);
                     }
                 }
             }
@@ -332,14 +332,14 @@ impl Core {
 
     /// Takes in an event that another lane hands over, at once or when it is its turn.
     fn take_over(&mut self, thread: LaneThread, passed: Passed) {
-        self.counters.add(Counter::TakenOver, 1);
-        if !self.lane.schedules_topics() {
+        self.cx.counters.add(Counter::TakenOver, 1);
+        if !self.cx.lane.schedules_topics() {
             return self.take_over_now(thread, passed);
         }
         let taken = &mut self.links.taken_for_peers;
         let token = taken.insert(TakenForPeer { thread, passed });
         if let Some(TakenForPeer { passed, .. }) = taken.get(token) {
-            self.lane.schedule_handover(&passed.event, token.to_bits(), self.clock.now);
+            self.cx.lane.schedule_handover(&passed.event, token.to_bits(), self.cx.clock.now);
         }
     }
 
@@ -353,9 +353,9 @@ impl Core {
     /// Takes it in, and says so as soon as it is not blocked.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
         let event = &passed.event;
-        let mut pending_event = self.lane.begin_handover(event);
-        self.translate_here(event.source, &mut pending_event);
-        let outcome = match self.lane.handle_handover(event, pending_event, &self.protocols, self.clock.now) {
+        let mut pending_event = self.cx.lane.begin_handover(event);
+        self.protocols.translate_here(event.source, &mut pending_event, &mut self.cx);
+        let outcome = match self.cx.lane.handle_handover(event, pending_event, &self.protocols, self.cx.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Withheld(ticket) => {
                 let taken = self.links.taken_for_peers.insert(TakenForPeer { thread, passed });
@@ -363,7 +363,7 @@ impl Core {
                 return self.deliver();
             }
             Admission::AwaitingFilter(pending_event, _) => {
-                self.lane.abandon_event(pending_event);
+                self.cx.lane.abandon_event(pending_event);
                 Outcome::Rejected
             }
             Admission::Refused(_) => Outcome::Rejected,
@@ -388,8 +388,8 @@ impl Core {
     /// An event that was handed over has come home.
     fn note_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
         let Passed { outbox, serial, event } = passed;
-        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
-        self.lane.release(event);
+        self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
+        self.cx.lane.release(event);
         self.note_answered(thread);
     }
 
@@ -399,7 +399,7 @@ impl Core {
         link.unanswered = link.unanswered.saturating_sub(1);
         self.protocols.note_room_elsewhere();
         while let Some(outbox) = self.links.lanes.of(thread).and_then(|link| link.blocked.pop()) {
-            self.lane.resume_outbox(outbox, self.clock.now);
+            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
         }
     }
 }

@@ -10,8 +10,9 @@ use giop::ior::Ior;
 use crate::lane::io::slots::Token;
 use crate::lane::links::messages::{LaneThread, ToLane};
 use crate::lane::reports::printable;
-use crate::lane::run::Worker;
+use crate::lane::run::Core;
 use crate::protocols;
+use crate::protocols::giop::callers::Clients;
 use accounts::{Account, Charge};
 
 /// A request for an object that administration owns, as it arrived.
@@ -68,17 +69,17 @@ impl ToProtocol {
     }
 }
 
-impl Worker {
+impl Clients {
     /// Passes on what administration has answered.
-    pub(crate) fn pass_answer(&mut self, reply: ToProtocol) {
+    pub(crate) fn pass_answer(&mut self, reply: ToProtocol, core: &mut Core) {
         let ToProtocol { connection, bytes, request_bytes, may_be_large, closes } = reply;
         if closes {
-            return self.close(connection);
+            return self.close(connection, core);
         }
         if may_be_large {
-            self.note_large_answer(connection, bytes.len());
+            self.note_large_answer(connection, bytes.len(), core);
         }
-        self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes));
+        self.pass_reply(connection, request_bytes, |output| output.push_bytes(bytes), core);
     }
 }
 

@@ -1,16 +1,18 @@
-//! What clients are answered: that a request was done, or the exception that says why not.
+//! What clients are answered: that a request was done, the exception that says why not, or what administration says.
 
-use giop::cdr::{CharSet, Endian, Version};
-use giop::exception::{Kind, SystemException};
-use giop::message::{self, Open, ReplyHead, ReplyStatus, ServiceContexts};
+use corba::{ACCESS_DENIED, Exception, refused_event};
+use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::exception::{Completed, Kind, OMG_MINOR, SystemException};
+use giop::message::{self, Header, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::realtime;
 
 use crate::lane::intake::Refused;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Worker;
-use crate::protocols::giop::callers::Caller;
+use crate::lane::run::Core;
+use crate::protocols::giop::admin_messages;
+use crate::protocols::giop::callers::{Caller, Clients};
+use crate::protocols::{Answered, Fault};
 use crate::store::journal::StoreRefusal;
-use corba::{ACCESS_DENIED, refused_event};
 
 /// How a request is answered.
 #[derive(Debug, Clone, Copy)]
@@ -35,22 +37,22 @@ pub(crate) enum Claim {
     ServedPush(Token),
 }
 
-impl Worker {
+impl Clients {
     /// Answers that events were taken in, or why not.
-    pub(crate) fn answer_claim(&mut self, claim: Claim, refused: Option<Refused>) {
+    pub(crate) fn answer_claim(&mut self, claim: Claim, refused: Option<Refused>, core: &mut Core) {
         let (connection, answer, bytes) = match claim {
             Claim::Client { connection, answer, bytes } => (connection, answer, bytes),
-            Claim::ServedPush(served) => return self.core.answer_served(served, refused),
-            Claim::Puller(puller) => return self.core.resume_polling(puller),
+            Claim::ServedPush(served) => return core.answer_served(served, refused),
+            Claim::Puller(puller) => return core.protocols.giop.resume_polling(puller, &mut core.cx),
         };
-        let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
+        let Some(entry) = self.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(bytes);
-        entry.caller.output.lend(&mut self.core.io.spares);
+        entry.caller.output.lend(&mut core.cx.io.spares);
         match refused {
             None => answer_done(&mut entry.caller, answer),
             Some(refused) => answer_exception(&mut entry.caller, answer, exception_of(&refused)),
         }
-        self.resume(connection);
+        self.resume(connection, core);
     }
 }
 
@@ -118,5 +120,63 @@ impl Answer {
         let priority = priority.map(|priority| realtime::priority_context(priority, endian));
         let context = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
         message::begin_reply(buffer, &ReplyHead { version, endian, request_id, status, contexts: context.as_slice() })
+    }
+}
+
+/// Answers a request, other than a locate request, by what this writes. The answer is empty for a one-way request.
+pub(crate) fn answer_with(
+    request: &admin_messages::Request,
+    execute: impl FnOnce(&Request<'_>, &Header, &mut Writer<'_>) -> Result<(), Exception>,
+) -> Option<Answered> {
+    let header = Header::parse(&request.message).ok()?;
+    let parsed = Request::parse(&request.message, &header).ok()?;
+    let echo = parsed.contexts.find(ServiceContexts::RT_CORBA_PRIORITY);
+    let echo = echo.and_then(|data| realtime::parse_priority_context(data).ok());
+    let echo = echo.map(|priority| realtime::priority_context(priority, header.endian));
+    let echo = echo.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
+    let head = ReplyHead {
+        version: header.version,
+        endian: header.endian,
+        request_id: parsed.request_id,
+        status: ReplyStatus::NoException,
+        contexts: echo.as_slice(),
+    };
+    let mut bytes = Vec::new();
+    let mut open = message::begin_reply(&mut bytes, &head);
+    let mut body = open.body(&mut bytes, request.chars);
+    // CORBA 3.3 part 1, annex A.5: minor code 1, a character that the negotiated code set lacks.
+    let lacking =
+        SystemException { completed: Completed::Yes, ..SystemException::new(Kind::DataConversion, OMG_MINOR | 1) };
+    let executed = execute(&parsed, &header, &mut body);
+    let exception = match body.lacking() {
+        Some(_) if executed.is_ok() => Some(Exception::System(lacking)),
+        _ => executed.err(),
+    };
+    if let Some(exception) = &exception {
+        bytes.clear();
+        let status = match exception {
+            Exception::System(_) => ReplyStatus::SystemException,
+            Exception::User { .. } => ReplyStatus::UserException,
+        };
+        open = message::begin_reply(&mut bytes, &ReplyHead { status, ..head });
+        exception.write(&mut open.body(&mut bytes, request.chars));
+    }
+    open.finish(&mut bytes);
+    if parsed.response == Response::None {
+        bytes.clear();
+    }
+    Some(Answered { bytes, fault: exception.as_ref().map(fault) })
+}
+
+/// What an exception says of its request.
+fn fault(exception: &Exception) -> Fault {
+    match exception {
+        Exception::System(system) => match system.kind {
+            Kind::ObjectNotExist => Fault::Object,
+            Kind::BadOperation => Fault::Operation,
+            Kind::Marshal => Fault::Arguments,
+            _ => Fault::Other,
+        },
+        Exception::User { .. } => Fault::Other,
     }
 }

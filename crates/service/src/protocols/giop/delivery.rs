@@ -9,10 +9,10 @@ use giop::cdr::Encoding;
 use giop::realtime::PriorityModel;
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
-use crate::protocols::giop::lane_calls::Pending;
+use crate::protocols::giop::losses::Pending;
 use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
 use crate::protocols::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
 
@@ -28,30 +28,30 @@ enum Unsent {
     Failed(String),
 }
 
-impl Core {
+impl Outgoings {
     /// Sends events to the consumer that they are for. Their list is empty then.
-    pub(crate) fn send_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+    pub(crate) fn send_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
         let Delivery { outbox, serial, one_way, .. } = *delivery;
-        let written = self.write_push(delivery, events);
-        self.release_events(events);
+        let written = self.write_push(delivery, events, cx);
+        cx.release_events(events);
         if written.is_ok() {
-            self.note_left_out(outbox, serial);
+            self.note_left_out(outbox, serial, cx);
         }
         let outcome = match written {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
             Err(Unsent::Because(outcome)) => outcome,
-            Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
+            Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why, cx),
         };
-        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+        cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
     }
 
     /// Events that could not be put into the sequence that was written last are dropped, and only the others delivered.
-    pub(super) fn note_left_out(&mut self, outbox: OutboxId, serial: u32) {
-        let left_out = &mut self.protocols.giop.outgoing.scratch.left_out;
+    pub(super) fn note_left_out(&mut self, outbox: OutboxId, serial: u32, cx: &mut Context) {
+        let left_out = &mut self.scratch.left_out;
         if !left_out.is_empty() {
-            self.counters.add(Counter::LeftOut, left_out.len() as u64);
-            self.lane.leave_out(outbox, serial, left_out, self.clock.now);
+            cx.counters.add(Counter::LeftOut, left_out.len() as u64);
+            cx.lane.leave_out(outbox, serial, left_out, cx.clock.now);
             left_out.clear();
         }
     }
@@ -61,17 +61,21 @@ impl Core {
     ///
     /// # Errors
     /// Says why it could not.
-    fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
+    fn write_push(
+        &mut self,
+        delivery: &Delivery,
+        events: &mut Vec<Arc<Event>>,
+        cx: &mut Context,
+    ) -> Result<(), Unsent> {
         let Delivery { outbox, key, peer, output_form, serial, one_way, repeated, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
-        if self.protocols.giop.outgoing.awaits_loss_report(outbox) {
+        if self.awaits_loss_report(outbox) {
             // What was lost is put back first: it comes before this.
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let (body, encoding, phase) = of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
-        let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
-        let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } =
-            &mut self.protocols.giop.outgoing;
+        let token = self.way_to(outbox, key, peer, encoding, cx).map_err(Unsent::Failed)?;
+        let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } = self;
         left_out.clear();
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
             return Err(Unsent::Because(Outcome::Unreachable));
@@ -80,7 +84,7 @@ impl Core {
         // waits until the first try is gone, or they would pile up where nothing is read.
         let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
         let is_behind = is_full || connection.waits_for_reader();
-        let rests = self.io.slices.has_been_sent_enough(connection.rounds.slice);
+        let rests = cx.io.slices.has_been_sent_enough(connection.rounds.slice);
         if (one_way && !connection.has_room())
             || rests
             || is_behind
@@ -88,16 +92,16 @@ impl Core {
         {
             self.block(outbox, token);
             if rests {
-                self.counters.add(Counter::AddressBudgetsSpent, 1);
-                self.protocols.giop.outgoing.rest(token);
+                cx.counters.add(Counter::AddressBudgetsSpent, 1);
+                self.rest(token);
             }
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let before = connection.output.queued_bytes();
         let (event, is_batch) = (events.first().map_or(0, |event| event.serial), events.len() > 1);
-        let (request_id, tell) = connection.next_request(self.clock.now);
+        let (request_id, tell) = connection.next_request(cx.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
-        connection.output.lend(&mut self.io.spares);
+        connection.output.lend(&mut cx.io.spares);
         #[cfg(test)]
         let from = connection.output.bytes().len();
         let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
@@ -112,7 +116,7 @@ impl Core {
                 let (format, buffer) = ((output_form, repeated), connection.output.bytes());
                 let written = route.append_batch(&head, buffer, request_id, events, format, left_out);
                 let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
-                self.counters.add(Counter::SequenceEventsSent, written.into());
+                cx.counters.add(Counter::SequenceEventsSent, written.into());
             }
         }
         #[cfg(test)]
@@ -125,15 +129,15 @@ impl Core {
             route.unanswered.push_back(Sent { serial, connection: token, request_id, event, is_batch });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
-        self.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
-        let unread = connection.note_added(self.clock.now);
+        cx.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
+        let unread = connection.note_added(cx.clock.now);
         // One that goes on for another reason does not wait for room any more.
         if let Some(waited_for) = route.waits_for.take() {
-            self.protocols.giop.outgoing.stop_waiting(waited_for);
+            self.stop_waiting(waited_for);
         }
-        self.count_unread(unread);
-        self.protocols.giop.outgoing.note_push(token, one_way);
-        self.counters.add(Counter::PushesSent, 1);
+        cx.count_unread(unread);
+        self.note_push(token, one_way);
+        cx.counters.add(Counter::PushesSent, 1);
         Ok(())
     }
 
@@ -141,35 +145,42 @@ impl Core {
     ///
     /// # Errors
     /// Says why there is none.
-    fn way_to(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, encoding: Encoding) -> Result<Token, String> {
+    fn way_to(
+        &mut self,
+        outbox: OutboxId,
+        key: ProxyKey,
+        peer: Peer,
+        encoding: Encoding,
+        cx: &mut Context,
+    ) -> Result<Token, String> {
         let Encoding { version, chars, .. } = encoding;
-        if self.protocols.giop.outgoing.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
-            self.find_route(outbox, key, peer)?;
+        if self.routes.get_mut(outbox).is_none_or(|route| route.peer != peer) {
+            self.find_route(outbox, key, peer, cx)?;
         }
-        let route = self.protocols.giop.outgoing.routes.get_mut(outbox).ok_or("the consumer has no address")?;
+        let route = self.routes.get_mut(outbox).ok_or("the consumer has no address")?;
         if let Some(why) = route.trouble.lost.take() {
             return Err(why);
         }
         if let Some(token) = route.connection(version, chars)
-            && self.protocols.giop.outgoing.connections.get(token).is_some()
+            && self.connections.get(token).is_some()
         {
             return Ok(token);
         }
         let by = route.address.by.clone();
-        let timeout = self.connect_timeout_of(key);
-        self.aim_again(outbox);
+        let timeout = self.connect_timeout_of(key, cx);
+        self.aim_again(outbox, cx);
         for _ in 0..ADDRESSES_MAX {
-            let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { break };
+            let Some(route) = self.routes.get_mut(outbox) else { break };
             let (endpoint, timeout) =
                 (route.target.endpoint(version, chars), route.target.timeout_per_address(timeout));
-            match self.connect(endpoint, timeout, by.as_ref()) {
+            match self.connect(endpoint, timeout, by.as_ref(), cx) {
                 Ok(token) => {
-                    if let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) {
+                    if let Some(route) = self.routes.get_mut(outbox) {
                         route.set_connection(version, chars, token);
                     }
                     return Ok(token);
                 }
-                Err(why) if !self.aim_elsewhere(outbox) => return Err(why),
+                Err(why) if !self.aim_elsewhere(outbox, cx) => return Err(why),
                 Err(_) => {}
             }
         }
@@ -178,76 +189,73 @@ impl Core {
 
     /// Before a new connection: has a consumer that was not reached where it was tried last be tried at another address, if its
     /// reference has several.
-    fn aim_again(&mut self, outbox: OutboxId) {
-        let Outgoings { routes, reachability, .. } = &mut self.protocols.giop.outgoing;
+    fn aim_again(&mut self, outbox: OutboxId, cx: &mut Context) {
+        let Outgoings { routes, reachability, .. } = self;
         if let Some(route) = routes.get_mut(outbox)
             && !route.is_forwarded
             && route.target.alternatives > 1
-            && let Some((target, left_out)) = reachability.choose(&route.address.ior, self.clock.now)
+            && let Some((target, left_out)) = reachability.choose(&route.address.ior, cx.clock.now)
         {
-            route.tried_since.get_or_insert(self.clock.now);
-            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            route.tried_since.get_or_insert(cx.clock.now);
+            cx.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
             route.aim(target, false);
         }
     }
 
     /// Turns to another address of a consumer's reference, where the one in use could not be reached. False where all have failed:
     /// they are tried anew with the next push.
-    pub(crate) fn aim_elsewhere(&mut self, outbox: OutboxId) -> bool {
-        let Outgoings { routes, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
+    pub(crate) fn aim_elsewhere(&mut self, outbox: OutboxId, cx: &mut Context) -> bool {
+        let Outgoings { routes, reachability, upkeep, .. } = self;
         let Some(route) = routes.get_mut(outbox).filter(|route| !route.is_forwarded) else { return false };
-        let (now, since) = (self.clock.now, route.tried_since.take());
+        let (now, since) = (cx.clock.now, route.tried_since.take());
         let other = since.and_then(|since| reachability.other_than(&route.target, &route.address.ior, since, now));
         let Some(target) = other else { return false };
         route.tried_since = since;
         route.aim(target, false);
         upkeep.stale = true;
-        self.counters.add(Counter::AlternativeAddresses, 1);
+        cx.counters.add(Counter::AlternativeAddresses, 1);
         true
     }
 
     /// Learns the way to a consumer that has not been pushed to before.
-    fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer) -> Result<(), String> {
-        let address =
-            self.protocols.giop.outgoing.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
+    fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, cx: &mut Context) -> Result<(), String> {
+        let address = self.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
         let propagates =
             address.ior.priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
         let mut route = Route::new(outbox, key, peer, address).ok_or("the consumer's reference has no IIOP profile")?;
-        route.priority = propagates.then(|| self.push_priority(key));
-        if let Some(former) = self.protocols.giop.outgoing.routes.insert(route) {
-            self.protocols.giop.outgoing.forget(former);
+        route.priority = propagates.then(|| self.push_priority(key, cx));
+        if let Some(former) = self.routes.insert(route) {
+            self.forget(former);
         }
         Ok(())
     }
 
     /// At what priority a consumer is pushed to. It stays so while the consumer is connected, since its pool does.
-    fn push_priority(&self, key: ProxyKey) -> PushPriority {
-        let declared = match self.consumer(key).and_then(|consumer| consumer.priority_model) {
+    fn push_priority(&self, key: ProxyKey, cx: &Context) -> PushPriority {
+        let declared = match cx.consumer(key).and_then(|consumer| consumer.priority_model) {
             Some((engine::PriorityModel::ServerDeclared, priority)) => Some(priority),
             Some((engine::PriorityModel::ClientPropagated, _)) | None => None,
         };
-        let of_lane = self.lane.snapshot().lane(self.lane.id()).map(|lane| lane.priority);
+        let of_lane = cx.lane.snapshot().lane(cx.lane.id()).map(|lane| lane.priority);
         PushPriority { declared, of_lane }
     }
 
     /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
-    fn connect_timeout_of(&self, key: ProxyKey) -> Duration {
-        self.consumer(key)
-            .map_or(self.protocols.giop.outgoing.limits.connect_timeout, |consumer| consumer.settings.connect_timeout)
+    fn connect_timeout_of(&self, key: ProxyKey, cx: &Context) -> Duration {
+        cx.consumer(key).map_or(self.limits.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
     /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
     /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
     /// without a word, and is replaced.
-    pub(crate) fn abandon(&mut self, outbox: OutboxId) {
-        self.counters.add(Counter::PushTimeouts, 1);
-        self.note_failure(outbox, || "no reply in time".to_owned());
-        for token in self.withdraw(outbox, 0) {
-            let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } =
-                &mut self.protocols.giop.outgoing;
+    pub(crate) fn abandon(&mut self, outbox: OutboxId, cx: &mut Context) {
+        cx.counters.add(Counter::PushTimeouts, 1);
+        self.note_failure(outbox, || "no reply in time".to_owned(), cx);
+        for token in self.withdraw(outbox, 0, cx) {
+            let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } = self;
             let Some(connection) = connections.get(token) else { continue };
-            if self.clock.now.since(connection.silent_since) >= *silence {
-                self.lose(token, "nothing was heard on the connection for long");
+            if cx.clock.now.since(connection.silent_since) >= *silence {
+                self.lose(token, "nothing was heard on the connection for long", cx);
                 continue;
             }
             if let Some(route) = routes.get_mut(outbox) {
@@ -259,7 +267,7 @@ impl Core {
 
 /// What a push of these events is made of: the bytes of its one event, or nothing if it is a sequence. Nothing at all if
 /// no event could be put into the form that the consumer takes.
-fn of_push(events: &[Arc<Event>], output_form: OutputForm) -> Option<(Option<Body>, Encoding, usize)> {
+pub(crate) fn of_push(events: &[Arc<Event>], output_form: OutputForm) -> Option<(Option<Body>, Encoding, usize)> {
     if event::takes_batches(output_form) {
         return Some((None, event::batch_encoding(events, output_form)?, 0));
     }

@@ -16,8 +16,8 @@ use crate::counters::Counter;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::messages::LaneThread;
-use crate::lane::run::{Core, Worker};
-use crate::protocols::giop::callers::Caller;
+use crate::lane::run::Core;
+use crate::protocols::giop::callers::{Caller, Clients};
 use crate::protocols::giop::claims::{Answer, Claim, answer_exception, exception_of, write_done, write_exception};
 use accounts::Account;
 use corba::NO_ROOM;
@@ -130,9 +130,9 @@ impl Core {
         (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.speech.chars, false);
         push.by = self.access.is_on().then(|| Arc::clone(caller.account()));
         caller.await_answer(push.size);
-        self.counters.add(Counter::PushesPassed, 1);
+        self.cx.counters.add(Counter::PushesPassed, 1);
         if let Err((push, _)) = self.links.lanes.send_foreign(lane, push) {
-            self.counters.add(Counter::HandoverFull, 1);
+            self.cx.counters.add(Counter::HandoverFull, 1);
             caller.parked = Some((lane, push));
             self.protocols.giop.foreign.parked.push_back(connection);
         }
@@ -193,7 +193,7 @@ impl Core {
             Submission::new(push.source, crate::protocols::Claim::Giop(Claim::ServedPush(served)), answer.priority)
                 .permitted(push.permit.clone());
         if !self.take_in_body(&mut submission, &push, &body) {
-            self.counters.add(Counter::WrongBodies, 1);
+            self.cx.counters.add(Counter::WrongBodies, 1);
             return Some(Err(Refused::Unreadable));
         }
         Some(self.finish_submission(&submission))
@@ -221,65 +221,65 @@ impl Core {
     }
 }
 
-impl Worker {
+impl Clients {
     /// A push has come home with its reply, or without one.
-    pub(crate) fn conclude_push_elsewhere(&mut self, mut push: Box<ForeignPush>) {
+    pub(crate) fn conclude_push_elsewhere(&mut self, mut push: Box<ForeignPush>, core: &mut Core) {
         let (connection, size) = (push.connection, push.size);
         if push.is_unknown {
             // Errors are administration's to tell, here as anywhere.
-            if let Some(entry) = self.clients.giop.incoming.get_mut(connection) {
+            if let Some(entry) = self.incoming.get_mut(connection) {
                 entry.caller.note_answer(size);
                 if let Ok(header) = Header::parse(&push.bytes) {
                     let message = Message { header, bytes: &push.bytes };
-                    if !self.core.pass_on(connection, message, &mut entry.caller, false) {
+                    if !core.pass_on(connection, message, &mut entry.caller, false) {
                         answer_exception(&mut entry.caller, push.answer, NO_ROOM);
                     }
                 }
                 push.bytes.clear();
-                self.resume(connection);
+                self.resume(connection, core);
             }
         } else {
-            self.pass_reply(connection, size, |output| output.bytes().extend_from_slice(&push.bytes));
+            self.pass_reply(connection, size, |output| output.bytes().extend_from_slice(&push.bytes), core);
         }
-        self.core.protocols.giop.foreign.keep(push);
+        core.protocols.giop.foreign.keep(push);
     }
 
     /// Posts pushes that waited for room, and has their connections go on.
-    pub(crate) fn serve_parked(&mut self) {
-        if !core::mem::take(&mut self.core.protocols.giop.foreign.try_parked) {
+    pub(crate) fn serve_parked(&mut self, core: &mut Core) {
+        if !core::mem::take(&mut core.protocols.giop.foreign.try_parked) {
             return;
         }
-        for _ in 0..self.core.protocols.giop.foreign.parked.len() {
-            let Some(connection) = self.core.protocols.giop.foreign.parked.pop_front() else { return };
-            let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { continue };
+        for _ in 0..core.protocols.giop.foreign.parked.len() {
+            let Some(connection) = core.protocols.giop.foreign.parked.pop_front() else { return };
+            let Some(entry) = self.incoming.get_mut(connection) else { continue };
             let Some((lane, push)) = entry.caller.parked.take() else { continue };
-            match self.core.links.lanes.send_foreign(lane, push) {
-                Ok(()) => self.resume(connection),
+            match core.links.lanes.send_foreign(lane, push) {
+                Ok(()) => self.resume(connection, core),
                 Err((push, true)) => {
                     entry.caller.parked = Some((lane, push));
-                    self.core.protocols.giop.foreign.parked.push_back(connection);
+                    core.protocols.giop.foreign.parked.push_back(connection);
                 }
                 // The lane has ended meanwhile: its supplier is gone, as administration will say.
                 Err((mut push, false)) => {
                     push.is_unknown = true;
-                    self.conclude_push_elsewhere(push);
+                    self.conclude_push_elsewhere(push, core);
                 }
             }
         }
     }
 
     /// Serves the message for which a connection was moved here.
-    pub(crate) fn serve_moved_message(&mut self, connection: Token, push: Box<ForeignPush>) {
-        if let Some(entry) = self.clients.giop.incoming.get_mut(connection)
+    pub(crate) fn serve_moved_message(&mut self, connection: Token, push: Box<ForeignPush>, core: &mut Core) {
+        if let Some(entry) = self.incoming.get_mut(connection)
             && let Ok(header) = Header::parse(&push.bytes)
         {
             let message = Message { header, bytes: &push.bytes };
-            let violation = self.core.handle_message(connection, message, &mut entry.caller).err();
+            let violation = core.handle_message(connection, message, &mut entry.caller).err();
             if let Some(why) = violation {
-                self.reject(connection, &why);
+                self.reject(connection, &why, core);
             }
         }
-        self.core.protocols.giop.foreign.keep(push);
+        core.protocols.giop.foreign.keep(push);
     }
 }
 

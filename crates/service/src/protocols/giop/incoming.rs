@@ -16,9 +16,9 @@ use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unfinished::{Begun, Claimed};
-use crate::lane::run::Worker;
+use crate::lane::run::Core;
 use crate::protocols::Tag;
-use crate::protocols::giop::callers::{Caller, Incoming, Input};
+use crate::protocols::giop::callers::{Caller, Clients, Incoming, Input};
 
 /// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
@@ -60,72 +60,72 @@ fn queue_backlog(token: Token, caller: &mut Caller, slices: &mut Slices) {
     slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
 }
 
-impl Worker {
+impl Clients {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
-    pub(crate) fn let_in_giop(&mut self, arrival: Arrival) -> Option<usize> {
-        let framing = self.core.protocols.giop.outgoing.limits.framing;
+    pub(crate) fn let_in_giop(&mut self, arrival: Arrival, core: &mut Core) -> Option<usize> {
+        let framing = core.protocols.giop.outgoing.limits.framing;
         let (ip, now) = (arrival.place.account().ip(), arrival.at);
-        let token = self.clients.giop.incoming.insert(Incoming::new(arrival, framing));
-        let entry = self.clients.giop.incoming.get(token)?;
+        let token = self.incoming.insert(Incoming::new(arrival, framing));
+        let entry = self.incoming.get(token)?;
         let socket = Socket::Incoming(Tag::Giop, token);
-        if self.core.io.poll.add(entry.caller.stream.tcp(), socket, Interest::READ).is_err() {
-            self.clients.giop.incoming.remove(token);
+        if core.cx.io.poll.add(entry.caller.stream.tcp(), socket, Interest::READ).is_err() {
+            self.incoming.remove(token);
             return None;
         }
         if entry.caller.stream.has_more() {
             // It came with the end of the handshake.
             self.flush_later(token);
         }
-        self.core.io.occupied.arrive(Tag::Giop, token, ip, now);
-        self.note_open(1);
-        self.core.counters.add(Counter::ConnectionsAccepted, 1);
-        Some(self.clients.giop.open)
+        core.cx.io.occupied.arrive(Tag::Giop, token, ip, now);
+        self.note_open(1, core);
+        core.cx.counters.add(Counter::ConnectionsAccepted, 1);
+        Some(self.open)
     }
 
     /// Serves a connection when its socket is ready.
-    pub(crate) fn serve_incoming(&mut self, token: Token, ready: Ready) {
-        let Some(Incoming { inbound, caller }) = self.clients.giop.incoming.get_mut(token) else { return };
+    pub(crate) fn serve_incoming(&mut self, token: Token, ready: Ready, core: &mut Core) {
+        let Some(Incoming { inbound, caller }) = self.incoming.get_mut(token) else { return };
         if caller.rounds.interest.read {
             if ready.readable {
-                self.read(token);
+                self.read(token, core);
             }
         } else if ready.broken {
-            return self.close_broken(token);
+            return self.close_broken(token, core);
         } else if ready.ended {
             // It is gone, or will be once all that it sent was read. These may be events that are not answered, so they are not thrown
             // away.
             if inbound.buffered() == 0 && !caller.stream.has_unread() {
-                return self.close(token);
+                return self.close(token, core);
             }
             caller.input.ended = true;
         }
         if ready.writable || ready.ended {
-            self.flush_incoming(token);
+            self.flush_incoming(token, core);
         }
     }
 
-    fn read(&mut self, token: Token) {
+    fn read(&mut self, token: Token, core: &mut Core) {
         let mut received = 0;
         while received < READ_BYTES_PER_ROUND {
-            let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
+            let Some(entry) = self.incoming.get_mut(token) else { return };
             if entry.caller.rounds.has_backlog || entry.caller.is_paused() {
                 break;
             }
-            self.core.io.buffers.lend(&mut entry.inbound);
+            core.cx.io.buffers.lend(&mut entry.inbound);
             // What is read into a buffer of the lane's, and is no part of a message in parts, is charged if it has to be kept.
-            if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token) {
+            if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token, core) {
                 break;
             }
-            let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
+            let Some(entry) = self.incoming.get_mut(token) else { return };
             let vacant = entry.inbound.vacant();
             let room = vacant.capacity() - vacant.len();
             match entry.caller.stream.receive(vacant) {
-                Ok(0) => return self.close(token),
+                Ok(0) => return self.close(token, core),
                 Ok(count) => {
                     entry.inbound.filled(count);
-                    entry.caller.heard = self.core.clock.now;
+                    entry.caller.heard = core.cx.clock.now;
                     received += count;
-                    match self.process(token) {
+                    match self.process(token, core) {
                         None => return,
                         // There is more of the message that is under way.
                         Some(0) if count == room => {}
@@ -133,10 +133,10 @@ impl Worker {
                     }
                 }
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {
-                    self.core.io.buffers.take_back(&mut entry.inbound);
+                    core.cx.io.buffers.take_back(&mut entry.inbound);
                     break;
                 }
-                Err(_) => return self.close_broken(token),
+                Err(_) => return self.close_broken(token, core),
             }
         }
         self.flush_later(token);
@@ -144,18 +144,18 @@ impl Worker {
 
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
     /// the connection is gone.
-    fn process(&mut self, token: Token) -> Option<u32> {
-        let Incoming { inbound, caller } = self.clients.giop.incoming.get_mut(token)?;
+    fn process(&mut self, token: Token, core: &mut Core) -> Option<u32> {
+        let Incoming { inbound, caller } = self.incoming.get_mut(token)?;
         // No message begins so.
         if tls::is_hello(inbound.ahead()) {
             let address = caller.address;
-            self.core.note_tls_at_plain_port(Tag::Giop, address);
-            self.close(token);
+            core.cx.note_tls_at_plain_port(Tag::Giop, address);
+            self.close(token, core);
             return None;
         }
-        let mut meter = caller.rounds.usage.begin(self.core.io.slices.round(), self.core.io.slices.round_budget());
-        caller.output.lend(&mut self.core.io.spares);
-        inbound.note_time(caller.input.reading.at(self.core.clock.now).0);
+        let mut meter = caller.rounds.usage.begin(core.cx.io.slices.round(), core.cx.io.slices.round_budget());
+        caller.output.lend(&mut core.cx.io.spares);
+        inbound.note_time(caller.input.reading.at(core.cx.clock.now).0);
         let violation = loop {
             if caller.is_paused() {
                 caller.input.stalled = true;
@@ -166,20 +166,20 @@ impl Worker {
                 break None;
             }
             if meter.is_over(|| inbound.has_more()) {
-                self.core.counters.add(Counter::RoundBudgetsSpent, 1);
-                queue_backlog(token, caller, &mut self.core.io.slices);
+                core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                queue_backlog(token, caller, &mut core.cx.io.slices);
                 break None;
             }
             match inbound.poll_message() {
                 Ok(Some(message)) => {
                     meter.note_message();
-                    if let Err(why) = self.core.handle_message(token, message, caller) {
+                    if let Err(why) = core.handle_message(token, message, caller) {
                         break Some(why);
                     }
                 }
                 Ok(None) => {
                     if inbound.buffered() > 0 {
-                        self.core.clock.plan_sweep();
+                        core.cx.clock.plan_sweep();
                     }
                     break None;
                 }
@@ -187,205 +187,205 @@ impl Worker {
             }
         };
         if let Some(why) = violation {
-            self.reject(token, &why);
+            self.reject(token, &why, core);
             return None;
         }
         let handled = meter.handled();
         caller.rounds.usage.note(&meter);
-        if !self.core.io.buffers.take_back(inbound) {
-            self.core.counters.add(Counter::RestsCopied, 1);
+        if !core.cx.io.buffers.take_back(inbound) {
+            core.cx.counters.add(Counter::RestsCopied, 1);
         }
         let under_way = if inbound.buffered() == 0 { 0 } else { inbound.reserved() };
         let Caller { input: Input { claim, .. }, place, .. } = caller;
-        self.clients.giop.unfinished.lower(claim, place.account(), under_way, handled > 0);
+        self.unfinished.lower(claim, place.account(), under_way, handled > 0);
         Some(handled)
     }
 
     /// Claims the memory that the message under way on a connection will be read into. False if it is not read until there
     /// is some.
-    fn claim_room(&mut self, token: Token) -> bool {
+    fn claim_room(&mut self, token: Token, core: &mut Core) -> bool {
         let Some(Incoming { inbound, caller: Caller { input: Input { claim, .. }, place, .. } }) =
-            self.clients.giop.incoming.get_mut(token)
+            self.incoming.get_mut(token)
         else {
             return false;
         };
         let (octets, announced) = (inbound.reserved_when_read(), inbound.announced());
-        match self.clients.giop.unfinished.claim(token, claim, place.account(), octets, announced) {
+        match self.unfinished.claim(token, claim, place.account(), octets, announced) {
             Claimed::Granted => return true,
             Claimed::Waits => {}
             Claimed::Refused(spent) => {
-                self.core.counters.add(Counter::of_refusal(spent), 1);
-                self.core.counters.add(Counter::MessagesWaited, 1);
+                core.cx.counters.add(Counter::of_refusal(spent), 1);
+                core.cx.counters.add(Counter::MessagesWaited, 1);
             }
         }
-        self.core.io.buffers.recover(inbound);
+        core.cx.io.buffers.recover(inbound);
         false
     }
 
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
-    pub(crate) fn resume(&mut self, token: Token) {
-        let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
+    pub(crate) fn resume(&mut self, token: Token, core: &mut Core) {
+        let Some(entry) = self.incoming.get_mut(token) else { return };
         let slice = entry.caller.rounds.slice;
         if entry.caller.rounds.has_backlog {
             self.flush_later(token);
-        } else if !self.core.io.slices.binds() {
-            self.go_on(token);
-        } else if self.core.io.slices.is_spent(slice) {
-            queue_backlog(token, &mut entry.caller, &mut self.core.io.slices);
+        } else if !core.cx.io.slices.binds() {
+            self.go_on(token, core);
+        } else if core.cx.io.slices.is_spent(slice) {
+            queue_backlog(token, &mut entry.caller, &mut core.cx.io.slices);
             self.flush_later(token);
         } else {
-            let began = self.core.clock.time();
-            self.core.io.slices.resume(slice);
-            self.go_on(token);
-            self.core.io.slices.charge(slice, self.core.clock.time().since(began));
+            let began = core.cx.clock.time();
+            core.cx.io.slices.resume(slice);
+            self.go_on(token, core);
+            core.cx.io.slices.charge(slice, core.cx.clock.time().since(began));
         }
     }
 
-    fn go_on(&mut self, token: Token) {
-        if self.process(token).is_some() {
+    fn go_on(&mut self, token: Token, core: &mut Core) {
+        if self.process(token, core).is_some() {
             self.flush_later(token);
         }
     }
 
     /// Gives one a further turn that had more messages than one turn allows.
-    pub(crate) fn serve_backlog(&mut self, token: Token) {
-        if let Some(entry) = self.clients.giop.incoming.get_mut(token) {
+    pub(crate) fn serve_backlog(&mut self, token: Token, core: &mut Core) {
+        if let Some(entry) = self.incoming.get_mut(token) {
             entry.caller.rounds.has_backlog = false;
-            self.go_on(token);
+            self.go_on(token, core);
         }
     }
 
     /// Has those go on that waited for others' messages to be complete, as far as there is room.
-    pub(crate) fn serve_unfinished(&mut self) {
-        for _ in 0..self.clients.giop.unfinished.waiting().min(TRIED_PER_ROUND) {
-            let Some(token) = self.clients.giop.unfinished.next_waiting() else { return };
+    pub(crate) fn serve_unfinished(&mut self, core: &mut Core) {
+        for _ in 0..self.unfinished.waiting().min(TRIED_PER_ROUND) {
+            let Some(token) = self.unfinished.next_waiting() else { return };
             let Some(Incoming { inbound, caller: Caller { input: Input { claim, .. }, place, .. } }) =
-                self.clients.giop.incoming.get_mut(token).filter(|entry| entry.caller.input.claim.waits)
+                self.incoming.get_mut(token).filter(|entry| entry.caller.input.claim.waits)
             else {
                 continue;
             };
-            if self.clients.giop.unfinished.admit(token, claim, place.account(), inbound.announced()) {
-                self.resume(token);
+            if self.unfinished.admit(token, claim, place.account(), inbound.announced()) {
+                self.resume(token, core);
             }
         }
     }
 
     /// Ends a connection after bytes that cannot be trusted, with MessageError (CORBA 3.3 part 2, 9.4.8).
-    pub(crate) fn reject(&mut self, token: Token, why: &str) {
-        let Some(Incoming { caller, inbound }) = self.clients.giop.incoming.get_mut(token) else { return };
+    pub(crate) fn reject(&mut self, token: Token, why: &str, core: &mut Core) {
+        let Some(Incoming { caller, inbound }) = self.incoming.get_mut(token) else { return };
         // Nothing more is looked at, and the peer may take long to go.
-        self.core.io.buffers.recover(inbound);
-        *inbound = Inbound::new(self.core.protocols.giop.outgoing.limits.framing);
-        caller.release_room(&mut self.clients.giop.unfinished);
+        core.cx.io.buffers.recover(inbound);
+        *inbound = Inbound::new(core.protocols.giop.outgoing.limits.framing);
+        caller.release_room(&mut self.unfinished);
         message::message_error(caller.output.bytes(), caller.speech.version);
-        self.core.distrust(caller, why);
-        self.flush_incoming(token);
+        core.distrust(caller, why);
+        self.flush_incoming(token, core);
     }
 
     /// Has what is due on a connection written when the round ends, behind what is due to consumers.
     pub(crate) fn flush_later(&mut self, token: Token) {
-        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         if !core::mem::replace(&mut caller.rounds.is_due, true) {
-            self.clients.giop.unflushed.push_back(token);
+            self.unflushed.push_back(token);
         }
     }
 
     /// Writes the replies that are due.
-    pub(crate) fn flush_replies(&mut self) {
-        for _ in 0..self.clients.giop.unflushed.len() {
-            let Some(token) = self.clients.giop.unflushed.pop_front() else { return };
-            if self.core.io.slices.binds() {
-                self.flush_within_budget(token);
+    pub(crate) fn flush_replies(&mut self, core: &mut Core) {
+        for _ in 0..self.unflushed.len() {
+            let Some(token) = self.unflushed.pop_front() else { return };
+            if core.cx.io.slices.binds() {
+                self.flush_within_budget(token, core);
             } else {
-                self.flush_incoming(token);
+                self.flush_incoming(token, core);
             }
         }
     }
 
     /// Writes what is due on a connection, unless its address has had its slice of the round.
-    fn flush_within_budget(&mut self, token: Token) {
-        let Some(slice) = self.clients.giop.incoming.get(token).map(|entry| entry.caller.rounds.slice) else { return };
-        if !self.core.io.slices.may_write(slice) {
-            self.clients.giop.skipped.push_back(token);
+    fn flush_within_budget(&mut self, token: Token, core: &mut Core) {
+        let Some(slice) = self.incoming.get(token).map(|entry| entry.caller.rounds.slice) else { return };
+        if !core.cx.io.slices.may_write(slice) {
+            self.skipped.push_back(token);
             return;
         }
-        let began = self.core.clock.time();
-        self.flush_incoming(token);
-        self.core.io.slices.charge(slice, self.core.clock.time().since(began));
+        let began = core.cx.clock.time();
+        self.flush_incoming(token, core);
+        core.cx.io.slices.charge(slice, core.cx.clock.time().since(began));
     }
 
     /// Writes what is due on a connection, and tells the poll what to watch for.
-    pub(crate) fn flush_incoming(&mut self, token: Token) {
-        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
+    pub(crate) fn flush_incoming(&mut self, token: Token, core: &mut Core) {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         caller.rounds.is_due = false;
-        let spares = &mut self.core.io.spares;
+        let spares = &mut core.cx.io.spares;
         let Ok(flushed) = caller.output.flush(&mut caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
-            return self.close(token);
+            return self.close(token, core);
         };
         let written = flushed == Flushed::All;
-        let unread = caller.note_unread(self.core.clock.now);
-        self.core.count_unread(unread);
+        let unread = caller.note_unread(core.cx.clock.now);
+        core.cx.count_unread(unread);
         if !caller.pulls.written.is_empty() || !caller.pulls.set_aside.is_empty() {
-            self.core.note_taken(caller);
+            core.protocols.giop.note_taken(caller, &mut core.cx);
         }
         let is_bound = caller.lane_affinity.bound_for.is_some();
         if caller.closing.is_some() {
             if written {
-                return self.close(token);
+                return self.close(token, core);
             }
-            self.core.clock.plan_sweep();
+            core.cx.clock.plan_sweep();
         }
-        if is_bound && self.send_away(token) {
+        if is_bound && self.send_away(token, core) {
             return;
         }
-        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
-        caller.input.reading.note(read || caller.input.claim.waits, self.core.clock.now);
+        caller.input.reading.note(read || caller.input.claim.waits, core.cx.clock.now);
         // What was read before and not looked at, no socket will announce.
         if read
             && core::mem::take(&mut caller.input.stalled)
             && !core::mem::replace(&mut caller.rounds.has_backlog, true)
         {
-            self.core.io.slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+            core.cx.io.slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
         if read && caller.stream.has_more() && !core::mem::replace(&mut caller.rounds.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Giop, token));
-            self.core.io.slices.defer(caller.rounds.slice, Work::Ready(ready));
+            core.cx.io.slices.defer(caller.rounds.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
             caller.rounds.is_due = true;
-            self.clients.giop.rests.push_back(token);
+            self.rests.push_back(token);
         }
         let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.input.ended };
         if interest != caller.rounds.interest {
             caller.rounds.interest = interest;
-            if self.core.io.poll.change(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), interest).is_err() {
-                self.close(token);
+            if core.cx.io.poll.change(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), interest).is_err() {
+                self.close(token, core);
             }
         }
     }
 
     /// Closes a connection that the system says was cut off. One that its client has just closed says nothing of the client: ORBs close
     /// idle ones so, without a word.
-    fn close_broken(&mut self, token: Token) {
-        if let Some(entry) = self.clients.giop.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
-            entry.caller.line.note_death(self.core.clock.now);
+    fn close_broken(&mut self, token: Token, core: &mut Core) {
+        if let Some(entry) = self.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
+            entry.caller.line.note_death(core.cx.clock.now);
         }
-        self.close(token);
+        self.close(token, core);
     }
 
-    pub(crate) fn close(&mut self, token: Token) {
-        if let Some(mut entry) = self.clients.giop.incoming.remove(token) {
-            self.core.io.occupied.leave(Tag::Giop, token);
-            self.core.io.buffers.recover(&mut entry.inbound);
-            entry.caller.release_room(&mut self.clients.giop.unfinished);
+    pub(crate) fn close(&mut self, token: Token, core: &mut Core) {
+        if let Some(mut entry) = self.incoming.remove(token) {
+            core.cx.io.occupied.leave(Tag::Giop, token);
+            core.cx.io.buffers.recover(&mut entry.inbound);
+            entry.caller.release_room(&mut self.unfinished);
             entry.caller.release_answers();
-            self.core.forget_caller(token, &mut entry.caller);
-            self.core.io.slices.leave(entry.caller.rounds.slice);
-            self.note_open(-1);
-            let open = self.clients.giop.open;
+            core.protocols.giop.forget_caller(token, &mut entry.caller, &mut core.cx);
+            core.cx.io.slices.leave(entry.caller.rounds.slice);
+            self.note_open(-1, core);
+            let open = self.open;
             let client = Named(entry.caller.address, entry.caller.account());
-            self.core.log_debug(|| format!("the connection from {client} is closed; {open} open"));
+            core.cx.log_debug(|| format!("the connection from {client} is closed; {open} open"));
             #[cfg(test)]
             if crate::simulation::goes_wrong(crate::simulation::Break::LeakedCharge) {
                 core::mem::forget(entry);
@@ -394,79 +394,80 @@ impl Worker {
     }
 
     /// So many connections more are open here.
-    pub(crate) fn note_open(&mut self, more: isize) {
-        self.clients.giop.open = self.clients.giop.open.saturating_add_signed(more);
-        self.core.counters.set(Counter::ConnectionsOpen, self.clients.giop.open as u64);
+    pub(crate) fn note_open(&mut self, more: isize, core: &mut Core) {
+        self.open = self.open.saturating_add_signed(more);
+        core.cx.counters.set(Counter::ConnectionsOpen, self.open as u64);
     }
 
     /// Passes on what another thread answered; nothing, to a one-way request.
-    pub(crate) fn pass_reply(&mut self, connection: Token, request_bytes: usize, add: impl FnOnce(&mut Output)) {
-        let Some(entry) = self.clients.giop.incoming.get_mut(connection) else { return };
+    pub(crate) fn pass_reply(
+        &mut self,
+        connection: Token,
+        request_bytes: usize,
+        add: impl FnOnce(&mut Output),
+        core: &mut Core,
+    ) {
+        let Some(entry) = self.incoming.get_mut(connection) else { return };
         entry.caller.note_answer(request_bytes);
-        entry.caller.output.lend(&mut self.core.io.spares);
+        entry.caller.output.lend(&mut core.cx.io.spares);
         add(&mut entry.caller.output);
         // It may have been paused with whole messages read; no socket will announce those.
-        self.resume(connection);
+        self.resume(connection, core);
     }
 
     /// Answers at most this many requests for events.
-    pub(crate) fn answer_pulls(&mut self, most: usize) {
+    pub(crate) fn answer_pulls(&mut self, most: usize, core: &mut Core) {
         for _ in 0..most {
-            let Some(due) = self.core.protocols.giop.due.pop_front() else { return };
+            let Some(due) = core.protocols.giop.due.pop_front() else { return };
             let connection = due.waiter().connection;
-            let entry = self.clients.giop.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
+            let entry = self.incoming.get_mut(connection).filter(|entry| entry.caller.closing.is_none());
             let is_there = entry.is_some();
             let caller = entry.map(|entry| {
-                entry.caller.output.lend(&mut self.core.io.spares);
+                entry.caller.output.lend(&mut core.cx.io.spares);
                 &mut entry.caller
             });
-            self.core.tell_due(caller, due);
+            core.tell_due(caller, due);
             if is_there {
-                self.resume(connection);
+                self.resume(connection, core);
             }
         }
     }
 
     /// Ends those that leave answers unread for which others wait.
-    fn end_those_who_do_not_read(&mut self) {
-        let Some(since) = self
-            .core
-            .clock
-            .now
-            .0
-            .checked_sub(u64::try_from(self.clients.giop.message_completion.as_nanos()).unwrap_or(u64::MAX))
+    fn end_those_who_do_not_read(&mut self, core: &mut Core) {
+        let Some(since) =
+            core.cx.clock.now.0.checked_sub(u64::try_from(self.message_completion.as_nanos()).unwrap_or(u64::MAX))
         else {
             return;
         };
-        let idle =
-            self.clients.giop.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
+        let idle = self.incoming.iter().filter(|(_, entry)| entry.caller.large.unread.is_idle_since(Time(since)));
         let idle: Vec<(Token, SocketAddr)> = idle.map(|(token, entry)| (token, entry.caller.address)).collect();
         for (token, address) in idle {
-            self.core.counters.add(Counter::UnreadAnswersEnded, 1);
-            self.core.log(log::Level::Warn, || {
+            core.cx.counters.add(Counter::UnreadAnswersEnded, 1);
+            core.cx.log(log::Level::Warn, || {
                 format!(
                     "closed the connection from {address}: it does not read its answers, and others wait for the memory"
                 )
             });
-            self.close(token);
+            self.close(token, core);
         }
     }
 
     /// Ends those that have not sent the rest of a message, or have been being closed, for too long. True when others may
     /// still become late.
-    pub(crate) fn end_overdue(&mut self) -> bool {
+    pub(crate) fn end_overdue(&mut self, core: &mut Core) -> bool {
         let mut late = Vec::new();
-        let mut again = self.core.protocols.giop.large_answers.is_waiting();
-        if self.core.protocols.giop.large_answers.is_short() {
-            self.end_those_who_do_not_read();
+        let mut again = core.protocols.giop.large_answers.is_waiting();
+        if core.protocols.giop.large_answers.is_short() {
+            self.end_those_who_do_not_read(core);
         }
-        self.end_the_slowest();
-        for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter() {
-            let closing = caller.closing.map(|since| (since, self.core.clock.now));
+        self.end_the_slowest(core);
+        for (token, Incoming { inbound, caller }) in self.incoming.iter() {
+            let closing = caller.closing.map(|since| (since, core.cx.clock.now));
             let partial =
-                || inbound.oldest().map(|oldest| (Time(oldest.began), caller.input.reading.at(self.core.clock.now)));
+                || inbound.oldest().map(|oldest| (Time(oldest.began), caller.input.reading.at(core.cx.clock.now)));
             let Some((since, now)) = closing.or_else(partial) else { continue };
-            if since + self.clients.giop.message_completion <= now {
+            if since + self.message_completion <= now {
                 late.push((token, closing.is_some()));
             } else {
                 // One that is being closed runs out of time whether or not it is read.
@@ -475,26 +476,26 @@ impl Worker {
         }
         for (token, closing) in late {
             if closing {
-                self.close(token);
+                self.close(token, core);
                 continue;
             }
-            self.core.counters.add(Counter::IncompleteMessages, 1);
-            self.reject(token, "a message was begun and not completed within limits.message_completion_ms");
+            core.cx.counters.add(Counter::IncompleteMessages, 1);
+            self.reject(token, "a message was begun and not completed within limits.message_completion_ms", core);
         }
         again
     }
 
     /// While connections wait for room for their messages, ends those with a message so slow that one of the largest size would not be
     /// complete in time: the slowest first, until no connection waits.
-    fn end_the_slowest(&mut self) {
-        if !self.clients.giop.unfinished.is_waiting() {
+    fn end_the_slowest(&mut self, core: &mut Core) {
+        if !self.unfinished.is_waiting() {
             return;
         }
-        let now = self.core.clock.now;
-        let in_time = self.core.protocols.giop.outgoing.limits.framing.message_bytes_max as u128 * 1_000;
-        let pace_min = in_time / self.clients.giop.message_completion.as_millis().max(1);
+        let now = core.cx.clock.now;
+        let in_time = core.protocols.giop.outgoing.limits.framing.message_bytes_max as u128 * 1_000;
+        let pace_min = in_time / self.message_completion.as_millis().max(1);
         let mut slow = Vec::new();
-        for (token, Incoming { inbound, caller }) in self.clients.giop.incoming.iter_mut() {
+        for (token, Incoming { inbound, caller }) in self.incoming.iter_mut() {
             if caller.is_paused() {
                 caller.input.claim.forget_pace();
             }
@@ -512,28 +513,28 @@ impl Worker {
         }
         slow.sort_unstable_by_key(|(pace, _)| *pace);
         for (_, token) in slow.into_iter().take(TRIED_PER_ROUND) {
-            if !self.clients.giop.unfinished.is_waiting() {
+            if !self.unfinished.is_waiting() {
                 return;
             }
-            self.core.counters.add(Counter::StalledMessagesEnded, 1);
-            self.reject(token, "its message did not progress while others waited for the memory");
-            self.serve_unfinished();
+            core.cx.counters.add(Counter::StalledMessagesEnded, 1);
+            self.reject(token, "its message did not progress while others waited for the memory", core);
+            self.serve_unfinished(core);
         }
     }
 
     /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
-    pub(crate) fn close_all(&mut self) {
-        let open: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
-        open.into_iter().for_each(|token| self.say_and_close(token));
+    pub(crate) fn close_all(&mut self, core: &mut Core) {
+        let open: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
+        open.into_iter().for_each(|token| self.say_and_close(token, core));
     }
 
     /// Tells a client that we close, and does.
-    pub(crate) fn say_and_close(&mut self, token: Token) {
-        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
+    pub(crate) fn say_and_close(&mut self, token: Token, core: &mut Core) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
             message::close_connection(caller.output.bytes(), caller.speech.version);
-            let _ = caller.output.flush(&mut caller.stream, &mut self.core.io.spares, usize::MAX);
+            let _ = caller.output.flush(&mut caller.stream, &mut core.cx.io.spares, usize::MAX);
         }
-        self.close(token);
+        self.close(token, core);
     }
 }
 

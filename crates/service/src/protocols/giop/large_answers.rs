@@ -16,10 +16,11 @@ use giop::framing::Message;
 use giop::message::{Header, Request, Response};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::io::unread::Unread;
-use crate::lane::run::{Core, Worker};
-use crate::protocols::giop::callers::{Caller, Incoming};
+use crate::lane::run::Core;
+use crate::protocols::giop::callers::{Caller, Clients, Incoming};
 use accounts::{Account, Resource, Spent};
 
 /// Such requests that a lane has with administration at once, beside one of each address that has no other there.
@@ -161,41 +162,44 @@ impl LargeAnswers {
             self.waiting.push_back(connection);
         }
     }
-}
 
-impl Core {
     /// Notes that a request with an answer that may be large is passed on, or holds it back. False if it is held back.
-    pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
+    pub(crate) fn admit_large(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        caller: &mut Caller,
+        cx: &mut Context,
+    ) -> bool {
         let (of, account) = caller.large();
-        let Err(spent) = self.protocols.giop.large_answers.begin(connection, of, account) else { return true };
+        let Err(spent) = self.begin(connection, of, account) else { return true };
         if let Some(spent) = spent {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            cx.counters.add(Counter::of_refusal(spent), 1);
         }
-        self.counters.add(Counter::LargeAnswersDelayed, 1);
-        self.protocols.giop.large_answers.defer(connection, of, message.bytes.to_vec());
+        cx.counters.add(Counter::LargeAnswersDelayed, 1);
+        self.defer(connection, of, message.bytes.to_vec());
         false
     }
 
     /// It could not be passed on.
-    pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller) {
-        self.protocols.giop.large_answers.answered(connection, Some(caller.large()), 0, self.clock.now);
+    pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller, cx: &mut Context) {
+        self.answered(connection, Some(caller.large()), 0, cx.clock.now);
     }
 }
 
-impl Worker {
+impl Clients {
     /// Administration has answered such a request.
-    pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize) {
-        let Self { clients, core, .. } = self;
-        let of = clients.giop.incoming.get_mut(connection).map(|entry| entry.caller.large());
-        core.protocols.giop.large_answers.answered(connection, of, octets, core.clock.now);
+    pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize, core: &mut Core) {
+        let of = self.incoming.get_mut(connection).map(|entry| entry.caller.large());
+        core.protocols.giop.large_answers.answered(connection, of, octets, core.cx.clock.now);
     }
 
     /// Passes on what was held back, as far as there is room.
-    pub(crate) fn serve_deferred_requests(&mut self) {
-        for _ in 0..self.core.protocols.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
-            let answers = &mut self.core.protocols.giop.large_answers;
+    pub(crate) fn serve_deferred_requests(&mut self, core: &mut Core) {
+        for _ in 0..core.protocols.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+            let answers = &mut core.protocols.giop.large_answers;
             let Some(connection) = answers.waiting.pop_front() else { return };
-            let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(connection) else { continue };
+            let Some(Incoming { caller, .. }) = self.incoming.get_mut(connection) else { continue };
             if !answers.has_place(caller.account().ip()) {
                 answers.waiting.push_back(connection);
                 continue;
@@ -203,12 +207,12 @@ impl Worker {
             let Some(bytes) = caller.large().0.deferred.take() else { continue };
             if let Ok(header) = Header::parse(&bytes) {
                 let message = Message { header, bytes: &bytes };
-                if let Err(why) = self.core.handle_message(connection, message, caller) {
-                    self.reject(connection, &why);
+                if let Err(why) = core.handle_message(connection, message, caller) {
+                    self.reject(connection, &why, core);
                     continue;
                 }
             }
-            self.resume(connection);
+            self.resume(connection, core);
         }
     }
 }

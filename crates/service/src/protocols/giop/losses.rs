@@ -1,4 +1,5 @@
-//! Connections to clients that were lost, until all senders and outboxes that waited on them were notified.
+//! Requests on a connection that wait for their replies; and connections to clients that were lost, until all senders and outboxes
+//! that waited on them were notified.
 //!
 //! A notification may lead to writing to other clients, and so to the next loss: a client with many filters could have one loss
 //! reported within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So no
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use engine::OutboxId;
 
 use crate::lane::io::slots::Token;
-use crate::protocols::giop::lane_calls::{LastPending, Pending};
+use crate::protocols::giop::calls::{Asker, PendingCall};
 
 /// A connection that was lost.
 pub(crate) struct Loss {
@@ -77,11 +78,27 @@ impl Losses {
     }
 }
 
+/// Senders that wait for replies, by request id.
+pub(crate) type PendingReplies<T = Pending> = giop::connection::PendingReplies<T>;
+
+/// Senders that waited for replies on a connection that was lost, until they are notified.
+pub(crate) type LastPending<T = Pending> = giop::connection::LastPending<T>;
+
+/// The sender of a request, which waits for the reply.
+pub(crate) enum Pending {
+    /// A consumer's outbox.
+    Push { outbox: OutboxId, serial: u32 },
+    /// Administration.
+    Call(Box<PendingCall>),
+    /// The lane itself.
+    Ask(Asker),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::giop::lane_calls::Asker;
-    use crate::protocols::giop::lane_calls::PendingReplies;
+    use crate::protocols::giop::calls::Asker;
+    use crate::protocols::giop::losses::PendingReplies;
 
     fn loss(number: u64, requests: core::ops::Range<u32>) -> Loss {
         let mut pending = PendingReplies::default();

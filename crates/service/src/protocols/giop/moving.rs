@@ -11,9 +11,9 @@ use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Interest;
-use crate::lane::run::{Core, Worker};
+use crate::lane::run::Core;
 use crate::protocols::Tag;
-use crate::protocols::giop::callers::{Caller, Incoming};
+use crate::protocols::giop::callers::{Clients, Incoming};
 
 /// Pushes in a row for one less important lane after which a connection moves there.
 const DOWN_AFTER: u32 = 64;
@@ -42,7 +42,7 @@ impl LaneAffinity {
     }
 
     /// A push for another lane.
-    fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
+    pub(crate) fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
         self.in_a_row = if self.latest == Some(lane) { self.in_a_row.saturating_add(1) } else { 1 };
         self.latest = Some(lane);
         if !self.pulls && (is_more_important || self.in_a_row >= DOWN_AFTER) {
@@ -56,89 +56,80 @@ impl LaneAffinity {
     }
 }
 
-impl Core {
-    /// Notes that a push on a connection was for another lane.
-    pub(crate) fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
-        let own = self.identity.priority;
-        let other = self.links.lanes.find(lane).and_then(|line| line.priority);
-        caller.lane_affinity.note_other(lane, other > own);
-    }
-}
-
-impl Worker {
+impl Clients {
     /// Sends a connection where it is bound for, if nothing is outstanding on it. True if it is gone.
-    pub(crate) fn send_away(&mut self, token: Token) -> bool {
-        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return true };
+    pub(crate) fn send_away(&mut self, token: Token, core: &mut Core) -> bool {
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return true };
         let Some(lane) = caller.lane_affinity.bound_for else { return false };
         if !caller.can_move() {
             return false;
         }
-        if lane == self.core.identity.id || !self.core.links.lanes.can_move_to(lane) {
-            if caller.parked.is_some() || self.retiring {
+        if lane == core.cx.identity.id || !core.links.lanes.can_move_to(lane) {
+            if caller.parked.is_some() || core.links.retiring {
                 // It has to, and waits until there is room.
-                self.clients.giop.movers.push_back(token);
-                self.core.clock.plan_sweep();
+                self.movers.push_back(token);
+                core.cx.clock.plan_sweep();
             } else {
                 // It may try again with the next push.
                 caller.lane_affinity.arrive();
             }
             return false;
         }
-        let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
-        self.core.io.occupied.leave(Tag::Giop, token);
+        let Some(mut entry) = self.incoming.remove(token) else { return true };
+        core.cx.io.occupied.leave(Tag::Giop, token);
         // Should that fail, the poll would report the descriptor's end for a token that is not in use.
-        let _ = self.core.io.poll.remove(entry.caller.stream.tcp());
-        self.core.io.buffers.recover(&mut entry.inbound);
-        entry.caller.release_room(&mut self.clients.giop.unfinished);
+        let _ = core.cx.io.poll.remove(entry.caller.stream.tcp());
+        core.cx.io.buffers.recover(&mut entry.inbound);
+        entry.caller.release_room(&mut self.unfinished);
         entry.caller.prepare_to_move();
-        self.core.io.slices.leave(entry.caller.rounds.slice);
-        self.note_open(-1);
-        self.core.counters.add(Counter::ConnectionsMoved, 1);
-        self.core.links.lanes.move_to(lane, Box::new(entry));
+        core.cx.io.slices.leave(entry.caller.rounds.slice);
+        self.note_open(-1, core);
+        core.cx.counters.add(Counter::ConnectionsMoved, 1);
+        core.links.lanes.move_to(lane, Box::new(entry));
         true
     }
 
     /// Takes a connection over that another lane sends.
-    pub(crate) fn adopt(&mut self, entry: Box<Incoming>) {
+    pub(crate) fn adopt(&mut self, entry: Box<Incoming>, core: &mut Core) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
-        entry.caller.set_slice(self.core.io.slices.arrive(entry.caller.account().ip()));
+        entry.caller.set_slice(core.cx.io.slices.arrive(entry.caller.account().ip()));
         let (ip, heard) = (entry.caller.account().ip(), entry.caller.heard);
-        let token = self.clients.giop.incoming.insert(entry);
-        self.core.io.occupied.arrive(Tag::Giop, token, ip, heard);
-        self.note_open(1);
-        let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
-        if self.core.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
-            return self.close(token);
+        let token = self.incoming.insert(entry);
+        core.cx.io.occupied.arrive(Tag::Giop, token, ip, heard);
+        self.note_open(1, core);
+        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
+        if core.cx.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
+            return self.close(token, core);
         }
         if let Some((_, message)) = parked {
-            self.serve_moved_message(token, message);
+            self.serve_moved_message(token, message, core);
         }
-        if self.retiring {
+        if core.links.retiring {
             self.bind_for_main(token);
         }
-        self.resume(token);
+        self.resume(token, core);
     }
 
     /// Sends all connections to the main lane, as soon as that can be.
-    pub(crate) fn send_all_away(&mut self) {
-        let all: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
+    pub(crate) fn send_all_away(&mut self, core: &mut Core) {
+        let all: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
         for token in all {
             self.bind_for_main(token);
-            self.flush_incoming(token);
+            self.flush_incoming(token, core);
         }
     }
 
     /// Tries again to send those away that had to wait.
-    pub(crate) fn send_movers_away(&mut self) {
-        for _ in 0..self.clients.giop.movers.len() {
-            let Some(token) = self.clients.giop.movers.pop_front() else { return };
-            self.flush_incoming(token);
+    pub(crate) fn send_movers_away(&mut self, core: &mut Core) {
+        for _ in 0..self.movers.len() {
+            let Some(token) = self.movers.pop_front() else { return };
+            self.flush_incoming(token, core);
         }
     }
 
     fn bind_for_main(&mut self, token: Token) {
-        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
             caller.lane_affinity.bound_for = Some(LaneId::MAIN);
         }
     }

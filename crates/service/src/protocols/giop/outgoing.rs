@@ -6,7 +6,6 @@
 //! bounded by the consumers' windows.
 
 mod connecting;
-mod probing;
 mod reachability;
 
 use core::time::Duration;
@@ -18,15 +17,16 @@ use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
 use hashbrown::HashMap;
 
-pub(crate) use self::probing::PROBE_KEY;
-use self::probing::Probe;
+pub(crate) use self::connecting::PROBE_KEY;
+use self::connecting::Probe;
 use self::reachability::Reachability;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::gathered::Gathered;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::net::Tcp;
 use crate::lane::io::output::Output;
-use crate::lane::io::rounds::Rounds;
+use crate::lane::io::round_budget::Rounds;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
@@ -35,16 +35,13 @@ use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::Lookup;
-use crate::lane::run::Core;
 use crate::protocols::Tag;
-use crate::protocols::giop::admin_calls::AwaitedReply;
 use crate::protocols::giop::admin_messages;
-use crate::protocols::giop::lane_calls::Ways;
-use crate::protocols::giop::lane_calls::{Pending, PendingReplies};
-use crate::protocols::giop::losses::{Loss, LossRecipient, Losses};
-use crate::protocols::giop::replies::Verdict;
+use crate::protocols::giop::calls::{AwaitedReply, Ways};
+use crate::protocols::giop::losses::{Loss, Losses, Pending, PendingReplies};
+use crate::protocols::giop::remote_filters::OpenFilterCalls;
 use crate::protocols::giop::routes::{Endpoint, Route, Routes, Sent};
-use crate::protocols::giop::upkeep::{Around, Unused};
+use crate::protocols::giop::unused::{Around, Unused};
 use crate::published::Published;
 use access::OutgoingPolicy;
 use accounts::{Account, Charge, Spent};
@@ -57,8 +54,6 @@ const GATHERED_BYTES_MAX: usize = 128 << 10;
 const WRITTEN_AT_ONCE: usize = 8;
 /// Outboxes that go on at one go which waited for room on a connection.
 const UNBLOCKED_PER_ROUND: usize = 64;
-/// Maximum notifications of lost connections per round.
-const LOSSES_PER_ROUND: usize = 256;
 enum State {
     /// Waiting for the addresses of a host name.
     Resolving,
@@ -230,7 +225,8 @@ pub(crate) struct Resolver {
     pub(crate) own: Arc<Account>,
 }
 
-/// All connections to clients, and the ways to all consumers.
+/// All connections to clients, the ways to all consumers, and everything that is sent and awaited on them: pushes, calls, questions to
+/// remote filters. Nothing here admits an event.
 pub(crate) struct Outgoings {
     pub(crate) connections: Slots<Outgoing>,
     by_endpoint: HashMap<Endpoint, Token>,
@@ -253,6 +249,8 @@ pub(crate) struct Outgoings {
     resting: VecDeque<Token>,
     /// Connections that were lost, until that is reported.
     pub(crate) losses: Losses,
+    /// Events about which remote filters are asked.
+    pub(crate) filter_calls: OpenFilterCalls,
     pub(crate) scratch: Scratch,
 }
 
@@ -339,6 +337,7 @@ impl Outgoings {
             gathered: Gathered::default(),
             resting: VecDeque::new(),
             losses: Losses::default(),
+            filter_calls: OpenFilterCalls::default(),
             scratch: Scratch::default(),
         }
     }
@@ -452,29 +451,10 @@ impl Outgoings {
                 .retain(|outbox| routes.get_mut(*outbox).is_some_and(|route| route.waits_for == Some(token)));
         }
     }
-}
-
-impl Core {
-    /// Serves a connection when its socket is ready.
-    pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
-        if matches!(connection.state, State::Open(_)) {
-            if ready.readable && !self.read_replies(token) {
-                return;
-            }
-            self.read_on(token);
-        } else {
-            return self.go_on_connecting(token, ready);
-        }
-        if ready.writable {
-            self.flush_outgoing(token);
-        }
-        self.deliver();
-    }
 
     /// Has a connection read again of which more has arrived than a poll tells.
-    fn read_on(&mut self, token: Token) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    pub(crate) fn read_on(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let has_more = match &connection.state {
             State::Open(stream) => stream.has_more(),
             State::Probing(probe) => probe.has_more(),
@@ -482,112 +462,102 @@ impl Core {
         };
         if has_more && !core::mem::replace(&mut connection.rounds.is_deferred, true) {
             let ready = Ready::to_read(Socket::Outgoing(Tag::Giop, token));
-            self.io.slices.defer(connection.rounds.slice, Work::Ready(ready));
+            cx.io.slices.defer(connection.rounds.slice, Work::Ready(ready));
         }
     }
 
     /// What was read of a connection and not looked at waits for a turn of its address.
-    pub(crate) fn go_on_reading_later(&mut self, token: Token) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    pub(crate) fn go_on_reading_later(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         connection.rounds.has_backlog = true;
         if !core::mem::replace(&mut connection.rounds.is_deferred, true) {
             let socket = Socket::Outgoing(Tag::Giop, token);
-            self.io.slices.defer(connection.rounds.slice, Work::Ready(Ready::to_read(socket)));
+            cx.io.slices.defer(connection.rounds.slice, Work::Ready(Ready::to_read(socket)));
         }
     }
 
     /// Writes what is due, and watches for room if the socket does not take it all.
-    pub(crate) fn flush_outgoing(&mut self, token: Token) {
-        let spares = &mut self.io.spares;
-        let Outgoings { connections, .. } = &mut self.protocols.giop.outgoing;
+    pub(crate) fn flush_outgoing(&mut self, token: Token, cx: &mut Context) {
+        let spares = &mut cx.io.spares;
+        let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
         let State::Open(stream) = &mut connection.state else { return };
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
-            return self.lose(token, &error.to_string());
+            return self.lose(token, &error.to_string(), cx);
         }
-        let unread = connection.note_unread(self.clock.now);
+        let unread = connection.note_unread(cx.clock.now);
         let is_blocked = !connection.blocked.is_empty();
-        self.count_unread(unread);
-        self.release_written();
+        cx.count_unread(unread);
+        cx.release_written();
         if is_blocked {
-            self.unblock_ready(token);
+            self.unblock_ready(token, cx);
         }
-        self.watch(token);
-    }
-
-    /// Counts that a connection has to wait until its client has read.
-    #[inline]
-    pub(crate) fn count_unread(&self, noted: Result<(), Spent>) {
-        if let Err(spent) = noted {
-            self.counters.add(Counter::of_refusal(spent), 1);
-            self.counters.add(Counter::UnreadWaited, 1);
-        }
+        self.watch(token, cx);
     }
 
     /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not wait until
     /// another client's long sequence has been written. Output for an address that has had its slice waits for the next round.
-    pub(crate) fn flush_due(&mut self) {
-        let Outgoings { gathered, connections, .. } = &mut self.protocols.giop.outgoing;
-        if self.lane.schedules_topics() {
+    pub(crate) fn flush_due(&mut self, cx: &mut Context) {
+        let Outgoings { gathered, connections, .. } = self;
+        if cx.lane.schedules_topics() {
             gathered.sort_by(|token| connections.get(token).map_or(0, |due| due.output.queued_bytes()));
         }
-        let takes_long = self.io.slices.are_shared() && gathered.len() > WRITTEN_AT_ONCE;
-        let mut began = if takes_long { Some(self.clock.time()) } else { None };
+        let takes_long = cx.io.slices.are_shared() && gathered.len() > WRITTEN_AT_ONCE;
+        let mut began = if takes_long { Some(cx.clock.time()) } else { None };
         // Not those that become due meanwhile, or there might be no end.
-        for _ in 0..self.protocols.giop.outgoing.gathered.len() {
-            let Outgoings { gathered, connections, .. } = &mut self.protocols.giop.outgoing;
+        for _ in 0..self.gathered.len() {
+            let Outgoings { gathered, connections, .. } = self;
             let Some(token) = gathered.next() else { break };
             let Some(connection) = connections.get(token).filter(|connection| connection.rounds.is_due) else {
                 continue;
             };
             let slice = connection.rounds.slice;
-            if began.is_some() && !self.io.slices.may_write(slice) {
+            if began.is_some() && !cx.io.slices.may_write(slice) {
                 gathered.note_due(token);
                 continue;
             }
-            self.flush_outgoing(token);
+            self.flush_outgoing(token, cx);
             if let Some(began) = &mut began {
-                let now = self.clock.time();
-                self.io.slices.charge_aside(slice, now.since(*began));
+                let now = cx.clock.time();
+                cx.io.slices.charge_aside(slice, now.since(*began));
                 *began = now;
             }
         }
-        self.protocols.giop.outgoing.gathered.note_all_written();
+        self.gathered.note_all_written();
     }
 
     /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
     /// round.
-    pub(crate) fn flush_if_much(&mut self) {
-        if let Some(token) = self.protocols.giop.outgoing.gathered.take_overfull() {
-            self.flush_outgoing(token);
+    pub(crate) fn flush_if_much(&mut self, cx: &mut Context) {
+        if let Some(token) = self.gathered.take_overfull() {
+            self.flush_outgoing(token, cx);
         }
-        if self.protocols.giop.outgoing.gathered.begin_look() {
-            let began = self.clock.time();
-            self.flush_if_long(began);
+        if self.gathered.begin_look() {
+            let began = cx.clock.time();
+            self.flush_if_long(began, cx);
         }
     }
 
     /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
-    pub(crate) fn flush_if_long(&mut self, began: Time) {
-        if self.protocols.giop.outgoing.gathered.has_waited(began, self.clock.now) {
-            self.flush_due();
-            let ended = self.clock.time();
-            self.protocols.giop.outgoing.gathered.note_written(began, ended);
+    pub(crate) fn flush_if_long(&mut self, began: Time, cx: &mut Context) {
+        if self.gathered.has_waited(began, cx.clock.now) {
+            self.flush_due(cx);
+            let ended = cx.clock.time();
+            self.gathered.note_written(began, ended);
         }
     }
 
     /// Resumes outboxes that waited for room on a connection that has it, or for their withdrawn pushes to have left it.
-    fn unblock_ready(&mut self, token: Token) {
-        if self.protocols.giop.outgoing.connections.get(token).is_some_and(|connection| !connection.rests) {
-            self.unblock_some(token, false);
+    fn unblock_ready(&mut self, token: Token, cx: &mut Context) {
+        if self.connections.get(token).is_some_and(|connection| !connection.rests) {
+            self.unblock_some(token, false, cx);
         }
     }
 
     /// Resumes some of the outboxes that waited for a connection: any of them if it has rested, since they may not have waited for room.
-    fn unblock_some(&mut self, token: Token, has_rested: bool) {
-        let Outgoings { routes, connections, scratch: Scratch { unblocked, .. }, .. } =
-            &mut self.protocols.giop.outgoing;
+    fn unblock_some(&mut self, token: Token, has_rested: bool, cx: &mut Context) {
+        let Outgoings { routes, connections, scratch: Scratch { unblocked, .. }, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         let (all, taken) = (has_rested || connection.output.is_empty(), connection.output.taken());
         let may_go_on = |outbox: &mut OutboxId| {
@@ -599,44 +569,41 @@ impl Core {
         connection.blocked_no_more = connection.blocked_no_more.min(connection.blocked.len());
         let are_left = all && !connection.blocked.is_empty();
         for outbox in blocked.drain(..) {
-            self.unblock(outbox, token, None);
+            self.unblock(outbox, token, None, cx);
         }
-        self.protocols.giop.outgoing.scratch.unblocked = blocked;
+        self.scratch.unblocked = blocked;
         if are_left {
-            self.protocols.giop.outgoing.rest(token);
+            self.rest(token);
         }
     }
 
     /// Resumes outboxes of connections that rested in the last round.
-    pub(crate) fn go_on_after_rest(&mut self) {
-        for _ in 0..self.protocols.giop.outgoing.resting.len() {
-            let Outgoings { resting, connections, .. } = &mut self.protocols.giop.outgoing;
+    pub(crate) fn go_on_after_rest(&mut self, cx: &mut Context) {
+        for _ in 0..self.resting.len() {
+            let Outgoings { resting, connections, .. } = self;
             let Some(token) = resting.pop_front() else { return };
             let Some(connection) = connections.get_mut(token) else { continue };
             connection.rests = false;
-            self.unblock_some(token, true);
+            self.unblock_some(token, true, cx);
         }
     }
 
     /// Tells the poll what a connection waits for.
-    pub(crate) fn watch(&mut self, token: Token) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    pub(crate) fn watch(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let State::Open(stream) = &connection.state else { return };
         let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
         if interest != connection.rounds.interest {
             connection.rounds.interest = interest;
-            if self.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
-                self.lose(token, "the connection cannot be watched");
+            if cx.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
+                self.lose(token, "the connection cannot be watched", cx);
             }
         }
     }
 
     /// Has an outbox wait until a connection has room.
     pub(crate) fn block(&mut self, outbox: OutboxId, token: Token) {
-        let (Some(route), Some(connection)) = (
-            self.protocols.giop.outgoing.routes.get_mut(outbox),
-            self.protocols.giop.outgoing.connections.get_mut(token),
-        ) else {
+        let (Some(route), Some(connection)) = (self.routes.get_mut(outbox), self.connections.get_mut(token)) else {
             return;
         };
         if route.waits_for != Some(token) {
@@ -646,18 +613,18 @@ impl Core {
     }
 
     /// An outbox need not wait for room any more: there is some, or the connection was lost.
-    fn unblock(&mut self, outbox: OutboxId, token: Token, lost: Option<&str>) {
+    pub(crate) fn unblock(&mut self, outbox: OutboxId, token: Token, lost: Option<&str>, cx: &mut Context) {
         let waits = |route: &&mut Route| route.waits_for == Some(token);
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox).filter(waits) else { return };
+        let Some(route) = self.routes.get_mut(outbox).filter(waits) else { return };
         route.waits_for = None;
         route.trouble.lost = None;
         // What was put back is tried once more, and then reported as failed, unless there is another address to try.
-        let lost = lost.filter(|_| !self.aim_elsewhere(outbox));
-        if let (Some(why), Some(route)) = (lost, self.protocols.giop.outgoing.routes.get_mut(outbox)) {
+        let lost = lost.filter(|_| !self.aim_elsewhere(outbox, cx));
+        if let (Some(why), Some(route)) = (lost, self.routes.get_mut(outbox)) {
             route.trouble.lost = Some(why.to_owned());
         }
-        self.lane.resume_outbox(outbox, self.clock.now);
-        self.deliveries.undelivered = true;
+        cx.lane.resume_outbox(outbox, cx.clock.now);
+        cx.deliveries.undelivered = true;
     }
 
     /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
@@ -665,10 +632,10 @@ impl Core {
     ///
     /// The consumer is not sent a CancelRequest: it need not heed one (CORBA 3.3 part 2, 9.4.4), no known ORB stops anything for
     /// it, and a thread of omniORB 4.2.5's can go round for ever when one arrives right behind its request.
-    pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize) -> Vec<Token> {
+    pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cx: &mut Context) -> Vec<Token> {
         let mut touched = Vec::new();
-        self.withdraw_filter_call(outbox);
-        let Outgoings { routes, connections, .. } = &mut self.protocols.giop.outgoing;
+        self.withdraw_filter_call(outbox, cx);
+        let Outgoings { routes, connections, .. } = self;
         let Some(route) = routes.get_mut(outbox) else { return touched };
         let waited_for = route.waits_for.take();
         touched.extend(waited_for);
@@ -680,59 +647,46 @@ impl Core {
             }
         }
         if let Some(token) = waited_for {
-            self.protocols.giop.outgoing.stop_waiting(token);
+            self.stop_waiting(token);
         }
         touched
     }
 
     /// Gives a connection up that its peer has ended without a word, as the connections of a process end that dies: a server that closes
     /// one says so before (`CloseConnection`, CORBA 3.3 part 2, 9.4.7).
-    pub(crate) fn lose_to_death(&mut self, token: Token, why: &str) {
-        if let Some(Outgoing { endpoint: Endpoint { host, port, .. }, .. }) =
-            self.protocols.giop.outgoing.connections.get(token)
-        {
-            self.reporting.reports.died(host, *port);
+    pub(crate) fn lose_to_death(&mut self, token: Token, why: &str, cx: &mut Context) {
+        if let Some(Outgoing { endpoint: Endpoint { host, port, .. }, .. }) = self.connections.get(token) {
+            cx.reporting.reports.died(host, *port);
         }
-        self.lose(token, why);
+        self.lose(token, why, cx);
     }
 
     /// Gives a connection up that could not be made: its address comes after others for a while.
-    pub(crate) fn fail_connecting(&mut self, token: Token, why: &str) {
-        let Outgoings { connections, reachability, .. } = &mut self.protocols.giop.outgoing;
+    pub(crate) fn fail_connecting(&mut self, token: Token, why: &str, cx: &mut Context) {
+        let Outgoings { connections, reachability, .. } = self;
         if let Some(connection) = connections.get_mut(token) {
-            reachability.note_failed(&connection.endpoint.host, connection.endpoint.port, self.clock.now);
+            reachability.note_failed(&connection.endpoint.host, connection.endpoint.port, cx.clock.now);
         }
-        self.lose(token, why);
+        self.lose(token, why, cx);
     }
 
     /// Gives a connection up. All senders that wait for a reply on it are notified before the round is over, or in the next ones.
-    pub(crate) fn lose(&mut self, token: Token, why: &str) {
-        let Some(mut connection) = self.protocols.giop.outgoing.connections.remove(token) else { return };
-        self.io.slices.leave(connection.rounds.slice);
-        self.protocols.giop.outgoing.upkeep.longest_idle.remove(token);
-        self.protocols.giop.outgoing.by_endpoint.remove(&connection.endpoint);
+    pub(crate) fn lose(&mut self, token: Token, why: &str, cx: &mut Context) {
+        let Some(mut connection) = self.connections.remove(token) else { return };
+        cx.io.slices.leave(connection.rounds.slice);
+        self.upkeep.longest_idle.remove(token);
+        self.by_endpoint.remove(&connection.endpoint);
         let was_open = connection.stream().is_some();
         if !was_open {
-            self.protocols.giop.outgoing.upkeep.connecting -= 1;
-            self.counters.add(Counter::ConnectsFailed, 1);
+            self.upkeep.connecting -= 1;
+            cx.counters.add(Counter::ConnectsFailed, 1);
         }
-        self.io.buffers.recover(&mut connection.inbound);
-        connection.output.clear(&mut self.io.spares);
-        self.release_written();
-        self.deliveries.undelivered = true;
+        cx.io.buffers.recover(&mut connection.inbound);
+        connection.output.clear(&mut cx.io.spares);
+        cx.release_written();
+        cx.deliveries.undelivered = true;
         let Outgoing { pending, blocked, .. } = connection;
         let loss = Loss { token, why: why.into(), was_open, waiting: pending.into_last(), blocked };
-        self.protocols.giop.outgoing.losses.add(loss);
-    }
-
-    /// Notifies some senders and outboxes that waited on connections that were lost. The others follow in the next rounds.
-    pub(crate) fn tell_of_losses(&mut self) {
-        for _ in 0..LOSSES_PER_ROUND {
-            match self.protocols.giop.outgoing.losses.next() {
-                Some(LossRecipient::Waiting(pending, lost)) => self.conclude(pending, Verdict::Lost(lost)),
-                Some(LossRecipient::Blocked(outbox, token, why)) => self.unblock(outbox, token, Some(&why)),
-                None => return,
-            }
-        }
+        self.losses.add(loss);
     }
 }

@@ -6,14 +6,16 @@
 
 use std::sync::Arc;
 
-use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
+use engine::{Activity, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
+use crate::protocols::giop::Protocol;
 use crate::protocols::giop::callers::Caller;
 use crate::protocols::giop::claims::{Answer, answer_exception};
 use crate::protocols::giop::replies::DISCONNECTED;
@@ -96,7 +98,7 @@ impl Core {
             _ => return None,
         };
         let key = self.published.load().giop.proxy(&ObjectKey::parse(request.target.key()?)?)?;
-        let route = self.consumer(key)?;
+        let route = self.cx.consumer(key)?;
         let takes = if route.batches { Pulled::Batch } else { single(route.form) };
         if !route.pull || takes != pulled {
             return None;
@@ -110,14 +112,14 @@ impl Core {
         if self.access.is_on() {
             self.check_pull(account, key)?;
         }
-        if let Some(activity) = self.consumer(key).and_then(|route| route.activity.as_ref()) {
-            activity.note(self.clock.now);
+        if let Some(activity) = self.cx.consumer(key).and_then(|route| route.activity.as_ref()) {
+            activity.note(self.cx.clock.now);
         }
         Ok(())
     }
 
     fn check_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
-        let owner = self.consumer(key).and_then(|route| route.owner.clone());
+        let owner = self.cx.consumer(key).and_then(|route| route.owner.clone());
         let scope = match self.access.may(account, Right::Subscribe, key.channel) {
             Err(scope) => scope,
             Ok(permit) => {
@@ -125,24 +127,20 @@ impl Core {
                     let scope = self.access.may(account, Right::Administer, key.channel).err();
                     let why = scope.as_ref().map_or(Why::Rule(RuleNumber::NONE), |scope| scope.why(None));
                     let what = "a pull from another's proxy (administer)";
-                    self.deny(account, Right::Administer, key.channel, (why, &what));
+                    self.access.deny(account, Right::Administer, key.channel, (why, &what), &mut self.cx);
                     return Err(ACCESS_DENIED);
                 }
                 let Some(permit) = permit else { return Ok(()) };
-                let of_proxy = self.consumer(key).and_then(|route| route.interest.permitted());
+                let of_proxy = self.cx.consumer(key).and_then(|route| route.interest.permitted());
                 if of_proxy.is_some_and(|permitted| **permitted == *permit.types()) {
                     return Ok(());
                 }
                 Arc::clone(permit.scope())
             }
         };
-        self.deny(account, Right::Subscribe, key.channel, (scope.why(None), &"a pull (subscribe)"));
+        let what = "a pull (subscribe)";
+        self.access.deny(account, Right::Subscribe, key.channel, (scope.why(None), &what), &mut self.cx);
         Err(ACCESS_DENIED)
-    }
-
-    /// A connected consumer's route.
-    pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
-        self.lane.snapshot().channel(key.channel)?.consumer(key.proxy)
     }
 
     /// Answers a request for events, or has it wait.
@@ -155,7 +153,7 @@ impl Core {
         answer: Answer,
         pull: Pull,
     ) {
-        self.counters.add(Counter::Pulls, 1);
+        self.cx.counters.add(Counter::Pulls, 1);
         // No client would get the event.
         if !answer.expected {
             return;
@@ -166,7 +164,7 @@ impl Core {
             Pulled::Any | Pulled::Structured => Ok(1),
         };
         let Ok(max) = max.and_then(|max| arguments.finish("the arguments of a pull").map(|()| max)) else {
-            self.counters.add(Counter::WrongBodies, 1);
+            self.cx.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         };
         let Ok(max) = u32::try_from(max) else {
@@ -186,34 +184,40 @@ impl Core {
         let others_wait = self.protocols.giop.waiting.has_line(key);
         // A sequence may have to wait until it is full.
         if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
-            let mut events = self.take_events();
+            let mut events = self.cx.take_events();
             loop {
-                match self.lane.pull(key, waiter.max, &mut events, self.clock.now) {
+                match self.cx.lane.pull(key, waiter.max, &mut events, self.cx.clock.now) {
                     Ok(Some(delivery)) if delivery.ask.is_some() => {
                         return self.call_filters_for_pull(caller, delivery, events, waiter);
                     }
                     Ok(Some(delivery)) => {
                         let Delivery { outbox, serial, output_form, .. } = delivery;
-                        if self.give(caller, &waiter, (outbox, serial, output_form), &mut events) {
-                            return self.recycle(events);
+                        if self.protocols.giop.give(
+                            caller,
+                            &waiter,
+                            (outbox, serial, output_form),
+                            &mut events,
+                            &mut self.cx,
+                        ) {
+                            return self.cx.recycle(events);
                         }
                         // They cannot be put into what the client takes, and are dropped; there may be others.
                     }
                     Ok(None) => break,
                     Err(refusal) => {
-                        self.recycle(events);
+                        self.cx.recycle(events);
                         return answer_exception(caller, waiter.answer, refused_event(&refusal));
                     }
                 }
             }
-            self.recycle(events);
+            self.cx.recycle(events);
         }
         if waiter.pull.tried {
             return give_nothing(caller, &waiter);
         }
-        if let Some(wait) = self.begin_wait(caller, waiter) {
+        if let Some(wait) = self.protocols.giop.begin_wait(caller, waiter, &mut self.cx) {
             self.protocols.giop.waiting.join_last(wait);
-            self.tell_engine_who_waits(key);
+            self.protocols.giop.tell_engine_who_waits(key, &mut self.cx);
         }
     }
 
@@ -225,45 +229,12 @@ impl Core {
         events: Vec<Arc<Event>>,
         waiter: Waiter,
     ) {
-        let Some(wait) = self.begin_wait(caller, waiter) else {
-            self.recycle(events);
+        let Some(wait) = self.protocols.giop.begin_wait(caller, waiter, &mut self.cx) else {
+            self.cx.recycle(events);
             let Delivery { outbox, serial, .. } = delivery;
-            return self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+            return self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
         };
         self.call_filters_for_delivery(delivery, events, Some(Waiter { wait: Some(wait), ..waiter }));
-    }
-
-    /// Notes that a request is to be answered later; it is refused if too many of its connection are.
-    fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter) -> Option<Token> {
-        if caller.pulls.waits.len() >= WAITING_MAX {
-            self.counters.add(Counter::PullsRefused, 1);
-            answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
-            return None;
-        }
-        let activity = self.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
-        let heard = activity.map(Activity::begin_wait);
-        let wait = self.protocols.giop.waiting.begin(waiter, heard);
-        caller.pulls.waits.push(wait);
-        Some(wait)
-    }
-
-    /// A request that had to wait is answered.
-    fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter) {
-        if let Some(wait) = waiter.wait {
-            caller.forget_wait(wait);
-            self.protocols.giop.waiting.end(wait, self.clock.now);
-        }
-    }
-
-    /// Has the engine know that a client waits at a proxy: always the first only, so that what it hands out is as many events as that
-    /// client takes.
-    fn tell_engine_who_waits(&mut self, key: ProxyKey) {
-        // A proxy that is not connected any more is found out with the routing that says so.
-        if let Some(max) = self.protocols.giop.waiting.unannounced(key)
-            && self.lane.await_events(key, max, self.clock.now).is_ok()
-        {
-            self.protocols.giop.waiting.note_announced(key);
-        }
     }
 
     /// Hands events of the engine to the first client that waits at a proxy.
@@ -273,36 +244,19 @@ impl Core {
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
         #[cfg(test)]
         if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenPull) {
-            self.recycle(events);
-            return self.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.clock.now);
+            self.cx.recycle(events);
+            return self.cx.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.cx.clock.now);
         }
-        self.tell_engine_who_waits(key);
+        self.protocols.giop.tell_engine_who_waits(key, &mut self.cx);
         match waiter {
             Some(waiter) if delivery.ask.is_some() => self.call_filters_for_delivery(delivery, events, Some(waiter)),
             Some(waiter) => {
                 self.protocols.giop.due.push_back(Due::Events { waiter, outbox, serial, output_form, events })
             }
             None => {
-                self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+                self.cx.recycle(events);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
             }
-        }
-    }
-
-    /// Has a client wait again, before all others. Nothing came of its events: remote filters have said no, or they cannot be put into
-    /// what it takes.
-    pub(crate) fn wait_again(&mut self, waiter: Waiter) {
-        if waiter.pull.tried {
-            return self.protocols.giop.due.push_back(Due::Again(waiter));
-        }
-        if self.consumer(waiter.pull.key).is_none() {
-            return self.protocols.giop.due.push_back(Due::Disconnected(waiter));
-        }
-        if waiter.wait.is_some_and(|wait| self.protocols.giop.waiting.join_first(wait, waiter.awaited)) {
-            self.tell_engine_who_waits(waiter.pull.key);
-        } else if waiter.awaited {
-            // Its client is gone.
-            self.lane.cancel_wait(waiter.pull.key);
         }
     }
 
@@ -314,36 +268,89 @@ impl Core {
             {
                 // What is written for it is copied, and its channel's budget does not count it: the events go to the next client, and it
                 // asks again when it has read.
-                self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-                self.counters.add(Counter::PullsSetAside, 1);
+                self.cx.recycle(events);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
+                self.cx.counters.add(Counter::PullsSetAside, 1);
                 caller.pulls.set_aside.push(Waiter { awaited: false, ..waiter });
             }
             (Some(caller), Due::Events { waiter, outbox, serial, output_form, mut events }) => {
-                let given = self.give(caller, &waiter, (outbox, serial, output_form), &mut events);
-                self.recycle(events);
+                let given =
+                    self.protocols.giop.give(caller, &waiter, (outbox, serial, output_form), &mut events, &mut self.cx);
+                self.cx.recycle(events);
                 if given {
-                    self.end_wait(caller, &waiter);
+                    self.protocols.giop.end_wait(caller, &waiter, &mut self.cx);
                 } else {
-                    self.wait_again(waiter);
+                    self.protocols.giop.wait_again(waiter, &mut self.cx);
                 }
             }
             (None, Due::Events { outbox, serial, events, .. }) => {
-                self.recycle(events);
-                self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
+                self.cx.recycle(events);
+                self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
             }
             (Some(caller), Due::Again(waiter)) => {
-                self.end_wait(caller, &waiter);
+                self.protocols.giop.end_wait(caller, &waiter, &mut self.cx);
                 self.serve_waiter(caller, Waiter { wait: None, ..waiter });
             }
             (Some(caller), Due::Disconnected(waiter)) => {
-                self.end_wait(caller, &waiter);
+                self.protocols.giop.end_wait(caller, &waiter, &mut self.cx);
                 let buffer = caller.output.bytes();
                 let open = waiter.answer.begin(buffer, ReplyStatus::UserException);
                 open.body(buffer, caller.speech.chars).string(DISCONNECTED);
                 open.finish(buffer);
             }
             (None, Due::Again(_) | Due::Disconnected(_)) => {}
+        }
+    }
+}
+
+impl Protocol {
+    /// Notes that a request is to be answered later; it is refused if too many of its connection are.
+    fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter, cx: &mut Context) -> Option<Token> {
+        if caller.pulls.waits.len() >= WAITING_MAX {
+            cx.counters.add(Counter::PullsRefused, 1);
+            answer_exception(caller, waiter.answer, SystemException::new(Kind::NoResources, 0));
+            return None;
+        }
+        let activity = cx.consumer(waiter.pull.key).and_then(|route| route.activity.as_ref());
+        let heard = activity.map(Activity::begin_wait);
+        let wait = self.waiting.begin(waiter, heard);
+        caller.pulls.waits.push(wait);
+        Some(wait)
+    }
+
+    /// A request that had to wait is answered.
+    fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter, cx: &mut Context) {
+        if let Some(wait) = waiter.wait {
+            caller.forget_wait(wait);
+            self.waiting.end(wait, cx.clock.now);
+        }
+    }
+
+    /// Has the engine know that a client waits at a proxy: always the first only, so that what it hands out is as many events as that
+    /// client takes.
+    fn tell_engine_who_waits(&mut self, key: ProxyKey, cx: &mut Context) {
+        // A proxy that is not connected any more is found out with the routing that says so.
+        if let Some(max) = self.waiting.unannounced(key)
+            && cx.lane.await_events(key, max, cx.clock.now).is_ok()
+        {
+            self.waiting.note_announced(key);
+        }
+    }
+
+    /// Has a client wait again, before all others. Nothing came of its events: remote filters have said no, or they cannot be put into
+    /// what it takes.
+    pub(crate) fn wait_again(&mut self, waiter: Waiter, cx: &mut Context) {
+        if waiter.pull.tried {
+            return self.due.push_back(Due::Again(waiter));
+        }
+        if cx.consumer(waiter.pull.key).is_none() {
+            return self.due.push_back(Due::Disconnected(waiter));
+        }
+        if waiter.wait.is_some_and(|wait| self.waiting.join_first(wait, waiter.awaited)) {
+            self.tell_engine_who_waits(waiter.pull.key, cx);
+        } else if waiter.awaited {
+            // Its client is gone.
+            cx.lane.cancel_wait(waiter.pull.key);
         }
     }
 
@@ -354,6 +361,7 @@ impl Core {
         waiter: &Waiter,
         (outbox, serial, output_form): (OutboxId, u32, OutputForm),
         events: &mut Vec<Arc<Event>>,
+        cx: &mut Context,
     ) -> bool {
         let Answer { version, .. } = waiter.answer;
         let encoding = Pulled::encoding(events, version, caller.speech.chars);
@@ -362,25 +370,25 @@ impl Core {
         let buffer = caller.output.bytes();
         let open = answer.begin(buffer, ReplyStatus::NoException);
         let Pull { pulled, tried, .. } = waiter.pull;
-        let left_out = &mut self.protocols.giop.outgoing.scratch.left_out;
+        let left_out = &mut self.outgoing.scratch.left_out;
         let written = event::write_pulled(events, pulled, tried, output_form, left_out, &mut open.body(buffer, chars));
         if written.is_ok() {
             open.finish(buffer);
-            self.note_left_out(outbox, serial);
-            self.counters.add(Counter::PullsAnswered, 1);
+            self.outgoing.note_left_out(outbox, serial, cx);
+            cx.counters.add(Counter::PullsAnswered, 1);
             caller.pulls.written.push_back(Written { outbox, serial, end: caller.output.end() });
         } else {
             buffer.truncate(open.start());
-            self.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, self.clock.now);
+            cx.lane.handle_outcome(outbox, serial, Outcome::Untranslatable, cx.clock.now);
         }
         for event in events.drain(..) {
-            self.lane.release(event);
+            cx.lane.release(event);
         }
         written.is_ok()
     }
 
     /// The socket has taken some of a client's replies: the events in them are delivered.
-    pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
+    pub(crate) fn note_taken(&mut self, caller: &mut Caller, cx: &mut Context) {
         let taken = caller.output.taken();
         while let Some(written) = caller.pulls.written.pop_front_if(|written| written.end <= taken) {
             let outcome = Outcome::Delivered;
@@ -389,85 +397,81 @@ impl Core {
                 true => Outcome::Unreachable,
                 false => outcome,
             };
-            self.lane.handle_outcome(written.outbox, written.serial, outcome, self.clock.now);
-            self.deliveries.undelivered = true;
+            cx.lane.handle_outcome(written.outbox, written.serial, outcome, cx.clock.now);
+            cx.deliveries.undelivered = true;
         }
         if !caller.pulls.set_aside.is_empty() && !caller.leaves_much_unread() {
             for waiter in caller.pulls.set_aside.drain(..) {
-                let is_there = self.consumer(waiter.pull.key).is_some();
-                self.protocols.giop.due.push_back(if is_there {
-                    Due::Again(waiter)
-                } else {
-                    Due::Disconnected(waiter)
-                });
+                let is_there = cx.consumer(waiter.pull.key).is_some();
+                self.due.push_back(if is_there { Due::Again(waiter) } else { Due::Disconnected(waiter) });
             }
         }
     }
 
     /// A client does not wait for the answer to a request any more.
-    pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller) {
+    pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller, cx: &mut Context) {
         if let Some(at) = caller.pulls.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
             let waiter = caller.pulls.set_aside.swap_remove(at);
-            return self.end_wait(caller, &waiter);
+            return self.end_wait(caller, &waiter, cx);
         }
         let is_it = |wait: &Token| {
-            let waiter = self.protocols.giop.waiting.in_line(*wait);
+            let waiter = self.waiting.in_line(*wait);
             waiter.is_some_and(|waiter| waiter.connection == connection && waiter.answer.request_id == request_id)
         };
         if let Some(wait) = caller.pulls.waits.iter().copied().find(is_it) {
             caller.forget_wait(wait);
-            self.leave(wait);
+            self.leave(wait, cx);
         }
     }
 
     /// A client is gone. What it waited for is forgotten in the next rounds.
-    pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller) {
+    pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller, cx: &mut Context) {
         for Written { outbox, serial, .. } in caller.pulls.written.drain(..) {
-            self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
-            self.deliveries.undelivered = true;
+            cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, cx.clock.now);
+            cx.deliveries.undelivered = true;
         }
         if !caller.pulls.waits.is_empty() {
-            self.protocols.giop.waiting.client_gone(connection, core::mem::take(&mut caller.pulls.waits));
+            self.waiting.client_gone(connection, core::mem::take(&mut caller.pulls.waits));
         }
     }
 
     /// Takes a wait out.
-    fn leave(&mut self, wait: Token) {
-        self.protocols.giop.waiting.note_heard(wait, self.clock.now);
-        match self.protocols.giop.waiting.leave(wait) {
+    fn leave(&mut self, wait: Token, cx: &mut Context) {
+        self.waiting.note_heard(wait, cx.clock.now);
+        match self.waiting.leave(wait) {
             Left::Quietly => {}
             Left::Unannounced(key) => {
-                self.lane.cancel_wait(key);
-                self.tell_engine_who_waits(key);
+                cx.lane.cancel_wait(key);
+                self.tell_engine_who_waits(key, cx);
             }
             Left::AwaitingFilter(filter_call) => {
-                if let Some((outbox, serial)) = self.cancel_filter_call(filter_call) {
-                    self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
-                    self.deliveries.undelivered = true;
+                if let Some((outbox, serial)) = self.outgoing.cancel_filter_call(filter_call, cx) {
+                    cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, cx.clock.now);
+                    cx.deliveries.undelivered = true;
                 }
             }
         }
     }
 
     /// Ends some of the waits of clients and at proxies that are gone.
-    pub(crate) fn end_some_waits(&mut self) {
+    pub(crate) fn end_some_waits(&mut self, cx: &mut Context) {
         for _ in 0..LEAVING_PER_ROUND {
-            let Some(wait) = self.protocols.giop.waiting.next_leaving() else { break };
-            self.leave(wait);
+            let Some(wait) = self.waiting.next_leaving() else { break };
+            self.leave(wait, cx);
         }
         for _ in 0..DISCONNECTED_PER_ROUND {
-            let Some(waiter) = self.protocols.giop.waiting.next_over() else { break };
-            self.protocols.giop.due.push_back(Due::Disconnected(waiter));
+            let Some(waiter) = self.waiting.next_over() else { break };
+            self.due.push_back(Due::Disconnected(waiter));
         }
     }
 
     /// Ends waits at proxies that are not connected any more, or were connected anew.
-    pub(crate) fn end_waits(&mut self, before: &Snapshot) {
-        if self.protocols.giop.waiting.is_empty() {
+    pub(crate) fn end_waits(&mut self, before: &Snapshot, cx: &mut Context) {
+        if self.waiting.is_empty() {
             return;
         }
-        for key in self.lane.snapshot().consumers_gone_since(before) {
-            self.protocols.giop.waiting.proxy_gone(key);
+        for key in cx.lane.snapshot().consumers_gone_since(before) {
+            self.waiting.proxy_gone(key);
         }
     }
 }

@@ -20,15 +20,17 @@ use hashbrown::HashMap;
 
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::context::Context;
 use crate::lane::intake::Submission;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::messages::SupplierNews;
 use crate::lane::run::Core;
+use crate::protocols::giop::Protocol;
 use crate::protocols::giop::admin_messages::{self, OWN_ENDIAN};
+use crate::protocols::giop::calls::{Ask, Asker, UnderWay};
 use crate::protocols::giop::claims::Claim;
-use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::protocols::giop::replies::{DISCONNECTED, Verdict};
-use crate::protocols::giop::upkeep::Around;
+use crate::protocols::giop::unused::Around;
 use access::Right;
 use corba::event::{self, FORM_STRUCTURED};
 
@@ -107,156 +109,6 @@ impl Pullers {
 }
 
 impl Core {
-    /// Takes over the suppliers to pull from, which is for the main lane to do.
-    pub(crate) fn place_pullers(&mut self) {
-        if self.identity.id != LaneId::MAIN {
-            return;
-        }
-        let snapshot = Arc::clone(self.lane.snapshot());
-        let before = core::mem::replace(&mut self.protocols.giop.pullers.snapshot, Arc::clone(&snapshot));
-        for channel in snapshot.channels() {
-            match routes_of(&before, channel.id()) {
-                Some(last) if Arc::ptr_eq(last, channel) => {}
-                Some(last) => {
-                    for (proxy, route) in channel.suppliers_changed_from(last) {
-                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, route);
-                    }
-                }
-                None => {
-                    for (proxy, route) in channel.suppliers() {
-                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, Some(route));
-                    }
-                }
-            }
-        }
-        for channel in before.channels().iter().filter(|channel| routes_of(&snapshot, channel.id()).is_none()) {
-            let of_it = self.protocols.giop.pullers.by_key.keys().filter(|key| key.channel == channel.id());
-            for key in of_it.copied().collect::<Vec<ProxyKey>>() {
-                self.forget_puller(key);
-            }
-        }
-    }
-
-    /// Takes over what is said of one supplier's proxy.
-    fn place_puller(&mut self, key: ProxyKey, route: Option<&SupplierRoute>) {
-        let route = route.filter(|route| route.pull).and_then(|route| Some((route, route.peer?)));
-        let Some((route, peer)) = route else { return self.forget_puller(key) };
-        let suspended = route.state == ProxyState::Suspended;
-        let known = self.protocols.giop.pullers.by_key.get(&key).copied();
-        let (all, now) = (&mut self.protocols.giop.pullers.all, self.clock.now);
-        if let Some(token) = known
-            && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
-        {
-            let resumes = puller.suspended && !suspended;
-            puller.suspended = suspended;
-            puller.settings = route.settings;
-            if resumes && matches!(puller.state, State::Resting) {
-                self.protocols.giop.pullers.rest(token, now);
-            }
-            return;
-        }
-        self.forget_puller(key);
-        let token = self.protocols.giop.pullers.all.insert(Puller {
-            key,
-            peer,
-            form: route.form,
-            batches: route.batches,
-            settings: route.settings,
-            suspended,
-            state: State::Resting,
-            failures: 0,
-            failing_since: now,
-        });
-        self.protocols.giop.pullers.by_key.insert(key, token);
-        self.protocols.giop.pullers.rest(token, now);
-    }
-
-    /// Does not pull from a supplier any more, if it did.
-    fn forget_puller(&mut self, key: ProxyKey) {
-        let Some(token) = self.protocols.giop.pullers.by_key.remove(&key) else { return };
-        let Some(puller) = self.protocols.giop.pullers.all.remove(token) else { return };
-        if let State::Polling(under_way, _) = puller.state {
-            self.stop_asking(under_way);
-        }
-    }
-
-    /// Asks the suppliers that are due, longest ago first. Those that are too many for a round stay due.
-    pub(crate) fn serve_pullers(&mut self) {
-        if self.reporting.draining.has_begun() {
-            return;
-        }
-        let most = if self.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
-        for _ in 0..most {
-            let Some(Reverse((_, bits))) =
-                self.protocols.giop.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= self.clock.now)
-            else {
-                return;
-            };
-            self.protocols.giop.pullers.due.pop();
-            let token = Token::from_bits(bits);
-            let rests =
-                self.protocols.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Resting));
-            if rests {
-                self.poll_supplier(token);
-            }
-        }
-    }
-
-    /// Gives up waiting for those that have had their time to answer, of those in the next places.
-    pub(crate) fn end_late_polls(&mut self) {
-        let now = self.clock.now;
-        let is_late = |puller: &Puller| matches!(puller.state, State::Polling(_, Some(due)) if due <= now);
-        let Pullers { all, looked_at, .. } = &mut self.protocols.giop.pullers;
-        let places = looked_at.next(all.places());
-        let late = all.range_mut(places).filter(|(_, puller)| is_late(puller));
-        let late: Vec<Token> = late.map(|(token, _)| token).collect();
-        for token in late {
-            if let Some(Puller { state: State::Polling(under_way, _), .. }) = self.protocols.giop.pullers.all.get(token)
-            {
-                self.stop_asking(*under_way);
-                self.counters.add(Counter::PollTimeouts, 1);
-                self.fail_poll(token, "no reply in time");
-            }
-        }
-    }
-
-    fn poll_supplier(&mut self, token: Token) {
-        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
-        // Resuming it makes it due again.
-        if puller.suspended {
-            puller.state = State::Resting;
-            return;
-        }
-        let (peer, batches, limit) = (puller.peer, puller.batches, puller.settings.reply_timeout);
-        let operation = match (puller.form, batches) {
-            (_, true) => "try_pull_structured_events",
-            (FORM_STRUCTURED, false) => "try_pull_structured_event",
-            _ => "try_pull",
-        };
-        let ask = Ask {
-            operation,
-            asker: Asker::Puller(token),
-            endian: OWN_ENDIAN,
-            connect_timeout: puller.settings.connect_timeout,
-        };
-        let begun = self.ask(peer, &ask, |arguments| {
-            if batches {
-                arguments.i32(EVENTS_PER_POLL);
-            }
-            Ok(())
-        });
-        self.counters.add(Counter::Polls, 1);
-        match begun {
-            Ok(under_way) => {
-                let due = (!limit.is_zero()).then(|| self.clock.now + limit);
-                if let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) {
-                    puller.state = State::Polling(under_way, due);
-                }
-            }
-            Err(why) => self.fail_poll(token, &why),
-        }
-    }
-
     /// A supplier has answered, or will not.
     pub(crate) fn conclude_poll(&mut self, token: Token, verdict: Verdict) {
         let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
@@ -265,26 +117,34 @@ impl Core {
         match verdict {
             Verdict::Done => {
                 // Its own news tell how it fares.
-                let _ = self.note_heard(peer);
+                let _ = self.protocols.giop.outgoing.note_heard(peer);
                 let answer = core::mem::take(&mut self.protocols.giop.outgoing.scratch.answer);
                 let taken = self.take_in_pulled(token, &answer);
                 if answer.body.capacity() <= ANSWER_BUFFER_BYTES {
                     self.protocols.giop.outgoing.scratch.answer = answer;
                 }
                 match taken {
-                    Ok(events) => self.go_on_polling(token, events),
-                    Err(why) => self.fail_poll(token, &why),
+                    Ok(events) => self.protocols.giop.go_on_polling(token, events, &mut self.cx),
+                    Err(why) => self.protocols.giop.fail_poll(token, &why, &mut self.cx),
                 }
             }
-            Verdict::Forward(to) if self.follow(peer, &to) => self.poll_supplier(token),
-            Verdict::Lost(_) if self.ask_elsewhere(peer) => self.poll_supplier(token),
-            Verdict::User(id) if id == DISCONNECTED => self.end_polling(token, DisconnectReason::Gone),
-            Verdict::System(exception) if exception.kind == Kind::ObjectNotExist && !self.return_home(peer) => {
-                self.end_polling(token, DisconnectReason::Gone);
+            Verdict::Forward(to) if self.protocols.giop.outgoing.follow(peer, &to) => {
+                self.protocols.giop.poll_supplier(token, &mut self.cx)
+            }
+            Verdict::Lost(_) if self.protocols.giop.outgoing.ask_elsewhere(peer, &mut self.cx) => {
+                self.protocols.giop.poll_supplier(token, &mut self.cx)
+            }
+            Verdict::User(id) if id == DISCONNECTED => {
+                self.protocols.giop.end_polling(token, DisconnectReason::Gone, &mut self.cx)
+            }
+            Verdict::System(exception)
+                if exception.kind == Kind::ObjectNotExist && !self.protocols.giop.outgoing.return_home(peer) =>
+            {
+                self.protocols.giop.end_polling(token, DisconnectReason::Gone, &mut self.cx);
             }
             verdict => {
-                self.return_home(peer);
-                self.fail_poll(token, &verdict.to_string());
+                self.protocols.giop.outgoing.return_home(peer);
+                self.protocols.giop.fail_poll(token, &verdict.to_string(), &mut self.cx);
             }
         }
     }
@@ -299,7 +159,8 @@ impl Core {
         let Some(account) = address.and_then(|address| address.by.clone()) else { return Ok(None) };
         self.access.may(&account, Right::Publish, key.channel).map_err(|scope| {
             let why = scope.why(None);
-            self.deny(&account, Right::Publish, key.channel, (why, &"events that are pulled (publish)"));
+            let what = "events that are pulled (publish)";
+            self.access.deny(&account, Right::Publish, key.channel, (why, &what), &mut self.cx);
             "its rules of access do not let its events in".to_owned()
         })
     }
@@ -339,7 +200,7 @@ impl Core {
                 self.take_in_one(&mut submission, form, &event, known);
             }
         }
-        self.counters.add(Counter::EventsPolled, count as u64);
+        self.cx.counters.add(Counter::EventsPolled, count as u64);
         match self.finish_submission(&submission) {
             Ok(true) => Ok(count),
             Ok(false) => {
@@ -352,37 +213,191 @@ impl Core {
             Err(_) => Ok(0),
         }
     }
+}
+
+impl Protocol {
+    /// Takes over the suppliers to pull from, which is for the main lane to do.
+    pub(crate) fn place_pullers(&mut self, cx: &mut Context) {
+        if cx.identity.id != LaneId::MAIN {
+            return;
+        }
+        let snapshot = Arc::clone(cx.lane.snapshot());
+        let before = core::mem::replace(&mut self.pullers.snapshot, Arc::clone(&snapshot));
+        for channel in snapshot.channels() {
+            match routes_of(&before, channel.id()) {
+                Some(last) if Arc::ptr_eq(last, channel) => {}
+                Some(last) => {
+                    for (proxy, route) in channel.suppliers_changed_from(last) {
+                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, route, cx);
+                    }
+                }
+                None => {
+                    for (proxy, route) in channel.suppliers() {
+                        self.place_puller(ProxyKey { channel: channel.id(), proxy }, Some(route), cx);
+                    }
+                }
+            }
+        }
+        for channel in before.channels().iter().filter(|channel| routes_of(&snapshot, channel.id()).is_none()) {
+            let of_it = self.pullers.by_key.keys().filter(|key| key.channel == channel.id());
+            for key in of_it.copied().collect::<Vec<ProxyKey>>() {
+                self.forget_puller(key);
+            }
+        }
+    }
+
+    /// Takes over what is said of one supplier's proxy.
+    fn place_puller(&mut self, key: ProxyKey, route: Option<&SupplierRoute>, cx: &mut Context) {
+        let route = route.filter(|route| route.pull).and_then(|route| Some((route, route.peer?)));
+        let Some((route, peer)) = route else { return self.forget_puller(key) };
+        let suspended = route.state == ProxyState::Suspended;
+        let known = self.pullers.by_key.get(&key).copied();
+        let (all, now) = (&mut self.pullers.all, cx.clock.now);
+        if let Some(token) = known
+            && let Some(puller) = all.get_mut(token).filter(|puller| puller.peer == peer)
+        {
+            let resumes = puller.suspended && !suspended;
+            puller.suspended = suspended;
+            puller.settings = route.settings;
+            if resumes && matches!(puller.state, State::Resting) {
+                self.pullers.rest(token, now);
+            }
+            return;
+        }
+        self.forget_puller(key);
+        let token = self.pullers.all.insert(Puller {
+            key,
+            peer,
+            form: route.form,
+            batches: route.batches,
+            settings: route.settings,
+            suspended,
+            state: State::Resting,
+            failures: 0,
+            failing_since: now,
+        });
+        self.pullers.by_key.insert(key, token);
+        self.pullers.rest(token, now);
+    }
+
+    /// Does not pull from a supplier any more, if it did.
+    fn forget_puller(&mut self, key: ProxyKey) {
+        let Some(token) = self.pullers.by_key.remove(&key) else { return };
+        let Some(puller) = self.pullers.all.remove(token) else { return };
+        if let State::Polling(under_way, _) = puller.state {
+            self.outgoing.stop_asking(under_way);
+        }
+    }
+
+    /// Asks the suppliers that are due, longest ago first. Those that are too many for a round stay due.
+    pub(crate) fn serve_pullers(&mut self, cx: &mut Context) {
+        if cx.reporting.draining.has_begun() {
+            return;
+        }
+        let most = if cx.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
+        for _ in 0..most {
+            let Some(Reverse((_, bits))) =
+                self.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= cx.clock.now)
+            else {
+                return;
+            };
+            self.pullers.due.pop();
+            let token = Token::from_bits(bits);
+            let rests = self.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Resting));
+            if rests {
+                self.poll_supplier(token, cx);
+            }
+        }
+    }
+
+    /// Gives up waiting for those that have had their time to answer, of those in the next places.
+    pub(crate) fn end_late_polls(&mut self, cx: &mut Context) {
+        let now = cx.clock.now;
+        let is_late = |puller: &Puller| matches!(puller.state, State::Polling(_, Some(due)) if due <= now);
+        let Pullers { all, looked_at, .. } = &mut self.pullers;
+        let places = looked_at.next(all.places());
+        let late = all.range_mut(places).filter(|(_, puller)| is_late(puller));
+        let late: Vec<Token> = late.map(|(token, _)| token).collect();
+        for token in late {
+            if let Some(Puller { state: State::Polling(under_way, _), .. }) = self.pullers.all.get(token) {
+                self.outgoing.stop_asking(*under_way);
+                cx.counters.add(Counter::PollTimeouts, 1);
+                self.fail_poll(token, "no reply in time", cx);
+            }
+        }
+    }
+
+    fn poll_supplier(&mut self, token: Token, cx: &mut Context) {
+        let Some(puller) = self.pullers.all.get_mut(token) else { return };
+        // Resuming it makes it due again.
+        if puller.suspended {
+            puller.state = State::Resting;
+            return;
+        }
+        let (peer, batches, limit) = (puller.peer, puller.batches, puller.settings.reply_timeout);
+        let operation = match (puller.form, batches) {
+            (_, true) => "try_pull_structured_events",
+            (FORM_STRUCTURED, false) => "try_pull_structured_event",
+            _ => "try_pull",
+        };
+        let ask = Ask {
+            operation,
+            asker: Asker::Puller(token),
+            endian: OWN_ENDIAN,
+            connect_timeout: puller.settings.connect_timeout,
+        };
+        let begun = self.outgoing.ask(
+            peer,
+            &ask,
+            |arguments| {
+                if batches {
+                    arguments.i32(EVENTS_PER_POLL);
+                }
+                Ok(())
+            },
+            cx,
+        );
+        cx.counters.add(Counter::Polls, 1);
+        match begun {
+            Ok(under_way) => {
+                let due = (!limit.is_zero()).then(|| cx.clock.now + limit);
+                if let Some(puller) = self.pullers.all.get_mut(token) {
+                    puller.state = State::Polling(under_way, due);
+                }
+            }
+            Err(why) => self.fail_poll(token, &why, cx),
+        }
+    }
 
     /// What follows an answer with so many events.
-    fn go_on_polling(&mut self, token: Token, events: usize) {
-        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+    fn go_on_polling(&mut self, token: Token, events: usize, cx: &mut Context) {
+        let Some(puller) = self.pullers.all.get_mut(token) else { return };
         let (key, interval) = (puller.key, puller.settings.pull_interval);
         if core::mem::take(&mut puller.failures) > 0 {
-            self.tell_of_supplier(key, SupplierNews::Recovered);
+            self.tell_of_supplier(key, SupplierNews::Recovered, cx);
         }
-        let blocked =
-            self.protocols.giop.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Blocked));
+        let blocked = self.pullers.all.get(token).is_some_and(|puller| matches!(puller.state, State::Blocked));
         match events {
             _ if blocked => {}
-            0 => self.protocols.giop.pullers.rest(token, self.clock.now + interval),
-            _ => self.poll_supplier(token),
+            0 => self.pullers.rest(token, cx.clock.now + interval),
+            _ => self.poll_supplier(token, cx),
         }
     }
 
     /// There is room again for the events of a supplier.
-    pub(crate) fn resume_polling(&mut self, token: Token) {
-        if let Some(puller) = self.protocols.giop.pullers.all.get_mut(token)
+    pub(crate) fn resume_polling(&mut self, token: Token, cx: &mut Context) {
+        if let Some(puller) = self.pullers.all.get_mut(token)
             && matches!(puller.state, State::Blocked)
         {
             puller.state = State::Resting;
-            self.poll_supplier(token);
+            self.poll_supplier(token, cx);
         }
     }
 
-    fn fail_poll(&mut self, token: Token, why: &str) {
-        self.counters.add(Counter::PollsFailed, 1);
-        let now = self.clock.now;
-        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+    fn fail_poll(&mut self, token: Token, why: &str, cx: &mut Context) {
+        cx.counters.add(Counter::PollsFailed, 1);
+        let now = cx.clock.now;
+        let Some(puller) = self.pullers.all.get_mut(token) else { return };
         if puller.failures == 0 {
             puller.failing_since = now;
         }
@@ -390,26 +405,26 @@ impl Core {
         let (key, failures, limit) = (puller.key, puller.failures, puller.settings.gives_up_after());
         let failing_for = now.since(puller.failing_since);
         if !limit.is_zero() && failing_for >= limit {
-            return self.end_polling(token, DisconnectReason::GivenUp { failures, failing_for });
+            return self.end_polling(token, DisconnectReason::GivenUp { failures, failing_for }, cx);
         }
         let doublings = (failures - 1).min(16);
         let retry_in = BACKOFF.saturating_mul(1 << doublings).min(BACKOFF_MAX);
-        self.protocols.giop.pullers.rest(token, now + retry_in);
+        self.pullers.rest(token, now + retry_in);
         if failures == 1 {
-            self.tell_of_supplier(key, SupplierNews::Failing { why: why.to_owned(), retry_in });
+            self.tell_of_supplier(key, SupplierNews::Failing { why: why.to_owned(), retry_in }, cx);
         }
     }
 
-    fn end_polling(&mut self, token: Token, reason: DisconnectReason) {
-        let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
+    fn end_polling(&mut self, token: Token, reason: DisconnectReason, cx: &mut Context) {
+        let Some(puller) = self.pullers.all.get_mut(token) else { return };
         puller.state = State::Ended;
         let key = puller.key;
-        self.tell_of_supplier(key, SupplierNews::Disconnected(reason));
+        self.tell_of_supplier(key, SupplierNews::Disconnected(reason), cx);
     }
 
-    fn tell_of_supplier(&mut self, key: ProxyKey, news: SupplierNews) {
-        if !self.reporting.reports.supplier(key, news, self.clock.now) {
-            self.counters.add(Counter::LogLinesLeftOut, 1);
+    fn tell_of_supplier(&mut self, key: ProxyKey, news: SupplierNews, cx: &mut Context) {
+        if !cx.reporting.reports.supplier(key, news, cx.clock.now) {
+            cx.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
 }

@@ -91,12 +91,12 @@ impl Core {
             // (9.4.4.1 allows it).
             MessageKind::CancelRequest => {
                 if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
-                    self.cancel_request(connection, cancel.request_id, caller);
+                    self.protocols.giop.cancel_request(connection, cancel.request_id, caller, &mut self.cx);
                 }
                 Ok(())
             }
             MessageKind::CloseConnection => {
-                caller.close_soon(self.clock.now);
+                caller.close_soon(self.cx.clock.now);
                 Ok(())
             }
             // Not answered in kind, or two that misunderstand each other would go on for ever.
@@ -112,9 +112,9 @@ impl Core {
 
     /// Closes a connection for what was heard on it, once it has taken what is pending for it.
     pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
-        self.counters.add(Counter::ProtocolErrors, 1);
-        self.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
-        caller.close_soon(self.clock.now);
+        self.cx.counters.add(Counter::ProtocolErrors, 1);
+        self.cx.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
+        caller.close_soon(self.cx.clock.now);
     }
 
     fn handle_request(&mut self, connection: Token, message: Message<'_>, caller: &mut Caller) -> Result<(), String> {
@@ -156,7 +156,7 @@ impl Core {
             match context_priority(&request, &push) {
                 Ok(priority) => answer.priority = priority,
                 Err(exception) => {
-                    self.counters.add(Counter::WrongPriorities, 1);
+                    self.cx.counters.add(Counter::WrongPriorities, 1);
                     answer_exception(caller, answer, exception);
                     return Ok(());
                 }
@@ -171,7 +171,7 @@ impl Core {
             }
             caller.lane_affinity.note_pull();
             caller.uses_proxy = true;
-            if self.identity.id == LaneId::MAIN {
+            if self.cx.identity.id == LaneId::MAIN {
                 self.pull(connection, &message, &request, caller, answer, pull);
             } else {
                 self.park_message(&message, caller);
@@ -223,7 +223,7 @@ impl Core {
             if matches!(why, Why::Parts(_)) {
                 self.with_first_type(push, body, |of| why = scope.why(of));
             }
-            self.deny(account, Right::Publish, channel, (why, &"a push (publish)"));
+            self.access.deny(account, Right::Publish, channel, (why, &"a push (publish)"), &mut self.cx);
             ACCESS_DENIED
         })
     }
@@ -257,12 +257,12 @@ impl Core {
     fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &CachedHeader) {
         let CachedHeader { push, answer, body_offset, .. } = known;
         let answer = *answer;
-        if self.reporting.draining.has_begun() {
+        if self.cx.reporting.draining.has_begun() {
             return self.refuse_stopping(caller, answer);
         }
         let body = message::body_at(message.bytes, &message.header, *body_offset, caller.speech.chars);
         let lane = push.lane.unwrap_or_else(|| self.lane_of(push, answer.priority, &body));
-        if lane == self.identity.id {
+        if lane == self.cx.identity.id {
             caller.lane_affinity.note_own();
         } else if self.pass_push(connection, message, caller, answer, lane) {
             return self.note_other_lane(caller, lane);
@@ -274,7 +274,7 @@ impl Core {
             answer.priority,
         )
         .permitted(push.permit.clone());
-        let is_read = if push.batches && self.lane.schedules_topics() {
+        let is_read = if push.batches && self.cx.lane.schedules_topics() {
             let is_read = self.read_batch(push, &body);
             if is_read && self.begin_chunked_batch(&mut submission, &body, caller) {
                 return;
@@ -284,7 +284,7 @@ impl Core {
             self.take_in_body(&mut submission, push, &body)
         };
         if !is_read {
-            self.counters.add(Counter::WrongBodies, 1);
+            self.cx.counters.add(Counter::WrongBodies, 1);
             return answer_exception(caller, answer, SystemException::new(Kind::Marshal, 0));
         }
         let finished = self.finish_submission(&submission);
@@ -296,12 +296,19 @@ impl Core {
         }
     }
 
+    /// Notes that a push on a connection was for another lane.
+    fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
+        let own = self.cx.identity.priority;
+        let other = self.links.lanes.find(lane).and_then(|line| line.priority);
+        caller.lane_affinity.note_other(lane, other > own);
+    }
+
     /// The lane of a push with events that may be for several: that of the most important one.
     fn lane_of(&mut self, push: &Push, announced: Option<i16>, body: &Reader<'_>) -> LaneId {
         let priority = announced.or_else(|| self.highest_priority(push, body));
-        let route = self.lane.snapshot().supplier(push.source);
+        let route = self.cx.lane.snapshot().supplier(push.source);
         let lane = route.map(|route| route.lane_for(priority.unwrap_or(route.settings.priority)));
-        lane.unwrap_or(self.identity.id)
+        lane.unwrap_or(self.cx.identity.id)
     }
 
     /// The highest of the priorities that the events' headers have. What cannot be read is found out when they are taken in.
@@ -325,9 +332,9 @@ impl Core {
     /// it again.
     fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
         if self.protocols.giop.address_outlives && answer.expected {
-            return self.counters.add(Counter::PushesDeferred, 1);
+            return self.cx.counters.add(Counter::PushesDeferred, 1);
         }
-        self.counters.add(Counter::RefusedStopping, 1);
+        self.cx.counters.add(Counter::RefusedStopping, 1);
         answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
     }
 
@@ -342,8 +349,8 @@ impl Core {
             }
             return is_read;
         }
-        let Ok((header, seen)) = self.read_event(push.source, push.form, body) else { return false };
-        let pending_event = self.pending_event(submission, push.form, body, &header, seen);
+        let Ok((header, seen)) = self.protocols.read_event(push.source, push.form, body) else { return false };
+        let pending_event = self.protocols.pending_event(submission, push.form, body, &header, seen, &mut self.cx);
         self.admit(submission, pending_event);
         true
     }
@@ -363,27 +370,31 @@ impl Core {
         caller: &mut Caller,
         may_be_large: bool,
     ) -> bool {
-        self.counters.add(Counter::Requests, 1);
+        self.cx.counters.add(Counter::Requests, 1);
         let bytes = message.bytes.len();
         let charged =
             caller.account().charge(Resource::RequestBytes, (bytes as u64).max(self.protocols.giop.request_bytes_min));
         let posted = match charged {
             Ok(charge) => {
-                let (lane, chars, message) = (self.identity.thread, caller.speech.chars, message.bytes.to_vec());
+                let (lane, chars, message) = (self.cx.identity.thread, caller.speech.chars, message.bytes.to_vec());
                 let line = Arc::clone(&caller.line);
                 let request = admin_messages::Request { lane, connection, line, message, chars, charge, may_be_large };
-                self.update_counters();
-                self.reporting.administration.send(ToAdministration::Request(protocols::Request::Giop(request))).is_ok()
+                self.cx.update_counters();
+                self.cx
+                    .reporting
+                    .administration
+                    .send(ToAdministration::Request(protocols::Request::Giop(request)))
+                    .is_ok()
             }
             Err(spent) => {
-                self.counters.add(Counter::of_refusal(spent), 1);
+                self.cx.counters.add(Counter::of_refusal(spent), 1);
                 false
             }
         };
         if posted {
             caller.await_answer(bytes);
         } else {
-            self.counters.add(Counter::AdministrationFull, 1);
+            self.cx.counters.add(Counter::AdministrationFull, 1);
         }
         posted
     }
@@ -398,12 +409,12 @@ impl Core {
         answer: Answer,
     ) {
         let may_be_large = large_answers::may_be_large(request);
-        if may_be_large && !self.admit_large(connection, &message, caller) {
+        if may_be_large && !self.protocols.giop.large_answers.admit_large(connection, &message, caller, &mut self.cx) {
             return;
         }
         if !self.pass_on(connection, message, caller, may_be_large) {
             if may_be_large {
-                self.withdraw_large(connection, caller);
+                self.protocols.giop.large_answers.withdraw_large(connection, caller, &mut self.cx);
             }
             answer_exception(caller, answer, NO_ROOM);
         }

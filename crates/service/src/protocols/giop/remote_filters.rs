@@ -14,13 +14,15 @@ use engine::{ConsumerRoute, Delivery, Event, OutboxId, Outcome, Peer, ProxyKey, 
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::intake::FilterVerdict;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::run::Core;
-use crate::protocols::giop::lane_calls::{Ask, Asker, UnderWay};
+use crate::protocols::giop::calls::{Ask, Asker, UnderWay};
+use crate::protocols::giop::outgoing::Outgoings;
 use crate::protocols::giop::pull_consumers::{Due, Waiter};
 use crate::protocols::giop::replies::Verdict;
-use crate::protocols::giop::upkeep::Around;
+use crate::protocols::giop::unused::Around;
 use crate::protocols::tempo::form::FORM_TEMPO;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
 
@@ -163,16 +165,16 @@ impl Core {
         waiter: Option<Waiter>,
     ) {
         let key = delivery.key;
-        let until = events.first().filter(|_| !self.lane.keeps_expired()).and_then(|event| end_of(event));
+        let until = events.first().filter(|_| !self.cx.lane.keeps_expired()).and_then(|event| end_of(event));
         let Some(filter_calls) = delivery.ask else { return self.hand_on(delivery, events, waiter) };
         let subject = Subject::Delivery { delivery, events, waiter };
-        let token = match self.consumer(key) {
+        let token = match self.cx.consumer(key) {
             Some(ConsumerRoute { remote_filters, settings, .. }) => {
                 let mut filter_call = FilterCall::new(subject, filter_calls, remote_filters);
                 filter_call.limit = settings.filter_timeout;
                 filter_call.connect_timeout = settings.connect_timeout;
                 filter_call.until = until;
-                let token = self.protocols.giop.filter_calls.insert(filter_call);
+                let token = self.protocols.giop.outgoing.filter_calls.insert(filter_call);
                 if let Some(wait) = waiter.and_then(|waiter| waiter.wait) {
                     self.protocols.giop.waiting.note_filter_call(wait, token);
                 }
@@ -194,8 +196,8 @@ impl Core {
         filter_calls: RemoteFilterGroups,
     ) -> Option<FilterVerdict> {
         let subject = Subject::Admission { source };
-        let now = self.clock.now;
-        let Some(route) = self.lane.snapshot().supplier(source) else { return Some(FilterVerdict::No) };
+        let now = self.cx.clock.now;
+        let Some(route) = self.cx.lane.snapshot().supplier(source) else { return Some(FilterVerdict::No) };
         let mut filter_call = FilterCall::new(subject, filter_calls, &route.remote_filters);
         filter_call.limit = route.settings.filter_timeout;
         filter_call.connect_timeout = route.settings.connect_timeout;
@@ -205,34 +207,34 @@ impl Core {
             .first(source)
             .and_then(|first| first.pending_event.timeout)
             .map(|timeout| now + timeout);
-        let token = self.protocols.giop.filter_calls.insert(filter_call);
+        let token = self.protocols.giop.outgoing.filter_calls.insert(filter_call);
         let filter_verdict = self.ask_filters(token)?;
-        self.protocols.giop.filter_calls.remove(token);
+        self.protocols.giop.outgoing.filter_calls.remove(token);
         Some(filter_verdict)
     }
 
     /// Asks the next filter, unless it is decided.
     fn ask_filters(&mut self, token: Token) -> Option<FilterVerdict> {
         loop {
-            let filter_call = self.protocols.giop.filter_calls.all.get_mut(token)?;
+            let filter_call = self.protocols.giop.outgoing.filter_calls.all.get_mut(token)?;
             // No filter to ask: those that were there are not there any more.
             let Some(peer) = filter_call.peer() else { return Some(FilterVerdict::Yes) };
-            let until = self.clock.now + filter_call.limit;
+            let until = self.cx.clock.now + filter_call.limit;
             let until = filter_call.until.map_or(until, |end| end.min(until));
-            let result = if until <= self.clock.now {
+            let result = if until <= self.cx.clock.now {
                 Err("the event has expired".into())
             } else {
                 self.ask_filter(token, peer)
             };
             let why = match result {
                 Ok(under_way) => {
-                    self.protocols.giop.filter_calls.all.get_mut(token)?.under_way = Some((under_way, until));
+                    self.protocols.giop.outgoing.filter_calls.all.get_mut(token)?.under_way = Some((under_way, until));
                     return None;
                 }
                 Err(why) => why,
             };
-            self.note_filter_failure(peer, &why);
-            let filter_call = self.protocols.giop.filter_calls.all.get_mut(token)?;
+            self.protocols.giop.outgoing.note_filter_failure(peer, &why, &mut self.cx);
+            let filter_call = self.protocols.giop.outgoing.filter_calls.all.get_mut(token)?;
             filter_call.failed = true;
             if let Some(filter_verdict) = filter_call.hear(false) {
                 return Some(filter_verdict);
@@ -242,16 +244,17 @@ impl Core {
 
     /// Calls `match` or `match_structured` of a remote filter.
     fn ask_filter(&mut self, token: Token, peer: Peer) -> Result<UnderWay, String> {
-        let filter_call = self.protocols.giop.filter_calls.all.get_mut(token).ok_or("there is no such question")?;
+        let filter_call =
+            self.protocols.giop.outgoing.filter_calls.all.get_mut(token).ok_or("there is no such question")?;
         let connect_timeout = filter_call.connect_timeout;
-        self.counters.add(Counter::RemoteFilterCalls, 1);
+        self.cx.counters.add(Counter::RemoteFilterCalls, 1);
         match &mut filter_call.subject {
             Subject::Delivery { events, .. } => {
                 let events = core::mem::take(events);
                 let result = events.first().ok_or_else(|| "there is no event".to_owned());
                 let result = result.and_then(|event| self.ask_about(token, peer, event, connect_timeout));
                 if let Some(FilterCall { subject: Subject::Delivery { events: place, .. }, .. }) =
-                    self.protocols.giop.filter_calls.all.get_mut(token)
+                    self.protocols.giop.outgoing.filter_calls.all.get_mut(token)
                 {
                     *place = events;
                 }
@@ -289,17 +292,22 @@ impl Core {
         let endian = event::encoding_of(tag).endian;
         let ask = Ask { operation, asker: Asker::FilterCall(token), endian, connect_timeout };
         let event = (form, tag, bytes);
-        self.ask(peer, &ask, |arguments| event::write_one(event, pulled, arguments).map_err(|error| error.to_string()))
+        self.protocols.giop.outgoing.ask(
+            peer,
+            &ask,
+            |arguments| event::write_one(event, pulled, arguments).map_err(|error| error.to_string()),
+            &mut self.cx,
+        )
     }
 
     /// A remote filter has answered, or will not.
     pub(crate) fn conclude_filter_call(&mut self, token: Token, verdict: Verdict) {
-        let Some(filter_call) = self.protocols.giop.filter_calls.all.get_mut(token) else { return };
+        let Some(filter_call) = self.protocols.giop.outgoing.filter_calls.all.get_mut(token) else { return };
         filter_call.under_way = None;
         let Some(peer) = filter_call.peer() else { return };
         let goes_on = match &verdict {
-            Verdict::Forward(to) => self.follow(peer, to),
-            Verdict::Lost(_) => self.ask_elsewhere(peer),
+            Verdict::Forward(to) => self.protocols.giop.outgoing.follow(peer, to),
+            Verdict::Lost(_) => self.protocols.giop.outgoing.ask_elsewhere(peer, &mut self.cx),
             _ => false,
         };
         if goes_on {
@@ -314,30 +322,18 @@ impl Core {
         };
         match &answer {
             Ok(_) => {
-                if let Some(address) = self.note_heard(peer) {
-                    self.log(log::Level::Info, || format!("remote filter {} answers again", address.name));
+                if let Some(address) = self.protocols.giop.outgoing.note_heard(peer) {
+                    self.cx.log(log::Level::Info, || format!("remote filter {} answers again", address.name));
                 }
             }
-            Err(why) => self.note_filter_failure(peer, why),
+            Err(why) => self.protocols.giop.outgoing.note_filter_failure(peer, why, &mut self.cx),
         }
         self.go_on_asking(token, answer.ok());
     }
 
-    /// Counts it, and logs it once per episode.
-    fn note_filter_failure(&mut self, peer: Peer, why: &str) {
-        self.counters.add(Counter::RemoteFilterFailures, 1);
-        self.return_home(peer);
-        if let Some(address) = self.note_failing(peer) {
-            let name = &address.name;
-            self.log(log::Level::Warn, || {
-                format!("remote filter {name} fails: {why}; events it would decide on do not pass")
-            });
-        }
-    }
-
     /// Takes in what a filter said, and asks the next if that does not decide.
     fn go_on_asking(&mut self, token: Token, answer: Option<bool>) {
-        let Some(filter_call) = self.protocols.giop.filter_calls.all.get_mut(token) else { return };
+        let Some(filter_call) = self.protocols.giop.outgoing.filter_calls.all.get_mut(token) else { return };
         filter_call.failed |= answer.is_none();
         let filter_verdict = filter_call.hear(answer == Some(true)).or_else(|| self.ask_filters(token));
         if let Some(filter_verdict) = filter_verdict {
@@ -347,19 +343,19 @@ impl Core {
 
     /// Gives up waiting for remote filters that have had their time, of those in the next places.
     pub(crate) fn end_late_filter_calls(&mut self) {
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let is_late = |filter_call: &FilterCall| filter_call.under_way.is_some_and(|(_, until)| until <= now);
-        let OpenFilterCalls { all, looked_at, .. } = &mut self.protocols.giop.filter_calls;
+        let OpenFilterCalls { all, looked_at, .. } = &mut self.protocols.giop.outgoing.filter_calls;
         let places = looked_at.next(all.places());
         let late = all.range_mut(places).filter(|(_, filter_call)| is_late(filter_call));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
-            let Some(filter_call) = self.protocols.giop.filter_calls.all.get_mut(token) else { continue };
+            let Some(filter_call) = self.protocols.giop.outgoing.filter_calls.all.get_mut(token) else { continue };
             if let Some((under_way, _)) = filter_call.under_way.take() {
                 let peer = filter_call.peer();
-                self.stop_asking(under_way);
+                self.protocols.giop.outgoing.stop_asking(under_way);
                 if let Some(peer) = peer {
-                    self.note_filter_failure(peer, "no reply in time");
+                    self.protocols.giop.outgoing.note_filter_failure(peer, "no reply in time", &mut self.cx);
                 }
             }
             self.go_on_asking(token, None);
@@ -368,7 +364,7 @@ impl Core {
 
     /// It is decided.
     fn finish_filter_call(&mut self, token: Token, filter_verdict: FilterVerdict) {
-        if let Some((filter_call, waits)) = self.protocols.giop.filter_calls.remove(token) {
+        if let Some((filter_call, waits)) = self.protocols.giop.outgoing.filter_calls.remove(token) {
             self.apply_verdict(filter_call.subject, filter_verdict, waits);
         }
     }
@@ -387,16 +383,16 @@ impl Core {
                     FilterVerdict::Failed => Some(Outcome::FilterFailed),
                 };
                 if let Some(outcome) = outcome {
-                    self.recycle(events);
-                    self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+                    self.cx.recycle(events);
+                    self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
                     if let Some(waiter) = waiter {
-                        self.wait_again(waiter);
+                        self.protocols.giop.wait_again(waiter, &mut self.cx);
                     }
                 } else {
                     self.hand_on(delivery, events, waiter);
                 }
                 if outbox_waits {
-                    self.lane.resume_outbox(outbox, self.clock.now);
+                    self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
                 }
             }
         }
@@ -411,26 +407,40 @@ impl Core {
             }
             None => {
                 self.send(&delivery, &mut events);
-                self.recycle(events);
+                self.cx.recycle(events);
             }
+        }
+    }
+}
+
+impl Outgoings {
+    /// Counts it, and logs it once per episode.
+    fn note_filter_failure(&mut self, peer: Peer, why: &str, cx: &mut Context) {
+        cx.counters.add(Counter::RemoteFilterFailures, 1);
+        self.return_home(peer);
+        if let Some(address) = self.note_failing(peer) {
+            let name = &address.name;
+            cx.log(log::Level::Warn, || {
+                format!("remote filter {name} fails: {why}; events it would decide on do not pass")
+            });
         }
     }
 
     /// What an outbox had on its way is put back: nothing need be asked about it.
-    pub(crate) fn withdraw_filter_call(&mut self, outbox: OutboxId) {
-        if let Some((token, _)) = self.protocols.giop.filter_calls.by_outbox.get(&outbox).copied() {
-            self.cancel_filter_call(token);
+    pub(crate) fn withdraw_filter_call(&mut self, outbox: OutboxId, cx: &mut Context) {
+        if let Some((token, _)) = self.filter_calls.by_outbox.get(&outbox).copied() {
+            self.cancel_filter_call(token, cx);
         }
     }
 
     /// What filters say of an event is not waited for any more.
-    pub(crate) fn cancel_filter_call(&mut self, token: Token) -> Option<(OutboxId, u32)> {
-        let (filter_call, _) = self.protocols.giop.filter_calls.remove(token)?;
+    pub(crate) fn cancel_filter_call(&mut self, token: Token, cx: &mut Context) -> Option<(OutboxId, u32)> {
+        let (filter_call, _) = self.filter_calls.remove(token)?;
         if let Some((under_way, _)) = filter_call.under_way {
             self.stop_asking(under_way);
         }
         let Subject::Delivery { delivery, events, .. } = filter_call.subject else { return None };
-        self.recycle(events);
+        cx.recycle(events);
         Some((delivery.outbox, delivery.serial))
     }
 }

@@ -10,15 +10,16 @@ use giop::ior::Ior;
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
+use crate::lane::io::system::Ready;
 use crate::lane::reports::printable;
 use crate::lane::run::Core;
 use crate::protocols::giop::Protocol;
 use crate::protocols::giop::admin_messages;
-use crate::protocols::giop::lane_calls::Asker;
-use crate::protocols::giop::lane_calls::Pending;
-use crate::protocols::giop::losses::Lost;
+use crate::protocols::giop::calls::Asker;
+use crate::protocols::giop::losses::{LossRecipient, Lost, Pending};
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Scratch};
 use crate::protocols::giop::pull_suppliers::Pullers;
 use corba::keys::ObjectKey;
@@ -65,29 +66,83 @@ enum Heard {
 /// The user exception with which a consumer says that it is not connected any more (Event Service 1.2, 2.1.1).
 pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
+/// Maximum notifications of lost connections per round.
+const LOSSES_PER_ROUND: usize = 256;
+
 impl Core {
+    /// Serves a connection of ours when its socket is ready.
+    pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+        if !connection.is_open() {
+            if self.protocols.giop.outgoing.go_on_connecting(token, ready, &mut self.cx) {
+                self.begin_service(token);
+            }
+            return;
+        }
+        if ready.readable && !self.read_replies(token) {
+            return;
+        }
+        self.protocols.giop.outgoing.read_on(token, &mut self.cx);
+        if ready.writable {
+            self.protocols.giop.outgoing.flush_outgoing(token, &mut self.cx);
+        }
+        self.deliver();
+    }
+
+    /// A connection is open: what waits is sent on it.
+    pub(crate) fn begin_service(&mut self, token: Token) {
+        if self.take_in_replies(token) {
+            self.protocols.giop.outgoing.read_on(token, &mut self.cx);
+            self.protocols.giop.outgoing.flush_outgoing(token, &mut self.cx);
+            self.deliver();
+        }
+    }
+
+    /// Ends what has waited too long, and closes connections that are not used.
+    pub(crate) fn sweep_outgoing(&mut self) {
+        self.protocols.giop.outgoing.end_late_connects(&mut self.cx);
+        self.protocols.giop.outgoing.end_late_calls(&mut self.cx);
+        self.protocols.giop.end_late_polls(&mut self.cx);
+        self.end_late_filter_calls();
+        self.protocols.giop.outgoing.close_unused(&mut self.cx);
+    }
+
+    /// Notifies some senders and outboxes that waited on connections that were lost. The others follow in the next rounds.
+    pub(crate) fn tell_of_losses(&mut self) {
+        for _ in 0..LOSSES_PER_ROUND {
+            match self.protocols.giop.outgoing.losses.next() {
+                Some(LossRecipient::Waiting(pending, lost)) => self.conclude(pending, Verdict::Lost(lost)),
+                Some(LossRecipient::Blocked(outbox, token, why)) => {
+                    self.protocols.giop.outgoing.unblock(outbox, token, Some(&why), &mut self.cx)
+                }
+                None => return,
+            }
+        }
+    }
+
     /// Reads replies, and takes in as many as its share of the round allows. False when the connection is gone.
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
         // What was read before comes first.
         if !connection.take_backlog() {
             let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
-            self.io.buffers.lend(inbound);
+            self.cx.io.buffers.lend(inbound);
             match stream.receive(inbound.vacant()) {
                 Ok(0) => {
-                    self.lose_to_death(token, "the consumer closed the connection");
+                    let why = "the consumer closed the connection";
+                    self.protocols.giop.outgoing.lose_to_death(token, why, &mut self.cx);
                     return false;
                 }
                 Ok(count) => {
                     inbound.filled(count);
-                    connection.silent_since = self.clock.now;
+                    connection.silent_since = self.cx.clock.now;
                 }
                 Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {
-                    self.io.buffers.take_back(inbound);
+                    self.cx.io.buffers.take_back(inbound);
                     return true;
                 }
                 Err(error) => {
-                    self.lose_to_death(token, &error.to_string());
+                    self.protocols.giop.outgoing.lose_to_death(token, &error.to_string(), &mut self.cx);
                     return false;
                 }
             }
@@ -99,15 +154,15 @@ impl Core {
     /// the connection is gone.
     pub(crate) fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
-        let mut meter = connection.rounds.usage.begin(self.io.slices.round(), self.io.slices.round_budget());
+        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.round_budget());
         loop {
             let Protocol { outgoing: Outgoings { connections, scratch: Scratch { answer, .. }, .. }, pullers, .. } =
                 &mut self.protocols.giop;
             let Some(connection) = connections.get_mut(token) else { return false };
             let Outgoing { inbound, pending, endpoint, .. } = connection;
             if meter.is_over(|| inbound.has_more()) {
-                self.counters.add(Counter::RoundBudgetsSpent, 1);
-                self.go_on_reading_later(token);
+                self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                self.protocols.giop.outgoing.go_on_reading_later(token, &mut self.cx);
                 break;
             }
             let needed = |request_id| pending.get(request_id).map_or(Needed::Nothing, |by| Needed::of(by, pullers));
@@ -124,8 +179,8 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    self.counters.add(Counter::ProtocolErrors, 1);
-                    self.lose(token, &error.to_string());
+                    self.cx.counters.add(Counter::ProtocolErrors, 1);
+                    self.protocols.giop.outgoing.lose(token, &error.to_string(), &mut self.cx);
                     return false;
                 }
             };
@@ -133,17 +188,17 @@ impl Core {
             match heard {
                 Heard::Reply(request_id, verdict) => match connection.pending.remove(request_id) {
                     Some(pending) => self.conclude(pending, verdict),
-                    None => self.counters.add(Counter::LateReplies, 1),
+                    None => self.cx.counters.add(Counter::LateReplies, 1),
                 },
                 Heard::Closing(why) => {
-                    self.lose(token, why);
+                    self.protocols.giop.outgoing.lose(token, why, &mut self.cx);
                     return false;
                 }
             }
         }
         if let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) {
             connection.rounds.usage.note(&meter);
-            self.io.buffers.take_back(&mut connection.inbound);
+            self.cx.io.buffers.take_back(&mut connection.inbound);
         }
         true
     }
@@ -152,15 +207,25 @@ impl Core {
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::Forward(to) if self.leads_to_proxy(&to) => {
-                self.counters.add(Counter::ForwardsRefused, 1);
+                self.cx.counters.add(Counter::ForwardsRefused, 1);
                 Verdict::ForwardHere
             }
             verdict => verdict,
         };
         match pending {
-            Pending::Push { outbox, serial } => self.conclude_push(outbox, serial, verdict),
-            Pending::Call(call) => self.conclude_call(*call, verdict),
+            Pending::Push { outbox, serial } => {
+                self.protocols.giop.outgoing.conclude_push(outbox, serial, verdict, &mut self.cx)
+            }
+            Pending::Call(call) => self.protocols.giop.outgoing.conclude_call(*call, verdict, &mut self.cx),
             Pending::Ask(asker) => self.conclude_ask(asker, verdict),
+        }
+    }
+
+    /// A call of the lane's own has ended.
+    pub(crate) fn conclude_ask(&mut self, asker: Asker, verdict: Verdict) {
+        match asker {
+            Asker::Puller(token) => self.conclude_poll(token, verdict),
+            Asker::FilterCall(token) => self.conclude_filter_call(token, verdict),
         }
     }
 
@@ -170,28 +235,30 @@ impl Core {
         let mut keys = reference.iiop_profiles().filter_map(|profile| ObjectKey::parse(&profile.key));
         keys.any(|key| self.published.load().giop.proxy(&key).is_some())
     }
+}
 
-    fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
+impl Outgoings {
+    fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict, cx: &mut Context) {
+        let Some(route) = self.routes.get_mut(outbox) else { return };
         // Nothing if an earlier one failed: then this one was put back with it and has no sender any more.
         let Some((before, sent)) = route.take_unanswered(serial) else { return };
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
         {
-            self.protocols.giop.outgoing.upkeep.stale = true;
+            self.upkeep.stale = true;
             // It and all behind it are put back, and go to the other place in their order.
-            self.withdraw(outbox, before);
-            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-            self.lane.resume_outbox(outbox, self.clock.now);
+            self.withdraw(outbox, before, cx);
+            cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
+            cx.lane.resume_outbox(outbox, cx.clock.now);
             return;
         }
-        if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox) {
-            self.withdraw(outbox, before);
-            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
-            self.lane.resume_outbox(outbox, self.clock.now);
+        if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox, cx) {
+            self.withdraw(outbox, before, cx);
+            cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
+            cx.lane.resume_outbox(outbox, cx.clock.now);
             return;
         }
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
+        let Some(route) = self.routes.get_mut(outbox) else { return };
         let outcome = match outcome_of(&verdict) {
             // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
             Outcome::Gone if route.is_forwarded => Outcome::Refused,
@@ -202,43 +269,50 @@ impl Core {
             outcome => outcome,
         };
         if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable | Outcome::ConnectionLost) {
-            self.counters.add(Counter::PushExceptions, 1);
+            cx.counters.add(Counter::PushExceptions, 1);
         }
         match outcome {
             Outcome::Unreachable | Outcome::ConnectionLost | Outcome::Refused => {
-                self.fail_push(outbox, serial, outcome, || verdict.to_string());
+                self.fail_push(outbox, serial, outcome, || verdict.to_string(), cx);
             }
             _ => {
                 route.succeed();
                 route.forget_fault(sent.event);
                 if outcome == Outcome::Rejected && sent.is_batch {
                     // The engine puts it back with all behind it, and delivers it again in parts.
-                    self.withdraw(outbox, before);
+                    self.withdraw(outbox, before, cx);
                 }
-                self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+                cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
             }
         }
     }
 
     /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
-    pub(crate) fn fail_push(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, why: impl FnOnce() -> String) {
-        self.withdraw(outbox, 0);
-        self.note_failure(outbox, why);
+    pub(crate) fn fail_push(
+        &mut self,
+        outbox: OutboxId,
+        serial: u32,
+        outcome: Outcome,
+        why: impl FnOnce() -> String,
+        cx: &mut Context,
+    ) {
+        self.withdraw(outbox, 0, cx);
+        self.note_failure(outbox, why, cx);
         #[cfg(test)]
         let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::ForgottenEvents) {
             true => Outcome::Delivered,
             false => outcome,
         };
-        self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+        cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
     }
 
     /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
     /// own address again.
-    pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String) {
-        let Some(route) = self.protocols.giop.outgoing.routes.get_mut(outbox) else { return };
-        self.protocols.giop.outgoing.upkeep.stale |= route.return_home();
+    pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String, cx: &mut Context) {
+        let Some(route) = self.routes.get_mut(outbox) else { return };
+        self.upkeep.stale |= route.return_home();
         if !core::mem::replace(&mut route.trouble.is_failing, true) {
-            self.reporting.failures.insert(route.key, why());
+            cx.reporting.failures.insert(route.key, why());
         }
     }
 }

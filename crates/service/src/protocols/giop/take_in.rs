@@ -1,15 +1,172 @@
 //! Events of CORBA on their way in: from the bytes of a request or a reply to what the engine takes.
+//!
+//! Taking in a long sequence lasts longer than serving many events, and other clients would have to wait until it is over.
+//! So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
+//! meanwhile, and the lane looks at its sockets between one chunk and the next.
 
 use core::ops::Range;
+use std::collections::VecDeque;
 
+use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton};
 use engine::{Event, Form, PendingEvent, ProxyKey};
 use giop::cdr::{ReadError, Reader};
 
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
+use crate::protocols::Protocols;
+use crate::protocols::giop::callers::{Caller, Clients};
+use crate::protocols::giop::claims::Claim;
 use crate::protocols::giop::header_cache::SeenType;
-use corba::event::{self, Batch, FORM_STRUCTURED, Header, Known, Skeleton};
+
+impl Protocols {
+    /// Reads an event to its end: as far as one of its supplier's has begun so before, what that was is known.
+    ///
+    /// # Errors
+    /// It is not what it has to be.
+    pub(crate) fn read_event<'b>(
+        &self,
+        source: ProxyKey,
+        form: Form,
+        body: &Reader<'b>,
+    ) -> Result<(Header<'b>, Option<SeenType>), ReadError> {
+        let seen = self.giop.header_cache.event(source, event::tag_of(body.encoding(), body.phase()), body.rest());
+        let mut work = event::work_for(body.remaining());
+        if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
+            && let Some(known) = skeleton.known(body, &mut work)
+            && known.length == body.remaining()
+        {
+            return Ok((Header { is_loose: known.is_loose, ..skeleton.header() }, seen));
+        }
+        let header = match (form, seen) {
+            (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
+            (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
+            _ => event::read_any(body.clone(), &mut work),
+        };
+        Ok((header?, seen))
+    }
+
+    /// What the engine takes, of an event of which the header is known. Where its type has been `seen`, the header need not tell
+    /// it.
+    pub(crate) fn pending_event(
+        &mut self,
+        submission: &Submission,
+        form: Form,
+        body: &Reader<'_>,
+        header: &Header<'_>,
+        seen: Option<SeenType>,
+        cx: &mut Context,
+    ) -> PendingEvent {
+        let bytes = body.rest();
+        let mut pending_event = cx.lane.begin_event_for(bytes.len());
+        if seen.is_none() {
+            self.classify(&mut pending_event, body, header, cx);
+        }
+        // A pending event makes sure that it is not shared each time that it is written to.
+        let event: &mut Event = &mut pending_event;
+        if let Some(seen) = seen {
+            event.event_type = seen.event_type;
+        }
+        event.form = form;
+        event.tag = event::tag_at(body.encoding(), body.phase(), header.is_loose);
+        event.bytes.extend_from_slice(bytes);
+        event.thread_priority = submission.priority;
+        if header.says_quality() {
+            self.note_quality(event, header, cx);
+        }
+        if seen.and_then(|seen| seen.fits) != Some(event.tag) {
+            self.translate(submission.source, event, cx);
+        }
+        if seen.is_none_or(|seen| seen.skeleton.is_none()) {
+            self.note_type(submission.source, body, event, header, seen, cx);
+        }
+        pending_event
+    }
+
+    /// Finds the number of an event's type.
+    fn classify(&mut self, pending_event: &mut PendingEvent, body: &Reader<'_>, header: &Header<'_>, cx: &mut Context) {
+        let chars = body.encoding().chars;
+        let [domain_text, name_text] = &mut self.giop.names;
+        let domain = event::name_in_utf8(header.domain, chars, domain_text);
+        let type_name = event::name_in_utf8(header.type_name, chars, name_text);
+        cx.lane.classify(pending_event, domain, type_name);
+    }
+
+    /// Remembers how an event begins, what that means, and whether it had to be put into another form.
+    fn note_type(
+        &mut self,
+        source: ProxyKey,
+        body: &Reader<'_>,
+        event: &Event,
+        header: &Header<'_>,
+        seen: Option<SeenType>,
+        cx: &mut Context,
+    ) {
+        let tag = event::tag_of(body.encoding(), body.phase());
+        if seen.is_some() && !self.giop.header_cache.note_miss(source, tag) {
+            return;
+        }
+        let Some(channel) = cx.lane.snapshot().channel(source.channel) else { return };
+        let fits = channel.output_forms().iter().all(|output_form| event::fits(event.form, event.tag, *output_form));
+        let length = seen.map_or(header.behind_type, |seen| seen.length);
+        let mut work = event::work_for(event.bytes.len());
+        let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
+        let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
+        self.giop.header_cache.note_event(source, tag, &event.bytes, seen);
+    }
+
+    /// Takes over what the event says of how it is to be treated.
+    fn note_quality(&self, event: &mut Event, header: &Header<'_>, cx: &Context) {
+        event.priority = header.priority;
+        event.timeout = header.timeout;
+        event.start = header.start.map(|utc| self.giop.utc.lane_time(utc));
+        event.stop = header.stop.map(|utc| self.giop.utc.lane_time(utc));
+        event.reliability = header.reliability;
+        if header.has_wrong_property {
+            cx.counters.add(Counter::WrongHeaderFields, 1);
+        }
+    }
+}
+
+/// Events taken in at a time.
+const EVENTS: usize = 8;
+/// Sequences and buffers that are kept to be used again, and the most that they may have grown to.
+const SPARES: usize = 16;
+const SPARE_BYTES: usize = 64 << 10;
+const SPARE_EVENTS: usize = 4 << 10;
+
+/// Sequences that are being taken in, at most one of each connection.
+#[derive(Default)]
+pub(crate) struct ChunkedBatches {
+    begun: VecDeque<Begun>,
+    spares: Vec<(Vec<u8>, Batch)>,
+}
+
+/// A sequence of which some events have been taken in.
+struct Begun {
+    submission: Submission,
+    /// The body of the request.
+    bytes: Vec<u8>,
+    tag: u64,
+    batch: Batch,
+    /// How many events have been taken in.
+    taken: usize,
+}
+
+impl ChunkedBatches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun.is_empty()
+    }
+
+    /// Keeps what a sequence was in.
+    fn keep(&mut self, bytes: Vec<u8>, batch: Batch) {
+        let is_small = bytes.capacity() <= SPARE_BYTES && batch.capacity() <= SPARE_EVENTS;
+        if self.spares.len() < SPARES && is_small {
+            self.spares.push((bytes, batch));
+        }
+    }
+}
 
 impl Core {
     /// Takes in those events of a sequence, in their order, until one is refused.
@@ -45,116 +202,75 @@ impl Core {
         match header {
             Ok(header) => {
                 let header = Header { is_loose: known.is_loose, ..header };
-                let pending_event = self.pending_event(submission, form, event, &header, seen);
+                let pending_event = self.protocols.pending_event(submission, form, event, &header, seen, &mut self.cx);
                 self.admit(submission, pending_event);
             }
             Err(_) => submission.refuse(Refused::Unreadable),
         }
     }
 
-    /// Reads an event to its end: as far as one of its supplier's has begun so before, what that was is known.
-    ///
-    /// # Errors
-    /// It is not what it has to be.
-    pub(crate) fn read_event<'b>(
-        &self,
-        source: ProxyKey,
-        form: Form,
-        body: &Reader<'b>,
-    ) -> Result<(Header<'b>, Option<SeenType>), ReadError> {
-        let seen =
-            self.protocols.giop.header_cache.event(source, event::tag_of(body.encoding(), body.phase()), body.rest());
-        let mut work = event::work_for(body.remaining());
-        if let Some(skeleton) = seen.and_then(|seen| seen.skeleton)
-            && let Some(known) = skeleton.known(body, &mut work)
-            && known.length == body.remaining()
-        {
-            return Ok((Header { is_loose: known.is_loose, ..skeleton.header() }, seen));
-        }
-        let header = match (form, seen) {
-            (FORM_STRUCTURED, Some(seen)) => event::read_behind_type(body.clone(), seen.length, &mut work),
-            (FORM_STRUCTURED, None) => event::read_structured(body.clone(), &mut work),
-            _ => event::read_any(body.clone(), &mut work),
-        };
-        Ok((header?, seen))
-    }
-
-    /// What the engine takes, of an event of which the header is known. Where its type has been `seen`, the header need not tell
-    /// it.
-    pub(crate) fn pending_event(
+    /// Takes in the first events of the sequence that was read last. True if there are more of them, which follow: the
+    /// client is answered then, and nothing else that it sends is looked at before.
+    pub(crate) fn begin_chunked_batch(
         &mut self,
-        submission: &Submission,
-        form: Form,
+        submission: &mut Submission,
         body: &Reader<'_>,
-        header: &Header<'_>,
-        seen: Option<SeenType>,
-    ) -> PendingEvent {
-        let bytes = body.rest();
-        let mut pending_event = self.lane.begin_event_for(bytes.len());
-        if seen.is_none() {
-            self.classify(&mut pending_event, body, header);
+        caller: &mut Caller,
+    ) -> bool {
+        let batch = core::mem::take(&mut self.protocols.giop.batch_in);
+        self.take_in_batch(submission, &batch, body, 0..EVENTS);
+        if batch.len() <= EVENTS || submission.is_refused() {
+            self.protocols.giop.batch_in = batch;
+            return false;
         }
-        // A pending event makes sure that it is not shared each time that it is written to.
-        let event: &mut Event = &mut pending_event;
-        if let Some(seen) = seen {
-            event.event_type = seen.event_type;
-        }
-        event.form = form;
-        event.tag = event::tag_at(body.encoding(), body.phase(), header.is_loose);
-        event.bytes.extend_from_slice(bytes);
-        event.thread_priority = submission.priority;
-        if header.says_quality() {
-            self.note_quality(event, header);
-        }
-        if seen.and_then(|seen| seen.fits) != Some(event.tag) {
-            self.translate(submission.source, event);
-        }
-        if seen.is_none_or(|seen| seen.skeleton.is_none()) {
-            self.note_type(submission.source, body, event, header, seen);
-        }
-        pending_event
-    }
-
-    /// Finds the number of an event's type.
-    fn classify(&mut self, pending_event: &mut PendingEvent, body: &Reader<'_>, header: &Header<'_>) {
-        let chars = body.encoding().chars;
-        let [domain_text, name_text] = &mut self.protocols.giop.names;
-        let domain = event::name_in_utf8(header.domain, chars, domain_text);
-        let type_name = event::name_in_utf8(header.type_name, chars, name_text);
-        self.lane.classify(pending_event, domain, type_name);
-    }
-
-    /// Remembers how an event begins, what that means, and whether it had to be put into another form.
-    fn note_type(
-        &mut self,
-        source: ProxyKey,
-        body: &Reader<'_>,
-        event: &Event,
-        header: &Header<'_>,
-        seen: Option<SeenType>,
-    ) {
+        let (mut bytes, spare) = self.protocols.giop.chunked_batches.spares.pop().unwrap_or_default();
+        self.protocols.giop.batch_in = spare;
+        bytes.clear();
+        bytes.extend_from_slice(body.rest());
+        caller.await_answer(bytes.len());
+        caller.input.has_begun = true;
         let tag = event::tag_of(body.encoding(), body.phase());
-        if seen.is_some() && !self.protocols.giop.header_cache.note_miss(source, tag) {
-            return;
-        }
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
-        let fits = channel.output_forms().iter().all(|output_form| event::fits(event.form, event.tag, *output_form));
-        let length = seen.map_or(header.behind_type, |seen| seen.length);
-        let mut work = event::work_for(event.bytes.len());
-        let skeleton = Skeleton::of(event.form, body, header, &mut work).ok().flatten();
-        let seen = SeenType { event_type: event.event_type, length, fits: fits.then_some(event.tag), skeleton };
-        self.protocols.giop.header_cache.note_event(source, tag, &event.bytes, seen);
+        self.protocols.giop.chunked_batches.begun.push_back(Begun {
+            submission: submission.clone(),
+            bytes,
+            tag,
+            batch,
+            taken: EVENTS,
+        });
+        true
     }
 
-    /// Takes over what the event says of how it is to be treated.
-    fn note_quality(&self, event: &mut Event, header: &Header<'_>) {
-        event.priority = header.priority;
-        event.timeout = header.timeout;
-        event.start = header.start.map(|utc| self.protocols.giop.utc.lane_time(utc));
-        event.stop = header.stop.map(|utc| self.protocols.giop.utc.lane_time(utc));
-        event.reliability = header.reliability;
-        if header.has_wrong_property {
-            self.counters.add(Counter::WrongHeaderFields, 1);
+    /// Takes in some more events of one sequence. Gives the sequence's claim when that was the last of them.
+    fn take_in_chunk(&mut self) -> Option<crate::protocols::Claim> {
+        let mut begun = self.protocols.giop.chunked_batches.begun.pop_front()?;
+        let Begun { submission, bytes, tag, batch, taken } = &mut begun;
+        let from = *taken;
+        *taken += EVENTS;
+        self.take_in_batch(submission, batch, &event::reader(bytes, *tag), from..*taken);
+        if begun.taken < begun.batch.len() && !begun.submission.is_refused() {
+            self.protocols.giop.chunked_batches.begun.push_back(begun);
+            return None;
+        }
+        let Begun { submission, bytes, batch, .. } = begun;
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        if finished != Ok(false) {
+            self.intake.release(submission.claim(), finished.err());
+        }
+        self.protocols.giop.chunked_batches.keep(bytes, batch);
+        Some(submission.claim())
+    }
+}
+
+impl Clients {
+    /// Takes in some more events of the sequence that has waited for it longest.
+    pub(crate) fn serve_chunked_batches(&mut self, core: &mut Core) {
+        if let Some(crate::protocols::Claim::Giop(Claim::Client { connection, .. })) = core.take_in_chunk()
+            && let Some(entry) = self.incoming.get_mut(connection)
+        {
+            entry.caller.input.has_begun = false;
+            entry.caller.rounds.has_backlog = false;
+            self.resume(connection, core);
         }
     }
 }

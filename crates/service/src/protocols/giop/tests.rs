@@ -23,6 +23,7 @@ use testing::AcceptInTime;
 use crate::counters::{Counter, Counters};
 use crate::lane::io::net::{self, Waker};
 use crate::lane::io::round_budget::RoundBudget;
+use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Layer;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::lanes::Link;
@@ -196,11 +197,21 @@ impl Bench {
         stream
     }
 
+    fn begin_call(&mut self, id: u64, what: admin_messages::Call) {
+        let core = &mut self.lane.core;
+        core.protocols.giop.outgoing.begin_call(id, what, &mut core.cx);
+    }
+
+    fn resolved(&mut self, connection: Token, addresses: Result<Vec<SocketAddr>, String>) {
+        let core = &mut self.lane.core;
+        core.protocols.giop.outgoing.resolved(connection, addresses, &mut core.cx);
+    }
+
     /// Calls an object by a host name, which is then being looked up.
     fn call_by_name(&mut self) -> Lookup {
         let location: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
         let to: Ior = location.to_ior("IDL:x:1.0");
-        self.lane.core.begin_call(7, call(to, None, Vec::new()));
+        self.begin_call(7, call(to, None, Vec::new()));
         self.lookups.take().unwrap()
     }
 
@@ -258,7 +269,7 @@ fn the_next_address_is_tried_where_one_refuses() {
     let consumer = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
     let addresses = vec![consumer.local_addr().unwrap(), nobody(), nobody()];
-    bench.lane.core.resolved(lookup.connection, Ok(addresses));
+    bench.resolved(lookup.connection, Ok(addresses));
     consumer.set_nonblocking(true).unwrap();
     while consumer.accept().is_err() {
         bench.lane.round_within(Duration::from_millis(10));
@@ -274,12 +285,12 @@ fn the_next_address_of_a_name_is_tried_where_one_says_nothing_and_the_one_that_a
     let well = TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = || vec![well.local_addr().unwrap(), mute.local_addr().unwrap()];
     let lookup = bench.call_by_name();
-    bench.lane.core.resolved(lookup.connection, Ok(addresses()));
+    bench.resolved(lookup.connection, Ok(addresses()));
     let mut silent = mute.accept_in_time();
     let requested = bench.read_from(&mut silent);
     assert_eq!(message::Header::parse(&requested).unwrap().kind, message::MessageKind::LocateRequest);
     // Half of the 5 s that both have.
-    bench.lane.core.clock.set_forward(Duration::from_millis(2_600));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(2_600));
     (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
     let mut stream = well.accept_in_time();
     bench.answer_probe(&mut stream);
@@ -293,7 +304,7 @@ fn the_next_address_of_a_name_is_tried_where_one_says_nothing_and_the_one_that_a
     drop(stream);
     assert!(bench.result().is_err());
     let lookup = bench.call_by_name();
-    bench.lane.core.resolved(lookup.connection, Ok(addresses()));
+    bench.resolved(lookup.connection, Ok(addresses()));
     bench.lane.round_within(Duration::from_millis(10));
     let mut stream = well.accept_in_time();
     bench.answer_probe(&mut stream);
@@ -308,13 +319,13 @@ fn what_does_not_speak_giop_gets_a_probe_and_nothing_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let location: Corbaloc =
             format!("corbaloc::1.2@{}/%0d%0aFLUSHALL%0d%0a", listener.local_addr().unwrap()).parse().unwrap();
-        bench.lane.core.begin_call(7, call(location.to_ior("IDL:x:1.0"), None, b"\r\nFLUSHALL\r\n".to_vec()));
+        bench.begin_call(7, call(location.to_ior("IDL:x:1.0"), None, b"\r\nFLUSHALL\r\n".to_vec()));
         let mut stream = listener.accept_in_time();
         let probe = bench.read_from(&mut stream);
         stream.write_all(answer).unwrap();
         if answer.is_empty() {
             // It takes the octets and says nothing.
-            bench.lane.core.clock.set_forward(Duration::from_secs(6));
+            bench.lane.core.cx.clock.set_forward(Duration::from_secs(6));
         }
         assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
         let mut rest = probe.clone();
@@ -331,7 +342,7 @@ fn any_giop_message_proves_a_giop_server() {
     let mut bench = Bench::new();
     let client = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
-    bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    bench.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
     let mut stream = client.accept_in_time();
     bench.read_from(&mut stream);
     stream.write_all(b"GIOP\x01\x00\x00\x06\x00\x00\x00\x00").unwrap();
@@ -347,20 +358,20 @@ fn for_a_client_on_another_machine_nothing_on_this_one_is_called_whatever_is_con
     let location: Corbaloc = format!("corbaloc::1.2@{}/object", listener.local_addr().unwrap()).parse().unwrap();
     let to: Ior = location.to_ior("IDL:x:1.0");
     let local = bench.accounts.account_of([127, 0, 0, 2].into());
-    bench.lane.core.begin_call(6, call(to.clone(), Some(local), Vec::new()));
+    bench.begin_call(6, call(to.clone(), Some(local), Vec::new()));
     let mut stream = listener.accept_in_time();
     bench.answer_probe(&mut stream);
     let foreign = bench.accounts.account_of([192, 0, 2, 7].into());
-    bench.lane.core.begin_call(7, call(to, Some(Arc::clone(&foreign)), Vec::new()));
+    bench.begin_call(7, call(to, Some(Arc::clone(&foreign)), Vec::new()));
     let Err(CallFailure::Unreachable(why)) = bench.result() else { panic!("it was called") };
     assert!(why.contains("an address of this machine"), "{why}");
     assert_eq!(bench.counters.read(Counter::OutgoingRefused), 1);
     // A name that leads here is no way round it, and an alternative elsewhere is tried.
     let named: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
-    bench.lane.core.begin_call(7, call(named.to_ior("IDL:x:1.0"), Some(foreign), Vec::new()));
+    bench.begin_call(7, call(named.to_ior("IDL:x:1.0"), Some(foreign), Vec::new()));
     let lookup = bench.lookups.take().unwrap();
     let mapped = format!("[::ffff:127.0.0.1]:{}", listener.local_addr().unwrap().port()).parse().unwrap();
-    bench.lane.core.resolved(lookup.connection, Ok(vec![listener.local_addr().unwrap(), mapped]));
+    bench.resolved(lookup.connection, Ok(vec![listener.local_addr().unwrap(), mapped]));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::OutgoingRefused), 3);
 }
@@ -369,7 +380,7 @@ fn for_a_client_on_another_machine_nothing_on_this_one_is_called_whatever_is_con
 fn a_host_none_of_whose_addresses_answers_is_unreachable() {
     let mut bench = Bench::new();
     let lookup = bench.call_by_name();
-    bench.lane.core.resolved(lookup.connection, Ok(vec![nobody(), nobody()]));
+    bench.resolved(lookup.connection, Ok(vec![nobody(), nobody()]));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
 }
@@ -378,10 +389,10 @@ fn a_host_none_of_whose_addresses_answers_is_unreachable() {
 fn a_name_that_is_never_looked_up_takes_as_long_as_a_connection_may() {
     let mut bench = Bench::new();
     bench.call_by_name();
-    bench.lane.core.clock.set_forward(Duration::from_secs(1));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(1));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
-    bench.lane.core.clock.set_forward(Duration::from_secs(5));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(5));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
 }
@@ -391,16 +402,16 @@ fn a_call_that_no_client_answers_ends_in_time_and_its_connection_a_little_later(
     let mut bench = Bench::new();
     let client = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
-    bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    bench.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
     let mut stream = client.accept_in_time();
     bench.answer_probe(&mut stream);
     bench.lane.round_within(Duration::from_millis(10));
-    bench.lane.core.clock.set_forward(Duration::from_secs(11));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(11));
     assert!(matches!(bench.result(), Err(CallFailure::TimedOut)));
     assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection).is_some());
-    bench.lane.core.clock.set_forward(Duration::from_millis(100));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(100));
     bench.lane.round_within(Duration::ZERO);
-    bench.lane.core.clock.set_forward(Duration::from_millis(1_100));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(1_100));
     bench.lane.round_within(Duration::ZERO);
     assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection).is_none());
     assert!(!bench.lane.core.protocols.giop.outgoing.has_deadlines());
@@ -412,7 +423,7 @@ fn what_a_client_answers_to_a_call_is_handed_on() {
         let mut bench = Bench::new();
         let client = TcpListener::bind("127.0.0.1:0").unwrap();
         let lookup = bench.call_by_name();
-        bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+        bench.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
         let mut stream = client.accept_in_time();
         bench.answer_probe(&mut stream);
         bench.lane.round_within(Duration::from_millis(10));
@@ -447,7 +458,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
     client.write_all(first).unwrap();
     for _ in 0..5 {
         bench.lane.round_within(Duration::from_millis(10));
-        bench.lane.core.clock.set_forward(Duration::from_secs(50));
+        bench.lane.core.cx.clock.set_forward(Duration::from_secs(50));
         let before = bench.counters.read(Counter::Requests);
         client.write_all(&[second, first].concat()).unwrap();
         while bench.counters.read(Counter::Requests) == before {
@@ -455,7 +466,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
         }
     }
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 0);
-    bench.lane.core.clock.set_forward(Duration::from_secs(61));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(61));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 1);
 }
@@ -582,7 +593,11 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     let location: Corbaloc = format!("corbaloc::1.2@{}/object", listener.local_addr().unwrap()).parse().unwrap();
     let to: Ior = location.to_ior("IDL:x:1.0");
     let account = bench.accounts.account_of("127.0.0.2".parse().unwrap());
-    bench.lane.core.begin_call(7, call(to.clone(), Some(Arc::clone(&account)), vec![0; OCTETS]));
+    bench.lane.core.protocols.giop.outgoing.begin_call(
+        7,
+        call(to.clone(), Some(Arc::clone(&account)), vec![0; OCTETS]),
+        &mut bench.lane.core.cx,
+    );
     let mut called = listener.accept_in_time();
     bench.answer_probe(&mut called);
     while bench.counters.read(Counter::UnreadWaited) == 0 {
@@ -592,7 +607,11 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     let of_call = account.used(Resource::ReplyBytes);
     assert!(of_call > 8 << 20 && of_call <= (OCTETS as u64) + 1_000, "{of_call}");
     // It is not called any more: one list of event types after another would lie there unread.
-    bench.lane.core.begin_call(8, call(to, Some(Arc::clone(&account)), vec![0; 10]));
+    bench.lane.core.protocols.giop.outgoing.begin_call(
+        8,
+        call(to, Some(Arc::clone(&account)), vec![0; 10]),
+        &mut bench.lane.core.cx,
+    );
     assert_eq!(bench.counters.read(Counter::CallsNotMade), 1);
     drop(called);
     while account.used(Resource::ReplyBytes) > 0 {
@@ -630,7 +649,7 @@ fn a_client_that_does_not_read_is_disconnected_when_others_wait_for_the_memory()
     };
     bench.from_administration.send(request.answered(vec![0; 16 << 20]).1).unwrap();
     (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
-    bench.lane.core.clock.set_forward(Duration::from_secs(300));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(300));
     bench.lane.round_within(Duration::ZERO);
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "the memory is free");
     let mut other = bench.connect();
@@ -638,7 +657,7 @@ fn a_client_that_does_not_read_is_disconnected_when_others_wait_for_the_memory()
     while bench.counters.read(Counter::LargeAnswersDelayed) == 0 {
         bench.lane.round_within(Duration::from_millis(10));
     }
-    bench.lane.core.clock.set_forward(Duration::from_millis(100));
+    bench.lane.core.cx.clock.set_forward(Duration::from_millis(100));
     while requests(&mut bench).is_empty() {
         bench.lane.round_within(Duration::from_millis(10));
     }
@@ -655,7 +674,7 @@ fn names_beyond_a_clients_quota_are_not_looked_up_and_counted() {
         for number in 0..5 {
             let location: Corbaloc = format!("corbaloc::1.2@{number}-{percent}.example:4711/object").parse().unwrap();
             let (to, by) = (location.to_ior("IDL:x:1.0"), Some(Arc::clone(&client)));
-            bench.lane.core.begin_call(7, call(to, by, Vec::new()));
+            bench.begin_call(7, call(to, by, Vec::new()));
             waiting.extend(bench.lookups.take());
         }
         assert!(bench.counters.read(counter) > 0 && waiting.len() < 5, "{} wait", waiting.len());

@@ -1,10 +1,21 @@
-//! Connections of clients: accepted, read a piece at a time, and closed.
+//! Connections of clients: accepted, read a chunk at a time, closed; and what clients ask for on them.
 
 use std::io;
+use std::sync::Arc;
 
-use json::Heard;
+use access::Right;
+use accounts::Account;
+use corba::LocalProxy;
+use corba::event::{self, FORM_STRUCTURED, UtcClock};
+use engine::{ChannelId, Event, EventType, Peer, PendingEvent, ProxyKey};
+use giop::cdr::Reader;
+use json::{Heard, Publish, Request, Subscribe, answer};
 
+use super::Protocol;
 use crate::counters::Counter;
+use crate::lane::access::Permit;
+use crate::lane::context::Context;
+use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::would_block;
 use crate::lane::io::slices::Work;
@@ -12,8 +23,12 @@ use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::Core;
+use crate::protocols;
 use crate::protocols::Tag;
 use crate::protocols::json::connection::Connection;
+use crate::protocols::json::{OUTPUT_FORM, Part};
+use crate::protocols::local_proxies::NO_ROOM;
+use crate::store::journal::StoreRefusal;
 
 /// Octets read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
@@ -28,7 +43,7 @@ impl Core {
         let token = protocol.connections.insert(Connection::new(arrival, protocol.settings.limits));
         let connection = protocol.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Json, token);
-        if self.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.cx.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             protocol.connections.remove(token);
             return None;
         }
@@ -38,9 +53,9 @@ impl Core {
         }
         protocol.open += 1;
         let open = protocol.open;
-        self.io.occupied.arrive(Tag::Json, token, ip, now);
-        self.counters.add(Counter::JsonConnectionsAccepted, 1);
-        self.note_json_open();
+        self.cx.io.occupied.arrive(Tag::Json, token, ip, now);
+        self.cx.counters.add(Counter::JsonConnectionsAccepted, 1);
+        self.protocols.json.note_json_open(&mut self.cx);
         Some(open)
     }
 
@@ -49,7 +64,7 @@ impl Core {
         if !self.protocols.json.has_deadlines {
             return;
         }
-        let (now, completion) = (self.clock.now, self.protocols.json.line_completion);
+        let (now, completion) = (self.cx.clock.now, self.protocols.json.line_completion);
         let mut late = Vec::new();
         let mut has_deadlines = false;
         for (token, connection) in self.protocols.json.connections.iter() {
@@ -63,15 +78,79 @@ impl Core {
         self.protocols.json.has_deadlines = has_deadlines;
         for (token, is_closing) in late {
             if is_closing {
-                self.close_json(token);
+                self.protocols.json.close_json(token, &mut self.cx);
                 continue;
             }
-            self.counters.add(Counter::IncompleteMessages, 1);
-            self.distrust_json(token, "a line was begun and not ended within limits.message_completion_ms");
+            self.cx.counters.add(Counter::IncompleteMessages, 1);
+            let why = "a line was begun and not ended within limits.message_completion_ms";
+            self.protocols.json.distrust_json(token, why, &mut self.cx);
         }
         if has_deadlines || self.protocols.json.has_deadlines {
-            self.clock.plan_sweep();
+            self.cx.clock.plan_sweep();
         }
+    }
+
+    /// Administration has made a proxy, or refused it.
+    pub(crate) fn json_proxy_registered(
+        &mut self,
+        peer: Peer,
+        proxy: Result<ProxyKey, String>,
+        account: &Arc<Account>,
+    ) {
+        let key = proxy.as_ref().ok().copied();
+        let Some(requested) = self.protocols.json.note_registered(peer, key) else {
+            // Its client has gone, or has taken it back.
+            if let Some(key) = key {
+                self.cx.remove_local_proxy(0, key, account);
+            }
+            return;
+        };
+        let token = requested.connection;
+        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+        match requested.part {
+            Part::Subscription(id) => {
+                connection.note_answer(0);
+                match proxy {
+                    Ok(_) => {
+                        self.protocols.json.confirm_json(token, Some(id), &mut self.cx);
+                        if let Some(outbox) = requested.blocked {
+                            self.cx.lane.resume_outbox(outbox, self.cx.clock.now);
+                            self.cx.deliveries.undelivered = true;
+                        }
+                    }
+                    Err(reason) => {
+                        connection.proxies.subscriptions.remove(&id);
+                        self.protocols.json.refuse_json(token, Some(id), &reason, &mut self.cx);
+                    }
+                }
+            }
+            Part::Supplier(channel) => {
+                let waiting = connection.proxies.waiting.take();
+                if proxy.is_err() {
+                    connection.proxies.suppliers.remove(&channel);
+                }
+                match (waiting, proxy) {
+                    (Some(publish), Ok(_)) => self.publish_json(token, publish, 0),
+                    (Some(publish), Err(reason)) => {
+                        self.protocols.json.refuse_json(token, publish.id, &reason, &mut self.cx)
+                    }
+                    (None, _) => {}
+                }
+            }
+        }
+        self.protocols.json.resume_json(token, &mut self.cx);
+    }
+
+    /// Tells a client that its event was taken in, or why not.
+    pub(crate) fn answer_json(&mut self, claim: Claim, refused: Option<Refused>) {
+        let Claim { connection: token, id, bytes } = claim;
+        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+        connection.note_answer(bytes);
+        match refused {
+            None => self.protocols.json.confirm_json(token, id, &mut self.cx),
+            Some(refused) => self.protocols.json.refuse_json(token, id, &reason(&refused), &mut self.cx),
+        }
+        self.protocols.json.resume_json(token, &mut self.cx);
     }
 
     /// Serves a connection when its socket is ready.
@@ -83,7 +162,7 @@ impl Core {
                 self.read_json(token);
             }
         } else if ready.broken {
-            return self.close_json(token);
+            return self.protocols.json.close_json(token, &mut self.cx);
         }
         if ready.writable || ready.ended {
             self.protocols.json.note_due(token);
@@ -95,7 +174,7 @@ impl Core {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.protocols.json.connections.get_mut(token) {
-            connection.heard = self.clock.now;
+            connection.heard = self.cx.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     // It may have sent its last request and wait for the answer, or for events.
@@ -105,12 +184,12 @@ impl Core {
                 // No line begins so.
                 Ok(_) if tls::is_hello(&buffer) => {
                     let address = connection.address;
-                    self.note_tls_at_plain_port(Tag::Json, address);
-                    self.close_json(token);
+                    self.cx.note_tls_at_plain_port(Tag::Json, address);
+                    self.protocols.json.close_json(token, &mut self.cx);
                 }
                 Ok(_) => self.process_json(token, &buffer),
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.close_json(token),
+                Err(_) => self.protocols.json.close_json(token, &mut self.cx),
             }
         }
         self.protocols.json.read = buffer;
@@ -134,8 +213,8 @@ impl Core {
             if connection.input.is_stalled {
                 connection.input.session.keep(input);
                 if is_over {
-                    self.counters.add(Counter::RoundBudgetsSpent, 1);
-                    self.queue_json_backlog(token);
+                    self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                    self.protocols.json.queue_json_backlog(token, &mut self.cx);
                 }
                 break;
             }
@@ -146,77 +225,382 @@ impl Core {
             match heard {
                 Heard::Request(request) => self.handle_json(token, request, bytes),
                 Heard::Refused(refused) => {
-                    self.counters.add(Counter::JsonLinesRefused, 1);
-                    self.refuse_json(token, refused.id, &refused.reason);
+                    self.cx.counters.add(Counter::JsonLinesRefused, 1);
+                    self.protocols.json.refuse_json(token, refused.id, &refused.reason, &mut self.cx);
                 }
-                Heard::End(reason) => self.distrust_json(token, &reason),
+                Heard::End(reason) => self.protocols.json.distrust_json(token, &reason, &mut self.cx),
             }
         }
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         if connection.input.has_ended && !connection.input.is_stalled && connection.input.session.end() {
             // As `printf` sends it, without an end: its client is not to believe that it was carried out.
-            self.counters.add(Counter::JsonLinesRefused, 1);
-            self.refuse_json(token, None, "the last line has no end, and was not carried out");
+            self.cx.counters.add(Counter::JsonLinesRefused, 1);
+            let why = "the last line has no end, and was not carried out";
+            self.protocols.json.refuse_json(token, None, why, &mut self.cx);
         }
-        let now = self.clock.now;
+        let now = self.cx.clock.now;
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         match connection.charge_incomplete(now) {
             Ok(()) => self.protocols.json.has_deadlines |= connection.input.began.is_some(),
             Err(spent) => {
-                self.counters.add(Counter::of_refusal(spent), 1);
-                self.distrust_json(token, "there is no room for so much of a line that is not complete");
+                self.cx.counters.add(Counter::of_refusal(spent), 1);
+                let why = "there is no room for so much of a line that is not complete";
+                self.protocols.json.distrust_json(token, why, &mut self.cx);
             }
         }
         self.protocols.json.note_due(token);
     }
 
+    /// Does what a client asks for with a line of so many octets.
+    pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
+        match request {
+            Request::Hello { id, token: shown } => self.greet_json(token, id, &shown),
+            Request::Ping { id } => self.protocols.json.confirm_json(token, Some(id), &mut self.cx),
+            Request::Publish(publish) => self.publish_json(token, publish, bytes),
+            Request::Subscribe(subscribe) => self.protocols.json.subscribe_json(token, subscribe, &mut self.cx),
+            Request::Unsubscribe { id, subscription } => {
+                self.protocols.json.unsubscribe_json(token, id, subscription, &mut self.cx)
+            }
+        }
+    }
+
+    /// Handles a token that a client shows: from now on the client has the identity that the token stands for. A token that is
+    /// none is refused and the connection is closed, so that another try takes another connection.
+    fn greet_json(&mut self, token: Token, id: Option<u64>, shown: &str) {
+        let protocol = &mut self.protocols.json;
+        let Some(connection) = protocol.connections.get_mut(token) else { return };
+        if !connection.proxies.is_new() || connection.account().identity().token().is_some() {
+            let why = "a token is shown once, and before anything is published or subscribed to";
+            return self.protocols.json.refuse_json(token, id, why, &mut self.cx);
+        }
+        match protocol.settings.tokens.load().find(shown.as_bytes()).cloned() {
+            Some(name) => {
+                connection.account().identity().show_token(name);
+                self.access.forget_known();
+                self.protocols.json.confirm_json(token, id, &mut self.cx);
+            }
+            None => {
+                self.cx.counters.add(Counter::DeniedTokens, 1);
+                self.protocols.json.distrust_json(token, "there is no such token", &mut self.cx);
+            }
+        }
+    }
+
+    // ---- answers ----
+
+    // ---- events ----
+
+    /// Takes an event in, once there is a proxy for that.
+    fn publish_json(&mut self, token: Token, publish: Box<Publish>, bytes: usize) {
+        if self.cx.reporting.draining.has_begun() {
+            return self.protocols.json.refuse_json(token, publish.id, "the service is about to end", &mut self.cx);
+        }
+        let channel = ChannelId(publish.channel);
+        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+        let peer = connection.proxies.suppliers.get(&channel).copied();
+        let open = peer.and_then(|peer| self.protocols.json.open_proxy(peer));
+        match open {
+            Some(proxy) => match self.permit_json(token, channel, &publish) {
+                Ok(permit) => self.take_in_json(token, (proxy, permit), &publish, bytes),
+                Err(()) => self.protocols.json.refuse_json(token, publish.id, NOT_PERMITTED, &mut self.cx),
+            },
+            None => self.protocols.json.ask_for_supplier(token, channel, publish, &mut self.cx),
+        }
+    }
+
+    /// What limits the event types that a client may publish in a channel, if it may publish there at all.
+    fn permit_json(&mut self, token: Token, channel: ChannelId, publish: &Publish) -> Result<Permit, ()> {
+        if !self.access.is_on() {
+            return Ok(None);
+        }
+        let Some(connection) = self.protocols.json.connections.get(token) else { return Err(()) };
+        let account = Arc::clone(connection.account());
+        self.access.may(&account, Right::Publish, channel).map_err(|scope| {
+            let why = scope.why(Some((publish.domain.as_bytes(), publish.type_name.as_bytes())));
+            self.access.deny(&account, Right::Publish, channel, (why, &"an event in JSON (publish)"), &mut self.cx);
+        })
+    }
+
+    fn take_in_json(&mut self, token: Token, source: (ProxyKey, Permit), publish: &Publish, bytes: usize) {
+        let mut encoded = core::mem::take(&mut self.protocols.json.event);
+        encoded.clear();
+        let result = match publish.write(&mut encoded) {
+            Ok(()) => self.admit_json(Claim { connection: token, id: publish.id, bytes }, source, &encoded),
+            Err(error) => Err(error.to_string()),
+        };
+        self.protocols.json.event = encoded;
+        match result {
+            Ok(true) => self.protocols.json.confirm_json(token, publish.id, &mut self.cx),
+            Ok(false) => {
+                if let Some(connection) = self.protocols.json.connections.get_mut(token) {
+                    connection.await_answer(bytes);
+                }
+            }
+            Err(reason) => self.protocols.json.refuse_json(token, publish.id, &reason, &mut self.cx),
+        }
+    }
+
+    /// Hands an event to the engine. False if its client is answered later.
+    fn admit_json(
+        &mut self,
+        claim: Claim,
+        (source, permit): (ProxyKey, Permit),
+        encoded: &[u8],
+    ) -> Result<bool, String> {
+        let body = Reader::new(encoded, ::json::event::ENCODING);
+        let header = event::read_structured(body, &mut event::work_for(encoded.len()))
+            .map_err(|error| format!("the event cannot be taken: {error}"))?;
+        let mut pending_event: PendingEvent = self.cx.lane.begin_event_for(encoded.len());
+        self.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let event: &mut Event = &mut pending_event;
+        event.form = FORM_STRUCTURED;
+        event.tag = event::tag_at(::json::event::ENCODING, 0, header.is_loose);
+        event.bytes.extend_from_slice(encoded);
+        if header.says_quality() {
+            header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
+            if header.has_wrong_property {
+                self.cx.counters.add(Counter::WrongHeaderFields, 1);
+            }
+        }
+        self.protocols.translate(source, event, &mut self.cx);
+        let mut submission = Submission::new(source, protocols::Claim::Json(claim), None).permitted(permit);
+        self.admit(&mut submission, pending_event);
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        finished.map_err(|refused| reason(&refused))
+    }
+
+    // ---- proxies ----
+}
+
+impl Protocol {
     /// What was read of a connection and not looked at waits for a turn of its address.
-    pub(super) fn queue_json_backlog(&mut self, token: Token) {
-        if let Some(connection) = self.protocols.json.connections.get_mut(token)
+    pub(super) fn queue_json_backlog(&mut self, token: Token, cx: &mut Context) {
+        if let Some(connection) = self.connections.get_mut(token)
             && !core::mem::replace(&mut connection.input.has_backlog, true)
         {
-            self.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
+            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
         }
     }
 
     /// Ends a connection for what was heard on it, after the client was sent the reason.
-    pub(crate) fn distrust_json(&mut self, token: Token, why: &str) {
-        self.refuse_json(token, None, why);
-        let now = self.clock.now;
-        let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+    pub(crate) fn distrust_json(&mut self, token: Token, why: &str, cx: &mut Context) {
+        self.refuse_json(token, None, why, cx);
+        let now = cx.clock.now;
+        let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.closing.replace(now).is_none() {
             let address = connection.address;
-            self.counters.add(Counter::ProtocolErrors, 1);
-            self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+            cx.counters.add(Counter::ProtocolErrors, 1);
+            cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
         }
-        self.protocols.json.has_deadlines = true;
-        self.protocols.json.note_due(token);
+        self.has_deadlines = true;
+        self.note_due(token);
     }
 
     /// Closes a connection. Its proxies go with it.
-    pub(crate) fn close_json(&mut self, token: Token) {
-        let Some(mut connection) = self.protocols.json.connections.remove(token) else { return };
-        self.io.occupied.leave(Tag::Json, token);
-        connection.output.clear(&mut self.io.spares);
-        self.release_written();
-        self.dismiss_all(token, &connection);
-        self.io.slices.leave(connection.slice);
-        self.protocols.json.open -= 1;
-        self.note_json_open();
-        let open = self.protocols.json.open;
+    pub(crate) fn close_json(&mut self, token: Token, cx: &mut Context) {
+        let Some(mut connection) = self.connections.remove(token) else { return };
+        cx.io.occupied.leave(Tag::Json, token);
+        connection.output.clear(&mut cx.io.spares);
+        cx.release_written();
+        self.dismiss_all(token, &connection, cx);
+        cx.io.slices.leave(connection.slice);
+        self.open -= 1;
+        self.note_json_open(cx);
+        let open = self.open;
         let client = Named(connection.address, connection.account());
-        self.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
+        cx.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
     }
 
     /// The service ends.
-    pub(crate) fn close_all_json(&mut self) {
-        let all: Vec<Token> = self.protocols.json.connections.iter().map(|(token, _)| token).collect();
+    pub(crate) fn close_all_json(&mut self, cx: &mut Context) {
+        let all: Vec<Token> = self.connections.iter().map(|(token, _)| token).collect();
         for token in all {
-            self.close_json(token);
+            self.close_json(token, cx);
         }
     }
 
-    fn note_json_open(&mut self) {
-        self.counters.set(Counter::JsonConnectionsOpen, self.protocols.json.open as u64);
+    fn note_json_open(&mut self, cx: &mut Context) {
+        cx.counters.set(Counter::JsonConnectionsOpen, self.open as u64);
+    }
+
+    /// Tells a client that its request was carried out, if it wants to know.
+    pub(super) fn confirm_json(&mut self, token: Token, id: Option<u64>, cx: &mut Context) {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::MissingLine) {
+            return;
+        }
+        if let (Some(id), Some(connection)) = (id, self.connections.get_mut(token)) {
+            connection.output.lend(&mut cx.io.spares);
+            answer::ok(connection.output.bytes(), id);
+            self.note_due(token);
+        }
+    }
+
+    /// Tells a client that it was not, and why.
+    pub(super) fn refuse_json(&mut self, token: Token, id: Option<u64>, reason: &str, cx: &mut Context) {
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.output.lend(&mut cx.io.spares);
+            answer::error(connection.output.bytes(), id, reason);
+            self.note_due(token);
+        }
+    }
+
+    fn ask_for_supplier(&mut self, token: Token, channel: ChannelId, publish: Box<Publish>, cx: &mut Context) {
+        let id = publish.id;
+        let about = EventType::new(publish.domain.as_str(), publish.type_name.as_str());
+        match self.ask_for_proxy(token, Part::Supplier(channel), channel, (corba::Part::Supplier, Some(about)), cx) {
+            Ok(peer) => {
+                if let Some(connection) = self.connections.get_mut(token) {
+                    connection.proxies.suppliers.insert(channel, peer);
+                    connection.proxies.waiting = Some(publish);
+                }
+            }
+            Err(reason) => self.refuse_json(token, id, reason, cx),
+        }
+    }
+
+    fn subscribe_json(&mut self, token: Token, subscribe: Subscribe, cx: &mut Context) {
+        let Subscribe { id, channel, types, constraint, from } = subscribe;
+        let Some(connection) = self.connections.get(token) else { return };
+        let (subscriptions, looks_on) = (&connection.proxies.subscriptions, connection.looks_on);
+        if subscriptions.contains_key(&id) {
+            return self.refuse_json(token, Some(id), "there is a subscription with this id", cx);
+        }
+        if subscriptions.len() >= SUBSCRIPTIONS_MAX {
+            cx.counters.add(Counter::JsonSubscriptionsRefused, 1);
+            return self.refuse_json(token, Some(id), "a connection has 256 subscriptions at most", cx);
+        }
+        let types = types.into_iter().map(|(domain, name)| EventType { domain, name }).collect();
+        let start = match from.as_deref().map(corba::start_from) {
+            Some(None) => {
+                let reason = format!("\"from\" is one of {}", corba::START_FROM_RANGE.replace('|', ", "));
+                return self.refuse_json(token, Some(id), &reason, cx);
+            }
+            place => place.flatten(),
+        };
+        let part = corba::Part::Consumer { types, constraint, output_form: OUTPUT_FORM, start, looks_on };
+        match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), (part, None), cx) {
+            Ok(peer) => {
+                if let Some(connection) = self.connections.get_mut(token) {
+                    connection.proxies.subscriptions.insert(id, peer);
+                    connection.await_answer(0);
+                }
+            }
+            Err(reason) => self.refuse_json(token, Some(id), reason, cx),
+        }
+    }
+
+    fn unsubscribe_json(&mut self, token: Token, id: Option<u64>, subscription: u64, cx: &mut Context) {
+        let protocol = &mut *self;
+        let Some(connection) = protocol.connections.get_mut(token) else { return };
+        let Some(peer) = connection.proxies.subscriptions.remove(&subscription) else {
+            return self.refuse_json(token, id, "there is no subscription with that id", cx);
+        };
+        let account = Arc::clone(connection.account());
+        if protocol.proxies.get(&peer).is_some_and(|proxy| proxy.key.is_none()) {
+            connection.note_answer(0);
+            self.refuse_json(token, Some(subscription), "the subscription was ended before it was made", cx);
+        }
+        self.dismiss(token, peer, &account, cx);
+        self.confirm_json(token, id, cx);
+    }
+
+    /// Asks administration for a proxy.
+    ///
+    /// # Errors
+    /// Says why it cannot be asked now.
+    fn ask_for_proxy(
+        &mut self,
+        token: Token,
+        part: Part,
+        channel: ChannelId,
+        (requested_part, about): (corba::Part, Option<EventType>),
+        cx: &mut Context,
+    ) -> Result<Peer, &'static str> {
+        let protocol = &mut *self;
+        let Some(connection) = protocol.connections.get(token) else { return Err(NO_ROOM) };
+        let kind = if connection.looks_on { "Onlooker over HTTP" } else { "JSON client" };
+        let name = format!("{kind} at {}", connection.address);
+        let octets = match &requested_part {
+            corba::Part::Supplier => 0,
+            corba::Part::Consumer { types, constraint, .. } => {
+                types.iter().map(|kind| kind.domain.len() + kind.name.len() + 64).sum::<usize>() + constraint.len()
+            }
+        };
+        let octets = (octets as u64).max(protocol.settings.request_bytes_min);
+        let account = Arc::clone(connection.account());
+        let peer = protocol.add_proxy(token, part);
+        let requested = cx.request_local_proxy(
+            token.to_bits(),
+            LocalProxy { channel, peer, name, part: requested_part, about },
+            (&account, octets),
+        );
+        if let Err(reason) = requested {
+            self.remove_proxy(peer);
+            return Err(reason);
+        }
+        Ok(peer)
+    }
+
+    /// A proxy of a client's is not needed any more. One that is not there yet is released when it is.
+    fn dismiss(&mut self, token: Token, peer: Peer, account: &Arc<Account>, cx: &mut Context) {
+        if let Some(key) = self.remove_proxy(peer).and_then(|proxy| proxy.key) {
+            cx.remove_local_proxy(token.to_bits(), key, account);
+        }
+    }
+
+    /// A connection is gone, and its proxies go.
+    pub(super) fn dismiss_all(&mut self, token: Token, connection: &Connection, cx: &mut Context) {
+        let proxies = &connection.proxies;
+        let mut all: Vec<Peer> = proxies.subscriptions.values().chain(proxies.suppliers.values()).copied().collect();
+        all.sort_unstable();
+        for peer in all {
+            self.dismiss(token, peer, connection.account(), cx);
+        }
+    }
+
+    /// Notes that a proxy was ended elsewhere.
+    pub(crate) fn json_proxy_gone(&mut self, peer: Peer, cx: &mut Context) {
+        let Some(proxy) = self.remove_proxy(peer) else { return };
+        let Some(connection) = self.connections.get_mut(proxy.connection) else { return };
+        match proxy.part {
+            // It is made again with the next event.
+            Part::Supplier(channel) => _ = connection.proxies.suppliers.remove(&channel),
+            Part::Subscription(id) => {
+                connection.proxies.subscriptions.remove(&id);
+                let reason =
+                    "the subscription has ended: its channel is gone, an operator ended it, or its client did not read";
+                self.refuse_json(proxy.connection, Some(id), reason, cx);
+            }
+        }
+    }
+}
+
+/// Recipient of the answer when an event was taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    connection: Token,
+    /// The request's id, if it is to be answered at all.
+    id: Option<u64>,
+    /// Octets of the request.
+    bytes: usize,
+}
+
+/// Why an event is not taken that its client may not publish.
+const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
+
+/// Subscriptions of one connection, which each event may meet one after the other.
+const SUBSCRIPTIONS_MAX: usize = 256;
+
+/// Why an event was not taken, for people.
+fn reason(refused: &Refused) -> String {
+    match refused {
+        Refused::ByEngine(refusal) => refusal.to_string(),
+        Refused::NotPermitted => NOT_PERMITTED.to_owned(),
+        Refused::Unreadable => "the event cannot be read".to_owned(),
+        Refused::NotStored(StoreRefusal::Full) => "as many events are stored on disk as may be".to_owned(),
+        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be stored: the disk fails".to_owned(),
+        Refused::TooManyAwaitingFilter => "too many events wait for filters that clients implement".to_owned(),
     }
 }

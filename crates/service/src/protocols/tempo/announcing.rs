@@ -14,9 +14,11 @@ use super::requests::ProxyStatus;
 use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber, Way};
 use super::topics::Name;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
+use crate::protocols::Protocols;
 use accounts::Resource;
 
 /// Parts for which something is done by the clock in one round; the others have their turn in the next, which begins at once.
@@ -35,28 +37,28 @@ impl Worker {
         by_group: bool,
     ) {
         let Some((name, says_first)) = Name::read(announcement.name) else {
-            return self.core.counters.add(Counter::TempoNamesRefused, 1);
+            return self.core.cx.counters.add(Counter::TempoNamesRefused, 1);
         };
+        let Core { protocols: Protocols { tempo, .. }, cx, .. } = &mut self.core;
         let proven = match place {
             Place::Stream(_) => Some(Way::Single),
-            Place::Datagram(address) => {
-                self.core.protocols.tempo.way_of(announcement.returned, address, header.session)
-            }
+            Place::Datagram(address) => tempo.way_of(announcement.returned, address, header.session),
         };
         let Some(way) = proven else {
-            if announcement.given == 0 && self.core.is_there_yet(place, header, announcement.role) {
+            if announcement.given == 0 && tempo.is_there_yet(place, header, announcement.role, cx) {
                 return;
             }
             let way = if by_group { Way::Group } else { Way::Single };
-            return self.core.answer_unproven((address, way), header, announcement, name);
+            return tempo.answer_unproven((address, way), header, announcement, name, cx);
         };
         let Some(session) = self.session_at(place, address, header.session) else { return };
-        if let Some(known) = self.core.protocols.tempo.sessions.get_mut(session) {
+        let Core { protocols: Protocols { tempo, .. }, cx, .. } = &mut self.core;
+        if let Some(known) = tempo.sessions.get_mut(session) {
             known.given = announcement.given;
             known.way = way;
         }
-        self.core.note_announced(session, header.topic, announcement, (name, says_first));
-        self.core.forget_session_if_empty(session);
+        tempo.note_announced(session, header.topic, announcement, (name, says_first), cx);
+        tempo.forget_session_if_empty(session, cx);
     }
 
     /// The session with that number at a place that has proven itself.
@@ -71,15 +73,15 @@ impl Worker {
             && sessions.get(session).is_some_and(|session| session.moving == Some(address) && may_move(session))
             && sessions.relocate(session, address)
         {
-            self.core.counters.add(Counter::TempoSessionsMoved, 1);
+            self.core.cx.counters.add(Counter::TempoSessionsMoved, 1);
             return Some(session);
         }
-        if self.core.reporting.draining.has_begun() {
+        if self.core.cx.reporting.draining.has_begun() {
             return None;
         }
         if let Some(former) = sessions.at(place) {
             // The session that was there has begun anew.
-            self.core.give_up_session(former);
+            self.core.protocols.tempo.give_up_session(former, &mut self.core.cx);
         }
         let account = self.clients.addresses.as_mut()?.open(address.ip());
         if let Place::Stream(connection) = place
@@ -88,7 +90,7 @@ impl Worker {
         {
             account.identity().certify(Arc::clone(name));
         }
-        let slice = self.core.io.slices.arrive(account.ip());
+        let slice = self.core.cx.io.slices.arrive(account.ip());
         let session = self.core.protocols.tempo.sessions.insert(Session::new(number, place, account, slice));
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(connection)
@@ -128,15 +130,11 @@ impl Protocol {
             self.plan(part);
         }
     }
-}
-
-impl Core {
-    // ---- what is announced here ----
 
     /// Whether an end point that announces something to all, and asks for no answer, is known here. Its presence is renewed then.
-    fn is_there_yet(&mut self, place: Place, header: &Header, role: Role) -> bool {
-        let now = self.clock.now.0;
-        let sessions = &mut self.protocols.tempo.sessions;
+    fn is_there_yet(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) -> bool {
+        let now = cx.clock.now.0;
+        let sessions = &mut self.sessions;
         let session = sessions.find(header.session, place).and_then(|session| sessions.get(session));
         let part = session.and_then(|session| session.part(header.topic, role));
         let known = part.and_then(|part| sessions.part_mut(part)).map(|part| part.presence.touch(now));
@@ -150,10 +148,11 @@ impl Core {
         header: &Header,
         heard: &Announcement<'_>,
         name: Name<'_>,
+        cx: &mut Context,
     ) {
-        self.counters.add(Counter::TempoUnproven, 1);
-        let now = self.clock.now.0;
-        let Protocol { cookies, sessions, topics, settings, session: own, answers, .. } = &mut self.protocols.tempo;
+        cx.counters.add(Counter::TempoUnproven, 1);
+        let now = cx.clock.now.0;
+        let Protocol { cookies, sessions, topics, settings, session: own, answers, .. } = self;
         // It may be a session that had another port before, as its router has it: the cookie for that says so.
         if let Some(session) = sessions.numbered(header.session).and_then(|session| sessions.get_mut(session))
             && let Place::Datagram(before) = session.place
@@ -188,8 +187,8 @@ impl Core {
     }
 
     /// Sends what answers one datagram.
-    pub(super) fn send_answers(&mut self, to: SocketAddr) {
-        let Protocol { answers, out, .. } = &mut self.protocols.tempo;
+    pub(super) fn send_answers(&mut self, to: SocketAddr, cx: &mut Context) {
+        let Protocol { answers, out, .. } = self;
         let Some(socket) = &out.socket else { return };
         if answers.is_empty() {
             return;
@@ -197,10 +196,10 @@ impl Core {
         let sent = socket.send(to, answers, answers.len());
         answers.clear();
         match sent {
-            Ok(()) => self.counters.add(Counter::TempoDatagramsOut, 1),
+            Ok(()) => cx.counters.add(Counter::TempoDatagramsOut, 1),
             // It asks again.
             Err(error) if would_block(&error) => {}
-            Err(_) => self.counters.add(Counter::TempoSendsFailed, 1),
+            Err(_) => cx.counters.add(Counter::TempoSendsFailed, 1),
         }
     }
 
@@ -211,28 +210,29 @@ impl Core {
         number: u32,
         announcement: &Announcement<'_>,
         (name, says_first): (Name<'_>, bool),
+        cx: &mut Context,
     ) {
         let (role, announced) = (announcement.role, Announced::from(announcement));
-        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Protocol { sessions, topics, .. } = self;
         let Some(known) = sessions.get(session) else { return };
         let topic = topics.find(name);
         let of_number = known.part(number, role);
         let of_topic = topic.and_then(|topic| sessions.part_on(session, topic, role));
         if let Some(part) = of_number.filter(|part| of_topic == Some(*part)) {
-            return self.renew_part(part, announced);
+            return self.renew_part(part, announced, cx);
         }
         // The number means another topic than before, or the topic has another number. The session stays, even if that was all it had.
         sessions.hold(session);
         for former in [of_number, of_topic].into_iter().flatten() {
-            self.give_up_part(former);
+            self.give_up_part(former, cx);
         }
-        self.add_part((session, number, role), announced, (name, says_first));
-        self.protocols.tempo.sessions.release(session);
+        self.add_part((session, number, role), announced, (name, says_first), cx);
+        self.sessions.release(session);
     }
 
-    fn renew_part(&mut self, part: Token, announced: Announced) {
-        let now = self.clock.now.0;
-        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+    fn renew_part(&mut self, part: Token, announced: Announced, cx: &mut Context) {
+        let now = cx.clock.now.0;
+        let Protocol { sessions, topics, .. } = self;
         let Some((known, session)) = sessions.both(part) else { return };
         let before = known.presence.announced().rate;
         if !known.presence.renew(now, announced) {
@@ -246,7 +246,7 @@ impl Core {
             topics.note_rate(session.account.ip(), Some(before), Some(announced.rate));
         }
         if is_sooner {
-            self.protocols.tempo.plan(part);
+            self.plan(part);
         }
     }
 
@@ -255,25 +255,25 @@ impl Core {
         (session, number, role): (Token, u32, Role),
         announced: Announced,
         (name, says_first): (Name<'_>, bool),
+        cx: &mut Context,
     ) {
-        let now = self.clock.now.0;
-        let Some(known) = self.protocols.tempo.sessions.get(session) else { return };
+        let now = cx.clock.now.0;
+        let Some(known) = self.sessions.get(session) else { return };
         if known.announced() >= PARTS_OF_SESSION {
-            return self.counters.add(Counter::TempoTopicsRefused, 1);
+            return cx.counters.add(Counter::TempoTopicsRefused, 1);
         }
         let account = Arc::clone(&known.account);
         let charge = match account.charge(Resource::Announced, 1) {
             Ok(charge) => charge,
-            Err(spent) => return self.note_topics_refused(spent),
+            Err(spent) => return self.note_topics_refused(spent, cx),
         };
-        self.protocols.tempo.said.of_limits = false;
-        let topic = self.protocols.tempo.topics.find_or_add(name);
+        self.said.of_limits = false;
+        let topic = self.topics.find_or_add(name);
         let is = match role {
             Role::Publisher => Is::Publisher(Box::default()),
-            Role::Subscriber => Is::Subscriber(Box::new(Subscriber::new(self.protocols.tempo.new_peer()))),
+            Role::Subscriber => Is::Subscriber(Box::new(Subscriber::new(self.new_peer()))),
         };
-        let next_announcement =
-            self.protocols.tempo.chance.next_announcement(now, self.protocols.tempo.settings.period_ms);
+        let next_announcement = self.chance.next_announcement(now, self.settings.period_ms);
         let part = Part {
             session,
             number,
@@ -286,7 +286,7 @@ impl Core {
             timer: 0,
             is,
         };
-        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+        let Protocol { sessions, topics, .. } = self;
         let part = sessions.insert_part(part);
         if let (Some(topic), Some(known)) = (topics.get_mut(topic), sessions.part_mut(part)) {
             known.at = topic.side_mut(role).add(part, &announced);
@@ -294,29 +294,27 @@ impl Core {
         if role == Role::Publisher {
             topics.note_rate(account.ip(), None, Some(announced.rate));
         }
-        self.protocols.tempo.plan(part);
-        self.note_tempo_levels();
-        match self.ask_for_part(part) {
-            ProxyStatus::Open => self.announce(part),
+        self.plan(part);
+        self.note_tempo_levels(cx);
+        match self.ask_for_part(part, cx) {
+            ProxyStatus::Open => self.announce(part, cx),
             // It is announced to when that is there.
             ProxyStatus::Waits => {}
-            ProxyStatus::Refused => self.remove_part(part),
+            ProxyStatus::Refused => self.remove_part(part, cx),
         }
     }
 
     #[cold]
-    fn note_topics_refused(&mut self, spent: accounts::Spent) {
-        self.counters.add(Counter::of_refusal(spent), 1);
-        if !core::mem::replace(&mut self.protocols.tempo.said.of_limits, true) {
-            self.log(log::Level::Warn, || format!("a topic that a client of Tempo announces is not taken: {spent}"));
+    fn note_topics_refused(&mut self, spent: accounts::Spent, cx: &mut Context) {
+        cx.counters.add(Counter::of_refusal(spent), 1);
+        if !core::mem::replace(&mut self.said.of_limits, true) {
+            cx.log(log::Level::Warn, || format!("a topic that a client of Tempo announces is not taken: {spent}"));
         }
     }
 
-    // ---- what goes ----
-
     /// A part is given up, or was not announced any more. What its publisher sent before is yet handed in.
-    pub(super) fn give_up_part(&mut self, part: Token) {
-        let Protocol { sessions, proxies, .. } = &mut self.protocols.tempo;
+    pub(super) fn give_up_part(&mut self, part: Token, cx: &mut Context) {
+        let Protocol { sessions, proxies, .. } = self;
         let Some((known, session)) = sessions.both(part) else { return };
         if let Is::Publisher(publisher) = &mut known.is
             && publisher.waiting > 0
@@ -328,21 +326,21 @@ impl Core {
             publisher.is_leaving = true;
             return sessions.hide_part(part);
         }
-        self.remove_part(part);
+        self.remove_part(part, cx);
     }
 
     /// All that a session has announced is given up.
-    pub(super) fn give_up_session(&mut self, session: Token) {
-        let sessions = &self.protocols.tempo.sessions;
+    pub(super) fn give_up_session(&mut self, session: Token, cx: &mut Context) {
+        let sessions = &self.sessions;
         let parts: Vec<Token> = sessions.get(session).map(|session| session.parts().collect()).unwrap_or_default();
         for part in parts {
-            self.give_up_part(part);
+            self.give_up_part(part, cx);
         }
     }
 
     /// Forgets a part, and what was kept for it.
-    pub(super) fn remove_part(&mut self, part: Token) {
-        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+    pub(super) fn remove_part(&mut self, part: Token, cx: &mut Context) {
+        let Protocol { sessions, topics, .. } = self;
         let Some(gone) = sessions.remove_part(part) else { return };
         let role = gone.role();
         if let Some(topic) = topics.get_mut(gone.topic)
@@ -356,76 +354,74 @@ impl Core {
         {
             topics.note_rate(session.account.ip(), Some(gone.presence.announced().rate), None);
         }
-        self.dismiss_part(&gone, part);
-        self.forget_topic_if_unneeded(gone.topic);
-        self.forget_session_if_empty(gone.session);
-        self.note_tempo_levels();
+        self.dismiss_part(&gone, part, cx);
+        self.forget_topic_if_unneeded(gone.topic, cx);
+        self.forget_session_if_empty(gone.session, cx);
+        self.note_tempo_levels(cx);
     }
 
     /// Forgets a topic if it is not needed any more.
-    pub(super) fn forget_topic_if_unneeded(&mut self, topic: Token) {
-        let waited = self.protocols.tempo.topics.forget_unneeded(topic);
+    pub(super) fn forget_topic_if_unneeded(&mut self, topic: Token, cx: &mut Context) {
+        let waited = self.topics.forget_unneeded(topic);
         if !waited.is_empty() {
-            self.protocols.tempo.starved.extend(waited);
-            self.clock.plan_sweep();
+            self.starved.extend(waited);
+            cx.clock.plan_sweep();
         }
     }
 
     /// Forgets a session that has nothing left.
-    pub(super) fn forget_session_if_empty(&mut self, session: Token) {
-        let sessions = &mut self.protocols.tempo.sessions;
+    pub(super) fn forget_session_if_empty(&mut self, session: Token, cx: &mut Context) {
+        let sessions = &mut self.sessions;
         if sessions.get(session).is_none_or(|session| !session.is_empty()) {
             return;
         }
         if let Some(mut gone) = sessions.remove(session) {
-            gone.packets.clear(&mut self.io.spares);
-            self.io.slices.leave(gone.slice);
+            gone.packets.clear(&mut cx.io.spares);
+            cx.io.slices.leave(gone.slice);
             if let Place::Stream(connection) = gone.place
-                && let Some(connection) = self.protocols.tempo.out.connections.get_mut(connection)
+                && let Some(connection) = self.out.connections.get_mut(connection)
             {
                 connection.sessions.retain(|there| *there != session);
             }
         }
     }
 
-    fn note_tempo_levels(&self) {
-        let protocol = &self.protocols.tempo;
-        self.counters.set(Counter::TempoSessions, protocol.sessions.len() as u64);
-        self.counters.set(Counter::TempoAnnounced, protocol.sessions.announced as u64);
-        self.counters.set(Counter::TempoTopics, protocol.topics.len() as u64);
+    fn note_tempo_levels(&self, cx: &Context) {
+        let protocol = self;
+        cx.counters.set(Counter::TempoSessions, protocol.sessions.len() as u64);
+        cx.counters.set(Counter::TempoAnnounced, protocol.sessions.announced as u64);
+        cx.counters.set(Counter::TempoTopics, protocol.topics.len() as u64);
     }
 
-    // ---- what is announced from here ----
-
     /// Announces what is due, and forgets end points that were silent for too long.
-    pub(crate) fn serve_tempo_due(&mut self) {
-        let now = self.clock.now.0;
+    pub(crate) fn serve_tempo_due(&mut self, cx: &mut Context) {
+        let now = cx.clock.now.0;
         for _ in 0..DUE_PER_ROUND {
-            let Some(part) = self.protocols.tempo.next_part_due(now) else { return };
-            let Protocol { sessions, chance, settings, out, .. } = &mut self.protocols.tempo;
+            let Some(part) = self.next_part_due(now) else { return };
+            let Protocol { sessions, chance, settings, out, .. } = self;
             let Some((known, session)) = sessions.both(part) else { continue };
             if known.presence.is_gone(now) && out.is_unread(session) {
                 // What it says waits in its socket, since it is not read.
                 known.presence.touch(now);
             }
             if known.presence.is_gone(now) {
-                self.counters.add(Counter::TempoExpired, 1);
-                self.give_up_part(part);
+                cx.counters.add(Counter::TempoExpired, 1);
+                self.give_up_part(part, cx);
                 continue;
             }
             known.next_announcement = chance.next_announcement(now, settings.period_ms);
-            self.protocols.tempo.plan(part);
+            self.plan(part);
             if self.is_open(part) {
-                self.announce(part);
-                self.report(part);
+                self.announce(part, cx);
+                self.report(part, cx);
             }
         }
     }
 
     /// Announces to one part what its counterparts come to.
-    pub(super) fn announce(&mut self, part: Token) {
-        let now = self.clock.now.0;
-        let Protocol { sessions, topics, settings, cookies, session: own, out, .. } = &mut self.protocols.tempo;
+    pub(super) fn announce(&mut self, part: Token, cx: &mut Context) {
+        let now = cx.clock.now.0;
+        let Protocol { sessions, topics, settings, cookies, session: own, out, .. } = self;
         let Some((known, session)) = sessions.part(part).and_then(|part| Some((part, sessions.get(part.session)?)))
         else {
             return;
@@ -452,29 +448,29 @@ impl Core {
         };
         let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
-        send(out, sessions, to, &frame, &mut self.io.spares);
+        send(out, sessions, to, &frame, &mut cx.io.spares);
     }
 
     /// Says bye to all end points that have announced something, as far as their sockets take that at once.
-    pub(super) fn say_bye(&mut self) {
-        for to in self.protocols.tempo.sessions.all() {
-            let session = self.protocols.tempo.sessions.get(to);
+    pub(super) fn say_bye(&mut self, cx: &mut Context) {
+        for to in self.sessions.all() {
+            let session = self.sessions.get(to);
             let parts: Vec<Token> = session.map(|session| session.parts().collect()).unwrap_or_default();
             for part in parts {
-                let Protocol { sessions, topics, .. } = &self.protocols.tempo;
+                let Protocol { sessions, topics, .. } = &*self;
                 let Some(known) = sessions.part(part) else { continue };
                 let Some(topic) = topics.get(known.topic) else { continue };
-                let (role, header) = (known.role().counterpart(), self.protocols.tempo.header(topic.number));
-                self.send_tempo_frame(to, &Frame { header, payload: Payload::Bye(role) });
+                let (role, header) = (known.role().counterpart(), self.header(topic.number));
+                self.send_tempo_frame(to, &Frame { header, payload: Payload::Bye(role) }, cx);
             }
-            self.send_packets(to);
+            self.send_packets(to, cx);
         }
     }
 
     /// Tells a publisher what has come of its topic, here and at the subscribers.
-    fn report(&mut self, part: Token) {
-        let now = self.clock.now.0;
-        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+    fn report(&mut self, part: Token, cx: &mut Context) {
+        let now = cx.clock.now.0;
+        let Protocol { sessions, topics, .. } = self;
         let Some(known) = sessions.part(part) else { return };
         let Is::Publisher(publisher) = &known.is else { return };
         let Publisher { sequence, discarded, .. } = &**publisher;
@@ -487,7 +483,15 @@ impl Core {
             end_points: summary.end_points,
         };
         let (to, number) = (known.session, known.number);
-        let header = self.protocols.tempo.header(number);
-        self.send_tempo_frame(to, &Frame { header, payload: Payload::Report(report) });
+        let header = self.header(number);
+        self.send_tempo_frame(to, &Frame { header, payload: Payload::Report(report) }, cx);
     }
+}
+
+impl Core {
+    // ---- what is announced here ----
+
+    // ---- what goes ----
+
+    // ---- what is announced from here ----
 }

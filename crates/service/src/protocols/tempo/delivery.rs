@@ -1,7 +1,13 @@
 //! Messages on their way to subscribers, and all that is sent.
+//!
+//! Frames that are gathered for one address, as datagrams.
+//!
+//! Frames lie back to back in a datagram as long as there is room. Datagrams of one size, of which the last may be shorter, are a *run*:
+//! one system call sends it.
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use engine::{Delivery, Event, Outcome, Peer};
@@ -9,17 +15,16 @@ use tempo::wire::{DATAGRAM, Data, Fragment, Frame, HEADER, Header, PAYLOAD_MAX, 
 
 use super::Protocol;
 use super::form::{self, Message};
-use super::packets::Sent;
 use super::sessions::{Is, Place, Purpose, Session, Sessions, Way};
 use super::streams::Connection;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::net::Datagrams;
-use crate::lane::io::output::{Flushed, Spares};
+use crate::lane::io::output::{Flushed, Spares, would_block};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 
 /// Octets gathered for one session in datagrams before its outboxes wait, and before they are sent whatever else there is to do.
@@ -107,23 +112,23 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
     }
 }
 
-impl Core {
+impl Protocol {
     /// Gathers a frame for a session.
-    pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>) -> bool {
-        let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
-        send(out, sessions, to, frame, &mut self.io.spares)
+    pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>, cx: &mut Context) -> bool {
+        let Protocol { out, sessions, .. } = self;
+        send(out, sessions, to, frame, &mut cx.io.spares)
     }
 
     /// Sends an event to the subscriber that it is for. The list is empty then.
     #[inline(never)]
-    pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
-        let outcome = self.write_tempo(delivery, events);
-        self.release_events(events);
-        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+    pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
+        let outcome = self.write_tempo(delivery, events, cx);
+        cx.release_events(events);
+        cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
     }
 
-    fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>]) -> Outcome {
-        let Protocol { proxies, sessions, out, session: own, topics, grouped, .. } = &mut self.protocols.tempo;
+    fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>], cx: &mut Context) -> Outcome {
+        let Protocol { proxies, sessions, out, session: own, topics, grouped, .. } = self;
         let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
             return Outcome::Gone;
         };
@@ -168,7 +173,7 @@ impl Core {
             Place::Datagram(_) => DATAGRAM - HEADER,
             Place::Stream(_) => PAYLOAD_MAX,
         };
-        let spares = &mut self.io.spares;
+        let spares = &mut cx.io.spares;
         if octets.len() <= most {
             let data = Data { fragment: None, content, octets };
             send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
@@ -181,26 +186,26 @@ impl Core {
                 send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
             }
         }
-        self.counters.add(Counter::PushesSent, 1);
+        cx.counters.add(Counter::PushesSent, 1);
         if has_probe {
-            self.send_deferred_probe(token);
+            self.send_deferred_probe(token, cx);
         }
-        let sessions = &self.protocols.tempo.sessions;
+        let sessions = &self.sessions;
         let is_much = sessions.get(to).is_some_and(|session| session.packets.octets() >= GATHERED_BYTES_SENT);
         if is_much {
-            self.send_packets(to);
+            self.send_packets(to, cx);
         }
         Outcome::Sent
     }
 
     /// Sends and writes what is due, as far as addresses have not had their slices of the round, and releases what was written.
-    pub(crate) fn flush_tempo(&mut self) {
-        let Out { due, due_streams, .. } = &self.protocols.tempo.out;
+    pub(crate) fn flush_tempo(&mut self, cx: &mut Context) {
+        let Out { due, due_streams, .. } = &self.out;
         if due.is_empty() && due_streams.is_empty() {
             return;
         }
-        for _ in 0..self.protocols.tempo.out.due.len() {
-            let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+        for _ in 0..self.out.due.len() {
+            let Protocol { out, sessions, .. } = self;
             if out.is_full {
                 break;
             }
@@ -208,19 +213,23 @@ impl Core {
             let Some(session) = sessions.get_mut(token) else { continue };
             session.is_due = false;
             let slice = session.slice;
-            self.run_within_budget(slice, token, Self::send_packets, |core| core.protocols.tempo.note_due(token));
+            self.run_within_budget(slice, token, Self::send_packets, |protocol| protocol.note_due(token), cx);
         }
-        for _ in 0..self.protocols.tempo.out.due_streams.len() {
-            let out = &mut self.protocols.tempo.out;
+        for _ in 0..self.out.due_streams.len() {
+            let out = &mut self.out;
             let Some(token) = out.due_streams.pop_front() else { break };
             let Some(connection) = out.connections.get_mut(token) else { continue };
             connection.is_due = false;
             let slice = connection.slice;
-            self.run_within_budget(slice, token, Self::flush_stream, |core| {
-                core.protocols.tempo.out.note_due_stream(token)
-            });
+            self.run_within_budget(
+                slice,
+                token,
+                Self::flush_stream,
+                |protocol| protocol.out.note_due_stream(token),
+                cx,
+            );
         }
-        self.release_written();
+        cx.release_written();
     }
 
     /// Does something that an address is charged for, or puts it off.
@@ -228,81 +237,81 @@ impl Core {
         &mut self,
         slice: Token,
         token: Token,
-        work: fn(&mut Self, Token),
+        work: fn(&mut Self, Token, &mut Context),
         later: impl FnOnce(&mut Self),
+        cx: &mut Context,
     ) {
-        if !self.io.slices.binds() {
-            return work(self, token);
+        if !cx.io.slices.binds() {
+            return work(self, token, cx);
         }
-        if !self.io.slices.may_write(slice) {
+        if !cx.io.slices.may_write(slice) {
             return later(self);
         }
-        let began = self.clock.time();
-        work(self, token);
-        self.io.slices.charge(slice, self.clock.time().since(began));
+        let began = cx.clock.time();
+        work(self, token, cx);
+        cx.io.slices.charge(slice, cx.clock.time().since(began));
     }
 
     /// Sends the datagrams that were gathered for a session.
-    pub(super) fn send_packets(&mut self, token: Token) {
-        let Protocol { out, sessions, .. } = &mut self.protocols.tempo;
+    pub(super) fn send_packets(&mut self, token: Token, cx: &mut Context) {
+        let Protocol { out, sessions, .. } = self;
         let Some(session) = sessions.get_mut(token) else { return };
         let (Place::Datagram(to), Some(socket)) = (session.place, &out.socket) else { return };
-        let (sent, counts) = session.packets.send(socket, to, &mut self.io.spares);
+        let (sent, counts) = session.packets.send(socket, to, &mut cx.io.spares);
         let (octets, datagrams) = (session.packets.octets(), session.packets.sent());
-        let unread = session.unread.note(&session.account, octets, datagrams, self.clock.now);
-        self.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
-        self.counters.add(Counter::TempoSendsFailed, counts.failed);
-        self.count_unread(unread);
+        let unread = session.unread.note(&session.account, octets, datagrams, cx.clock.now);
+        cx.counters.add(Counter::TempoDatagramsOut, counts.datagrams);
+        cx.counters.add(Counter::TempoSendsFailed, counts.failed);
+        cx.count_unread(unread);
         match sent {
             Sent::Full => {
-                self.protocols.tempo.note_due(token);
-                self.note_tempo_full();
+                self.note_due(token);
+                self.note_tempo_full(cx);
             }
-            Sent::All => self.unblock_tempo(token),
+            Sent::All => self.unblock_tempo(token, cx),
         }
     }
 
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
-    fn flush_stream(&mut self, token: Token) {
-        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
-        let flushed = connection.output.flush(&mut connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
-        let Ok(flushed) = flushed else { return self.close_stream(token) };
-        let unread = connection.note_unread(self.clock.now);
-        self.count_unread(unread);
-        self.look_on_at_stream(token);
-        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+    fn flush_stream(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.out.connections.get_mut(token) else { return };
+        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, BYTES_PER_ROUND);
+        let Ok(flushed) = flushed else { return self.close_stream(token, cx) };
+        let unread = connection.note_unread(cx.clock.now);
+        cx.count_unread(unread);
+        self.look_on_at_stream(token, cx);
+        let Some(connection) = self.out.connections.get_mut(token) else { return };
         if connection.has_ended && !connection.is_stalled() {
-            return self.close_stream(token);
+            return self.close_stream(token, cx);
         }
         let read = !connection.is_paused() && !connection.has_ended && !connection.is_stalled();
         let interest = Interest { read, write: flushed == Flushed::Full, end: false };
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Tempo, token);
-            if self.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
-                return self.close_stream(token);
+            if cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
+                return self.close_stream(token, cx);
             }
         }
         if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
             let ready = Ready::to_read(Socket::Incoming(Tag::Tempo, token));
-            self.io.slices.defer(connection.slice, Work::Ready(ready));
+            cx.io.slices.defer(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::BudgetSpent {
-            self.protocols.tempo.out.note_due_stream(token);
+            self.out.note_due_stream(token);
         }
-        let sessions =
-            self.protocols.tempo.out.connections.get(token).map_or(0, |connection| connection.sessions.len());
+        let sessions = self.out.connections.get(token).map_or(0, |connection| connection.sessions.len());
         for at in 0..sessions {
-            let connection = self.protocols.tempo.out.connections.get(token);
+            let connection = self.out.connections.get(token);
             if let Some(session) = connection.and_then(|connection| connection.sessions.get(at)).copied() {
-                self.unblock_tempo(session);
+                self.unblock_tempo(session, cx);
             }
         }
     }
 
     /// Resumes outboxes that waited for room for a session.
-    fn unblock_tempo(&mut self, token: Token) {
-        let Protocol { sessions, out, proxies, .. } = &mut self.protocols.tempo;
+    fn unblock_tempo(&mut self, token: Token, cx: &mut Context) {
+        let Protocol { sessions, out, proxies, .. } = self;
         let Some(session) = sessions.get_mut(token).filter(|session| out.has_room(session)) else { return };
         if session.blocked.is_empty() {
             return;
@@ -311,8 +320,8 @@ impl Core {
         for peer in blocked.drain(..) {
             let Some(proxy) = proxies.get_mut(&peer) else { continue };
             if let Some(outbox) = proxy.blocked.take() {
-                self.lane.resume_outbox(outbox, self.clock.now);
-                self.deliveries.undelivered = true;
+                cx.lane.resume_outbox(outbox, cx.clock.now);
+                cx.deliveries.undelivered = true;
             }
         }
         if let Some(session) = sessions.get_mut(token) {
@@ -322,11 +331,179 @@ impl Core {
 
     /// Whether something waits for room for a subscriber, behind which a probe is to go.
     pub(super) fn is_blocked(&self, peer: Peer) -> bool {
-        self.protocols.tempo.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
+        self.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
     }
 }
 
 /// An address as it is written in log lines and names.
 pub(super) fn shown(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Octets that one system call sends at most.
+const RUN_BYTES: usize = 60_000;
+
+/// What waits to be sent to one address.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    buffer: Vec<u8>,
+    /// Octets at its beginning that are sent.
+    from: usize,
+    runs: VecDeque<Run>,
+    /// Datagrams that were sent, counted from the first there ever was.
+    sent: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    octets: usize,
+    /// Octets of each datagram but the last.
+    size: usize,
+    datagrams: usize,
+    /// Octets of the last one.
+    last: usize,
+}
+
+/// How sending ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Nothing waits any more.
+    All,
+    /// The socket has no room.
+    Full,
+}
+
+/// What sending came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SendCounts {
+    pub(crate) datagrams: u64,
+    pub(crate) failed: u64,
+}
+
+impl Packets {
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Octets that wait.
+    pub(crate) fn octets(&self) -> usize {
+        self.buffer.len() - self.from
+    }
+
+    /// How many datagrams have gone.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Adds a frame; so many datagrams may be sent at once. False if it is too large to be one.
+    pub(crate) fn push(&mut self, frame: &Frame<'_>, at_once: usize, spares: &mut Spares) -> bool {
+        let octets = frame.octets();
+        if octets > DATAGRAM {
+            return false;
+        }
+        if self.buffer.capacity() == 0 {
+            self.buffer = spares.take();
+        }
+        let begin = self.buffer.len();
+        self.buffer.resize(begin + octets, 0);
+        let place = self.buffer.get_mut(begin..).unwrap_or_default();
+        if frame.write(place).is_none() {
+            self.buffer.truncate(begin);
+            return false;
+        }
+        self.note(octets, at_once);
+        true
+    }
+
+    fn note(&mut self, octets: usize, at_once: usize) {
+        if let Some(run) = self.runs.back_mut() {
+            let room = if run.datagrams == 1 { DATAGRAM } else { run.size };
+            if run.last + octets <= room {
+                run.last += octets;
+                run.octets += octets;
+                if run.datagrams == 1 {
+                    run.size = run.last;
+                }
+                return;
+            }
+            if run.last == run.size && octets <= run.size && run.datagrams < at_once && run.octets + octets <= RUN_BYTES
+            {
+                run.datagrams += 1;
+                run.octets += octets;
+                run.last = octets;
+                return;
+            }
+        }
+        self.runs.push_back(Run { octets, size: octets, datagrams: 1, last: octets });
+    }
+
+    /// Sends what waits, as far as the socket has room.
+    pub(crate) fn send(&mut self, socket: &Datagrams, to: SocketAddr, spares: &mut Spares) -> (Sent, SendCounts) {
+        let mut counts = SendCounts::default();
+        while let Some(run) = self.runs.front() {
+            let octets = self.buffer.get(self.from..self.from + run.octets).unwrap_or_default();
+            match socket.send(to, octets, run.size) {
+                Ok(()) => counts.datagrams += run.datagrams as u64,
+                Err(error) if would_block(&error) => return (Sent::Full, counts),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // As if the network had lost them.
+                Err(_) => counts.failed += run.datagrams as u64,
+            }
+            self.from += run.octets;
+            self.sent += run.datagrams as u64;
+            self.runs.pop_front();
+        }
+        self.clear(spares);
+        (Sent::All, counts)
+    }
+
+    /// Drops what waits.
+    pub(crate) fn clear(&mut self, spares: &mut Spares) {
+        self.runs.clear();
+        self.from = 0;
+        spares.keep(core::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempo::wire::{Content, Data, Header, Payload};
+
+    fn push(packets: &mut Packets, octets: usize) {
+        let header = Header { session: 1, topic: 2, sequence: 3, sent: 4, priority: 0, by_broker: true };
+        let data = Data { fragment: None, content: Content::Octets, octets: &vec![7; octets] };
+        assert!(packets.push(&Frame { header, payload: Payload::Data(data) }, 8, &mut Spares::default()));
+    }
+
+    /// Sizes of the datagrams of each run.
+    fn runs(packets: &Packets) -> Vec<Vec<usize>> {
+        let of = |run: &Run| (1..run.datagrams).map(|_| run.size).chain([run.last]).collect();
+        packets.runs.iter().map(of).collect()
+    }
+
+    #[test]
+    fn small_frames_share_a_datagram_and_datagrams_of_one_size_a_run() {
+        let mut packets = Packets::default();
+        (0..40).for_each(|_| push(&mut packets, 64));
+        // Fifteen of 96 octets each.
+        assert_eq!(runs(&packets), [[1_440, 1_440, 960]]);
+        push(&mut packets, 1_400);
+        assert_eq!(runs(&packets), [vec![1_440, 1_440, 960], vec![1_432]]);
+        (0..9).for_each(|_| push(&mut packets, 1_400));
+        assert_eq!(runs(&packets)[1..], [vec![1_432; 8], vec![1_432; 2]], "as many as can be sent at once");
+        push(&mut packets, 1_440);
+        assert_eq!(runs(&packets).len(), 4, "a larger one begins anew");
+        assert_eq!(packets.octets(), 40 * 96 + 10 * 1_432 + 1_472);
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_datagram_is_not_taken() {
+        let mut packets = Packets::default();
+        let header = Header { session: 1, topic: 2, sequence: 3, sent: 4, priority: 0, by_broker: true };
+        let data = Data { fragment: None, content: Content::Octets, octets: &[7; DATAGRAM] };
+        assert!(!packets.push(&Frame { header, payload: Payload::Data(data) }, 8, &mut Spares::default()));
+        assert!(packets.is_empty() && packets.octets() == 0);
+    }
 }

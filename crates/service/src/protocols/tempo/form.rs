@@ -13,6 +13,8 @@ mod fields;
 #[cfg(test)]
 mod tests;
 
+use crate::lane::context::Context;
+use crate::protocols::Protocols;
 use corba::event::{self, Header, Translated, UtcClock};
 use engine::{ChannelId, Event, Form, OutputForm, PendingEvent, ProxyKey};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
@@ -24,7 +26,6 @@ pub(crate) use self::convert::write_message;
 pub(crate) use self::fields::MessageFields;
 use super::types::{DeclaredTypes, ENCODING, OCTETS};
 use crate::counters::Counter;
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::forms::FormFields;
 
@@ -164,15 +165,21 @@ fn describe_by(
     is_read || content == Content::Octets
 }
 
-impl Core {
+impl Protocols {
     /// Makes an event, which is classified and has its names and a message's octets, of what its publisher says of that, and puts it into
     /// what consumers of its channel take. Counts one that is not what its publisher says.
-    pub(crate) fn complete_message(&mut self, source: ProxyKey, pending_event: &mut PendingEvent, said: Said) {
-        let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
-        if !describe(pending_event, source, said, &self.protocols.tempo.forms.types, &clock) {
-            self.counters.add(Counter::TempoUnreadable, 1);
+    pub(crate) fn complete_message(
+        &mut self,
+        source: ProxyKey,
+        pending_event: &mut PendingEvent,
+        said: Said,
+        cx: &mut Context,
+    ) {
+        let clock = UtcClock::new(cx.clock.now, cx.clock.since_1970);
+        if !describe(pending_event, source, said, &self.tempo.forms.types, &clock) {
+            cx.counters.add(Counter::TempoUnreadable, 1);
         }
-        self.translate(source, pending_event);
+        self.translate(source, pending_event, cx);
     }
 }
 

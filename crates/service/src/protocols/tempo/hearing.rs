@@ -1,14 +1,23 @@
-//! Frames in: the session of each, and what is done with it.
+//! Datagrams and frames in: the session of each frame, what is done with it, and the probes that measure the delay of messages.
 
 use core::net::SocketAddr;
 
-use tempo::wire::{Data, Frame, Header, Payload, Role, Unreadable};
+use accounts::Resource;
+use tempo::presence::period_nanos;
+use tempo::wire::{Frame, Header, Payload, Probe, Report, Role, Unreadable};
 
 use super::Protocol;
-use super::sessions::Place;
+use super::delivery::{send, shown};
+use super::input::Waiting;
+use super::intake::claim_room;
+use super::sessions::{Is, Place, Way};
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
-use crate::lane::run::{Core, Worker};
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::run::Worker;
+use crate::protocols::Tag;
 
 /// What became of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,48 +42,106 @@ impl Worker {
     pub(super) fn hear(&mut self, place: Place, address: SocketAddr, frame: &Frame<'_>, arrived: Arrived) -> Heard {
         let Frame { header, payload } = frame;
         if header.by_broker {
-            self.core.note_broker(address);
+            self.core.protocols.tempo.note_broker(address, &mut self.core.cx);
             return Heard::Done;
         }
         match payload {
             Payload::Data(data) => return self.core.hear_data(place, header, data, arrived.alone),
-            Payload::Probe(probe) => return self.core.hear_probe(place, header, *probe),
+            Payload::Probe(probe) => {
+                return self.core.protocols.tempo.hear_probe(place, header, *probe, &mut self.core.cx);
+            }
             Payload::Announcement(announcement) => {
                 self.hear_announcement((place, address), header, announcement, arrived.by_group);
             }
-            Payload::Echo(probe) => self.core.hear_echo(place, header, *probe),
-            Payload::Report(report) => self.core.hear_report(place, header, *report),
-            Payload::Bye(role) => self.core.hear_bye(place, header, *role),
+            Payload::Echo(probe) => self.core.protocols.tempo.hear_echo(place, header, *probe, &mut self.core.cx),
+            Payload::Report(report) => self.core.protocols.tempo.hear_report(place, header, *report, &mut self.core.cx),
+            Payload::Bye(role) => self.core.protocols.tempo.hear_bye(place, header, *role, &mut self.core.cx),
         }
         Heard::Done
+    }
+
+    /// Reads the datagrams that have arrived.
+    #[inline(never)]
+    pub(crate) fn serve_tempo_datagrams(&mut self, ready: Ready) {
+        if ready.writable {
+            self.core.protocols.tempo.note_tempo_room(&mut self.core.cx);
+        }
+        if !ready.readable {
+            return;
+        }
+        self.read_datagrams(false);
+    }
+
+    /// Reads what has been sent to the group.
+    #[cold]
+    pub(crate) fn serve_tempo_group(&mut self) {
+        self.read_datagrams(true);
+    }
+
+    fn read_datagrams(&mut self, by_group: bool) {
+        let mut received = core::mem::take(&mut self.core.protocols.tempo.received);
+        let mut all = 0;
+        while all < DATAGRAMS_PER_ROUND {
+            let protocol = &self.core.protocols.tempo;
+            let Some(socket) = (if by_group { &protocol.group } else { &protocol.out.socket }) else { break };
+            let Ok(more) = socket.receive(&mut received) else { break };
+            // Where nothing else has come, and nothing waits, a message need not wait either.
+            let is_single = all == 0 && !more && received.is_single();
+            let mut count = 0;
+            for (from, datagram) in received.iter() {
+                count += 1;
+                self.hear_datagram(from, datagram, Arrived { alone: is_single, by_group });
+            }
+            self.core.cx.counters.add(Counter::TempoDatagramsIn, count);
+            all += count;
+            if !more {
+                break;
+            }
+        }
+        self.core.protocols.tempo.received = received;
+    }
+
+    fn hear_datagram(&mut self, from: SocketAddr, mut rest: &[u8], arrived: Arrived) {
+        while !rest.is_empty() {
+            match Frame::read(rest) {
+                Ok((frame, octets)) => {
+                    rest = rest.get(octets..).unwrap_or_default();
+                    let arrived = Arrived { alone: arrived.alone && rest.is_empty(), ..arrived };
+                    self.hear(Place::Datagram(from), from, &frame, arrived);
+                }
+                Err(error) => {
+                    self.core.protocols.tempo.count_unreadable(error, &self.core.cx);
+                    rest = error.octets().and_then(|octets| rest.get(octets..)).unwrap_or_default();
+                }
+            }
+        }
+        self.core.protocols.tempo.send_answers(from, &mut self.core.cx);
     }
 }
 
 impl Protocol {
     /// The part that a publisher has under the number of a frame of its.
-    fn publisher(&self, place: Place, header: &Header) -> Option<Token> {
+    pub(super) fn publisher(&self, place: Place, header: &Header) -> Option<Token> {
         let session = self.sessions.find(header.session, place)?;
         self.sessions.get(session)?.part(header.topic, Role::Publisher)
     }
-}
 
-impl Core {
     /// Counts what cannot be read.
-    pub(super) fn count_unreadable(&self, why: Unreadable) {
+    pub(super) fn count_unreadable(&self, why: Unreadable, cx: &Context) {
         let counter = match why {
             Unreadable::Version(_) => Counter::TempoVersions,
             Unreadable::Kind { .. } => Counter::TempoUnknownKinds,
             _ => Counter::TempoMalformed,
         };
-        self.counters.add(counter, 1);
+        cx.counters.add(counter, 1);
     }
 
     /// Another broker has sent something here: two that hear each other by mistake.
     #[cold]
-    fn note_broker(&mut self, address: SocketAddr) {
-        self.counters.add(Counter::TempoByBrokers, 1);
-        if !core::mem::replace(&mut self.protocols.tempo.said.of_brokers, true) {
-            self.log(log::Level::Warn, || {
+    fn note_broker(&mut self, address: SocketAddr, cx: &mut Context) {
+        cx.counters.add(Counter::TempoByBrokers, 1);
+        if !core::mem::replace(&mut self.said.of_brokers, true) {
+            cx.log(log::Level::Warn, || {
                 format!(
                     "another broker at {address} sends to this one; what brokers send is not taken from here on either"
                 )
@@ -84,36 +151,200 @@ impl Core {
 
     /// Counts a frame about something that no proven end point has announced.
     #[cold]
-    pub(super) fn count_unbound(&self, place: Place, header: &Header) {
-        let is_known = self.protocols.tempo.sessions.find(header.session, place).is_some();
-        self.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
-    }
-
-    /// A message has come, or a part of one.
-    fn hear_data(&mut self, place: Place, header: &Header, data: &Data<'_>, alone: bool) -> Heard {
-        let Some(part) = self.protocols.tempo.publisher(place, header) else {
-            self.count_unbound(place, header);
-            return Heard::Done;
-        };
-        if self.reporting.draining.has_begun() {
-            self.counters.add(Counter::RefusedStopping, 1);
-            return Heard::Done;
-        }
-        self.take_data(place, part, header, data, alone)
-    }
-
-    /// The part of a publisher that sends what goes the way of messages.
-    pub(super) fn publisher_of(&self, place: Place, header: &Header) -> Option<Token> {
-        self.protocols.tempo.publisher(place, header)
+    pub(super) fn count_unbound(&self, place: Place, header: &Header, cx: &Context) {
+        let is_known = self.sessions.find(header.session, place).is_some();
+        cx.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
     }
 
     /// Handles an end point's giving up of a role.
-    fn hear_bye(&mut self, place: Place, header: &Header, role: Role) {
-        let protocol = &self.protocols.tempo;
+    fn hear_bye(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) {
+        let protocol = &*self;
         let session = protocol.sessions.find(header.session, place).and_then(|session| protocol.sessions.get(session));
         match session.and_then(|session| session.part(header.topic, role)) {
-            Some(part) => self.give_up_part(part),
-            None => self.count_unbound(place, header),
+            Some(part) => self.give_up_part(part, cx),
+            None => self.count_unbound(place, header, cx),
+        }
+    }
+
+    /// The socket has room again.
+    fn note_tempo_room(&mut self, cx: &mut Context) {
+        if core::mem::take(&mut self.out.is_full) {
+            self.watch_tempo_socket(Interest::READ, cx);
+        }
+    }
+
+    /// The socket takes no more.
+    pub(super) fn note_tempo_full(&mut self, cx: &mut Context) {
+        if !core::mem::replace(&mut self.out.is_full, true) {
+            self.watch_tempo_socket(Interest { write: true, ..Interest::READ }, cx);
+        }
+    }
+
+    fn watch_tempo_socket(&self, interest: Interest, cx: &Context) {
+        if let Some(socket) = &self.out.socket {
+            // It is watched already, so the system needs nothing for that.
+            let _ = cx.io.poll.change(socket, Socket::Datagrams(Tag::Tempo), interest);
+        }
+    }
+
+    /// Handles a publisher's probe, which is queued like a message: it measures the delay of messages.
+    pub(super) fn hear_probe(&mut self, place: Place, header: &Header, probe: Probe, cx: &mut Context) -> Heard {
+        let Some(part) = self.publisher(place, header) else {
+            self.count_unbound(place, header, cx);
+            return Heard::Done;
+        };
+        if let Some(topic) = self.has_to_wait(place, part, size_of::<Waiting>(), cx) {
+            return Heard::Wait(topic);
+        }
+        if !self.is_in_order(part, header.sequence, cx) {
+            return Heard::Done;
+        }
+        let now = cx.clock.now.0;
+        let Protocol { sessions, topics, settings, .. } = self;
+        let Some((known, session)) = sessions.both(part) else { return Heard::Done };
+        let Some(topic) = topics.get_mut(known.topic) else { return Heard::Done };
+        let (token, number, own) = (known.topic, known.number, session.number);
+        let own_period = known.presence.period();
+        let Is::Publisher(publisher) = &mut known.is else { return Heard::Done };
+        if now < publisher.may_probe {
+            cx.counters.add(Counter::TempoProbesRefused, 1);
+            return Heard::Done;
+        }
+        // Whatever it says: it has proven where it is, and nowhere else are echoes to go.
+        let to = match session.place {
+            Place::Datagram(address) => Some(shown(address)),
+            Place::Stream(_) => None,
+        };
+        let probe = Probe { prober: own, topic: number, to, hops: 1, echoed_by: 0, ..probe };
+        let waiting = Waiting::probe(header.priority, part, probe, 0);
+        let takes = waiting.octets;
+        if !topic.input.has_room(&publisher.queued, takes, settings.bounds)
+            || claim_room(&session.account, takes).is_err()
+        {
+            self.discard(part, Counter::TempoInputFull, cx);
+            return Heard::Done;
+        }
+        // Publishers that announce early probe early.
+        publisher.may_probe = now + own_period.min(period_nanos(settings.period_ms)) / 2;
+        publisher.waiting += 1;
+        cx.counters.add(Counter::TempoProbes, 1);
+        let is_early = !self.is_open(part);
+        self.queue(token, waiting, is_early, cx);
+        Heard::Done
+    }
+
+    /// It is a probe's turn: it goes to the topic's subscribers, behind what waits for each; to those from a place on.
+    pub(super) fn pass_probe(
+        &mut self,
+        (topic, part): (Token, Token),
+        probe: &Probe,
+        priority: i16,
+        from: usize,
+        cx: &mut Context,
+    ) {
+        let subscribers = self.topics.get(topic).map_or(0, |topic| topic.subscribers.parts.len());
+        let Protocol { sessions, .. } = self;
+        let Some((known, session)) = sessions.both(part) else { return };
+        if let Some(publisher) = known.publisher().filter(|_| from == 0) {
+            publisher.echoes_left = u32::try_from(subscribers).unwrap_or(u32::MAX);
+        }
+        let (until, way) = (from + PROBES_PER_ROUND, session.way);
+        if until < subscribers {
+            // The others have it in another turn of the topic.
+            let rest = Waiting::probe(priority, part, *probe, until);
+            session.account.take_anyway(Resource::InputBytes, rest.octets as u64);
+            self.queue(topic, rest, false, cx);
+        }
+        for at in from..until.min(subscribers) {
+            let known = self.topics.get(topic);
+            let Some(subscriber) = known.and_then(|topic| topic.subscribers.parts.get(at)).copied() else { break };
+            let protocol = &*self;
+            let to = protocol.sessions.part(subscriber).and_then(|part| protocol.sessions.get(part.session));
+            // Others of a group have its publishers' probes from themselves.
+            if way == Way::Single || to.is_none_or(|to| to.way == Way::Single) {
+                self.send_probe(subscriber, (*probe, priority), cx);
+            }
+        }
+        if until >= subscribers {
+            self.finish_message(part, cx);
+        }
+    }
+
+    fn send_probe(&mut self, part: Token, (probe, priority): (Probe, i16), cx: &mut Context) {
+        let Some(Is::Subscriber(subscriber)) = self.sessions.part(part).map(|part| &part.is) else {
+            return;
+        };
+        let is_blocked = self.is_blocked(subscriber.peer);
+        let Protocol { sessions, topics, out, session: own, .. } = self;
+        let Some(known) = sessions.part_mut(part) else { return };
+        let (to, topic) = (known.session, topics.get(known.topic).map_or(0, |topic| topic.number));
+        let Some(subscriber) = known.subscriber() else { return };
+        if is_blocked {
+            subscriber.probe = Some((probe, priority));
+            return;
+        }
+        subscriber.sequence = subscriber.sequence.wrapping_add(1);
+        let header =
+            Header { session: *own, topic, sequence: subscriber.sequence, sent: probe.sent, priority, by_broker: true };
+        send(out, sessions, to, &Frame { header, payload: Payload::Probe(probe) }, &mut cx.io.spares);
+    }
+
+    /// Sends the probe that waited behind what had no room.
+    pub(super) fn send_deferred_probe(&mut self, part: Token, cx: &mut Context) {
+        let subscriber = self.sessions.part_mut(part).and_then(|part| part.subscriber());
+        if let Some(probe) = subscriber.and_then(|subscriber| subscriber.probe.take()) {
+            self.send_probe(part, probe, cx);
+        }
+    }
+
+    /// Passes a subscriber's echo of a probe on to the publisher at once.
+    pub(super) fn hear_echo(&mut self, place: Place, header: &Header, probe: Probe, cx: &mut Context) {
+        let Protocol { sessions, .. } = self;
+        if sessions.find(header.session, place).is_none() {
+            return self.count_unbound(place, header, cx);
+        }
+        let at_address = probe.to.and_then(|to| sessions.find(probe.prober, Place::Datagram(to)));
+        let prober = at_address.or_else(|| sessions.numbered(probe.prober));
+        let part = prober
+            .and_then(|session| sessions.get(session))
+            .and_then(|session| session.part(probe.topic, Role::Publisher));
+        let Some((to, publisher)) =
+            part.and_then(|part| sessions.part_mut(part)).and_then(|part| Some((part.session, part.publisher()?)))
+        else {
+            return cx.counters.add(Counter::TempoUnbound, 1);
+        };
+        // As many as there are subscribers that may have it.
+        let Some(left) = publisher.echoes_left.checked_sub(1) else {
+            return cx.counters.add(Counter::TempoEchoesRefused, 1);
+        };
+        publisher.echoes_left = left;
+        cx.counters.add(Counter::TempoEchoes, 1);
+        let echo = Probe { echoed_by: header.session, ..probe };
+        let header = Header { sent: probe.sent, ..self.header(probe.topic) };
+        self.send_tempo_frame(to, &Frame { header, payload: Payload::Echo(echo) }, cx);
+    }
+
+    /// A subscriber tells what has come.
+    pub(super) fn hear_report(&mut self, place: Place, header: &Header, report: Report, cx: &mut Context) {
+        let Protocol { sessions, topics, .. } = self;
+        let Some(session) = sessions.find(header.session, place) else { return self.count_unbound(place, header, cx) };
+        let topic = topics.numbered(header.topic);
+        let part = topic.and_then(|topic| sessions.part_on(session, topic, Role::Subscriber));
+        let Some(subscriber) = part.and_then(|part| sessions.part_mut(part)).and_then(|part| part.subscriber()) else {
+            return cx.counters.add(Counter::TempoUnbound, 1);
+        };
+        let is_new = subscriber.report != report;
+        subscriber.report = report;
+        cx.counters.add(Counter::TempoReports, 1);
+        if is_new && let Some(topic) = topic.and_then(|topic| topics.get_mut(topic)) {
+            topic.subscribers.note_change();
         }
     }
 }
+
+/// Datagrams that are read in one round, or some more that came together. What has arrived is to be sorted before others have their turn, or one
+/// topic's flood would fill the socket and have the system discard another topic's datagrams.
+const DATAGRAMS_PER_ROUND: u64 = 1_024;
+
+/// Subscribers to which a probe is sent in one turn of its topic.
+const PROBES_PER_ROUND: usize = 256;

@@ -15,6 +15,7 @@ use super::input::{Item, Waiting, octets_of};
 use super::sessions::{Place, Publisher, Unfinished};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
@@ -43,6 +44,19 @@ pub(crate) struct Claim {
 impl Core {
     // ---- what comes ----
 
+    /// A message has come, or a part of one.
+    pub(super) fn hear_data(&mut self, place: Place, header: &Header, data: &Data<'_>, alone: bool) -> Heard {
+        let Some(part) = self.protocols.tempo.publisher(place, header) else {
+            self.protocols.tempo.count_unbound(place, header, &self.cx);
+            return Heard::Done;
+        };
+        if self.cx.reporting.draining.has_begun() {
+            self.cx.counters.add(Counter::RefusedStopping, 1);
+            return Heard::Done;
+        }
+        self.take_data(place, part, header, data, alone)
+    }
+
     /// Takes what a publisher sends.
     pub(super) fn take_data(
         &mut self,
@@ -53,7 +67,7 @@ impl Core {
         alone: bool,
     ) -> Heard {
         let octets = data.fragment.map_or(data.octets.len(), |fragment| fragment.total as usize);
-        if let Some(topic) = self.has_to_wait(place, part, octets) {
+        if let Some(topic) = self.protocols.tempo.has_to_wait(place, part, octets, &self.cx) {
             return Heard::Wait(topic);
         }
         match data.fragment {
@@ -63,55 +77,12 @@ impl Core {
         Heard::Done
     }
 
-    /// The topic without room for a message in its input, if the message came over a connection: that is not read then.
-    pub(super) fn has_to_wait(&self, place: Place, part: Token, octets: usize) -> Option<Token> {
-        let Place::Stream(_) = place else { return None };
-        let Protocol { sessions, topics, settings, .. } = &self.protocols.tempo;
-        let part = sessions.part(part)?;
-        let (takes, input) = (octets_of(octets), &topics.get(part.topic)?.input);
-        let own = part.queued()?;
-        if !input.has_room(own, takes, settings.bounds) {
-            return Some(part.topic);
-        }
-        let account = &sessions.get(part.session)?.account;
-        let Err(spent) = claim_room(account, takes) else {
-            account.give(Resource::InputBytes, takes as u64);
-            return None;
-        };
-        self.counters.add(Counter::of_refusal(spent), 1);
-        Some(part.topic)
-    }
-
-    /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
-    pub(super) fn is_in_order(&mut self, part: Token, number: u32) -> bool {
-        let now = self.clock.now.0;
-        let Some((part, session)) = self.protocols.tempo.sessions.both(part) else { return false };
-        if let Place::Stream(_) = session.place {
-            // There announcements wait behind data.
-            part.presence.touch(now);
-        }
-        let period = part.presence.period();
-        let Some(publisher) = part.publisher() else { return false };
-        let arrival = publisher.sequence.take(now, period, number);
-        match arrival {
-            Arrival::Next { lost } => self.counters.add(Counter::TempoLost, lost.into()),
-            Arrival::Anew => {}
-            Arrival::Late => self.counters.add(Counter::TempoLate, 1),
-            Arrival::Repeated => self.counters.add(Counter::TempoRepeated, 1),
-        }
-        #[cfg(test)]
-        if !arrival.is_handed_on() && crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
-            return true;
-        }
-        arrival.is_handed_on()
-    }
-
     fn take_message(&mut self, part: Token, header: &Header, (content, octets): (Content, &[u8]), alone: bool) {
-        if !self.is_in_order(part, header.sequence) {
+        if !self.protocols.tempo.is_in_order(part, header.sequence, &mut self.cx) {
             return;
         }
         if octets.len() > self.protocols.tempo.settings.message_bytes_max as usize {
-            return self.discard(part, Counter::TempoTooLarge);
+            return self.protocols.tempo.discard(part, Counter::TempoTooLarge, &mut self.cx);
         }
         let Protocol { sessions, topics, scheduler, proxies, settings, .. } = &mut self.protocols.tempo;
         let Some((known, session)) = sessions.both(part) else { return };
@@ -133,51 +104,40 @@ impl Core {
         }
         let has_room = topic.input.has_room(&publisher.queued, takes, settings.bounds);
         if !has_room {
-            return self.discard(part, Counter::TempoInputFull);
+            return self.protocols.tempo.discard(part, Counter::TempoInputFull, &mut self.cx);
         }
         if let Err(spent) = claim_room(&session.account, takes) {
-            self.counters.add(Counter::of_refusal(spent), 1);
-            return self.discard(part, Counter::TempoInputFull);
+            self.cx.counters.add(Counter::of_refusal(spent), 1);
+            return self.protocols.tempo.discard(part, Counter::TempoInputFull, &mut self.cx);
         }
         publisher.waiting += 1;
-        let mut pending_event = self.lane.begin_event_for(octets.len());
+        let mut pending_event = self.cx.lane.begin_event_for(octets.len());
         pending_event.bytes.extend_from_slice(octets);
         let waiting =
             Waiting::new(header.priority, part, takes, Item::Message(pending_event, said_of(header, content)));
-        self.queue(token, waiting, proxy.is_none());
-    }
-
-    /// Has something wait for its topic's turn.
-    pub(super) fn queue(&mut self, topic: Token, waiting: Waiting, early: bool) {
-        let now = self.clock.now.0;
-        let Protocol { sessions, topics, scheduler, .. } = &mut self.protocols.tempo;
-        topics.renew_share(topic, sessions, now);
-        let publisher = sessions.part_mut(waiting.part).and_then(|part| part.publisher());
-        if let Some((known, publisher)) = topics.get_mut(topic).zip(publisher) {
-            scheduler.push(topic, (&mut known.input, &mut publisher.queued), waiting, early);
-        }
+        self.protocols.tempo.queue(token, waiting, proxy.is_none(), &mut self.cx);
     }
 
     /// Takes a part of a message, and the message if it is the last part of it.
     fn take_fragment(&mut self, part: Token, header: &Header, fragment: Fragment, data: &Data<'_>) {
-        let now = self.clock.now.0;
+        let now = self.cx.clock.now.0;
         let limit = self.protocols.tempo.settings.message_bytes_max;
         let Some((known, session)) = self.protocols.tempo.sessions.both(part) else { return };
         let (period, account) = (known.presence.period(), &session.account);
         let Some(publisher) = known.publisher() else { return };
         // A part alone says nothing of whether its message was lost.
         if !publisher.sequence.look(now, period, header.sequence).is_handed_on() {
-            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+            return self.cx.counters.add(Counter::TempoFragmentsRefused, 1);
         }
         if fragment.total > limit {
-            return self.counters.add(Counter::TempoTooLarge, 1);
+            return self.cx.counters.add(Counter::TempoTooLarge, 1);
         }
         let Some(unfinished) = publisher.unfinished_for(header.sequence, fragment, account) else {
-            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+            return self.cx.counters.add(Counter::TempoFragmentsRefused, 1);
         };
         match unfinished.fragments.take(header.sequence, fragment, data.octets) {
             Ok(FragmentResult::Incomplete | FragmentResult::Repeated) => {}
-            Err(_) => self.counters.add(Counter::TempoFragmentsRefused, 1),
+            Err(_) => self.cx.counters.add(Counter::TempoFragmentsRefused, 1),
             Ok(FragmentResult::Complete) => {
                 let Some(mut unfinished) = publisher.unfinished.take() else { return };
                 self.take_message(part, header, (data.content, unfinished.fragments.message()), false);
@@ -192,20 +152,12 @@ impl Core {
         }
     }
 
-    /// What a publisher sent is lost here.
-    pub(super) fn discard(&mut self, part: Token, why: Counter) {
-        self.counters.add(why, 1);
-        if let Some(publisher) = self.protocols.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) {
-            publisher.discarded += 1;
-        }
-    }
-
     // ---- turns ----
 
     /// Hands in what waits, each topic's in its turn, for a stated time.
     #[inline(never)]
     fn serve_inputs(&mut self) {
-        let until = self.clock.time() + SERVED_FOR;
+        let until = self.cx.clock.time() + SERVED_FOR;
         loop {
             for _ in 0..MESSAGES_PER_LOOK {
                 let Some(topic) = self.protocols.tempo.scheduler.next() else { return };
@@ -222,47 +174,14 @@ impl Core {
         let Some(topic) = topics.get_mut(token) else { return };
         let Some(waiting) = scheduler.take(&mut topic.input) else { return };
         let part = waiting.part;
-        self.give_room(&waiting);
+        self.protocols.tempo.give_room(&waiting);
         match waiting.item {
             Item::Message(pending_event, said) => self.hand_in((token, part), pending_event, said),
-            Item::Probe(probe, from) => self.pass_probe((token, part), &probe, waiting.priority, from),
-        }
-        self.go_on_with_input(token);
-    }
-
-    /// What waited does not any more.
-    fn give_room(&mut self, waiting: &Waiting) {
-        #[cfg(test)]
-        if crate::simulation::goes_wrong(crate::simulation::Break::LeakedRoom) {
-            return;
-        }
-        let Some((part, session)) = self.protocols.tempo.sessions.both(waiting.part) else { return };
-        session.account.give(Resource::InputBytes, waiting.octets as u64);
-        if let Some(publisher) = part.publisher() {
-            publisher.queued.give(waiting.priority, waiting.octets);
-        }
-    }
-
-    /// A topic has its next turn, and connections that waited for room there go on if there is.
-    pub(super) fn go_on_with_input(&mut self, token: Token) {
-        let Protocol { topics, scheduler, out, settings, .. } = &mut self.protocols.tempo;
-        let Some(topic) = topics.get_mut(token) else { return };
-        scheduler.place(token, &mut topic.input);
-        if topic.input.connections.is_empty() || !topic.input.has_much_room(settings.bounds) {
-            return;
-        }
-        for connection in topic.input.connections.drain(..) {
-            #[cfg(test)]
-            if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenWait) {
-                continue;
-            }
-            if let Some(known) = out.connections.get_mut(connection)
-                && known.waits_for.take().is_some()
-            {
-                known.has_backlog = true;
-                self.io.slices.defer(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
+            Item::Probe(probe, from) => {
+                self.protocols.tempo.pass_probe((token, part), &probe, waiting.priority, from, &mut self.cx)
             }
         }
+        self.protocols.tempo.go_on_with_input(token, &mut self.cx);
     }
 
     fn hand_in(&mut self, (topic, part): (Token, Token), pending_event: PendingEvent, said: Said) {
@@ -272,9 +191,9 @@ impl Core {
             Some(source) => self.admit_tempo(Claim { topic, part }, source, (pending_event, said)),
             None => {
                 // Its proxy was ended meanwhile.
-                self.lane.abandon_event(pending_event);
-                self.discard(part, Counter::TempoRefused);
-                self.finish_message(part);
+                self.cx.lane.abandon_event(pending_event);
+                self.protocols.tempo.discard(part, Counter::TempoRefused, &mut self.cx);
+                self.protocols.tempo.finish_message(part, &mut self.cx);
             }
         }
     }
@@ -286,7 +205,7 @@ impl Core {
         if let Some(publisher) = known.publisher() {
             publisher.waiting += 1;
         }
-        let mut pending_event = self.lane.begin_event_for(octets.len());
+        let mut pending_event = self.cx.lane.begin_event_for(octets.len());
         pending_event.bytes.extend_from_slice(octets);
         self.admit_tempo(Claim { topic, part }, source, (pending_event, said_of(header, content)));
     }
@@ -302,49 +221,149 @@ impl Core {
         self.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
             let of = self.protocols.tempo.topics.get(claim.topic).map(|topic| topic.name().event_type());
             let why = scope.why(of.map(|(domain, name)| (domain.as_bytes(), name.as_bytes())));
-            self.deny(&account, Right::Publish, source.channel, (why, &"a message of Tempo (publish)"));
+            let what = "a message of Tempo (publish)";
+            self.access.deny(&account, Right::Publish, source.channel, (why, &what), &mut self.cx);
         })
     }
 
     /// Hands a message to the engine.
     fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, (mut pending_event, said): (PendingEvent, Said)) {
         let Some(topic) = self.protocols.tempo.topics.get_mut(claim.topic) else {
-            return self.lane.abandon_event(pending_event);
+            return self.cx.lane.abandon_event(pending_event);
         };
         let (domain, name) = topic.name().event_type();
         pending_event.keeps_names = true;
-        self.lane.classify(&mut pending_event, domain.as_bytes(), name.as_bytes());
-        self.complete_message(source, &mut pending_event, said);
+        self.cx.lane.classify(&mut pending_event, domain.as_bytes(), name.as_bytes());
+        self.protocols.complete_message(source, &mut pending_event, said, &mut self.cx);
         let Ok(permit) = self.permit_tempo(&claim, source) else {
-            self.lane.abandon_event(pending_event);
-            self.discard(claim.part, Counter::TempoRefused);
-            return self.finish_message(claim.part);
+            self.cx.lane.abandon_event(pending_event);
+            self.protocols.tempo.discard(claim.part, Counter::TempoRefused, &mut self.cx);
+            return self.protocols.tempo.finish_message(claim.part, &mut self.cx);
         };
         let mut submission = Submission::new(source, protocols::Claim::Tempo(claim), None).permitted(permit);
         self.admit(&mut submission, pending_event);
         match self.finish_submission(&submission) {
-            Ok(true) => self.finish_message(claim.part),
+            Ok(true) => self.protocols.tempo.finish_message(claim.part, &mut self.cx),
             Ok(false) => {
                 if let Some(topic) = self.protocols.tempo.topics.get_mut(claim.topic) {
                     topic.input.is_pending = true;
                 }
             }
             Err(_) => {
-                self.discard(claim.part, Counter::TempoRefused);
-                self.finish_message(claim.part);
+                self.protocols.tempo.discard(claim.part, Counter::TempoRefused, &mut self.cx);
+                self.protocols.tempo.finish_message(claim.part, &mut self.cx);
             }
         }
         self.deliver();
     }
+}
+
+impl Protocol {
+    /// The topic without room for a message in its input, if the message came over a connection: that is not read then.
+    pub(super) fn has_to_wait(&self, place: Place, part: Token, octets: usize, cx: &Context) -> Option<Token> {
+        let Place::Stream(_) = place else { return None };
+        let Protocol { sessions, topics, settings, .. } = self;
+        let part = sessions.part(part)?;
+        let (takes, input) = (octets_of(octets), &topics.get(part.topic)?.input);
+        let own = part.queued()?;
+        if !input.has_room(own, takes, settings.bounds) {
+            return Some(part.topic);
+        }
+        let account = &sessions.get(part.session)?.account;
+        let Err(spent) = claim_room(account, takes) else {
+            account.give(Resource::InputBytes, takes as u64);
+            return None;
+        };
+        cx.counters.add(Counter::of_refusal(spent), 1);
+        Some(part.topic)
+    }
+
+    /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
+    pub(super) fn is_in_order(&mut self, part: Token, number: u32, cx: &mut Context) -> bool {
+        let now = cx.clock.now.0;
+        let Some((part, session)) = self.sessions.both(part) else { return false };
+        if let Place::Stream(_) = session.place {
+            // There announcements wait behind data.
+            part.presence.touch(now);
+        }
+        let period = part.presence.period();
+        let Some(publisher) = part.publisher() else { return false };
+        let arrival = publisher.sequence.take(now, period, number);
+        match arrival {
+            Arrival::Next { lost } => cx.counters.add(Counter::TempoLost, lost.into()),
+            Arrival::Anew => {}
+            Arrival::Late => cx.counters.add(Counter::TempoLate, 1),
+            Arrival::Repeated => cx.counters.add(Counter::TempoRepeated, 1),
+        }
+        #[cfg(test)]
+        if !arrival.is_handed_on() && crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
+            return true;
+        }
+        arrival.is_handed_on()
+    }
+
+    /// Has something wait for its topic's turn.
+    pub(super) fn queue(&mut self, topic: Token, waiting: Waiting, early: bool, cx: &mut Context) {
+        let now = cx.clock.now.0;
+        let Protocol { sessions, topics, scheduler, .. } = self;
+        topics.renew_share(topic, sessions, now);
+        let publisher = sessions.part_mut(waiting.part).and_then(|part| part.publisher());
+        if let Some((known, publisher)) = topics.get_mut(topic).zip(publisher) {
+            scheduler.push(topic, (&mut known.input, &mut publisher.queued), waiting, early);
+        }
+    }
+
+    /// What a publisher sent is lost here.
+    pub(super) fn discard(&mut self, part: Token, why: Counter, cx: &mut Context) {
+        cx.counters.add(why, 1);
+        if let Some(publisher) = self.sessions.part_mut(part).and_then(|part| part.publisher()) {
+            publisher.discarded += 1;
+        }
+    }
+
+    /// What waited does not any more.
+    fn give_room(&mut self, waiting: &Waiting) {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LeakedRoom) {
+            return;
+        }
+        let Some((part, session)) = self.sessions.both(waiting.part) else { return };
+        session.account.give(Resource::InputBytes, waiting.octets as u64);
+        if let Some(publisher) = part.publisher() {
+            publisher.queued.give(waiting.priority, waiting.octets);
+        }
+    }
+
+    /// A topic has its next turn, and connections that waited for room there go on if there is.
+    pub(super) fn go_on_with_input(&mut self, token: Token, cx: &mut Context) {
+        let Protocol { topics, scheduler, out, settings, .. } = self;
+        let Some(topic) = topics.get_mut(token) else { return };
+        scheduler.place(token, &mut topic.input);
+        if topic.input.connections.is_empty() || !topic.input.has_much_room(settings.bounds) {
+            return;
+        }
+        for connection in topic.input.connections.drain(..) {
+            #[cfg(test)]
+            if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenWait) {
+                continue;
+            }
+            if let Some(known) = out.connections.get_mut(connection)
+                && known.waits_for.take().is_some()
+            {
+                known.has_backlog = true;
+                cx.io.slices.defer(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
+            }
+        }
+    }
 
     /// A message of a publisher's has been handed in, or is lost.
-    pub(super) fn finish_message(&mut self, part: Token) {
-        let Some(publisher) = self.protocols.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) else {
+    pub(super) fn finish_message(&mut self, part: Token, cx: &mut Context) {
+        let Some(publisher) = self.sessions.part_mut(part).and_then(|part| part.publisher()) else {
             return;
         };
         publisher.waiting = publisher.waiting.saturating_sub(1);
         if publisher.is_leaving && publisher.waiting == 0 {
-            self.remove_part(part);
+            self.remove_part(part, cx);
         }
     }
 }
@@ -379,14 +398,14 @@ impl Worker {
     /// A message was taken in, or not: its topic goes on.
     pub(crate) fn answer_tempo(&mut self, claim: Claim, refused: Option<Refused>) {
         if refused.is_some() {
-            self.core.discard(claim.part, Counter::TempoRefused);
+            self.core.protocols.tempo.discard(claim.part, Counter::TempoRefused, &mut self.core.cx);
         }
         if let Some(topic) = self.core.protocols.tempo.topics.get_mut(claim.topic) {
             topic.input.is_pending = false;
         }
-        self.core.finish_message(claim.part);
-        self.core.go_on_with_input(claim.topic);
-        self.core.forget_topic_if_unneeded(claim.topic);
+        self.core.protocols.tempo.finish_message(claim.part, &mut self.core.cx);
+        self.core.protocols.tempo.go_on_with_input(claim.topic, &mut self.core.cx);
+        self.core.protocols.tempo.forget_topic_if_unneeded(claim.topic, &mut self.core.cx);
     }
 }
 

@@ -11,8 +11,8 @@ use super::form::OUTPUT_FORM;
 use super::input::Item;
 use super::sessions::{Is, Part, Place, Proxy, Purpose, Session, Way};
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 use accounts::{Account, Resource};
 
 /// How a part stands with its proxy.
@@ -46,26 +46,17 @@ impl Protocol {
             Is::Publisher(publisher) => publisher.proxy,
         }
     }
-}
 
-/// Marks a request's client as one of Tempo's, among those of all protocols.
-const OF_TEMPO: u64 = 1 << 63;
-
-const fn client(session: Token) -> u64 {
-    OF_TEMPO | session.to_bits()
-}
-
-impl Core {
     /// Whether a part's proxy is there.
     pub(super) fn is_open(&self, part: Token) -> bool {
-        let protocol = &self.protocols.tempo;
+        let protocol = self;
         let peer = protocol.sessions.part(part).and_then(|part| protocol.proxy_of(part));
         peer.and_then(|peer| protocol.proxies.get(&peer)).is_some_and(|proxy| proxy.key.is_some())
     }
 
     /// Asks administration for the proxy that a new part needs.
-    pub(super) fn ask_for_part(&mut self, part: Token) -> ProxyStatus {
-        let protocol = &mut self.protocols.tempo;
+    pub(super) fn ask_for_part(&mut self, part: Token, cx: &mut Context) -> ProxyStatus {
+        let protocol = &mut *self;
         let Some(known) = protocol.sessions.part(part) else { return ProxyStatus::Refused };
         let (session, topic) = (known.session, known.topic);
         let Some((holder, topic)) = protocol.sessions.get(session).zip(protocol.topics.get(topic)) else {
@@ -111,15 +102,15 @@ impl Core {
         protocol.proxies.insert(peer, Proxy { session, purpose, key: None, blocked: None });
         let octets = (octets as u64).max(protocol.settings.request_bytes_min);
         let local_proxy = LocalProxy { channel, peer, name, part: requested_part, about: Some(about) };
-        match self.request_local_proxy(client(session), local_proxy, (&account, octets)) {
+        match cx.request_local_proxy(client(session), local_proxy, (&account, octets)) {
             Ok(()) => ProxyStatus::Waits,
             Err(_) => ProxyStatus::Refused,
         }
     }
 
     /// A part is gone: so is its proxy, if no other part needs it.
-    pub(super) fn dismiss_part(&mut self, gone: &Part, token: Token) {
-        let protocol = &mut self.protocols.tempo;
+    pub(super) fn dismiss_part(&mut self, gone: &Part, token: Token, cx: &mut Context) {
+        let protocol = &mut *self;
         let peer = match &gone.is {
             Is::Subscriber(subscriber) => Some(subscriber.peer),
             Is::Publisher(publisher) => {
@@ -127,35 +118,35 @@ impl Core {
                 publisher.proxy.filter(|peer| session.is_some_and(|session| session.leave_supplier(*peer)))
             }
         };
-        self.discard_waiting(gone, token);
+        self.discard_waiting(gone, token, cx);
         if let Some(peer) = peer {
-            self.dismiss_tempo(gone.session, peer);
+            self.dismiss_tempo(gone.session, peer, cx);
         }
     }
 
     /// What waited for the proxy of a part that is gone is lost.
-    fn discard_waiting(&mut self, gone: &Part, token: Token) {
-        let Protocol { topics, sessions, .. } = &mut self.protocols.tempo;
+    fn discard_waiting(&mut self, gone: &Part, token: Token, cx: &mut Context) {
+        let Protocol { topics, sessions, .. } = self;
         let Some(topic) = topics.get_mut(gone.topic) else { return };
         let away = topic.input.discard_waiting(token);
         for waiting in away {
             if let Some(session) = sessions.get(gone.session) {
                 session.account.give(Resource::InputBytes, waiting.octets as u64);
             }
-            self.counters.add(Counter::TempoRefused, 1);
+            cx.counters.add(Counter::TempoRefused, 1);
             if let Item::Message(pending_event, _) = waiting.item {
-                self.lane.abandon_event(pending_event);
+                cx.lane.abandon_event(pending_event);
             }
         }
     }
 
-    fn dismiss_tempo(&mut self, session: Token, peer: Peer) {
-        let protocol = &mut self.protocols.tempo;
+    fn dismiss_tempo(&mut self, session: Token, peer: Peer, cx: &mut Context) {
+        let protocol = &mut *self;
         let Some(proxy) = protocol.proxies.remove(&peer) else { return };
         proxy.key.iter().for_each(|key| _ = protocol.grouped.remove(key));
         let account = protocol.sessions.get(session).map(|session| Arc::clone(&session.account));
         if let Some((key, account)) = proxy.key.zip(account) {
-            self.remove_local_proxy(client(session), key, &account);
+            cx.remove_local_proxy(client(session), key, &account);
         }
     }
 
@@ -165,11 +156,12 @@ impl Core {
         peer: Peer,
         made: Result<ProxyKey, String>,
         account: &Arc<Account>,
+        cx: &mut Context,
     ) {
-        let Some(proxy) = self.protocols.tempo.proxies.get_mut(&peer) else {
+        let Some(proxy) = self.proxies.get_mut(&peer) else {
             // Its client has gone.
             if let Ok(key) = made {
-                self.remove_local_proxy(OF_TEMPO, key, account);
+                cx.remove_local_proxy(OF_TEMPO, key, account);
             }
             return;
         };
@@ -178,54 +170,54 @@ impl Core {
                 proxy.key = Some(key);
                 let (session, is_supplier) = (proxy.session, proxy.purpose == Purpose::Supplier);
                 let blocked = proxy.blocked.take();
-                let protocol = &mut self.protocols.tempo;
+                let protocol = &mut *self;
                 protocol.said.of_proxies = false;
                 if is_supplier && protocol.sessions.get(session).is_some_and(|session| session.way == Way::Group) {
                     protocol.grouped.insert(key);
                 }
                 let parts = self.parts_with(peer);
                 for part in parts {
-                    self.let_in(part);
+                    self.let_in(part, cx);
                     if !self.is_leaving(part) {
-                        self.announce(part);
+                        self.announce(part, cx);
                     }
                 }
                 if let Some(outbox) = blocked {
-                    self.lane.resume_outbox(outbox, self.clock.now);
-                    self.deliveries.undelivered = true;
+                    cx.lane.resume_outbox(outbox, cx.clock.now);
+                    cx.deliveries.undelivered = true;
                 }
             }
             Err(reason) => {
-                self.counters.add(Counter::TempoTopicsRefused, 1);
-                if !core::mem::replace(&mut self.protocols.tempo.said.of_proxies, true) {
-                    self.log(log::Level::Warn, || {
+                cx.counters.add(Counter::TempoTopicsRefused, 1);
+                if !core::mem::replace(&mut self.said.of_proxies, true) {
+                    cx.log(log::Level::Warn, || {
                         format!("a topic that a client of Tempo announces is not taken: {reason}")
                     });
                 }
-                self.remove_parts_with(peer);
+                self.remove_parts_with(peer, cx);
             }
         }
     }
 
     fn is_leaving(&self, part: Token) -> bool {
-        let known = self.protocols.tempo.sessions.part(part).map(|part| &part.is);
+        let known = self.sessions.part(part).map(|part| &part.is);
         matches!(known, Some(Is::Publisher(publisher)) if publisher.is_leaving)
     }
 
     /// What a publisher sent before its proxy was there has its turn.
-    fn let_in(&mut self, part: Token) {
-        let Protocol { sessions, topics, .. } = &mut self.protocols.tempo;
+    fn let_in(&mut self, part: Token, cx: &mut Context) {
+        let Protocol { sessions, topics, .. } = self;
         let Some(topic) = sessions.part(part).map(|part| part.topic) else { return };
         if let Some(known) = topics.get_mut(topic) {
             known.input.let_in(part);
         }
-        self.go_on_with_input(topic);
+        self.go_on_with_input(topic, cx);
     }
 
     /// The parts that need a proxy, of which something is known now: those too that were given up meanwhile. (An allocation: it is when a
     /// client comes or goes.)
     fn parts_with(&mut self, peer: Peer) -> Vec<Token> {
-        let Protocol { proxies, sessions, .. } = &mut self.protocols.tempo;
+        let Protocol { proxies, sessions, .. } = self;
         let Some(&Proxy { session, purpose, .. }) = proxies.get(&peer) else { return Vec::new() };
         match purpose {
             Purpose::Consumer(part) => vec![part],
@@ -246,9 +238,9 @@ impl Core {
     }
 
     /// There is no such proxy: the parts that need it are forgotten. They may be announced again.
-    fn remove_parts_with(&mut self, peer: Peer) {
+    fn remove_parts_with(&mut self, peer: Peer, cx: &mut Context) {
         let parts = self.parts_with(peer);
-        let protocol = &mut self.protocols.tempo;
+        let protocol = &mut *self;
         if let Some(gone) = protocol.proxies.remove(&peer) {
             gone.key.iter().for_each(|key| _ = protocol.grouped.remove(key));
             if let Some(session) = protocol.sessions.get_mut(gone.session) {
@@ -257,13 +249,20 @@ impl Core {
         }
         for part in parts {
             // What waited for it has its turn, in which it is lost.
-            self.let_in(part);
-            self.give_up_part(part);
+            self.let_in(part, cx);
+            self.give_up_part(part, cx);
         }
     }
 
     /// Notes that a proxy was ended elsewhere.
-    pub(crate) fn tempo_proxy_gone(&mut self, peer: Peer) {
-        self.remove_parts_with(peer);
+    pub(crate) fn tempo_proxy_gone(&mut self, peer: Peer, cx: &mut Context) {
+        self.remove_parts_with(peer, cx);
     }
+}
+
+/// Marks a request's client as one of Tempo's, among those of all protocols.
+const OF_TEMPO: u64 = 1 << 63;
+
+const fn client(session: Token) -> u64 {
+    OF_TEMPO | session.to_bits()
 }

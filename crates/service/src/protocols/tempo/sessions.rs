@@ -13,8 +13,8 @@ use tempo::reassembly::Reassembly;
 use tempo::sequence::Sequence;
 use tempo::wire::{Probe, Report, Role};
 
+use super::delivery::Packets;
 use super::input::Queued;
-use super::packets::Packets;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::unread::Unread;
 use accounts::{Account, Charge};

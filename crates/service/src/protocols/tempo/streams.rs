@@ -11,6 +11,7 @@ use super::Protocol;
 use super::hearing::{Arrived, Heard};
 use super::sessions::Place;
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Output, would_block};
 use crate::lane::io::slices::Work;
@@ -163,7 +164,7 @@ impl Core {
         let token = out.connections.insert(Connection::new(arrival));
         let connection = out.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Tempo, token);
-        if self.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
+        if self.cx.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             out.connections.remove(token);
             return None;
         }
@@ -173,29 +174,30 @@ impl Core {
         }
         out.open += 1;
         let open = out.open;
-        self.io.occupied.arrive(Tag::Tempo, token, ip, now);
-        self.counters.add(Counter::TempoConnectionsAccepted, 1);
-        self.note_tempo_open();
+        self.cx.io.occupied.arrive(Tag::Tempo, token, ip, now);
+        self.cx.counters.add(Counter::TempoConnectionsAccepted, 1);
+        self.protocols.tempo.note_tempo_open(&self.cx);
         Some(open)
     }
 
     /// Ends connections that have not sent the rest of a frame for too long.
     pub(crate) fn sweep_tempo(&mut self) {
-        self.feed_starved();
+        self.protocols.tempo.feed_starved(&mut self.cx);
         if !self.protocols.tempo.has_deadlines {
             return;
         }
-        let (now, completion) = (self.clock.now, self.protocols.tempo.frame_completion);
+        let (now, completion) = (self.cx.clock.now, self.protocols.tempo.frame_completion);
         let connections = self.protocols.tempo.out.connections.iter();
         let begun = connections.filter_map(|(token, connection)| Some((token, connection.began?)));
         let (late, partial): (Vec<_>, Vec<_>) = begun.partition(|(_, since)| *since + completion <= now);
         self.protocols.tempo.has_deadlines = !partial.is_empty();
         for (token, _) in late {
-            self.counters.add(Counter::IncompleteMessages, 1);
-            self.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
+            self.cx.counters.add(Counter::IncompleteMessages, 1);
+            let why = "a frame was begun and not ended within limits.message_completion_ms";
+            self.protocols.tempo.distrust_stream(token, why, &mut self.cx);
         }
         if self.protocols.tempo.has_deadlines {
-            self.clock.plan_sweep();
+            self.cx.clock.plan_sweep();
         }
     }
 }
@@ -210,7 +212,7 @@ impl Worker {
                 self.read_stream(token);
             }
         } else if ready.broken {
-            return self.core.close_stream(token);
+            return self.core.protocols.tempo.close_stream(token, &mut self.core.cx);
         }
         if ready.writable || ready.ended {
             self.core.protocols.tempo.out.note_due_stream(token);
@@ -222,7 +224,7 @@ impl Worker {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
-            connection.heard = self.core.clock.now;
+            connection.heard = self.core.cx.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     connection.has_ended = true;
@@ -230,7 +232,7 @@ impl Worker {
                 }
                 Ok(_) => self.process_stream(token, &buffer),
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.core.close_stream(token),
+                Err(_) => self.core.protocols.tempo.close_stream(token, &mut self.core.cx),
             }
         }
         self.core.protocols.tempo.read = buffer;
@@ -254,7 +256,7 @@ impl Worker {
             unparsed.extend_from_slice(input);
         }
         let done = self.hear_stream(token, if was_unparsed { &unparsed } else { input });
-        let now = self.core.clock.now;
+        let now = self.core.cx.clock.now;
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
         if was_unparsed {
             unparsed.drain(..done.min(unparsed.len()));
@@ -268,8 +270,9 @@ impl Worker {
         match connection.charge_unparsed(now) {
             Ok(()) => self.core.protocols.tempo.has_deadlines |= connection.began.is_some(),
             Err(spent) => {
-                self.core.counters.add(Counter::of_refusal(spent), 1);
-                return self.core.distrust_stream(token, "there is no room for so much that is not done with");
+                self.core.cx.counters.add(Counter::of_refusal(spent), 1);
+                let why = "there is no room for so much that is not done with";
+                return self.core.protocols.tempo.distrust_stream(token, why, &mut self.core.cx);
             }
         }
         self.core.protocols.tempo.out.note_due_stream(token);
@@ -286,8 +289,8 @@ impl Worker {
                 return done;
             }
             if number == FRAMES_PER_ROUND {
-                self.core.counters.add(Counter::RoundBudgetsSpent, 1);
-                self.core.queue_tempo_backlog(token);
+                self.core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                self.core.protocols.tempo.queue_tempo_backlog(token, &mut self.core.cx);
                 return done;
             }
             let address = connection.address;
@@ -297,24 +300,24 @@ impl Worker {
                     match self.hear(Place::Stream(token), address, &frame, Arrived { alone, by_group: false }) {
                         Heard::Done => done += octets,
                         Heard::Wait(topic) => {
-                            self.core.wait_for_input(token, topic);
+                            self.core.protocols.tempo.wait_for_input(token, topic, &mut self.core.cx);
                             return done;
                         }
                     }
                 }
                 Err(Unreadable::Incomplete { .. }) => return done,
                 Err(error @ Unreadable::Kind { octets, .. }) => {
-                    self.core.count_unreadable(error);
+                    self.core.protocols.tempo.count_unreadable(error, &self.core.cx);
                     done += octets;
                 }
                 Err(_) if done == 0 && tls::is_hello(rest) => {
-                    self.core.note_tls_at_plain_port(Tag::Tempo, address);
-                    self.core.close_stream(token);
+                    self.core.cx.note_tls_at_plain_port(Tag::Tempo, address);
+                    self.core.protocols.tempo.close_stream(token, &mut self.core.cx);
                     return done;
                 }
                 Err(error) => {
-                    self.core.count_unreadable(error);
-                    self.core.distrust_stream(token, &error.to_string());
+                    self.core.protocols.tempo.count_unreadable(error, &self.core.cx);
+                    self.core.protocols.tempo.distrust_stream(token, &error.to_string(), &mut self.core.cx);
                     return done;
                 }
             }
@@ -323,92 +326,92 @@ impl Worker {
     }
 }
 
-impl Core {
+impl Protocol {
     /// A connection is not read until there is room in a topic's input.
-    fn wait_for_input(&mut self, token: Token, topic: Token) {
-        let Protocol { out, topics, settings, starved, .. } = &mut self.protocols.tempo;
+    fn wait_for_input(&mut self, token: Token, topic: Token, cx: &mut Context) {
+        let Protocol { out, topics, settings, starved, .. } = self;
         let (Some(connection), Some(known)) = (out.connections.get_mut(token), topics.get_mut(topic)) else { return };
         if connection.waits_for.replace(topic).is_some() {
             return;
         }
-        self.counters.add(Counter::TempoConnectionsWaited, 1);
+        cx.counters.add(Counter::TempoConnectionsWaited, 1);
         if known.input.has_much_room(settings.bounds) {
             // It is its client's share that is spent, elsewhere: it is looked at again before long.
             starved.push(token);
-            self.clock.plan_sweep();
+            cx.clock.plan_sweep();
         } else {
             known.input.connections.push(token);
         }
     }
 
     /// Has connections try again after their clients' shares were spent.
-    fn feed_starved(&mut self) {
-        for token in core::mem::take(&mut self.protocols.tempo.starved) {
-            if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) {
+    fn feed_starved(&mut self, cx: &mut Context) {
+        for token in core::mem::take(&mut self.starved) {
+            if let Some(connection) = self.out.connections.get_mut(token) {
                 connection.waits_for = None;
             }
-            self.queue_tempo_backlog(token);
+            self.queue_tempo_backlog(token, cx);
         }
     }
 
     /// What was read of a connection and not looked at waits for a turn of its address.
-    fn queue_tempo_backlog(&mut self, token: Token) {
-        if let Some(connection) = self.protocols.tempo.out.connections.get_mut(token)
+    fn queue_tempo_backlog(&mut self, token: Token, cx: &mut Context) {
+        if let Some(connection) = self.out.connections.get_mut(token)
             && !core::mem::replace(&mut connection.has_backlog, true)
         {
-            self.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
+            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
         }
     }
 
     /// Has frames looked at that were read while a connection was paused since its client did not read, if it does by now.
-    pub(super) fn look_on_at_stream(&mut self, token: Token) {
-        let Some(connection) = self.protocols.tempo.out.connections.get_mut(token) else { return };
+    pub(super) fn look_on_at_stream(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.out.connections.get_mut(token) else { return };
         if connection.awaits_reader && !connection.is_paused() {
             connection.awaits_reader = false;
-            self.queue_tempo_backlog(token);
+            self.queue_tempo_backlog(token, cx);
         }
     }
 
     /// Ends a connection for what was heard on it.
-    fn distrust_stream(&mut self, token: Token, why: &str) {
-        let Some(connection) = self.protocols.tempo.out.connections.get(token) else { return };
+    fn distrust_stream(&mut self, token: Token, why: &str, cx: &mut Context) {
+        let Some(connection) = self.out.connections.get(token) else { return };
         let address = connection.address;
-        self.counters.add(Counter::ProtocolErrors, 1);
-        self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
-        self.close_stream(token);
+        cx.counters.add(Counter::ProtocolErrors, 1);
+        cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        self.close_stream(token, cx);
     }
 
     /// Closes a connection. What its sessions have announced goes with it.
-    pub(crate) fn close_stream(&mut self, token: Token) {
-        let Some(mut connection) = self.protocols.tempo.out.connections.remove(token) else { return };
-        self.io.occupied.leave(Tag::Tempo, token);
-        connection.output.clear(&mut self.io.spares);
-        self.release_written();
+    pub(crate) fn close_stream(&mut self, token: Token, cx: &mut Context) {
+        let Some(mut connection) = self.out.connections.remove(token) else { return };
+        cx.io.occupied.leave(Tag::Tempo, token);
+        connection.output.clear(&mut cx.io.spares);
+        cx.release_written();
         for session in connection.sessions {
-            self.give_up_session(session);
+            self.give_up_session(session, cx);
         }
-        self.io.slices.leave(connection.slice);
-        self.protocols.tempo.out.open -= 1;
-        self.note_tempo_open();
-        let open = self.protocols.tempo.out.open;
+        cx.io.slices.leave(connection.slice);
+        self.out.open -= 1;
+        self.note_tempo_open(cx);
+        let open = self.out.open;
         let client = Named(connection.address, connection.place.account());
-        self.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
+        cx.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
     }
 
     /// The service ends.
-    pub(crate) fn close_all_tempo(&mut self) {
-        self.say_bye();
-        for (_, connection) in self.protocols.tempo.out.connections.iter_mut() {
+    pub(crate) fn close_all_tempo(&mut self, cx: &mut Context) {
+        self.say_bye(cx);
+        for (_, connection) in self.out.connections.iter_mut() {
             // As much as its socket takes.
-            let _ = connection.output.flush(&mut connection.stream, &mut self.io.spares, usize::MAX);
+            let _ = connection.output.flush(&mut connection.stream, &mut cx.io.spares, usize::MAX);
         }
-        let all: Vec<Token> = self.protocols.tempo.out.connections.iter().map(|(token, _)| token).collect();
+        let all: Vec<Token> = self.out.connections.iter().map(|(token, _)| token).collect();
         for token in all {
-            self.close_stream(token);
+            self.close_stream(token, cx);
         }
     }
 
-    fn note_tempo_open(&self) {
-        self.counters.set(Counter::TempoConnectionsOpen, self.protocols.tempo.out.open as u64);
+    fn note_tempo_open(&self, cx: &Context) {
+        cx.counters.set(Counter::TempoConnectionsOpen, self.out.open as u64);
     }
 }

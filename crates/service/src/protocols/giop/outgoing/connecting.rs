@@ -1,27 +1,37 @@
 //! How connections to clients are made: a place for one, the addresses of its host, and one attempt after the other.
+//!
+//! Whether a GIOP server is at an address, before anything of a client's is sent there.
+//!
+//! A client chooses the address, the object key and the events that the service sends, so it could have the service say chosen
+//! octets to any server that the service reaches. So each new connection begins with a `LocateRequest` for a key that is always the
+//! same. Any GIOP message proves a GIOP server; until one has come, requests wait in the connection's output.
 
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use access::CalledFor;
+use accounts::{Account, Charge, Resource, SpentBy};
+use giop::cdr::Endian;
+use giop::message::{self, MessageKind};
+
 use super::{Outgoing, Outgoings, Resolver, State, Upkeep};
 use crate::counters::Counter;
 use crate::handshakes::{Unsecured, Whose};
+use crate::lane::context::Context;
 use crate::lane::io::net::{self, Tcp};
+use crate::lane::io::output::would_block;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::links::messages::Lookup;
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::giop::routes::Endpoint;
 use crate::{resolver, time};
-use access::CalledFor;
-use accounts::{Account, Charge, Resource, SpentBy};
 
-impl Core {
+impl Outgoings {
     /// The connection to an end point; made if there is none. `by` gave the reference that names it.
     ///
     /// It is charged to that client, or to the service itself.
@@ -33,6 +43,7 @@ impl Core {
         mut endpoint: Endpoint,
         timeout: Duration,
         by: Option<&Arc<Account>>,
+        cx: &mut Context,
     ) -> Result<Token, String> {
         let is_local = |account: &Arc<Account>| {
             let ip = account.ip().to_canonical();
@@ -40,42 +51,35 @@ impl Core {
         };
         // A foreign client does not use what was connected for a local one.
         endpoint.called_for = if by.is_none_or(is_local) { CalledFor::Local } else { CalledFor::Foreign };
-        let look = self.protocols.giop.outgoing.upkeep.unused.number();
-        if let Some(token) = self.protocols.giop.outgoing.by_endpoint.get(&endpoint) {
-            if let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(*token) {
+        let look = self.upkeep.unused.number();
+        if let Some(token) = self.by_endpoint.get(&endpoint) {
+            if let Some(connection) = self.connections.get_mut(*token) {
                 connection.usage.used_in = look;
             }
             return Ok(*token);
         }
-        let (port, is_secure) = self.protocols.giop.outgoing.limits.tls.way_to(&endpoint).inspect_err(|_| {
-            let Outgoings { reachability, .. } = &mut self.protocols.giop.outgoing;
-            reachability.note_failed(&endpoint.host, endpoint.port, self.clock.now);
+        let (port, is_secure) = self.limits.tls.way_to(&endpoint).inspect_err(|_| {
+            let Outgoings { reachability, .. } = self;
+            reachability.note_failed(&endpoint.host, endpoint.port, cx.clock.now);
         })?;
-        let place = self.place_for_outgoing(by)?;
-        self.counters.add(Counter::ConnectsBegun, 1);
+        let place = self.place_for_outgoing(by, cx)?;
+        cx.counters.add(Counter::ConnectsBegun, 1);
         let host = endpoint.host.clone();
-        let slice = self.io.slices.arrive(place.account().ip());
-        let mut connection = Outgoing::new(
-            endpoint.clone(),
-            place,
-            slice,
-            self.protocols.giop.outgoing.limits.framing,
-            self.clock.now,
-            timeout,
-        );
+        let slice = cx.io.slices.arrive(place.account().ip());
+        let mut connection = Outgoing::new(endpoint.clone(), place, slice, self.limits.framing, cx.clock.now, timeout);
         connection.is_secure = is_secure;
         connection.usage.used_in = look;
         let ip = connection.account().ip();
-        let token = self.protocols.giop.outgoing.connections.insert(connection);
-        self.protocols.giop.outgoing.upkeep.longest_idle.add(token, ip, self.clock.now);
-        self.protocols.giop.outgoing.by_endpoint.insert(endpoint, token);
-        self.protocols.giop.outgoing.upkeep.connecting += 1;
+        let token = self.connections.insert(connection);
+        self.upkeep.longest_idle.add(token, ip, cx.clock.now);
+        self.by_endpoint.insert(endpoint, token);
+        self.upkeep.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
             Some(ips) => {
                 let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
-                self.connect_within_budget(token, addresses).inspect_err(|why| self.fail_connecting(token, why))
+                self.connect_within_budget(token, addresses, cx).inspect_err(|why| self.fail_connecting(token, why, cx))
             }
-            None => self.look_up(token, host, port, timeout, by).inspect_err(|why| self.lose(token, why)),
+            None => self.look_up(token, host, port, timeout, by, cx).inspect_err(|why| self.lose(token, why, cx)),
         };
         begun.map(|()| token)
     }
@@ -88,10 +92,11 @@ impl Core {
         port: u16,
         timeout: Duration,
         by: Option<&Arc<Account>>,
+        cx: &mut Context,
     ) -> Result<(), String> {
-        let Resolver { mailbox, own } = &mut self.protocols.giop.outgoing.resolver;
+        let Resolver { mailbox, own } = &mut self.resolver;
         let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            cx.counters.add(Counter::of_refusal(spent), 1);
             format!("its host name is not looked up: {spent}")
         })?;
         let lookup = Lookup { connection: token, host, port, until: time::now() + timeout, charge };
@@ -99,107 +104,111 @@ impl Core {
     }
 
     /// A place for one more connection; where there is none, the longest idle one makes room.
-    fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>) -> Result<Charge, String> {
-        let account = Arc::clone(by.unwrap_or(&self.protocols.giop.outgoing.resolver.own));
+    fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>, cx: &mut Context) -> Result<Charge, String> {
+        let account = Arc::clone(by.unwrap_or(&self.resolver.own));
         let spent = match account.charge(Resource::Outgoing, 1) {
             Ok(place) => return Ok(place),
             Err(spent) => spent,
         };
         // A client that has spent its share makes room among its own connections only.
         let of = (spent.by == SpentBy::Client).then(|| account.ip());
-        let Outgoings { upkeep: Upkeep { longest_idle, .. }, connections, .. } = &mut self.protocols.giop.outgoing;
+        let Outgoings { upkeep: Upkeep { longest_idle, .. }, connections, .. } = self;
         let idle_since = |token| connections.get(token).and_then(Outgoing::idle_since);
-        if let Some(token) = longest_idle.next(of, self.clock.now, idle_since) {
-            self.counters.add(Counter::OutgoingIdleClosed, 1);
-            self.lose(token, "it was idle, and its place was needed");
+        if let Some(token) = longest_idle.next(of, cx.clock.now, idle_since) {
+            cx.counters.add(Counter::OutgoingIdleClosed, 1);
+            self.lose(token, "it was idle, and its place was needed", cx);
             if let Ok(place) = account.charge(Resource::Outgoing, 1) {
                 return Ok(place);
             }
         }
-        self.counters.add(Counter::of_refusal(spent), 1);
+        cx.counters.add(Counter::of_refusal(spent), 1);
         Err(spent.to_string())
     }
 
     /// Begins to connect to one of these addresses: where there are others, in the turn of the address that is charged for the
     /// connection, since that takes as long as many events.
-    fn connect_within_budget(&mut self, token: Token, addresses: Vec<SocketAddr>) -> Result<(), String> {
-        if !self.io.slices.are_shared() {
-            return self.begin_connect(token, addresses);
+    fn connect_within_budget(
+        &mut self,
+        token: Token,
+        addresses: Vec<SocketAddr>,
+        cx: &mut Context,
+    ) -> Result<(), String> {
+        if !cx.io.slices.are_shared() {
+            return self.begin_connect(token, addresses, cx);
         }
-        if let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) {
+        if let Some(connection) = self.connections.get_mut(token) {
             connection.state = State::Found(addresses);
-            self.io.slices.defer(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
+            cx.io.slices.defer(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
         }
         Ok(())
     }
 
     /// It is the turn of a connection to be made.
-    pub(crate) fn begin_connecting(&mut self, token: Token) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    pub(crate) fn begin_connecting(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let State::Found(addresses) = &mut connection.state else { return };
         let addresses = core::mem::take(addresses);
-        if let Err(why) = self.begin_connect(token, addresses) {
-            self.fail_connecting(token, &why);
+        if let Err(why) = self.begin_connect(token, addresses, cx) {
+            self.fail_connecting(token, &why, cx);
         }
     }
 
     /// Connecting to an address has taken its time.
-    pub(crate) fn connect_late(&mut self, token: Token) {
+    pub(crate) fn connect_late(&mut self, token: Token, cx: &mut Context) {
         let why = "no connection within the time limit";
-        match self.protocols.giop.outgoing.connections.get(token).map(|connection| &connection.state) {
+        match self.connections.get(token).map(|connection| &connection.state) {
             // The thread of handshakes has it, and might answer for this address when the next one is tried.
-            Some(State::Shaking) => self.fail_connecting(token, why),
-            _ => self.connect_elsewhere(token, why),
+            Some(State::Shaking) => self.fail_connecting(token, why, cx),
+            _ => self.connect_elsewhere(token, why, cx),
         }
     }
 
     /// Goes on to the next address of a host, for the reason given.
-    pub(super) fn connect_elsewhere(&mut self, token: Token, why: &str) {
-        let Outgoings { connections, reachability, .. } = &mut self.protocols.giop.outgoing;
+    pub(super) fn connect_elsewhere(&mut self, token: Token, why: &str, cx: &mut Context) {
+        let Outgoings { connections, reachability, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         if let Some(address) = connection.tried {
-            reachability.note_failed(&address.ip().to_string(), address.port(), self.clock.now);
+            reachability.note_failed(&address.ip().to_string(), address.port(), cx.clock.now);
         }
         connection.state = State::Resolving;
         let others = core::mem::take(&mut connection.others);
-        let begun = if others.is_empty() { Err(why.to_owned()) } else { self.begin_connect(token, others) };
+        let begun = if others.is_empty() { Err(why.to_owned()) } else { self.begin_connect(token, others, cx) };
         if let Err(why) = begun {
-            self.fail_connecting(token, &why);
+            self.fail_connecting(token, &why, cx);
         }
     }
 
     /// Begins to connect to one of these addresses, from the last to the first, but to those last that failed a short while ago.
-    fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
-        if self.protocols.giop.outgoing.connections.get(token).is_none() {
+    fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>, cx: &mut Context) -> Result<(), String> {
+        if self.connections.get(token).is_none() {
             return Ok(());
         }
         if others.len() > 1 {
-            let Outgoings { reachability, .. } = &self.protocols.giop.outgoing;
+            let Outgoings { reachability, .. } = self;
             let rank =
-                |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.clock.now);
+                |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), cx.clock.now);
             others.sort_by_cached_key(|address| core::cmp::Reverse(rank(address)));
         }
-        let called_for =
-            self.protocols.giop.outgoing.connections.get(token).map(|connection| connection.endpoint.called_for);
+        let called_for = self.connections.get(token).map(|connection| connection.endpoint.called_for);
         let called_for = called_for.unwrap_or(CalledFor::Foreign);
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
-            let policy = &self.protocols.giop.outgoing.policy;
+            let policy = &self.policy;
             if let Some(why) = policy.refuses(address, called_for, net::is_here) {
-                self.counters.add(Counter::OutgoingRefused, 1);
+                cx.counters.add(Counter::OutgoingRefused, 1);
                 failure = format!("{address} is not called: {why}");
                 continue;
             }
             let begun = net::begin_connect(address).and_then(|stream| {
-                self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
+                cx.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
                 Ok(stream)
             });
             match begun {
                 Ok(stream) => {
-                    let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else {
+                    let Some(connection) = self.connections.get_mut(token) else {
                         return Ok(());
                     };
-                    let now = self.clock.now;
+                    let now = cx.clock.now;
                     let places = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
                     connection.connect_deadline = Some(now + connection.connects_until.since(now) / places);
                     connection.state = State::Connecting(stream);
@@ -214,57 +223,54 @@ impl Core {
     }
 
     /// The resolver has an answer.
-    pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
-        let waiting = self
-            .protocols
-            .giop
-            .outgoing
-            .connections
-            .get(token)
-            .is_some_and(|entry| matches!(entry.state, State::Resolving));
-        if waiting && let Err(why) = addresses.and_then(|addresses| self.connect_within_budget(token, addresses)) {
-            self.fail_connecting(token, &why);
+    pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>, cx: &mut Context) {
+        let waiting = self.connections.get(token).is_some_and(|entry| matches!(entry.state, State::Resolving));
+        if waiting && let Err(why) = addresses.and_then(|addresses| self.connect_within_budget(token, addresses, cx)) {
+            self.fail_connecting(token, &why, cx);
         }
     }
 
-    /// Goes on after an attempt to connect has ended, or when something has come of a peer that is probed.
-    pub(super) fn go_on_connecting(&mut self, token: Token, ready: Ready) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    /// Goes on after an attempt to connect has ended, or when something has come of a peer that is probed. True if the
+    /// connection is open.
+    pub(crate) fn go_on_connecting(&mut self, token: Token, ready: Ready, cx: &mut Context) -> bool {
+        let Some(connection) = self.connections.get_mut(token) else { return false };
         if matches!(connection.state, State::Probing(_)) {
-            return self.go_on_probing(token, ready.readable);
+            return self.go_on_probing(token, ready.readable, cx);
         }
         let stream = match core::mem::replace(&mut connection.state, State::Resolving) {
             State::Connecting(stream) => stream,
             other => {
                 connection.state = other;
-                return;
+                return false;
             }
         };
         let why = match stream.take_error() {
             Ok(None) => {
                 // What is done for it is charged to the host that it leads to, and not to the account that named that first.
                 if let Ok(peer) = stream.peer_addr() {
-                    self.io.slices.leave(connection.rounds.slice);
-                    connection.rounds.slice = self.io.slices.arrive(peer.ip());
+                    cx.io.slices.leave(connection.rounds.slice);
+                    connection.rounds.slice = cx.io.slices.arrive(peer.ip());
                 }
-                return match connection.is_secure {
-                    true => self.begin_handshake(token, stream),
-                    false => self.begin_probe(token, stream.into()),
-                };
+                if !connection.is_secure {
+                    return self.begin_probe(token, stream.into(), cx);
+                }
+                self.begin_handshake(token, stream, cx);
+                return false;
             }
             Ok(Some(error)) | Err(error) => error.to_string(),
         };
         drop(stream);
-        self.connect_elsewhere(token, &why);
+        self.connect_elsewhere(token, &why, cx);
+        false
     }
 
     /// Notes that a connection is made.
-    pub(super) fn note_open(&mut self, token: Token, stream: Stream) {
-        let Outgoings { connections, reachability, upkeep, .. } = &mut self.protocols.giop.outgoing;
+    pub(super) fn note_open(&mut self, token: Token, stream: Stream, cx: &mut Context) {
+        let Outgoings { connections, reachability, upkeep, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.state = State::Open(stream);
         connection.connect_deadline = None;
-        connection.silent_since = self.clock.now;
+        connection.silent_since = cx.clock.now;
         connection.others = Vec::new();
         reachability.note_answered(&connection.endpoint.host, connection.endpoint.port);
         if let Some(address) = connection.tried {
@@ -274,44 +280,180 @@ impl Core {
     }
 
     /// Hands a connection over for its TLS handshake.
-    fn begin_handshake(&mut self, token: Token, tcp: Tcp) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    fn begin_handshake(&mut self, token: Token, tcp: Tcp, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
         // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
-        let _ = self.io.poll.remove(&tcp);
+        let _ = cx.io.poll.remove(&tcp);
         let charge = connection.account().charge(Resource::Handshakes, 1).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
+            cx.counters.add(Counter::of_refusal(spent), 1);
             spent.to_string()
         });
         let begun = charge.and_then(|charge| {
             let address = tcp.peer_addr().map_err(|error| error.to_string())?;
             let whose = Whose::Called(token, connection.endpoint.host.clone());
             let unsecured = Unsecured { tcp, address, whose, charge };
-            let posted = self.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
+            let posted = cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
             if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
         });
         if let Err(why) = begun {
-            self.lose(token, &why);
+            self.lose(token, &why, cx);
         }
     }
 
-    /// The TLS handshake of a connection is over.
-    pub(crate) fn handle_secured(&mut self, token: Token, stream: Result<Stream, String>) {
-        let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
+    /// The TLS handshake of a connection is over. True if the connection is open.
+    pub(crate) fn handle_secured(&mut self, token: Token, stream: Result<Stream, String>, cx: &mut Context) -> bool {
+        let Some(connection) = self.connections.get_mut(token) else { return false };
         if !matches!(connection.state, State::Shaking) {
-            return;
+            return false;
         }
         let opened = stream.and_then(|stream| {
             let socket = Socket::Outgoing(Tag::Giop, token);
-            self.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
+            cx.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
             Ok(stream)
         });
         match opened {
             Ok(stream) => {
                 connection.rounds.interest = Interest::READ;
-                self.begin_probe(token, stream);
+                return self.begin_probe(token, stream, cx);
             }
-            Err(why) => self.connect_elsewhere(token, &why),
+            Err(why) => self.connect_elsewhere(token, &why, cx),
         }
+        false
     }
+
+    /// Asks whether a GIOP server is at the other end of a connection. True if it has answered: the connection is open.
+    pub(super) fn begin_probe(&mut self, token: Token, stream: Stream, cx: &mut Context) -> bool {
+        let Some(connection) = self.connections.get_mut(token) else { return false };
+        let mut unsent = Vec::new();
+        message::locate_request(&mut unsent, connection.endpoint.version, Endian::Big, PROBE_ID, PROBE_KEY);
+        connection.state = State::Probing(Probe { stream, unsent });
+        // Of what TLS has opened already the poll tells nothing.
+        self.go_on_probing(token, true, cx)
+    }
+
+    /// Writes what is left of a probe, and reads what has come. True if the connection is open.
+    pub(super) fn go_on_probing(&mut self, token: Token, is_readable: bool, cx: &mut Context) -> bool {
+        let look = match self.write_probe(token) {
+            Err(why) => Look::IsLost(why),
+            Ok(()) if is_readable => self.read_probed(token, cx),
+            Ok(()) => Look::Waits,
+        };
+        match look {
+            Look::Waits => self.watch_probed(token, cx),
+            Look::IsLost(why) => {
+                let connections = &mut self.connections;
+                if let Some(connection) = connections.get_mut(token) {
+                    cx.io.buffers.recover(&mut connection.inbound);
+                }
+                self.connect_elsewhere(token, &why, cx);
+            }
+            Look::IsGiop => return self.end_probe(token, cx),
+        }
+        false
+    }
+
+    /// Writes what the socket takes of a probe.
+    ///
+    /// # Errors
+    /// Says why the connection is lost.
+    fn write_probe(&mut self, token: Token) -> Result<(), String> {
+        let Outgoings { connections, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return Ok(()) };
+        let State::Probing(Probe { stream, unsent }) = &mut connection.state else { return Ok(()) };
+        while !unsent.is_empty() {
+            match stream.write(unsent) {
+                Ok(0) => break,
+                Ok(count) => drop(unsent.drain(..count)),
+                Err(error) if would_block(&error) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what a probed peer has sent.
+    fn read_probed(&mut self, token: Token, cx: &mut Context) -> Look {
+        let Some(connection) = self.connections.get_mut(token) else { return Look::Waits };
+        let State::Probing(Probe { stream, .. }) = &mut connection.state else { return Look::Waits };
+        let inbound = &mut connection.inbound;
+        cx.io.buffers.lend(inbound);
+        match stream.receive(inbound.vacant()) {
+            Ok(0) => return Look::IsLost("it closed the connection before it showed that it speaks GIOP".to_owned()),
+            Ok(count) => inbound.filled(count),
+            Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Look::IsLost(error.to_string()),
+        }
+        let look = match inbound.poll_message() {
+            Ok(None) => Look::Waits,
+            Ok(Some(message)) if message.header.kind == MessageKind::CloseConnection => {
+                Look::IsLost("the consumer closed the connection".to_owned())
+            }
+            Ok(Some(_)) => Look::IsGiop,
+            Err(_) => {
+                cx.counters.add(Counter::NotGiop, 1);
+                Look::IsLost(
+                    "what listens there does not speak GIOP; it was sent nothing but a LocateRequest".to_owned(),
+                )
+            }
+        };
+        cx.io.buffers.take_back(inbound);
+        look
+    }
+
+    /// Has the poll tell what a probed connection waits for.
+    fn watch_probed(&mut self, token: Token, cx: &mut Context) {
+        let Outgoings { connections, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return };
+        let State::Probing(Probe { stream, unsent }) = &connection.state else { return };
+        let interest = Interest { write: !unsent.is_empty(), ..Interest::READ };
+        if interest != connection.rounds.interest {
+            connection.rounds.interest = interest;
+            if cx.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
+                return self.connect_elsewhere(token, "the connection cannot be watched", cx);
+            }
+        }
+        self.read_on(token, cx);
+    }
+
+    /// A GIOP server has answered: the connection is open.
+    fn end_probe(&mut self, token: Token, cx: &mut Context) -> bool {
+        let Outgoings { connections, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return false };
+        match core::mem::replace(&mut connection.state, State::Resolving) {
+            State::Probing(Probe { stream, .. }) => self.note_open(token, stream, cx),
+            other => {
+                connection.state = other;
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The object key that servers are asked for. No object has it.
+pub(crate) const PROBE_KEY: &[u8] = b"Campanile-probe";
+/// Id of the probe; requests are numbered from 1.
+const PROBE_ID: u32 = 0;
+
+/// A connection to a peer that is probed.
+pub(super) struct Probe {
+    stream: Stream,
+    /// What of the probe the socket has not taken.
+    unsent: Vec<u8>,
+}
+
+impl Probe {
+    /// Whether something has arrived of which the poll does not tell.
+    pub(super) const fn has_more(&self) -> bool {
+        self.stream.has_more()
+    }
+}
+
+/// What came of a look at a probed connection.
+enum Look {
+    Waits,
+    IsGiop,
+    IsLost(String),
 }

@@ -61,20 +61,20 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
     let location: Corbaloc = format!("corbaloc::1.2@{}/object", client.local_addr().unwrap()).parse().unwrap();
     let named_by = bench.accounts.account_of([127, 0, 0, 2].into());
     let to: Ior = location.to_ior("IDL:x:1.0");
-    bench.lane.core.begin_call(7, call(to, Some(named_by), Vec::new()));
+    bench.begin_call(7, call(to, Some(named_by), Vec::new()));
     let charged = |bench: &mut Bench| {
         let connections = &mut bench.lane.core.protocols.giop.outgoing.connections;
         let slices: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.rounds.slice).collect();
         slices[0]
     };
-    assert_eq!(charged(&mut bench), bench.lane.core.io.slices.arrive([127, 0, 0, 2].into()));
+    assert_eq!(charged(&mut bench), bench.lane.core.cx.io.slices.arrive([127, 0, 0, 2].into()));
     let mut accepted = client.accept_in_time();
     bench.answer_probe(&mut accepted);
     testing::wait_until("the lane to know that it is connected", || {
         bench.lane.round_within(Duration::from_millis(1));
         bench.lane.core.protocols.giop.outgoing.connections.iter().all(|(_, connection)| connection.is_open())
     });
-    assert_eq!(charged(&mut bench), bench.lane.core.io.slices.arrive([127, 0, 0, 3].into()));
+    assert_eq!(charged(&mut bench), bench.lane.core.cx.io.slices.arrive([127, 0, 0, 3].into()));
 }
 
 /// A client that sent nonsense and did not read its last answers stayed for ever: whether connections that are being closed had had
@@ -102,10 +102,10 @@ fn a_connection_that_is_closed_and_does_not_take_its_last_octets_is_gone_in_time
     });
     assert!(has_unread(&bench));
     // It is looked at, has time, and is not read any more.
-    bench.lane.core.clock.set_forward(Duration::from_secs(1));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(1));
     (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1);
-    bench.lane.core.clock.set_forward(Duration::from_secs(61));
+    bench.lane.core.cx.clock.set_forward(Duration::from_secs(61));
     (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 0);
     // It was sent what was wrong with it, once, and expected no message.

@@ -237,9 +237,9 @@ fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_fo
         let charged = bench.accounts.used(Resource::ReplyBytes);
         assert!(unread <= charged, "event {number}: {unread} octets are kept, and {charged} charged");
         // What it is asked has its time.
-        bench.lane.core.clock.set_forward(Duration::from_secs(700));
+        bench.lane.core.cx.clock.set_forward(Duration::from_secs(700));
         bench.lane.round_within(Duration::ZERO);
-        assert!(bench.lane.core.protocols.giop.filter_calls.is_empty());
+        assert!(bench.lane.core.protocols.giop.outgoing.filter_calls.is_empty());
     }
     assert!(bench.counters.read(Counter::CallsNotMade) > 0, "{unread} octets were kept for it");
     assert!(unread <= (1 << 20) + EVENT as u64 + 10_000, "{unread}");
@@ -390,7 +390,7 @@ fn events_that_waited_behind_one_that_was_asked_about_share_the_time_of_a_round_
     // The others kept their order and their turns.
     let ids = bench.requests_at(&mut stream, CROWD);
     stream.write_all(&answers(&ids, Some(true))).unwrap();
-    let accepted = |bench: &Bench| bench.lane.core.lane.counters().taken.accepted;
+    let accepted = |bench: &Bench| bench.lane.core.cx.lane.counters().taken.accepted;
     testing::wait_until("all to be taken", || {
         bench.lane.round_within(Duration::from_millis(1));
         accepted(&bench) == 2 * CROWD as u64
@@ -436,7 +436,8 @@ fn a_lane_that_is_to_end_does_so_when_no_events_wait_for_its_next_round() {
     // It is heard that they match.
     testing::wait_until("events to wait for the next round, or for no consumer", || {
         bench.lane.round_within(Duration::ZERO);
-        bench.lane.core.intake.awaiting_filter.has_to_go_on() || bench.lane.core.protocols.giop.filter_calls.is_empty()
+        bench.lane.core.intake.awaiting_filter.has_to_go_on()
+            || bench.lane.core.protocols.giop.outgoing.filter_calls.is_empty()
     });
     bench.from_administration.send(ToLane::Retire).unwrap();
     let mut has_ended = false;
@@ -469,7 +470,7 @@ fn a_lane_that_is_to_end_waits_for_what_filters_say_of_the_events_that_it_has_ta
     assert!((0..20).all(|_| !has_ended(&mut bench)), "the filter has not answered");
     filter.write_all(&answers(&requested, Some(true))).unwrap();
     testing::wait_until("the lane to end", || has_ended(&mut bench));
-    assert_eq!(bench.lane.core.lane.counters().taken.accepted, 1);
+    assert_eq!(bench.lane.core.cx.lane.counters().taken.accepted, 1);
 }
 
 /// What a client's answers hold goes back to its proxies in one go when it dies: of one that pulled and read nothing that was as much as
@@ -501,7 +502,7 @@ fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has
     client.write_all(&asking(2, "_is_a")).unwrap();
     assert!((0..20).all(|_| !is_read(&mut bench)));
     bench.lane.clients.giop.incoming.get_mut(token).unwrap().caller.pulls.written.front_mut().unwrap().end = 0;
-    bench.lane.flush_incoming(token);
+    bench.lane.clients.giop.flush_incoming(token, &mut bench.lane.core);
     testing::wait_until("it to be read on", || is_read(&mut bench));
 }
 
@@ -519,13 +520,13 @@ fn a_consumer_that_goes_on_elsewhere_is_not_notified_of_the_loss_of_a_connection
     let ids = bench.requests_at(&mut consumer, 1);
     consumer.write_all(&answers(&ids, None)).unwrap();
     // It waits for room on another connection, as where its events have another code set, and goes on.
-    bench.lane.core.begin_call(7, call(reference(&elsewhere), None, Vec::new()));
+    bench.begin_call(7, call(reference(&elsewhere), None, Vec::new()));
     let other = bench.accept(&elsewhere);
     let connections = &bench.lane.core.protocols.giop.outgoing.connections;
     let port = elsewhere.local_addr().unwrap().port();
     let token = connections.iter().find(|(_, connection)| connection.endpoint.port == port).unwrap().0;
     let outbox = bench.lane.core.protocols.giop.outgoing.routes.range(0..1).next().unwrap().outbox;
-    bench.lane.core.block(outbox, token);
+    bench.lane.core.protocols.giop.outgoing.block(outbox, token);
     bench.take_in(source, &event(2));
     let ids = bench.requests_at(&mut consumer, 1);
     consumer.write_all(&answers(&ids, None)).unwrap();
@@ -555,7 +556,7 @@ fn events_with_a_character_that_a_consumer_s_code_set_lacks_are_counted_and_anno
     StructuredEvent::new("Test", "Number", "東京").write(&mut Writer::new(&mut body, utf8)).unwrap();
     bench.log_lines();
     for (later_s, announced) in [(0, 1), (0, 0), (58, 0), (3, 1), (0, 0)] {
-        bench.lane.core.clock.set_forward(Duration::from_secs(later_s));
+        bench.lane.core.cx.clock.set_forward(Duration::from_secs(later_s));
         bench.take_in_as(source, &body, utf8);
         let lines = bench.log_lines();
         assert_eq!(lines.len(), announced, "{later_s} s: {lines:?}");

@@ -1,0 +1,160 @@
+//! What every part of a lane uses: its clock, sockets, counters and reports, and the engine's lane.
+//!
+//! [`Context`] is handed to the parts that own state: connections to clients and what is sent on them
+//! ([`Outgoings`](crate::protocols::giop::outgoing::Outgoings)), the clients of JSON and of Tempo, events' forms
+//! ([`Protocols`](crate::protocols::Protocols)), rules of access, backlogs. A part sees its own fields and these, and no other part's: what
+//! delivers events knows neither the rules nor the intake. What admits events needs all of them, and is with
+//! [`Core`](crate::lane::run::Core).
+
+use std::sync::Arc;
+
+use engine::{ConsumerRoute, Delivery, DiscardReason, Event, Lane, LaneId, Outcome, ProxyKey};
+
+use crate::allocations;
+use crate::counters::{Block, Counter};
+use crate::handshakes::Unsecured;
+use crate::lane::clock::Clock;
+use crate::lane::io::Io;
+use crate::lane::io::system;
+use crate::lane::links::mailbox::Mailbox;
+use crate::lane::links::messages::LaneThread;
+use crate::lane::reporting::Reporting;
+use accounts::Spent;
+
+/// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
+const LISTS: usize = 64;
+const LIST_EVENTS: usize = 16;
+
+/// What is used for deliveries again and again, and whether there are more.
+pub(crate) struct Deliveries {
+    /// The engine may have more deliveries due than were begun at one go.
+    pub(crate) undelivered: bool,
+    /// Lists for the events of deliveries: as many as are usually in use at once, so that none has to be made on an event's path.
+    lists: Vec<Vec<Arc<Event>>>,
+}
+
+impl Default for Deliveries {
+    fn default() -> Self {
+        Self { undelivered: false, lists: (0..LISTS).map(|_| Vec::with_capacity(LIST_EVENTS)).collect() }
+    }
+}
+
+/// See the module.
+pub(crate) struct Context {
+    pub(crate) identity: Identity,
+    pub(crate) clock: Clock,
+    pub(crate) io: Io,
+    pub(crate) lane: Lane,
+    pub(crate) deliveries: Deliveries,
+    pub(crate) reporting: Reporting,
+    /// Where connections are posted for their TLS handshakes to be made.
+    pub(crate) unsecured: Option<Mailbox<Unsecured>>,
+    pub(crate) counters: Arc<Block>,
+}
+
+/// Which lane it is.
+pub(crate) struct Identity {
+    pub(crate) id: LaneId,
+    pub(crate) thread: LaneThread,
+    /// The lane's priority, as clients count them. The main lane need not have one, and is less important than all others then.
+    pub(crate) priority: Option<i16>,
+    /// What the lane is called in the log.
+    pub(crate) name: Arc<str>,
+}
+
+impl Context {
+    /// Has a line about a connection logged, unless there are too many of them.
+    pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
+        if !self.reporting.reports.log(level, text, self.clock.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
+    /// Has a line logged about a connection that comes or goes, if such lines are wanted and there are not too many of them.
+    pub(crate) fn log_debug(&mut self, text: impl FnOnce() -> String) {
+        if log::log_enabled!(log::Level::Debug) && !self.reporting.reports.log_debug(text, self.clock.now) {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
+    /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that
+    /// may ask for it.
+    pub(crate) fn update_counters(&self) {
+        let counters = &self.counters;
+        let engine = self.lane.counters();
+        counters.set(Counter::EventsIn, engine.taken.accepted);
+        counters.set(Counter::Delivered, engine.deliveries.delivered);
+        counters.set(Counter::EventsRefused, engine.taken.refused);
+        counters.set(Counter::SuppliersBlocked, engine.taken.withheld);
+        counters.set(Counter::ChannelsShort, engine.taken.channels_short);
+        counters.set(Counter::ChannelsShortOfDisk, engine.overflow.channels_short);
+        counters.set(Counter::Dropped, engine.discards.total());
+        for reason in DiscardReason::ALL {
+            counters.set(Counter::of_discard(reason), engine.discards.of(reason));
+        }
+        counters.set(Counter::Overflowed, engine.overflow.stored);
+        counters.set(Counter::BroughtBack, engine.overflow.brought_back);
+        counters.set(Counter::HistoryStored, engine.history.stored);
+        counters.set(Counter::HistoryMissed, engine.history.missed);
+        counters.set(Counter::HistoryRecalled, engine.history.recalled);
+        counters.set(Counter::FilterEvaluations, engine.filters.evaluations);
+        counters.set(Counter::FilterFailures, engine.filters.failures);
+        counters.set(Counter::FilterCuts, engine.filters.cuts);
+        counters.set(Counter::FilteredAtSuppliers, engine.taken.filtered);
+        counters.set(Counter::HandoversRefused, engine.handovers.refused);
+        counters.set(Counter::HandoversDropped, engine.handovers.dropped);
+        counters.set(Counter::FilteredRemotely, engine.deliveries.filtered);
+        counters.set(Counter::EventsQueued, engine.taken.queued);
+        counters.set(Counter::EventsQueuedMax, engine.taken.queued_max);
+        counters.set(Counter::Allocations, allocations::of_this_thread());
+        counters.set(Counter::SystemCalls, system::calls_of_this_thread());
+    }
+
+    /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
+    #[cold]
+    pub(crate) fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        self.release_events(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.clock.now);
+    }
+
+    /// A list for events, used again.
+    pub(crate) fn take_events(&mut self) -> Vec<Arc<Event>> {
+        self.deliveries.lists.pop().unwrap_or_default()
+    }
+
+    /// Releases events and keeps their list.
+    pub(crate) fn recycle(&mut self, mut events: Vec<Arc<Event>>) {
+        self.release_events(&mut events);
+        if self.deliveries.lists.len() < LISTS {
+            self.deliveries.lists.push(events);
+        }
+    }
+
+    /// Releases the events that sockets have taken.
+    pub(crate) fn release_written(&mut self) {
+        while let Some(event) = self.io.spares.events.pop() {
+            self.lane.release(event);
+        }
+    }
+
+    /// Releases events.
+    pub(crate) fn release_events(&mut self, events: &mut Vec<Arc<Event>>) {
+        for event in events.drain(..) {
+            self.lane.release(event);
+        }
+    }
+
+    /// Counts that a connection has to wait until its client has read.
+    #[inline]
+    pub(crate) fn count_unread(&self, noted: Result<(), Spent>) {
+        if let Err(spent) = noted {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            self.counters.add(Counter::UnreadWaited, 1);
+        }
+    }
+
+    /// A connected consumer's route.
+    pub(crate) fn consumer(&self, key: ProxyKey) -> Option<&ConsumerRoute> {
+        self.lane.snapshot().channel(key.channel)?.consumer(key.proxy)
+    }
+}
