@@ -34,7 +34,7 @@ use engine::Peer;
 use engine::ProxyId;
 use engine::Time;
 use engine::Topics;
-use engine::{ChannelId, ProxyKey, Side};
+use engine::{ChannelId, ProxyKey, ProxyState, Side};
 use giop::ior::{Ior, Profile};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use hashbrown::HashMap;
@@ -138,14 +138,25 @@ impl Objects {
         let proxy = self.hierarchy.proxy(key).ok();
         let quoted = |name: Option<&str>| name.map_or_else(String::new, |name| format!(" \"{}\"", name.escape_debug()));
         let own = quoted(proxy.and_then(|proxy| self.proxy_name(key, proxy.side)));
+        let said = self.client_name(key).map_or_else(String::new, |name| format!("\"{}\": ", name.escape_debug()));
         let channel = quoted(self.channel_name(key.channel));
-        let at = format!("{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
+        let at = format!("{said}{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
         let peer = proxy.and_then(|proxy| proxy.peer);
         let client = peer.and_then(|peer| self.client(peer)).map(|client| &client.name);
         match client.or_else(|| self.proxies.local.get(&key).map(|local_proxy| &local_proxy.name)) {
             Some(name) => format!("{at} ({name})"),
             None => at,
         }
+    }
+
+    /// What the connected client of a proxy is called, unless the proxy has a name of its own.
+    #[must_use]
+    pub fn client_name(&self, key: ProxyKey) -> Option<Arc<str>> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        if proxy.state == ProxyState::Unconnected || self.proxy_name(key, proxy.side).is_some() {
+            return None;
+        }
+        self.ledger.owner(Thing::Proxy(key))?.identity().name().cloned()
     }
 
     /// Emits a line for troubleshooting, where such lines are logged.

@@ -41,7 +41,9 @@ impl Core {
     /// Does what a client asks for with a line of so many octets.
     pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
         match request {
-            Request::Hello { id, token: shown } => self.greet_json(token, id, &shown),
+            Request::Hello { id, name, token: shown } => {
+                self.greet_json(token, id, (name.as_deref(), shown.as_deref()))
+            }
             Request::Ping { id } => self.confirm_json(token, Some(id)),
             Request::Publish(publish) => self.publish_json(token, publish, bytes),
             Request::Subscribe(subscribe) => self.subscribe_json(token, subscribe),
@@ -49,21 +51,28 @@ impl Core {
         }
     }
 
-    /// Handles a token that a client shows: from now on the client has the identity that the token stands for. A token that is
-    /// none is refused and the connection is closed, so that another try takes another connection.
-    fn greet_json(&mut self, token: Token, id: Option<u64>, shown: &str) {
-        let protocol = &mut self.protocols.json;
-        let Some(connection) = protocol.connections.get_mut(token) else { return };
-        if !connection.proxies.is_new() || connection.account().identity().token().is_some() {
-            return self.refuse_json(
-                token,
-                id,
-                "a token is shown once, and before anything is published or subscribed to",
-            );
+    /// Handles the name that a client says, and the token that it shows: from now on the client has the identity that the token stands
+    /// for. A token that is none is refused and the connection is closed, so that another try takes another connection.
+    fn greet_json(&mut self, token: Token, id: Option<u64>, (name, shown): (Option<&str>, Option<&str>)) {
+        let Some(connection) = self.protocols.json.connections.get(token) else { return };
+        let account = Arc::clone(connection.account());
+        if !connection.proxies.is_new() || shown.is_some() && account.identity().token().is_some() {
+            let reason = match shown {
+                Some(_) => "a token is shown once, and before anything is published or subscribed to",
+                None => "a name is said before anything is published or subscribed to",
+            };
+            return self.refuse_json(token, id, reason);
         }
-        match protocol.settings.tokens.load().find(shown.as_bytes()).cloned() {
+        let named =
+            name.map_or(Ok(()), |name| self.name_client(&account, giop::client_name::check(name).map(|()| name)));
+        if let Err(reason) = named {
+            return self.refuse_json(token, id, &reason);
+        }
+        let Some(shown) = shown else { return self.confirm_json(token, id) };
+        let found = self.protocols.json.settings.tokens.load().find(shown.as_bytes()).cloned();
+        match found {
             Some(name) => {
-                connection.account().identity().show_token(name);
+                account.identity().show_token(name);
                 self.access.forget_known();
                 self.confirm_json(token, id);
             }

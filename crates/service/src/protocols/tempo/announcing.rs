@@ -81,7 +81,7 @@ impl Worker {
             // The session that was there has begun anew.
             self.core.give_up_session(former);
         }
-        let account = self.clients.addresses.as_mut()?.open(address.ip());
+        let account = self.clients.open_account(address.ip())?;
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.protocols.tempo.out.connections.get(connection)
             && let Some(name) = connection.certified()
