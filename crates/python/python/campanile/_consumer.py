@@ -142,6 +142,7 @@ class Consumer(Generic[T]):
         /,
         *classes: type[T],
         filter: str | None = None,
+        name: str | None = None,
         server: str | None = None,
         transport: str | None = None,
         event_form: str | None = None,
@@ -159,6 +160,7 @@ class Consumer(Generic[T]):
         self._channel = channel
         self._filter = filter
         self._options = {
+            "name": name,
             "server": server,
             "transport": transport,
             "event_form": event_form,
