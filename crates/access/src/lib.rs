@@ -17,7 +17,7 @@ mod rules;
 mod tokens;
 mod who;
 
-pub use addresses::{AddressRange, AddressRanges};
+pub use addresses::{AddressRange, AddressRanges, ClientNames};
 pub use certificate::CertificatePattern;
 pub use grant::{Grant, Part, Scope, Why};
 pub use outgoing::{CalledFor, OutgoingPolicy};

@@ -373,6 +373,8 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
                 certified: if random.u8(0..3) == 0 { Some(&certified[random.usize(0..2)]) } else { None },
                 token: if random.u8(0..3) == 0 { Some(["a", "b"][random.usize(0..2)]) } else { None },
                 protocol: if random.u8(0..5) == 0 { Some("dds") } else { None },
+                // A name decides nothing.
+                name: random.bool().then_some("a"),
             };
             let right = Right::ALL[random.usize(0..3)];
             let name = [None, Some("Weather"), Some("Radar"), Some("Water")][random.usize(0..4)];

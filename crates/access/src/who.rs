@@ -19,6 +19,8 @@ pub struct Who<'a> {
     pub token: Option<&'a str>,
     /// The protocol that it is itself, where what comes has no client of ours behind it.
     pub protocol: Option<&'a str>,
+    /// What it is called, for log lines alone: it proves nothing, and no rule looks at it.
+    pub name: Option<&'a str>,
 }
 
 impl<'a> Who<'a> {
@@ -31,6 +33,7 @@ impl<'a> Who<'a> {
             certified: identity.certified().map(AsRef::as_ref),
             token: identity.token().map(AsRef::as_ref),
             protocol: identity.protocol(),
+            name: identity.name().map(AsRef::as_ref),
         }
     }
 
@@ -81,6 +84,9 @@ impl fmt::Display for Who<'_> {
             let comma = if core::mem::replace(&mut any, true) { ", " } else { "" };
             write!(f, "{comma}{text}")
         };
+        if let Some(name) = self.name {
+            put(f, format_args!("\"{}\"", name.escape_debug()))?;
+        }
         if let Some(address) = self.address {
             put(f, format_args!("{address}"))?;
         }

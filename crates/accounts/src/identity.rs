@@ -1,4 +1,4 @@
-//! What a client shows to identify itself, beside the address that it comes from.
+//! What a client shows to identify itself, beside the address that it comes from, and what it is called.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +11,8 @@ pub struct Identity {
     certified: OnceLock<Arc<CertifiedName>>,
     token: OnceLock<Arc<str>>,
     protocol: OnceLock<&'static str>,
+    pub(crate) own_name: OnceLock<Arc<str>>,
+    given_name: OnceLock<Arc<str>>,
 }
 
 impl Identity {
@@ -30,6 +32,18 @@ impl Identity {
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
         self.protocol.get().copied()
+    }
+
+    /// What the client is called in logs, statistics and metrics: what it says of itself, else what the configuration calls its address.
+    /// It proves nothing: no rule of access looks at it, and several clients may have the same one.
+    #[must_use]
+    pub fn name(&self) -> Option<&Arc<str>> {
+        self.own_name.get().or_else(|| self.given_name.get())
+    }
+
+    /// The configuration calls it so, unless it says another name of itself.
+    pub fn give_name(&self, name: Arc<str>) {
+        let _ = self.given_name.set(name);
     }
 
     /// It has shown a certificate. False if it had shown one before: that counts.

@@ -249,6 +249,19 @@ pub struct Account {
     used: Amounts,
 }
 
+/// Octets that a client's name takes.
+const fn octets_of_name(name: &str) -> u64 {
+    64 + name.len() as u64
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if let Some(name) = self.identity.own_name.get() {
+            self.give(Resource::RetainedBytes, octets_of_name(name));
+        }
+    }
+}
+
 /// Why a claim was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
@@ -320,6 +333,20 @@ impl Account {
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         self.is_reserved.load(Ordering::Relaxed)
+    }
+
+    /// The client says what it is called, in a text that was checked. Its octets stay charged until the account is gone. False if it had
+    /// said a name before: that one stays.
+    ///
+    /// # Errors
+    /// As those of [`Account::charge`].
+    pub fn set_name(&self, name: &str) -> Result<bool, Spent> {
+        self.take(Resource::RetainedBytes, octets_of_name(name))?;
+        let is_first = self.identity.own_name.set(name.into()).is_ok();
+        if !is_first {
+            self.give(Resource::RetainedBytes, octets_of_name(name));
+        }
+        Ok(is_first)
     }
 
     /// What the client has shown to identify itself.

@@ -175,6 +175,25 @@ fn random_claims_follow_the_rule_and_never_pass_the_limit() {
     }
 }
 
+/// What a client says comes before what the configuration says, is charged as long as the account is there, and is said once.
+#[test]
+fn a_name_is_charged_until_its_client_is_gone() {
+    let accounts = Accounts::new(Ceilings::new(75).with(Resource::RetainedBytes, 1_000, 0));
+    let account = accounts.account_of(ip(1));
+    assert_eq!(account.identity().name(), None);
+    account.identity().give_name("by address".into());
+    assert_eq!(account.identity().name().map(AsRef::as_ref), Some("by address"));
+    assert_eq!(account.set_name("archive"), Ok(true));
+    assert_eq!(account.set_name("another"), Ok(false));
+    assert_eq!(account.identity().name().map(AsRef::as_ref), Some("archive"));
+    assert_eq!(accounts.used(Resource::RetainedBytes), 71);
+    drop(account);
+    assert_eq!(accounts.used(Resource::RetainedBytes), 0);
+    let poor = Accounts::new(Ceilings::new(75).with(Resource::RetainedBytes, 70, 0)).account_of(ip(1));
+    assert!(poor.set_name("archive").is_err());
+    assert_eq!((poor.used(Resource::RetainedBytes), poor.identity().name()), (0, None));
+}
+
 #[test]
 fn threads_that_claim_at_the_same_time_never_pass_the_limit() {
     let accounts = accounts(90, 1000, 10);

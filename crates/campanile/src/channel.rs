@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Settings of the orbs of suppliers and consumers.
 pub(crate) fn orb_options(settings: &Settings) -> OrbOptions {
-    OrbOptions { tls: settings.tls.of_orb(), ..OrbOptions::default() }
+    OrbOptions { name: settings.name.clone(), tls: settings.tls.of_orb(), ..OrbOptions::default() }
 }
 
 /// Refuses what cannot be a channel's name.

@@ -285,6 +285,9 @@ pub struct Contexts {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// What the service calls this program in logs, statistics and metrics; see [`Settings::set_name`]. Default `None`: the program and its
+    /// host. Empty: nothing.
+    pub name: Option<String>,
     /// The notification service: `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file. Default the
     /// service on this machine, `127.0.0.1:2809`.
     pub server: String,
@@ -319,6 +322,7 @@ impl Default for Settings {
     /// The settings where nothing is said anywhere.
     fn default() -> Self {
         Self {
+            name: None,
             server: "127.0.0.1:2809".to_owned(),
             transport: Transport::default(),
             event_form: EventForm::default(),
@@ -449,6 +453,19 @@ impl Settings {
         let mut settings = Self::default();
         settings.take(Contexts::load(&file)?.get(name, &file)?)?;
         Ok(settings)
+    }
+
+    /// Sets what the service calls this program: 1 to 64 characters, or an empty text for nothing.
+    ///
+    /// # Errors
+    /// It has more characters, or control, invisible or direction characters.
+    pub fn set_name(&mut self, name: &str) -> Result<(), SettingsError> {
+        if !name.is_empty() && giop::client_name::check(name).is_err() {
+            let wanted = "1 to 64 characters without control, invisible and direction characters";
+            return Err(SettingsError::Value { setting: "name", value: name.to_owned(), wanted });
+        }
+        self.name = Some(name.to_owned());
+        Ok(())
     }
 
     fn take(&mut self, context: &Context) -> Result<(), SettingsError> {

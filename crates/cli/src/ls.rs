@@ -124,6 +124,7 @@ pub(crate) fn run(options: &LsOptions) -> Result<(), Failure> {
 
 pub(crate) fn orb_options(server: &ServerOptions) -> OrbOptions {
     OrbOptions {
+        name: server.settings.name.clone(),
         connect_timeout: server.timeout.min(OrbOptions::default().connect_timeout),
         reply_timeout: Some(server.timeout),
         tls: server.settings.tls.of_orb(),

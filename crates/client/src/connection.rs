@@ -77,8 +77,8 @@ pub(crate) struct Connection {
     stream: Wire,
     version: Version,
     chars: CharSet,
-    /// Data of the code set service context, sent with the first request; `None` if nothing was negotiated.
-    code_sets: Option<Vec<u8>>,
+    /// Service contexts that are sent with the first request.
+    first: Vec<(u32, Vec<u8>)>,
     output: Mutex<Output>,
     replies: Mutex<Replies>,
     arrived: Condvar,
@@ -123,7 +123,7 @@ struct Broken {
 impl Connection {
     /// Takes over a connected socket.
     pub(crate) fn new(line: Opened, options: &OrbOptions) -> io::Result<Self> {
-        let Opened { stream, address, version, chars, code_sets, key: _ } = line;
+        let Opened { stream, address, version, chars, first, key: _ } = line;
         let tcp = stream.tcp();
         tcp.set_nodelay(true)?;
         tcp.set_write_timeout(options.reply_timeout)?;
@@ -134,7 +134,7 @@ impl Connection {
             stream,
             version,
             chars,
-            code_sets,
+            first,
             output: Mutex::new(Output { buffer: Vec::with_capacity(1024), last_used: Instant::now() }),
             replies: Mutex::new(Replies {
                 input: Some(Box::new(input)),
@@ -205,18 +205,14 @@ impl Connection {
             let replies = lock(&self.replies);
             (replies.requests.next_id(), replies.requests.is_first())
         };
-        let code_sets = self.code_sets.as_deref().filter(|_| is_first);
         let priority = call.priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
-        let code_sets = code_sets.map(|data| (ServiceContexts::CODE_SETS, data));
         let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-        let both;
-        let contexts = match (&code_sets, &priority) {
-            (Some(code_sets), Some(priority)) => {
-                both = [*code_sets, *priority];
-                &both
-            }
-            (one, None) => one.as_slice(),
-            (None, one) => one.as_slice(),
+        let all: Vec<_>;
+        let contexts = if is_first {
+            all = self.first.iter().map(|(id, data)| (*id, data.as_slice())).chain(priority).collect();
+            &all
+        } else {
+            priority.as_slice()
         };
         let head = RequestHead {
             version: self.version,
@@ -525,7 +521,7 @@ mod tests {
         let address = address.to_string();
         let (version, chars) = (Version::V1_2, CharSet::Latin1);
         let line =
-            Opened { stream: Wire::Plain(stream), address, version, chars, code_sets: None, key: Arc::default() };
+            Opened { stream: Wire::Plain(stream), address, version, chars, first: Vec::new(), key: Arc::default() };
         Connection::new(line, &OrbOptions::default()).unwrap()
     }
 

@@ -10,10 +10,11 @@ use crate::wire::{Ends, OrbTls, Wire};
 use crate::{lock, naming};
 use core::fmt;
 use giop::cdr::{CharSet, Endian, Version};
-use giop::codeset;
 use giop::ior::{IiopProfile, Ior, Profile};
+use giop::message::ServiceContexts;
 use giop::realtime::PriorityModelPolicy;
 use giop::url::{Corbaloc, Url};
+use giop::{client_name, codeset};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::HashMap;
 use std::io;
@@ -29,6 +30,9 @@ pub const DEFAULT_PORT: u16 = 2809;
 /// Settings of an [`Orb`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrbOptions {
+    /// What the service calls this client in logs, statistics and metrics. `None`, the default, is the program's name, `@` and the host's.
+    /// An empty text, and one that is no name ([`client_name::check`]), is not sent. It gives no rights.
+    pub name: Option<String>,
     /// Where to listen for calls on servants, `host:port`; port 0 takes a free one. `None`, the default, listens on a
     /// free port of the address over which the first server was reached, or of the loopback if there was none: the
     /// address at which that server can call back. The socket is opened for the first servant.
@@ -55,6 +59,7 @@ pub struct OrbOptions {
 impl Default for OrbOptions {
     fn default() -> Self {
         Self {
+            name: None,
             listen: None,
             advertise: None,
             from: None,
@@ -65,6 +70,14 @@ impl Default for OrbOptions {
             tls: None,
         }
     }
+}
+
+/// What a program calls itself that has chosen no name: its own name and its host's.
+fn default_name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
+    let host = rustix::system::uname();
+    format!("{program}@{}", host.nodename().to_string_lossy()).chars().take(client_name::CHARS_MAX).collect()
 }
 
 /// What an orb's servants were asked, in numbers; from [`Orb::served`].
@@ -92,6 +105,8 @@ pub struct Orb {
 
 struct OrbInner {
     options: OrbOptions,
+    /// What it says that it is called.
+    name: Option<String>,
     connections: Mutex<HashMap<EndPoint, SharedConnection>>,
     server: Mutex<Option<Server>>,
     /// This end of the first connection made.
@@ -155,8 +170,10 @@ impl Orb {
     /// Makes an orb. Opens nothing yet.
     #[must_use]
     pub fn new(options: OrbOptions) -> Self {
+        let name = options.name.clone().unwrap_or_else(default_name);
         Self {
             inner: Arc::new(OrbInner {
+                name: client_name::check(&name).is_ok().then_some(name),
                 options,
                 connections: Mutex::default(),
                 server: Mutex::default(),
@@ -388,7 +405,8 @@ impl Orb {
     fn dial(&self, end_point: &EndPoint, timeout: Duration) -> Result<Opened, InvokeError> {
         let EndPoint { host, port, version, chars, negotiated } = end_point;
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let code_sets = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
+        let code_sets = negotiated.then(|| (ServiceContexts::CODE_SETS, codeset::context(*chars, Endian::NATIVE)));
+        let name = self.inner.name.as_deref().map(|name| (ServiceContexts::CLIENT_NAME, client_name::context(name)));
         let dialled = dial(self.inner.options.from, host, *port, timeout);
         let stream = match dialled.and_then(|stream| self.secured(stream, host, timeout)) {
             Ok(stream) => stream,
@@ -398,7 +416,8 @@ impl Orb {
         if local_ip.is_none() {
             *local_ip = stream.tcp().local_addr().ok().map(|address| address.ip());
         }
-        Ok(Opened { stream, address, version: *version, chars: *chars, code_sets, key: Arc::default() })
+        let first = code_sets.into_iter().chain(name).collect();
+        Ok(Opened { stream, address, version: *version, chars: *chars, first, key: Arc::default() })
     }
 }
 
@@ -425,8 +444,8 @@ pub(crate) struct Opened {
     pub(crate) address: String,
     pub(crate) version: Version,
     pub(crate) chars: CharSet,
-    /// Data of the code set service context, to be sent with the first request; `None` if nothing was negotiated.
-    pub(crate) code_sets: Option<Vec<u8>>,
+    /// Service contexts to be sent with the first request: the code sets if they were negotiated, the client's name if it has one.
+    pub(crate) first: Vec<(u32, Vec<u8>)>,
     /// Of the object that it leads to.
     pub(crate) key: Arc<[u8]>,
 }

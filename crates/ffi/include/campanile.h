@@ -319,6 +319,7 @@ campanile_status campanile_settings_of_context(const char *name, campanile_setti
 //
 // | key | value | default |
 // |---|---|---|
+// | `name` | what the service calls this program in logs, statistics and metrics: 1 to 64 characters; an empty text for nothing | the program and its host |
 // | `server` | `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file | `127.0.0.1:2809` |
 // | `transport` | `notification` or `dds` | `notification` |
 // | `event_form` | `body` or `alma` | `body` |

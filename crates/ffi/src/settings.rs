@@ -44,6 +44,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
 ///
 /// | key | value | default |
 /// |---|---|---|
+/// | `name` | what the service calls this program in logs, statistics and metrics: 1 to 64 characters; an empty text for nothing | the program and its host |
 /// | `server` | `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file | `127.0.0.1:2809` |
 /// | `transport` | `notification` or `dds` | `notification` |
 /// | `event_form` | `body` or `alma` | `body` |
@@ -79,6 +80,7 @@ pub unsafe extern "C" fn campanile_settings_free(settings: *mut SettingsHandle) 
 fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
     let text = || value.to_owned();
     match key {
+        "name" => settings.set_name(value)?,
         "server" => settings.server = text(),
         "transport" => settings.transport = value.parse()?,
         "event_form" => settings.event_form = value.parse()?,

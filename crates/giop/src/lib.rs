@@ -18,6 +18,7 @@
 extern crate alloc;
 
 pub mod cdr;
+pub mod client_name;
 pub mod codeset;
 pub mod connection;
 pub mod cursor;

@@ -23,12 +23,14 @@ pub enum Request {
     },
     /// `{"op":"publish", …}`: here is an event.
     Publish(Box<Publish>),
-    /// `{"op":"hello","token":"…"}`: identifies the client by a token.
+    /// `{"op":"hello","name":"…","token":"…"}`: the client's name, and the token that identifies it; one of them at least.
     Hello {
         /// The request's id; it may be left out.
         id: Option<u64>,
+        /// Name of the client.
+        name: Option<String>,
         /// A secret that the service knows.
-        token: String,
+        token: Option<String>,
     },
     /// `{"op":"ping","id":4}`: is anybody there?
     Ping {
@@ -109,7 +111,10 @@ impl Members {
                 Request::Unsubscribe { id, subscription }
             }
             "publish" => Request::Publish(Box::new(self.publish(id)?)),
-            "hello" => Request::Hello { id, token: self.text("token")?.ok_or("hello has a \"token\"")? },
+            "hello" => match (self.text("name")?, self.text("token")?) {
+                (None, None) => return Err("hello has a \"name\" or a \"token\"".to_owned()),
+                (name, token) => Request::Hello { id, name, token },
+            },
             "ping" => Request::Ping { id: id.ok_or("ping has an \"id\", with which it is answered")? },
             other => {
                 return Err(format!(

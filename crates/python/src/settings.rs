@@ -21,6 +21,7 @@ pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Se
         let text = || value.extract::<String>();
         match name.extract::<String>()?.as_str() {
             "context" => {}
+            "name" => settings.set_name(&text()?).map_err(fail)?,
             "server" => settings.server = text()?,
             "transport" => settings.transport = text()?.parse().map_err(fail)?,
             "event_form" => settings.event_form = text()?.parse().map_err(fail)?,

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
-pub use self::access::{AccessRule, HTTP_TOKEN_NAME, OutgoingConfig};
+pub use self::access::{AccessRule, ClientEntry, HTTP_TOKEN_NAME, OutgoingConfig};
 pub(crate) use self::addresses::parse_listen;
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
@@ -94,6 +94,9 @@ pub struct Config {
     /// Access rules. Default: none, and any client that reaches the service may do everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessRule>,
+    /// What clients are called by their addresses in logs, statistics and metrics, if they say no name of themselves. Default: nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client: Vec<ClientEntry>,
     /// Tokens that clients of JSON and HTTP may show, by the names that rules have for them: `sha256:HASH`, or `file:PATH` of a file that
     /// has the token, of 16 to 1,024 octets. Default: none.
     pub tokens: BTreeMap<String, String>,
@@ -250,6 +253,7 @@ impl Default for Config {
             tls: Tls::default(),
             store: StoreConfig::default(),
             access: Vec::new(),
+            client: Vec::new(),
             tokens: BTreeMap::new(),
             outgoing: OutgoingConfig::default(),
         }
@@ -466,6 +470,8 @@ mod tests {
             "on",
             "types",
             "token_file",
+            "address",
+            "name",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }

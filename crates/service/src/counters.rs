@@ -151,6 +151,8 @@ counters! {
     DeniedAdminister = "access_denied_administer",
     /// Tokens that clients showed and that are none.
     DeniedTokens = "access_denied_tokens",
+    /// Names that clients said of themselves and did not get: bad ones, second ones, and ones beyond their quota.
+    ClientNamesRefused = "client_names_refused",
     /// Audit lines that were left out because one principal did, or was refused, more in a second than is logged of it.
     AuditLeftOut = "audit_left_out",
     /// Times that a client was not called because of the address at which it is (`outgoing.allow`).

@@ -44,11 +44,11 @@ pub use admin::values::{
     HistoryStatus, Query,
 };
 pub use config::{
-    AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
-    DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming,
-    NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
-    Undeclarable, Unfit,
+    AccessRule, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError, ConnectionReliability,
+    Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane,
+    DeclaredValue, Delivery, Discipline, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits, LogConfig, LogFormat,
+    LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType,
+    TimeDriven, Tls, Undeclarable, Unfit,
 };
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus};
 pub use counters::{Counter, Counters, HttpCounters, LaneCounters};

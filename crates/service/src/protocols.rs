@@ -9,6 +9,7 @@
 //! acknowledgement of them is due, and gets what is to be delivered by [`WireProtocol::send`]. ARCHITECTURE.md describes how to add one.
 
 mod admin_messages;
+mod client_names;
 pub(crate) mod dds;
 pub(crate) mod forms;
 pub(crate) mod giop;
@@ -37,7 +38,7 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
-use access::{OutgoingPolicy, Tokens};
+use access::{ClientNames, OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
 use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
@@ -390,6 +391,8 @@ impl Tag {
 pub(crate) struct Clients {
     /// The addresses that connections are taken from, whatever their protocol; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
+    /// What the configuration calls clients by their addresses.
+    names: Arc<ClientNames>,
     /// Where they are taken from; the main lane's alone.
     entrances: ByTag<[Entrance; Layer::ALL.len()]>,
     /// Those of CORBA's, which lanes pass to each other.
@@ -467,7 +470,17 @@ impl Clients {
             }
         }
         let entrances = streams.map(|of_protocol| of_protocol.map(Entrance::new));
-        Ok(Self { addresses, entrances, giop: giop::callers::Clients::new(common) })
+        let names = Arc::clone(&common.client_names);
+        Ok(Self { addresses, names, entrances, giop: giop::callers::Clients::new(common) })
+    }
+
+    /// An account for a new client, with the name that the configuration gives to its address; `None` where none are taken.
+    pub(crate) fn open_account(&mut self, from: IpAddr) -> Option<Arc<Account>> {
+        let account = self.addresses.as_mut()?.open(from);
+        if let Some(name) = self.names.of(account.from()) {
+            account.identity().give_name(Arc::clone(name));
+        }
+        Some(account)
     }
 
     /// Where clients of a protocol connect.

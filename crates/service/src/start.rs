@@ -62,7 +62,7 @@ use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
 use crate::time;
-use access::{OutgoingPolicy, Tokens};
+use access::{ClientNames, OutgoingPolicy, Tokens};
 use accounts::{Accounts, Resource};
 use corba::naming::NamingLimits;
 use corba::{Protocol, ProtocolSettings};
@@ -330,7 +330,7 @@ fn assemble(
     let start = |(opened, directory)| start_keepers(opened, directory, (config, &types), (&waker, &counters), origin);
     let (store, keepers) = opened.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
     let known = Known { accounts: Arc::clone(&accounts), tokens, published: Arc::clone(&published) };
-    let guarding = (policy, Arc::clone(&known.tokens));
+    let guarding = (policy, Arc::clone(&known.tokens), Arc::new(config.client_names()?));
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
@@ -594,7 +594,7 @@ fn common(
     accounts: Arc<Accounts>,
     origin: Instant,
     address_outlives: bool,
-    (policy, tokens): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>),
+    (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ClientNames>),
 ) -> Common {
     // As many of the smallest as there is room for in the queue come to the limit.
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
@@ -609,6 +609,7 @@ fn common(
             tokens,
         }),
         accounts,
+        client_names,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),
         memory: Arc::new(MemoryPool::new(memory.of_channels(), config.limits.client_quota_percent)),
         backlogs: Arc::new(MemoryPool::new(config.store.overflow_bytes_max, config.limits.client_quota_percent)),

@@ -267,6 +267,7 @@ mod tests {
     fn a_client_is_found_behind_names_with_anything_in_them() {
         for (name, client) in [
             ("consumer proxy 1 of channel 0 (h:1 a(b))", Some("h:1 a(b)")),
+            (r#""x (y)": consumer proxy 1 of channel 0 (h:1 k)"#, Some("h:1 k")),
             (r#"consumer proxy 1 "x (y) \"(" of channel 0 "(\\" (h:1 k)"#, Some("h:1 k")),
             (r#"consumer proxy 1 "(no)" of channel 0"#, None),
         ] {

@@ -97,7 +97,7 @@ pub(super) struct Stream {
 
 /// Heads of requests, of which number and size are to be filled in.
 struct Templates {
-    /// For the first request, which tells the code sets, too.
+    /// For the first request, which has the contexts of the connection, too.
     first: Option<RequestTemplate>,
     others: RequestTemplate,
 }
@@ -122,7 +122,6 @@ impl Stream {
         let response = if two_way { Response::Expected } else { Response::None };
         let priority = priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
-        let code_sets = line.code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
         let template = |contexts: &[(u32, &[u8])]| {
             RequestTemplate::new(&RequestHead {
                 version: line.version,
@@ -135,9 +134,11 @@ impl Stream {
                 body_phase: None,
             })
         };
-        let both: Vec<_> = code_sets.into_iter().chain(priority).collect();
-        let templates =
-            Templates { first: code_sets.is_some().then(|| template(&both)), others: template(priority.as_slice()) };
+        let first: Vec<_> = line.first.iter().map(|(id, data)| (*id, data.as_slice())).chain(priority).collect();
+        let templates = Templates {
+            first: (!line.first.is_empty()).then(|| template(&first)),
+            others: template(priority.as_slice()),
+        };
         Ok(Self {
             line,
             inbound: Inbound::new(limits(message_bytes_max)),

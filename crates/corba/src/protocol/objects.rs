@@ -16,7 +16,9 @@ use crate::qos::{Most, RequestedProperties, Unknown};
 use crate::references::References;
 use crate::table::{self, AdminKey, Servant, Target};
 use access::Channel;
-use engine::{AdminId, ChannelId, FilterId, Hierarchy, Operator, Peer, ProxyId, ProxyKey, Side, Time, Topics};
+use engine::{
+    AdminId, ChannelId, FilterId, Hierarchy, Operator, Peer, ProxyId, ProxyKey, ProxyState, Side, Time, Topics,
+};
 use giop::ior::{Ior, Profile};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use hashbrown::HashMap;
@@ -151,8 +153,9 @@ impl Objects {
         let proxy = self.hierarchy.proxy(key).ok();
         let quoted = |name: Option<&str>| name.map_or_else(String::new, |name| format!(" \"{}\"", name.escape_debug()));
         let own = quoted(proxy.and_then(|proxy| self.names.proxy_name(key, proxy.side)));
+        let client = self.client_name(key).map_or_else(String::new, |name| format!("\"{}\": ", name.escape_debug()));
         let channel = quoted(self.names.channel_name(key.channel));
-        let at = format!("{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
+        let at = format!("{client}{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
         let peer = proxy.and_then(|proxy| proxy.peer);
         let client = peer.and_then(|peer| self.client(peer)).map(|client| &client.name);
         match client.or_else(|| self.proxies.local.get(&key).map(|local_proxy| &local_proxy.name)) {
@@ -190,6 +193,16 @@ impl Objects {
     pub(super) fn describe_channel(&self, channel: ChannelId) -> String {
         let name = self.names.for_rules(channel);
         Channel { id: Some(channel), name: name.map(AsRef::as_ref) }.to_string()
+    }
+
+    /// What the connected client of a proxy is called, unless the proxy has a name of its own.
+    #[must_use]
+    pub fn client_name(&self, key: ProxyKey) -> Option<Arc<str>> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        if proxy.state == ProxyState::Unconnected || self.names.proxy_name(key, proxy.side).is_some() {
+            return None;
+        }
+        self.ledger.owner(Thing::Proxy(key))?.identity().name().cloned()
     }
 
     /// Emits a line for troubleshooting, where such lines are logged.

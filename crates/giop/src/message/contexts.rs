@@ -24,6 +24,8 @@ impl<'a> ServiceContexts<'a> {
     /// A servant that refuses a request refuses what was sent behind it, too, up to the next one with this context, so that
     /// requests that are repeated are carried out in their order. The number is `CAMP`; the OMG does not know it.
     pub const FLOW_START: u32 = 0x4341_4D50;
+    /// Campanile's own, on the first request of a connection: what the client is called; see [`crate::client_name`]. The number is `CAMN`.
+    pub const CLIENT_NAME: u32 = 0x4341_4D4E;
 
     /// Most contexts that a message may have. A message with more is refused; real ones have fewer than ten.
     pub const COUNT_MAX: u32 = 256;

@@ -252,6 +252,7 @@ class Consumer(Generic[T]):
         *classes: type[Any],
         filter: str | None = None,
         start_from: str | datetime.datetime | datetime.timedelta | None = None,
+        name: str | None = None,
         server: str | None = None,
         transport: str | None = None,
         event_form: str | None = None,
@@ -271,6 +272,7 @@ class Consumer(Generic[T]):
         self._start = _start(start_from)
         self._numbered = False
         self._options = {
+            "name": name,
             "server": server,
             "transport": transport,
             "event_form": event_form,

@@ -69,6 +69,7 @@ class Supplier(_native.Supplier):
         cls,
         channel: str,
         *,
+        name: str | None = None,
         server: str | None = None,
         transport: str | None = None,
         event_form: str | None = None,
@@ -82,7 +83,7 @@ class Supplier(_native.Supplier):
         wait_for_service: float | datetime.timedelta | None = None,
         wait_for_restart: float | datetime.timedelta | None = None,
     ) -> typing.Self:
-        options = {name: value for name, value in locals().items() if name not in ("cls", "channel", "__class__")}
+        options = {key: value for key, value in locals().items() if key not in ("cls", "channel", "__class__")}
         supplier = super().__new__(cls, channel, options)
         _exit.opened(supplier)
         return supplier

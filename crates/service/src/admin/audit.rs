@@ -134,7 +134,7 @@ impl Audit {
 impl Key {
     fn of(by: &Principal) -> Self {
         let shown = match by {
-            Principal::Client(account) => Who { address: None, ..Who::of(account) }.to_string(),
+            Principal::Client(account) => Who { address: None, name: None, ..Who::of(account) }.to_string(),
             other => other.to_string(),
         };
         Self(by.address(), shown)

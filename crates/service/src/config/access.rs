@@ -1,4 +1,4 @@
-//! Access rules, tokens, and addresses that the service may call: `[[access]]`, `[tokens]` and `[outgoing]`.
+//! Access rules, tokens, addresses that the service may call, and names of clients: `[[access]]`, `[tokens]`, `[outgoing]`, `[[client]]`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
-use access::{AddressRanges, OutgoingPolicy, RuleText, Rules, Tokens};
+use access::{AddressRange, AddressRanges, ClientNames, OutgoingPolicy, RuleText, Rules, Tokens};
 
 /// Grants or denies rights on channels and event types to clients. The first rule that applies decides; where there are rules and none
 /// applies, access is denied.
@@ -44,6 +44,19 @@ pub struct OutgoingConfig {
     /// service's own ports for JSON, Tempo and HTTP are never called.
     pub allow: Option<Vec<String>>,
 }
+
+/// Names the clients of an address that say no name of themselves. The first entry that has the address counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientEntry {
+    /// An address, or a range of addresses.
+    pub address: String,
+    /// The name: 1 to 64 characters, none of which is a control, invisible or direction character.
+    pub name: String,
+}
+
+/// Most entries of `client`.
+const CLIENTS_MAX: usize = 1_024;
 
 /// What rules call the token of `http.token_file`: no token of `[tokens]` has that name beside it.
 pub const HTTP_TOKEN_NAME: &str = "http";
@@ -94,10 +107,31 @@ impl Config {
         Ok(OutgoingPolicy::new(allow))
     }
 
+    /// What clients are called by their addresses.
+    ///
+    /// # Errors
+    /// Names the first entry that makes no sense.
+    pub fn client_names(&self) -> Result<ClientNames, ConfigError> {
+        let bad = |entry, why| ConfigError::BadClient { entry, why };
+        if self.client.len() > CLIENTS_MAX {
+            return Err(bad(CLIENTS_MAX + 1, format!("there are {CLIENTS_MAX} at most")));
+        }
+        let named = |(entry, ClientEntry { address, name }): (usize, &ClientEntry)| {
+            let range: AddressRange = address.parse().map_err(|()| {
+                let address = address.escape_debug();
+                bad(entry, format!("\"{address}\" is no address and no range of addresses such as \"10.0.0.0/8\""))
+            })?;
+            giop::client_name::check(name).map_err(|error| bad(entry, error.to_string()))?;
+            Ok((range, name.as_str().into()))
+        };
+        (1..).zip(&self.client).map(named).collect()
+    }
+
     /// Checks all of it but the files of tokens.
     pub(super) fn check_access(&self) -> Result<(), ConfigError> {
         self.access_rules()?;
         self.outgoing_policy()?;
+        self.client_names()?;
         if self.http.token_file.is_some() && self.tokens.contains_key(HTTP_TOKEN_NAME) {
             let why =
                 format!("the token \"{HTTP_TOKEN_NAME}\" is that of http.token_file: give the other one another name");

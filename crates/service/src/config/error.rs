@@ -86,6 +86,13 @@ pub enum ConfigError {
         /// The value found.
         value: String,
     },
+    /// An entry of `client` has no range of addresses, or a name that is none.
+    BadClient {
+        /// The entry, counted from 1.
+        entry: usize,
+        /// What is wrong.
+        why: String,
+    },
     /// The group for Tempo is not `ADDRESS:PORT` of one.
     BadGroup {
         /// The value found.
@@ -152,6 +159,7 @@ impl fmt::Display for ConfigError {
             Self::BadOutgoing { value } => {
                 write!(f, "outgoing.allow: \"{value}\" is no address and no range of addresses such as \"10.0.0.0/8\"")
             }
+            Self::BadClient { entry, why } => write!(f, "client: entry {entry}: {why}"),
             Self::BadGroup { value } => write!(
                 f,
                 "tempo.group = \"{value}\" is no multicast or broadcast address with a port; write, for example, 239.1.2.3:2811"

@@ -43,6 +43,7 @@ use crate::overflow;
 use crate::protocols::{self, Clients, Listeners, Protocols, Tag, WireProtocol, any_of, by_tag, of_each};
 use crate::published::Published;
 use crate::store::journal;
+use access::ClientNames;
 use accounts::Accounts;
 
 /// What a lane is made with.
@@ -85,6 +86,8 @@ pub(crate) struct Common {
     pub(crate) protocols: protocols::Settings,
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
+    /// What the configuration calls clients by their addresses.
+    pub(crate) client_names: Arc<ClientNames>,
     /// For messages that find no room in what clients may have for those that are not complete.
     pub(crate) reserve: Arc<Reserve>,
     /// What the events of all channels may take.

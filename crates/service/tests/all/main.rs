@@ -9,6 +9,7 @@ mod addresses;
 mod administering;
 mod audit;
 mod channel_names;
+mod client_names;
 mod clients;
 mod consumers;
 mod dead_letters;

@@ -239,8 +239,9 @@ impl Worker {
     /// # Errors
     /// Why there is none, for its client.
     fn place_for(&mut self, protocol: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
-        let Some(addresses) = &mut self.clients.addresses else { return Err("no connections are taken here") };
-        let account = addresses.open(address.ip());
+        let Some(account) = self.clients.open_account(address.ip()) else {
+            return Err("no connections are taken here");
+        };
         let mut granted = account.charge(Resource::Connections, 1);
         let is_full = |granted: &Result<Charge, Spent>| granted.as_ref().is_err_and(|spent| spent.by == SpentBy::All);
         if is_full(&granted) && self.have_one_give_way(false) {

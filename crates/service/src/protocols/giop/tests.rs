@@ -94,6 +94,7 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, round_b
                 tokens: Arc::default(),
             })
         },
+        client_names: Arc::default(),
         accounts: Arc::clone(accounts),
         reserve: Arc::new(Reserve::new(64 << 20)),
         memory: Arc::new(engine::MemoryPool::new(1 << 30, 75)),

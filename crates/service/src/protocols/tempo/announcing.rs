@@ -83,7 +83,7 @@ impl Worker {
             // The session that was there has begun anew.
             self.core.protocols.tempo.give_up_session(former, &mut self.core.cx);
         }
-        let account = self.clients.addresses.as_mut()?.open(address.ip());
+        let account = self.clients.open_account(address.ip())?;
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.protocols.tempo.out.connections.get(connection)
             && let Some(name) = connection.certified()

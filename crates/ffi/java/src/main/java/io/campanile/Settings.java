@@ -40,8 +40,8 @@ public final class Settings {
     }
 
     /**
-     * Sets one of them, by its name in {@code contexts.toml}: {@code server}, {@code transport}, {@code event_form}, {@code naming},
-     * {@code naming_domain}, {@code event_domain}, {@code wait_for_service_ms}, {@code wait_for_restart_ms},
+     * Sets one of them, by its name in {@code contexts.toml}: {@code name}, {@code server}, {@code transport}, {@code event_form},
+     * {@code naming}, {@code naming_domain}, {@code event_domain}, {@code wait_for_service_ms}, {@code wait_for_restart_ms},
      * {@code shared_thread}, {@code tls.ca}, {@code tls.certificate}, {@code tls.key}, {@code dds.domains.NAME} and others of {@code dds}.
      *
      * @param key its name

@@ -1,0 +1,128 @@
+//! What clients are called, whichever way they get their names.
+
+use client::notify::{ClientType, EventChannelFactory, StructuredProxyPushSupplier};
+use client::{Orb, OrbOptions};
+use giop::cdr::{CharSet, Version};
+use giop::client_name;
+use giop::message::{Reply, ReplyStatus, RequestHead, ServiceContexts};
+use service::{Answer, ClientEntry, Config, Counter, Json, Query, Service};
+
+use crate::access::{rule, start as start_by};
+use crate::json::Lines;
+use crate::logged::{await_line, begin};
+use crate::peers::{Bare, REQUEST, await_count, read_message, request_with, start_with};
+
+const SUBSCRIBE: &str = r#"{"op":"subscribe","id":1}"#;
+
+fn start(client: Vec<ClientEntry>) -> Service {
+    start_with(Config { client, json: Json { listen: Some("0".into()), ..Json::default() }, ..Config::default() })
+}
+
+/// What the consumers are called that there are.
+fn consumers(service: &Service) -> Vec<String> {
+    let Ok(Answer::Consumers(consumers)) = service.ask(Query::Consumers) else { panic!("consumers") };
+    let mut names: Vec<String> = consumers.into_iter().map(|consumer| consumer.name).collect();
+    names.sort();
+    names
+}
+
+fn hello(name: &str) -> String {
+    let escaped: String = name.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    format!(r#"{{"op":"hello","id":7,"name":"{escaped}"}}"#)
+}
+
+/// A consumer of a CORBA client of that name.
+fn corba_consumer(service: &Service, name: &str, bare: &Bare) -> StructuredProxyPushSupplier {
+    let orb = Orb::new(OrbOptions { name: Some(name.to_owned()), ..OrbOptions::default() });
+    let factory = EventChannelFactory::unchecked(orb.resolve(&service.corbaloc("NotificationService")).unwrap());
+    let admin = factory.get_event_channel(0).unwrap().default_consumer_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+    let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
+    proxy.connect_structured_push_consumer(&orb.object(bare.reference())).unwrap();
+    proxy
+}
+
+#[test]
+fn clients_of_two_protocols_are_shown_by_the_names_that_they_say_and_two_may_have_one() {
+    let service = start(Vec::new());
+    let mut clients = [Lines::connect(&service), Lines::connect(&service)];
+    for lines in &mut clients {
+        assert_eq!(lines.ask(&hello("archive")), r#"{"ok":7}"#);
+        assert_eq!(lines.ask(&hello("archive")), r#"{"ok":7}"#, "it may say so again");
+        assert_eq!(lines.ask(SUBSCRIBE), r#"{"ok":1}"#);
+        assert!(lines.ask(&hello("archive")).contains("before anything is published"));
+    }
+    let bare = Bare::new();
+    let _proxy = corba_consumer(&service, "mount \"7\"", &bare);
+    let names = consumers(&service);
+    let begins =
+        ["\"archive\": consumer proxy ", "\"archive\": consumer proxy ", "\"mount \\\"7\\\"\": consumer proxy "];
+    assert!(names.len() == 3 && names.iter().zip(begins).all(|(name, begin)| name.starts_with(begin)), "{names:?}");
+    assert_ne!(names[0], names[1], "their proxies' numbers tell them apart");
+}
+
+#[test]
+fn a_client_that_says_nothing_is_called_as_the_configuration_calls_its_address() {
+    let entry = |address: &str, name: &str| ClientEntry { address: address.into(), name: name.into() };
+    let service = start(vec![entry("127.0.8.1", "dome"), entry("127.0.8.0/24", "hall"), entry("127.0.8.3", "late")]);
+    for (from, says, called) in [
+        ("127.0.8.1", None, "\"dome\": "),
+        ("127.0.8.3", None, "\"hall\": "),
+        ("127.0.8.1", Some("camera"), "\"camera\": "),
+        ("127.0.7.1", None, "consumer proxy "),
+    ] {
+        let mut lines = Lines::connect_from(&service, from);
+        says.into_iter().for_each(|name| assert_eq!(lines.ask(&hello(name)), r#"{"ok":7}"#));
+        assert_eq!(lines.ask(SUBSCRIBE), r#"{"ok":1}"#);
+        let names = consumers(&service);
+        assert!(names.iter().any(|name| name.starts_with(called) && name.contains(from)), "{names:?}");
+    }
+}
+
+#[test]
+fn a_bad_name_is_refused_and_its_client_served_all_the_same() {
+    let service = start(Vec::new());
+    let long = "x".repeat(10 << 10);
+    let bad = ["", "a\nb", "\u{1b}[2J", "evil\u{202e}txt", &long];
+    for (name, count) in bad.iter().zip(1..) {
+        let mut lines = Lines::connect(&service);
+        let answer = lines.ask(&hello(name));
+        assert!(answer.contains("a client's name"), "{answer}");
+        await_count(&service, Counter::ClientNamesRefused, count);
+        assert_eq!(lines.ask(SUBSCRIBE), r#"{"ok":1}"#);
+    }
+    // CORBA has the context, and nothing of what it holds: the request is answered as ever.
+    let count = u64::try_from(bad.len()).unwrap();
+    let contexts =
+        [client_name::context("evil\u{202e}txt"), client_name::context(&long), b"\x01\xff".to_vec(), Vec::new()];
+    for (data, more) in contexts.iter().zip(1..) {
+        let contexts = [(ServiceContexts::CLIENT_NAME, data.as_slice())];
+        let head = RequestHead {
+            version: Version::V1_2,
+            key: b"NotificationService",
+            operation: b"_non_existent",
+            contexts: &contexts,
+            ..REQUEST
+        };
+        let mut stream = std::net::TcpStream::connect(service.address()).unwrap();
+        std::io::Write::write_all(&mut stream, &request_with(&head, CharSet::Latin1, |_| {})).unwrap();
+        let (header, bytes) = read_message(&mut stream).unwrap();
+        assert_eq!(Reply::parse(&bytes, &header).unwrap().status, ReplyStatus::NoException);
+        await_count(&service, Counter::ClientNamesRefused, count + more);
+    }
+    let mut changed = Lines::connect(&service);
+    assert_eq!(changed.ask(&hello("one")), r#"{"ok":7}"#);
+    assert!(changed.ask(&hello("other")).contains("another name before"));
+    assert!(consumers(&service).iter().all(|name| name.starts_with("consumer proxy ")));
+}
+
+/// A name stands in the line of a denial, and decides nothing: the client that calls itself like an allowed one is refused.
+#[test]
+fn a_name_gives_no_right() {
+    begin();
+    let service = start_by(vec![rule(&["token:archive", "127.0.9.40"], &["subscribe"], &["*"], &[], true)]);
+    let mut lines = Lines::connect_from(&service, "127.0.9.41");
+    assert_eq!(lines.ask(&hello("token:archive")), r#"{"ok":7}"#);
+    assert!(lines.ask(SUBSCRIBE).contains("not permitted"));
+    await_line(&["denied \"token:archive\", 127.0.9.41: "]);
+}
