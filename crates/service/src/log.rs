@@ -41,7 +41,7 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// How far numbers go on behind the last one if some may have been lost.
 pub(crate) const SKIPPED: u64 = 1 << 24;
 /// How long after a failure it is tried again.
-const AGAIN_IN: Duration = Duration::from_secs(1);
+pub(crate) const AGAIN_IN: Duration = Duration::from_secs(1);
 /// How often it is tried to read something before that is lost, unless it is clear at once that it is.
 const READ_TRIES: u32 = 60;
 /// What segments' names end with, behind the number of the first record.

@@ -4,9 +4,9 @@ use accounts::Account;
 use giop::client_name::BadClientName;
 
 use crate::counters::Counter;
-use crate::lane::run::Core;
+use crate::lane::context::Context;
 
-impl Core {
+impl Context {
     /// Gives a client the name that it says, which it may repeat and not change.
     ///
     /// # Errors

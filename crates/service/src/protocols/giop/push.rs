@@ -145,7 +145,7 @@ impl Core {
         caller.speech.chars = announced.unwrap_or(caller.speech.chars);
         if let Some(context) = request.contexts.find(ServiceContexts::CLIENT_NAME) {
             // The request is served whatever becomes of the name.
-            let _ = self.name_client(caller.account(), giop::client_name::parse_context(context));
+            let _ = self.cx.name_client(caller.account(), giop::client_name::parse_context(context));
         }
         if let Some(mut push) = self.find_push(&request) {
             caller.uses_proxy = true;

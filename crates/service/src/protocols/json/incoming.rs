@@ -254,7 +254,9 @@ impl Core {
     /// Does what a client asks for with a line of so many octets.
     pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
         match request {
-            Request::Hello { id, token: shown } => self.greet_json(token, id, &shown),
+            Request::Hello { id, name, token: shown } => {
+                self.greet_json(token, id, (name.as_deref(), shown.as_deref()))
+            }
             Request::Ping { id } => self.protocols.json.confirm_json(token, Some(id), &mut self.cx),
             Request::Publish(publish) => self.publish_json(token, publish, bytes),
             Request::Subscribe(subscribe) => self.protocols.json.subscribe_json(token, subscribe, &mut self.cx),
@@ -264,18 +266,29 @@ impl Core {
         }
     }
 
-    /// Handles a token that a client shows: from now on the client has the identity that the token stands for. A token that is
-    /// none is refused and the connection is closed, so that another try takes another connection.
-    fn greet_json(&mut self, token: Token, id: Option<u64>, shown: &str) {
+    /// Handles the name that a client says, and the token that it shows: from now on the client has the identity that the token stands
+    /// for. A token that is none is refused and the connection is closed, so that another try takes another connection.
+    fn greet_json(&mut self, token: Token, id: Option<u64>, (name, shown): (Option<&str>, Option<&str>)) {
         let protocol = &mut self.protocols.json;
-        let Some(connection) = protocol.connections.get_mut(token) else { return };
-        if !connection.proxies.is_new() || connection.account().identity().token().is_some() {
-            let why = "a token is shown once, and before anything is published or subscribed to";
-            return self.protocols.json.refuse_json(token, id, why, &mut self.cx);
+        let Some(connection) = protocol.connections.get(token) else { return };
+        let account = Arc::clone(connection.account());
+        if !connection.proxies.is_new() || shown.is_some() && account.identity().token().is_some() {
+            let why = match shown {
+                Some(_) => "a token is shown once, and before anything is published or subscribed to",
+                None => "a name is said before anything is published or subscribed to",
+            };
+            return protocol.refuse_json(token, id, why, &mut self.cx);
         }
-        match protocol.settings.tokens.load().find(shown.as_bytes()).cloned() {
+        let named =
+            name.map_or(Ok(()), |name| self.cx.name_client(&account, giop::client_name::check(name).map(|()| name)));
+        if let Err(why) = named {
+            return protocol.refuse_json(token, id, &why, &mut self.cx);
+        }
+        let Some(shown) = shown else { return protocol.confirm_json(token, id, &mut self.cx) };
+        let found = protocol.settings.tokens.load().find(shown.as_bytes()).cloned();
+        match found {
             Some(name) => {
-                connection.account().identity().show_token(name);
+                account.identity().show_token(name);
                 self.access.forget_known();
                 self.protocols.json.confirm_json(token, id, &mut self.cx);
             }
@@ -285,8 +298,6 @@ impl Core {
             }
         }
     }
-
-    // ---- answers ----
 
     // ---- events ----
 
