@@ -41,7 +41,7 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// How far numbers go on behind the last one if some may have been lost.
 pub(crate) const SKIPPED: u64 = 1 << 24;
 /// How long after a failure it is tried again.
-const AGAIN_IN: Duration = Duration::from_secs(1);
+pub(crate) const AGAIN_IN: Duration = Duration::from_secs(1);
 /// How often it is tried to read something before that is lost, unless it is clear at once that it is.
 const READ_TRIES: u32 = 60;
 /// What segments' names end with, behind the number of the first record.
@@ -159,6 +159,11 @@ impl<D: Default> Log<D> {
     pub(crate) fn first(&self) -> u64 {
         let pending = self.pending.front().map(|(number, _)| *number);
         self.segments.front().map(|segment| segment.first).or(pending).unwrap_or(self.next)
+    }
+
+    /// The number behind that of the last record that is written.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.pending.front().map_or(self.next, |(number, _)| *number)
     }
 
     pub(crate) const fn segments(&self) -> &VecDeque<Segment<D>> {
@@ -284,18 +289,16 @@ impl<D: Default> Log<D> {
 
     // ---- read ----
 
-    /// Gives what is next for a cursor to `take`, as long as that returns true: some of the next segment that is `wanted`, or what is yet to be
-    /// written. An error is to be tried again.
+    /// Gives what is next for a cursor to `take`, as long as that returns true: some of a segment, or what is yet to be written. An error is
+    /// to be tried again.
     pub(crate) fn read(
         &mut self,
         cursor: &mut Cursor,
         Reading { octets, gives_up }: Reading,
         (encode, desk): (impl Fn(&Event, &mut Vec<u8>) -> u64, &mut Desk),
-        wanted: impl Fn(&D) -> bool,
         mut take: impl FnMut(Option<&mut D>, Stored<'_>) -> bool,
     ) -> io::Result<Step<'_, D>> {
-        let is_next =
-            |segment: &Segment<D>| segment.records > 0 && cursor.next <= segment.last && wanted(&segment.data);
+        let is_next = |segment: &Segment<D>| segment.records > 0 && cursor.next <= segment.last;
         if let Some(at) = self.segments.iter().position(is_next)
             && let Some(segment) = self.segments.get_mut(at)
         {
@@ -400,14 +403,23 @@ impl Attempts {
 /// What tells one start of the machine from another; nothing where the system does not say.
 pub(crate) fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let mut id = [0; 16];
-    for (octet, pair) in id.iter_mut().zip(digits.as_chunks::<2>().0) {
-        let pair = core::str::from_utf8(pair).unwrap_or_default();
-        *octet = u8::from_str_radix(pair, 16).unwrap_or(0);
-    }
-    id
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or_default().to_be_bytes()
+}
+
+/// Appends an event's record to those that a lane is given, with what it needs beside it.
+pub(crate) fn give<const N: usize>(beside: [u8; N], event: &[u8], out: &mut Vec<u8>) {
+    out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
+    out.extend(beside);
+    out.extend_from_slice(event);
+}
+
+/// The first of the records that a lane was given: what is beside it, and it; and what is behind it.
+pub(crate) fn first_of<const N: usize>(records: &[u8]) -> Option<([u8; N], &[u8], &[u8])> {
+    let (length, rest) = records.split_first_chunk::<4>()?;
+    let (beside, rest) = rest.split_first_chunk::<N>()?;
+    let (event, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    Some((*beside, event, behind))
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

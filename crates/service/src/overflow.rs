@@ -23,7 +23,6 @@ use std::time::Instant;
 use corba::event::UtcClock;
 use engine::{ChannelId, Event, HistoryLimits, OutboxId, ProxyKey, StartFrom, Time};
 
-pub(crate) use self::backlog::first_of;
 use self::backlog::{Backlog, Freed, Read};
 use self::history::{Chunk, Histories};
 use self::history_server::{HistoryServer, TRIM_EVERY};
@@ -88,7 +87,7 @@ pub(crate) enum FromOverflow {
 #[derive(Debug)]
 pub(crate) struct Back {
     pub(crate) outbox: OutboxId,
-    /// [One behind the other](first_of).
+    /// [One behind the other](crate::log::first_of).
     pub(crate) records: Vec<u8>,
     /// How many events are lost.
     pub(crate) lost: u64,

@@ -6,8 +6,9 @@ use core::time::Duration;
 use engine::{OutboxId, Overflow, Time};
 
 use crate::lane::run::{Core, Worker};
-use crate::overflow::history::{self, Chunk};
-use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at, first_of};
+use crate::log::first_of;
+use crate::overflow::history::Chunk;
+use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -131,7 +132,7 @@ impl Core {
     }
 
     fn take_backlog(&mut self, back: &Back, left: &mut usize) -> bool {
-        while let Some((ask, event, behind)) = first_of(back.records.get(self.backlogs.taken..).unwrap_or_default()) {
+        while let Some(([ask], event, behind)) = first_of(back.records.get(self.backlogs.taken..).unwrap_or_default()) {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
             }
@@ -144,8 +145,7 @@ impl Core {
 
     fn take_history(&mut self, outbox: OutboxId, chunk: &Chunk, left: &mut usize) -> bool {
         let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
-        while let Some((number, event, behind)) =
-            history::first_of(chunk.records.get(self.backlogs.taken..).unwrap_or_default())
+        while let Some((number, event, behind)) = first_of(chunk.records.get(self.backlogs.taken..).unwrap_or_default())
         {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
@@ -156,7 +156,7 @@ impl Core {
                 let pending_event = self.event_of(&record, (&clock, record.arrived()), false);
                 self.lane.return_history_event(
                     outbox,
-                    (record.source, number),
+                    (record.source, u64::from_le_bytes(number)),
                     pending_event,
                     &self.protocols,
                     self.clock.now,

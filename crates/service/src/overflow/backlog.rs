@@ -11,7 +11,7 @@ use std::sync::Arc;
 use engine::{Away, Event, ProxyId};
 
 use super::encode;
-use crate::log::{Cursor, Desk, Log, Reading, SegmentLimits, Step, segment_bytes};
+use crate::log::{Cursor, Desk, Log, Reading, Segment, SegmentLimits, Step, give, segment_bytes};
 
 /// What is kept of a channel on a lane.
 pub(crate) struct Backlog {
@@ -31,7 +31,7 @@ struct Claims {
     left: HashMap<ProxyId, u64>,
 }
 
-/// What was read for a consumer: [one record behind the other](first_of), and how many are lost.
+/// What was read for a consumer: [one record behind the other](crate::log::first_of), and how many are lost.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) records: Vec<u8>,
@@ -146,12 +146,15 @@ impl Backlog {
         let Some(cursor) = self.readers.get_mut(&consumer) else { return Read::default() };
         self.has_moved = true;
         let reading = Reading { octets: u64::MAX, gives_up };
-        // Segments in which it has nothing left are passed over.
-        let is_its = |claims: &Claims| claims.left.contains_key(&consumer);
         while records.len() < bytes {
-            let step = self.log.read(cursor, reading, (append, &mut *desk), is_its, |claims, record| {
-                if let Some(ask) = ask_of(record.body, consumer) {
-                    give(record.body, ask, &mut records);
+            // Segments in which it has nothing left are passed over.
+            let is_its =
+                |segment: &&Segment<Claims>| cursor.next <= segment.last && segment.data.left.contains_key(&consumer);
+            let segment = self.log.segments().iter().find(is_its);
+            cursor.next = cursor.next.max(segment.map_or(self.log.unwritten(), |segment| segment.first));
+            let step = self.log.read(cursor, reading, (append, &mut *desk), |claims, record| {
+                if let Some((ask, event)) = of_consumer(record.body, consumer) {
+                    give([ask], event, &mut records);
                     if let Some(claims) = claims {
                         take_from(&mut claims.left, consumer);
                     }
@@ -217,28 +220,12 @@ fn parts(body: &[u8]) -> Option<(&[[u8; 5]], &[u8])> {
     Some((consumers.as_chunks::<5>().0, event))
 }
 
-/// What is to be asked about a record for this consumer; nothing if it is not its own.
-fn ask_of(body: &[u8], consumer: ProxyId) -> Option<u8> {
-    let consumers = parts(body)?.0;
+/// What is to be asked about a record for this consumer, and its event; nothing if it is not its own.
+fn of_consumer(body: &[u8], consumer: ProxyId) -> Option<(u8, &[u8])> {
+    let (consumers, event) = parts(body)?;
     let at =
         consumers.binary_search_by_key(&consumer.0, |[a, b, c, d, _]| u32::from_le_bytes([*a, *b, *c, *d])).ok()?;
-    consumers.get(at).map(|[.., ask]| *ask)
-}
-
-/// Appends what a lane needs of a record.
-fn give(body: &[u8], ask: u8, out: &mut Vec<u8>) {
-    let event = parts(body).map(|(_, event)| event).unwrap_or_default();
-    out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
-    out.push(ask);
-    out.extend_from_slice(event);
-}
-
-/// The first of the records that were read for a consumer: what is to be asked about it, and it; and what is behind it.
-pub(crate) fn first_of(records: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (length, rest) = records.split_first_chunk::<4>()?;
-    let (ask, rest) = rest.split_first()?;
-    let (event, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    Some((*ask, event, behind))
+    consumers.get(at).map(|[.., ask]| (*ask, event))
 }
 
 #[cfg(test)]

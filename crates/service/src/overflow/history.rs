@@ -14,7 +14,7 @@ use std::sync::Arc;
 use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
 
 use self::reader::Reader;
-pub(crate) use self::reader::{Chunk, first_of};
+pub(crate) use self::reader::{Chunk, HistoryRequest};
 use crate::log::{Cursor, Desk, Log, SegmentLimits, boot_id, segment_bytes};
 use crate::store::record::Record;
 use crate::time::UtcClock;

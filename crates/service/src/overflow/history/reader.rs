@@ -6,7 +6,7 @@ use std::io;
 use engine::{Event, FieldName, ProxyKey, StartFrom};
 
 use super::{History, encode, ticks};
-use crate::log::{Cursor, Desk, Reading, Segment, Step, Stored};
+use crate::log::{Cursor, Desk, Reading, Segment, Step, Stored, first_of, give};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -17,8 +17,17 @@ const LOOK_BYTES: u64 = 4 << 20;
 const KEYS_MAX: usize = 16_384;
 const KEY_OCTETS_MAX: usize = 1_024;
 
-/// How an event is read for the last of each.
-pub(crate) type KeyOf<'k> = &'k dyn Fn(&Event, &str) -> Option<Vec<u8>>;
+/// What is asked for a consumer.
+#[derive(Clone, Copy)]
+pub(crate) struct HistoryRequest<'a> {
+    /// About so many octets.
+    pub(crate) bytes: usize,
+    /// Whether what cannot be read is lost.
+    pub(crate) gives_up: bool,
+    pub(crate) clock: &'a UtcClock,
+    /// How an event is read for the last of each.
+    pub(crate) key_of: &'a dyn Fn(&Event, &str) -> Option<Vec<u8>>,
+}
 
 /// What is read for a consumer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -110,8 +119,7 @@ impl History {
     pub(in crate::overflow) fn read(
         &mut self,
         consumer: ProxyKey,
-        (bytes, gives_up): (usize, bool),
-        (clock, key_of): (&UtcClock, KeyOf<'_>),
+        request: HistoryRequest<'_>,
         desk: &mut Desk,
     ) -> io::Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
@@ -119,7 +127,7 @@ impl History {
             chunk.fetched.through = Some(self.log.next() - 1);
             return Ok(Some(chunk));
         };
-        let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of, &mut *desk), &mut chunk);
+        let read = self.read_for(&mut reader, request, desk, &mut chunk);
         self.readers.insert(consumer, reader);
         Ok(read?.then_some(chunk))
     }
@@ -128,11 +136,11 @@ impl History {
     fn read_for(
         &mut self,
         reader: &mut Reader,
-        (bytes, gives_up): (usize, bool),
-        (clock, key_of, desk): (&UtcClock, KeyOf<'_>, &mut Desk),
+        request: HistoryRequest<'_>,
+        desk: &mut Desk,
         chunk: &mut Chunk,
     ) -> io::Result<bool> {
-        if reader.looking.is_some() && !self.look(reader, gives_up, (clock, key_of), desk)? {
+        if reader.looking.is_some() && !self.look(reader, request, desk)? {
             return Ok(false);
         }
         let first = self.first();
@@ -141,7 +149,7 @@ impl History {
             chunk.fetched.lost += if reader.has_begun { first - reader.cursor.next } else { 0 };
             reader.cursor = Cursor::at(first);
         }
-        let filled = self.fill(reader, (bytes.max(1), gives_up), (clock, desk), chunk);
+        let filled = self.fill(reader, request, desk, chunk);
         if chunk.records.is_empty() && chunk.fetched.lost == 0 {
             filled?;
         }
@@ -151,7 +159,7 @@ impl History {
         let is_first = !reader.has_begun && (chunk.fetched.through.is_some() || !chunk.records.is_empty());
         if is_first {
             reader.has_begun = true;
-            let given = first_of(&chunk.records).map(|(number, ..)| number);
+            let given = first_of(&chunk.records).map(|(number, ..)| u64::from_le_bytes(number));
             chunk.fetched.begins = Some(given.unwrap_or(self.log.next()));
         }
         Ok(true)
@@ -160,26 +168,20 @@ impl History {
     fn fill(
         &mut self,
         reader: &mut Reader,
-        (bytes, gives_up): (usize, bool),
-        (clock, desk): (&UtcClock, &mut Desk),
+        HistoryRequest { bytes, gives_up, clock, .. }: HistoryRequest<'_>,
+        desk: &mut Desk,
         chunk: &mut Chunk,
     ) -> io::Result<()> {
         let Reader { cursor, wanted, .. } = reader;
         let reading = Reading { octets: READ_BYTES, gives_up };
-        while chunk.records.len() < bytes {
+        while chunk.records.len() < bytes.max(1) {
             wanted.skip(cursor);
-            let step = self.log.read(
-                cursor,
-                reading,
-                (encode(clock), &mut *desk),
-                |()| true,
-                |_, record| {
-                    if wanted.takes(record.number, record.time) {
-                        give(record.number, record.body, &mut chunk.records);
-                    }
-                    chunk.records.len() < bytes
-                },
-            );
+            let step = self.log.read(cursor, reading, (encode(clock), &mut *desk), |_, record| {
+                if wanted.takes(record.number, record.time) {
+                    give(record.number.to_le_bytes(), record.body, &mut chunk.records);
+                }
+                chunk.records.len() < bytes
+            });
             match step? {
                 Step::Segment => {}
                 Step::End => break,
@@ -193,8 +195,7 @@ impl History {
     fn look(
         &mut self,
         reader: &mut Reader,
-        gives_up: bool,
-        (clock, key_of): (&UtcClock, KeyOf<'_>),
+        HistoryRequest { gives_up, clock, key_of, .. }: HistoryRequest<'_>,
         desk: &mut Desk,
     ) -> io::Result<bool> {
         let Some(mut looking) = reader.looking.take() else { return Ok(true) };
@@ -220,16 +221,10 @@ impl History {
             }
         };
         let reading = Reading { octets: LOOK_BYTES, gives_up };
-        let step = self.log.read(
-            &mut reader.cursor,
-            reading,
-            (encode(clock), desk),
-            |()| true,
-            |_, record| {
-                note(record);
-                true
-            },
-        );
+        let step = self.log.read(&mut reader.cursor, reading, (encode(clock), desk), |_, record| {
+            note(record);
+            true
+        });
         let is_over = matches!(step, Ok(Step::End));
         if let Ok(Step::PassedOver { segment, from, why }) = &step {
             passed_over(segment, *from, why);
@@ -278,19 +273,4 @@ impl Wanted {
             *cursor = Cursor::at(next);
         }
     }
-}
-
-/// Appends what a lane needs of an event.
-fn give(number: u64, event: &[u8], out: &mut Vec<u8>) {
-    out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
-    out.extend(number.to_le_bytes());
-    out.extend_from_slice(event);
-}
-
-/// The first of the events that were read for a consumer: its number, and it; and what is behind it.
-pub(crate) fn first_of(records: &[u8]) -> Option<(u64, &[u8], &[u8])> {
-    let (length, rest) = records.split_first_chunk::<4>()?;
-    let (number, rest) = rest.split_first_chunk::<8>()?;
-    let (event, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    Some((u64::from_le_bytes(*number), event, behind))
 }

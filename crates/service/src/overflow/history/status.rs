@@ -45,16 +45,10 @@ impl History {
             // Approximate: the reader reports the loss, and the next query searches again.
             let about = (at.next.max(segment.first), segment.begins.max(oldest));
             let reading = Reading { octets: READ_BYTES, gives_up: false };
-            let read = log.read(
-                at,
-                reading,
-                (|_: &_, _: &mut _| 0, &mut *desk),
-                |()| true,
-                |_, record| {
-                    *begins = (record.time >= oldest).then_some((record.number, record.time));
-                    begins.is_none()
-                },
-            );
+            let read = log.read(at, reading, (|_: &_, _: &mut _| 0, &mut *desk), |_, record| {
+                *begins = (record.time >= oldest).then_some((record.number, record.time));
+                begins.is_none()
+            });
             if !matches!(read, Ok(Step::Segment)) {
                 *at = Cursor::at(about.0);
                 return Some(about);

@@ -166,7 +166,7 @@ fn events_that_come_right_behind_a_failure_are_refused_without_trying_and_those_
         assert_eq!(lane.answer(), Err(StoreRefusal::Failed));
     }
     let failures = lane.counters.read(Counter::StoreFailures);
-    assert!(failures == 1 || time::since(began) >= AGAIN_IN, "{failures} failures");
+    assert!(failures == 1 || time::since(began) >= crate::log::AGAIN_IN, "{failures} failures");
     device.fail_after(None);
     wait_until("the store to be tried again", || {
         lane.send(vec![3; 10]);
