@@ -17,7 +17,6 @@ mod segment;
 mod uncached;
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ const SUFFIX: &str = ".events";
 
 /// A log, with what its user keeps for each segment.
 pub(crate) struct Log<D> {
-    /// Of a segment, what is before the number: a folder, or the beginning of a file's name.
+    /// Of segments' paths, what is before the number: a folder, or the beginning of a file's name, too.
     name: PathBuf,
     origin: Origin,
     segments: VecDeque<Segment<D>>,
@@ -78,13 +77,6 @@ pub(crate) struct SegmentLimits {
     pub(crate) records: u64,
     /// If it began before this.
     pub(crate) oldest: u64,
-}
-
-/// What a reader reads at a time: so many octets of a segment, and whether it was tried often enough.
-#[derive(Clone, Copy)]
-pub(crate) struct Reading {
-    pub(crate) octets: u64,
-    pub(crate) gives_up: bool,
 }
 
 /// What was read.
@@ -183,6 +175,11 @@ impl<D: Default> Log<D> {
     /// The same, so that some of it is not written.
     pub(crate) const fn pending_mut(&mut self) -> &mut VecDeque<(u64, Arc<Event>)> {
         &mut self.pending
+    }
+
+    /// Of a segment, what is before the number.
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
     }
 
     pub(crate) const fn is_open(&self) -> bool {
@@ -289,12 +286,12 @@ impl<D: Default> Log<D> {
 
     // ---- read ----
 
-    /// Gives what is next for a cursor to `take`, as long as that returns true: some of a segment, or what is yet to be written. An error is
-    /// to be tried again.
+    /// Gives what is next for a cursor to `take`, as long as that returns true: about so many octets of
+    /// a segment, or what is yet to be written. An error is to be tried again, unless it was often enough: then its segment is passed over.
     pub(crate) fn read(
         &mut self,
         cursor: &mut Cursor,
-        Reading { octets, gives_up }: Reading,
+        (octets, gives_up): (u64, bool),
         (encode, desk): (impl Fn(&Event, &mut Vec<u8>) -> u64, &mut Desk),
         mut take: impl FnMut(Option<&mut D>, Stored<'_>) -> bool,
     ) -> io::Result<Step<'_, D>> {
@@ -341,17 +338,14 @@ pub(crate) fn segments_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if is_named_as_a_segment(&entry.file_name()) && entry.file_type()?.is_file() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).unwrap_or_default();
+        if number.len() == 20 && number.bytes().all(|digit| digit.is_ascii_digit()) && entry.file_type()?.is_file() {
             paths.push(entry.path());
         }
     }
     paths.sort_unstable();
     Ok(paths)
-}
-
-fn is_named_as_a_segment(name: &OsStr) -> bool {
-    let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
-    number.is_some_and(|number| number.len() == 20 && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Whether what could not be read is damaged, or not there: anything else may be over before long.

@@ -301,6 +301,13 @@ impl Keeper {
         let clock = self.clock();
         for slot in &mut self.slots {
             let thread = slot.thread.0;
+            let request = |outbox, consumer, bytes| ReadRequest {
+                thread,
+                outbox,
+                consumer,
+                bytes,
+                attempts: Attempts::default(),
+            };
             for _ in 0..MESSAGES_MAX {
                 let Some(message) = slot.messages.take() else { break };
                 match message {
@@ -315,13 +322,7 @@ impl Keeper {
                         log.push(event);
                     }
                     ToOverflow::Fetch(outbox, consumer, bytes) => {
-                        self.requested.push(ReadRequest {
-                            thread,
-                            outbox,
-                            consumer,
-                            bytes,
-                            attempts: Attempts::default(),
-                        });
+                        self.requested.push(request(outbox, consumer, bytes));
                     }
                     ToOverflow::Forget(consumer) => {
                         self.requested.retain(|requested| requested.thread != thread || requested.consumer != consumer);
@@ -332,8 +333,7 @@ impl Keeper {
                     }
                     ToOverflow::Remember(event, limits) => self.history_server.remember(thread, event, limits),
                     ToOverflow::FetchHistory(outbox, consumer, start, bytes) => {
-                        let requested = ReadRequest { thread, outbox, consumer, bytes, attempts: Attempts::default() };
-                        self.history_server.ask(requested, start, &clock);
+                        self.history_server.ask(request(outbox, consumer, bytes), start, &clock);
                     }
                     ToOverflow::Drop(channel) => {
                         let dropped = self.history_server.drop_channel(channel).into_iter();

@@ -88,14 +88,9 @@ impl<D: Default> Segment<D> {
     /// Creates an empty one that begins with the record of this number.
     pub(crate) fn create(path: PathBuf, first: u64, origin: Origin, desk: &mut Desk) -> io::Result<Self> {
         let mut file = UncachedFile::create(path, desk)?;
-        let mut rest = origin.boot.to_vec();
-        rest.extend(origin.epoch.to_le_bytes());
-        rest.extend(first.to_le_bytes());
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend_from_slice(MAGIC);
-        header.extend(VERSION.to_le_bytes());
-        header.extend(crc32fast::hash(&rest).to_le_bytes());
-        header.extend(rest);
+        let rest = [&origin.boot[..], &origin.epoch.to_le_bytes(), &first.to_le_bytes()].concat();
+        let sum = crc32fast::hash(&rest);
+        let header = [&MAGIC[..], &VERSION.to_le_bytes(), &sum.to_le_bytes(), &rest].concat();
         file.append(&header, desk)?;
         Ok(Self { first, last: first, marks: Some(Vec::new()), ..Self::unread(file, HEADER) })
     }
@@ -177,10 +172,7 @@ impl<D> Segment<D> {
 
     /// Says at the end what is in it. It is not written to any more.
     pub(super) fn finish(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
-        let mut body = Vec::with_capacity(FOOTER - HEAD);
-        for number in [self.first, self.last, self.records, self.begins, self.ends] {
-            body.extend(number.to_le_bytes());
-        }
+        let body = [self.first, self.last, self.records, self.begins, self.ends].map(u64::to_le_bytes).concat();
         let head = [NO_RECORD.to_le_bytes(), crc32fast::hash(&body).to_le_bytes()].concat();
         self.file.finish(&[head, body].concat(), syncs, desk)
     }

@@ -95,9 +95,8 @@ fn write(log: &mut Log<()>, count: u64, desk: &mut Desk) {
 /// The numbers that a cursor gets from one on, and how many it passed over.
 fn numbers(log: &mut Log<()>, from: u64) -> (Vec<u64>, u64) {
     let (mut cursor, mut numbers, mut lost) = (Cursor::at(from), Vec::new(), 0);
-    let reading = Reading { octets: 40, gives_up: false };
     loop {
-        let step = log.read(&mut cursor, reading, (encode, &mut Desk::through_cache()), |_, record| {
+        let step = log.read(&mut cursor, (40, false), (encode, &mut Desk::through_cache()), |_, record| {
             assert_eq!((record.body, record.time), (&record.number.to_le_bytes()[..], 9));
             numbers.push(record.number);
             true
@@ -202,9 +201,8 @@ fn segments_of_the_former_version_are_read_and_gone_on_behind() {
     let mut log = folder.open(found.origin.boot);
     assert_eq!((log.first(), log.next(), log.origin.epoch), (1, 9, 1));
     let (mut cursor, mut read) = (Cursor::at(2), Vec::new());
-    let (reading, mut desk) = (Reading { octets: u64::MAX, gives_up: false }, Desk::default());
     loop {
-        let step = log.read(&mut cursor, reading, (encode, &mut desk), |_, record| {
+        let step = log.read(&mut cursor, (u64::MAX, false), (encode, &mut Desk::default()), |_, record| {
             assert_eq!(Record::read(record.body).unwrap().name, b"Test");
             read.push(record.number);
             true

@@ -6,7 +6,7 @@ use std::io;
 use engine::{Event, FieldName, ProxyKey, StartFrom};
 
 use super::{History, encode, ticks};
-use crate::log::{Cursor, Desk, Reading, Segment, Step, Stored, first_of, give};
+use crate::log::{Cursor, Desk, Segment, Step, Stored, first_of, give};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -41,7 +41,7 @@ pub(crate) struct Chunk {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     cursor: Cursor,
-    wanted: Wanted,
+    selection: Selection,
     /// What is looked for: the last event of each.
     looking: Option<Looking>,
     /// Its starting point has been set.
@@ -50,7 +50,7 @@ pub(super) struct Reader {
 
 /// What of the events from a reader's place on is given.
 #[derive(Debug, Default)]
-struct Wanted {
+struct Selection {
     /// What came before is passed over, until something is found that did not.
     since: Option<u64>,
     /// Of the events up to this number only these are given.
@@ -79,7 +79,7 @@ impl History {
         let (first, behind) = (self.first(), self.log.next());
         let oldest = (!self.limits.age.is_zero()).then(|| self.oldest(now));
         let (mut next, mut reader) = (first, Reader::default());
-        reader.wanted.since = oldest;
+        reader.selection.since = oldest;
         let since = |time: u64| Some(oldest.map_or(time, |oldest| oldest.max(time)));
         match start {
             StartFrom::New => next = behind,
@@ -87,14 +87,14 @@ impl History {
             StartFrom::Number(number) => next = number.max(first),
             StartFrom::After(number) => next = number.saturating_add(1).clamp(first, behind),
             StartFrom::Last(count) => next = behind.saturating_sub(count).max(first),
-            StartFrom::Since(time) => reader.wanted.since = since(now.saturating_sub(ticks(time))),
-            StartFrom::Time(time) => reader.wanted.since = since(time),
+            StartFrom::Since(time) => reader.selection.since = since(now.saturating_sub(ticks(time))),
+            StartFrom::Time(time) => reader.selection.since = since(time),
             StartFrom::LastOfEachType => reader.looking = Some(Looking { field: None, found: HashMap::new() }),
             StartFrom::LastOfEach(field) => {
                 reader.looking = Some(Looking { field: Some(field), found: HashMap::new() });
             }
         }
-        if let (Some(since), None) = (reader.wanted.since, &reader.looking) {
+        if let (Some(since), None) = (reader.selection.since, &reader.looking) {
             // Segments of which all is older are passed over.
             let newer = self.log.segments().iter().find(|segment| segment.ends >= since);
             let written = self.log.segments().back().map_or(first, |segment| segment.last + 1);
@@ -144,7 +144,7 @@ impl History {
             return Ok(false);
         }
         let first = self.first();
-        if reader.cursor.next < first && reader.wanted.only_through == 0 {
+        if reader.cursor.next < first && reader.selection.only_through == 0 {
             // It is so slow that what it was to get is no longer kept.
             chunk.fetched.lost += if reader.has_begun { first - reader.cursor.next } else { 0 };
             reader.cursor = Cursor::at(first);
@@ -172,12 +172,11 @@ impl History {
         desk: &mut Desk,
         chunk: &mut Chunk,
     ) -> io::Result<()> {
-        let Reader { cursor, wanted, .. } = reader;
-        let reading = Reading { octets: READ_BYTES, gives_up };
+        let Reader { cursor, selection, .. } = reader;
         while chunk.records.len() < bytes.max(1) {
-            wanted.skip(cursor);
-            let step = self.log.read(cursor, reading, (encode(clock), &mut *desk), |_, record| {
-                if wanted.takes(record.number, record.time) {
+            selection.skip(cursor);
+            let step = self.log.read(cursor, (READ_BYTES, gives_up), (encode(clock), &mut *desk), |_, record| {
+                if selection.takes(record.number, record.time) {
                     give(record.number.to_le_bytes(), record.body, &mut chunk.records);
                 }
                 chunk.records.len() < bytes
@@ -200,7 +199,7 @@ impl History {
     ) -> io::Result<bool> {
         let Some(mut looking) = reader.looking.take() else { return Ok(true) };
         let mut scratch = Event::default();
-        let oldest = reader.wanted.since.take();
+        let oldest = reader.selection.since.take();
         let mut note = |stored: Stored<'_>| {
             let is_old = oldest.is_some_and(|oldest| stored.time < oldest);
             let Some(record) = Record::read(stored.body).filter(|_| !is_old) else { return };
@@ -220,8 +219,7 @@ impl History {
                 looking.found.insert(key, stored.number);
             }
         };
-        let reading = Reading { octets: LOOK_BYTES, gives_up };
-        let step = self.log.read(&mut reader.cursor, reading, (encode(clock), desk), |_, record| {
+        let step = self.log.read(&mut reader.cursor, (LOOK_BYTES, gives_up), (encode(clock), desk), |_, record| {
             note(record);
             true
         });
@@ -230,13 +228,13 @@ impl History {
             passed_over(segment, *from, why);
         }
         if !is_over {
-            (reader.looking, reader.wanted.since) = (Some(looking), oldest);
+            (reader.looking, reader.selection.since) = (Some(looking), oldest);
             return step.map(|_| false);
         }
         let mut only: Vec<u64> = looking.found.into_values().collect();
         only.sort_unstable();
-        let wanted = Wanted { since: None, only: only.into(), only_through: self.log.next() - 1 };
-        *reader = Reader { cursor: Cursor::at(self.first()), wanted, ..Reader::default() };
+        let selection = Selection { since: None, only: only.into(), only_through: self.log.next() - 1 };
+        *reader = Reader { cursor: Cursor::at(self.first()), selection, ..Reader::default() };
         Ok(true)
     }
 }
@@ -247,7 +245,7 @@ fn passed_over(segment: &Segment<()>, from: u64, why: &io::Error) -> u64 {
     segment.last + 1 - from
 }
 
-impl Wanted {
+impl Selection {
     /// Whether this event is given.
     fn takes(&mut self, number: u64, came: u64) -> bool {
         if number <= self.only_through {
