@@ -7,7 +7,7 @@
 //! numbers far behind the last one that was found, in another epoch. A segment is what another process would copy: it says its epoch and its
 //! first number, and its octets never change but at its end.
 //!
-//! One rule each, for all logs (the first one for the [store](crate::store), too):
+//! One rule each, for all logs (when it is tried again, the [store](crate::store) has from here, too):
 //! - *What cannot be written* stays in memory, and is [tried again](Attempts) each second; a segment that was removed is not gone on with.
 //! - *What cannot be read* is tried again likewise, up to [`READ_TRIES`] times; what is damaged or gone is not. Its segment's rest is passed
 //!   over then, and its user counts what is lost; what is behind it goes on.
