@@ -7,7 +7,7 @@
 //! numbers far behind the last one that was found, in another epoch. A segment is what another process would copy: it says its epoch and its
 //! first number, and its octets never change but at its end.
 //!
-//! One rule each, for all logs (the first one for the [store](crate::store), too):
+//! One rule each, for all logs (when it is tried again, the [store](crate::store) has from here, too):
 //! - *What cannot be written* stays in memory, and is [tried again](Attempts) each second; a segment that was removed is not gone on with.
 //! - *What cannot be read* is tried again likewise, up to [`READ_TRIES`] times; what is damaged or gone is not. Its segment's rest is passed
 //!   over then, and its user counts what is lost; what is behind it goes on.
@@ -17,7 +17,6 @@ mod segment;
 mod uncached;
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ const SUFFIX: &str = ".events";
 
 /// A log, with what its user keeps for each segment.
 pub(crate) struct Log<D> {
-    /// Of a segment, what is before the number: a folder, or the beginning of a file's name.
+    /// Of segments' paths, what is before the number: a folder, or the beginning of a file's name, too.
     name: PathBuf,
     origin: Origin,
     segments: VecDeque<Segment<D>>,
@@ -78,13 +77,6 @@ pub(crate) struct SegmentLimits {
     pub(crate) records: u64,
     /// If it began before this.
     pub(crate) oldest: u64,
-}
-
-/// What a reader reads at a time: so many octets of a segment, and whether it was tried often enough.
-#[derive(Clone, Copy)]
-pub(crate) struct Reading {
-    pub(crate) octets: u64,
-    pub(crate) gives_up: bool,
 }
 
 /// What was read.
@@ -161,6 +153,11 @@ impl<D: Default> Log<D> {
         self.segments.front().map(|segment| segment.first).or(pending).unwrap_or(self.next)
     }
 
+    /// The number behind that of the last record that is written.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.pending.front().map_or(self.next, |(number, _)| *number)
+    }
+
     pub(crate) const fn segments(&self) -> &VecDeque<Segment<D>> {
         &self.segments
     }
@@ -178,6 +175,11 @@ impl<D: Default> Log<D> {
     /// The same, so that some of it is not written.
     pub(crate) const fn pending_mut(&mut self) -> &mut VecDeque<(u64, Arc<Event>)> {
         &mut self.pending
+    }
+
+    /// Of a segment, what is before the number.
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
     }
 
     pub(crate) const fn is_open(&self) -> bool {
@@ -284,18 +286,16 @@ impl<D: Default> Log<D> {
 
     // ---- read ----
 
-    /// Gives what is next for a cursor to `take`, as long as that returns true: some of the next segment that is `wanted`, or what is yet to be
-    /// written. An error is to be tried again.
+    /// Gives what is next for a cursor to `take`, as long as that returns true: about so many octets of
+    /// a segment, or what is yet to be written. An error is to be tried again, unless it was often enough: then its segment is passed over.
     pub(crate) fn read(
         &mut self,
         cursor: &mut Cursor,
-        Reading { octets, gives_up }: Reading,
+        (octets, gives_up): (u64, bool),
         (encode, desk): (impl Fn(&Event, &mut Vec<u8>) -> u64, &mut Desk),
-        wanted: impl Fn(&D) -> bool,
         mut take: impl FnMut(Option<&mut D>, Stored<'_>) -> bool,
     ) -> io::Result<Step<'_, D>> {
-        let is_next =
-            |segment: &Segment<D>| segment.records > 0 && cursor.next <= segment.last && wanted(&segment.data);
+        let is_next = |segment: &Segment<D>| segment.records > 0 && cursor.next <= segment.last;
         if let Some(at) = self.segments.iter().position(is_next)
             && let Some(segment) = self.segments.get_mut(at)
         {
@@ -338,17 +338,14 @@ pub(crate) fn segments_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if is_named_as_a_segment(&entry.file_name()) && entry.file_type()?.is_file() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).unwrap_or_default();
+        if number.len() == 20 && number.bytes().all(|digit| digit.is_ascii_digit()) && entry.file_type()?.is_file() {
             paths.push(entry.path());
         }
     }
     paths.sort_unstable();
     Ok(paths)
-}
-
-fn is_named_as_a_segment(name: &OsStr) -> bool {
-    let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
-    number.is_some_and(|number| number.len() == 20 && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Whether what could not be read is damaged, or not there: anything else may be over before long.
@@ -400,14 +397,23 @@ impl Attempts {
 /// What tells one start of the machine from another; nothing where the system does not say.
 pub(crate) fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let mut id = [0; 16];
-    for (octet, pair) in id.iter_mut().zip(digits.as_chunks::<2>().0) {
-        let pair = core::str::from_utf8(pair).unwrap_or_default();
-        *octet = u8::from_str_radix(pair, 16).unwrap_or(0);
-    }
-    id
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or_default().to_be_bytes()
+}
+
+/// Appends an event's record to those that a lane is given, with what it needs beside it.
+pub(crate) fn give<const N: usize>(beside: [u8; N], event: &[u8], out: &mut Vec<u8>) {
+    out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
+    out.extend(beside);
+    out.extend_from_slice(event);
+}
+
+/// The first of the records that a lane was given: what is beside it, and it; and what is behind it.
+pub(crate) fn first_of<const N: usize>(records: &[u8]) -> Option<([u8; N], &[u8], &[u8])> {
+    let (length, rest) = records.split_first_chunk::<4>()?;
+    let (beside, rest) = rest.split_first_chunk::<N>()?;
+    let (event, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    Some((*beside, event, behind))
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -23,7 +23,6 @@ use std::time::Instant;
 use corba::event::UtcClock;
 use engine::{ChannelId, Event, HistoryLimits, OutboxId, ProxyKey, StartFrom, Time};
 
-pub(crate) use self::backlog::first_of;
 use self::backlog::{Backlog, Freed, Read};
 use self::history::{Chunk, Histories};
 use self::history_server::{HistoryServer, TRIM_EVERY};
@@ -88,7 +87,7 @@ pub(crate) enum FromOverflow {
 #[derive(Debug)]
 pub(crate) struct Back {
     pub(crate) outbox: OutboxId,
-    /// [One behind the other](first_of).
+    /// [One behind the other](crate::log::first_of).
     pub(crate) records: Vec<u8>,
     /// How many events are lost.
     pub(crate) lost: u64,
@@ -302,6 +301,13 @@ impl Keeper {
         let clock = self.clock();
         for slot in &mut self.slots {
             let thread = slot.thread.0;
+            let request = |outbox, consumer, bytes| ReadRequest {
+                thread,
+                outbox,
+                consumer,
+                bytes,
+                attempts: Attempts::default(),
+            };
             for _ in 0..MESSAGES_MAX {
                 let Some(message) = slot.messages.take() else { break };
                 match message {
@@ -316,13 +322,7 @@ impl Keeper {
                         log.push(event);
                     }
                     ToOverflow::Fetch(outbox, consumer, bytes) => {
-                        self.requested.push(ReadRequest {
-                            thread,
-                            outbox,
-                            consumer,
-                            bytes,
-                            attempts: Attempts::default(),
-                        });
+                        self.requested.push(request(outbox, consumer, bytes));
                     }
                     ToOverflow::Forget(consumer) => {
                         self.requested.retain(|requested| requested.thread != thread || requested.consumer != consumer);
@@ -333,8 +333,7 @@ impl Keeper {
                     }
                     ToOverflow::Remember(event, limits) => self.history_server.remember(thread, event, limits),
                     ToOverflow::FetchHistory(outbox, consumer, start, bytes) => {
-                        let requested = ReadRequest { thread, outbox, consumer, bytes, attempts: Attempts::default() };
-                        self.history_server.ask(requested, start, &clock);
+                        self.history_server.ask(request(outbox, consumer, bytes), start, &clock);
                     }
                     ToOverflow::Drop(channel) => {
                         let dropped = self.history_server.drop_channel(channel).into_iter();

@@ -7,8 +7,9 @@ use engine::{OutboxId, Overflow, Time};
 
 use crate::lane::context::Context;
 use crate::lane::run::Worker;
-use crate::overflow::history::{self, Chunk};
-use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at, first_of};
+use crate::log::first_of;
+use crate::overflow::history::Chunk;
+use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at};
 use crate::protocols::Protocols;
 use crate::store::record::Record;
 use crate::time::UtcClock;
@@ -133,7 +134,7 @@ impl Backlogs {
     }
 
     fn take_backlog(&mut self, back: &Back, left: &mut usize, protocols: &mut Protocols, cx: &mut Context) -> bool {
-        while let Some((ask, event, behind)) = first_of(back.records.get(self.taken..).unwrap_or_default()) {
+        while let Some(([ask], event, behind)) = first_of(back.records.get(self.taken..).unwrap_or_default()) {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
             }
@@ -153,8 +154,7 @@ impl Backlogs {
         cx: &mut Context,
     ) -> bool {
         let clock = UtcClock::new(cx.clock.now, cx.clock.since_1970);
-        while let Some((number, event, behind)) = history::first_of(chunk.records.get(self.taken..).unwrap_or_default())
-        {
+        while let Some((number, event, behind)) = first_of(chunk.records.get(self.taken..).unwrap_or_default()) {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
             }
@@ -162,7 +162,13 @@ impl Backlogs {
             // Its checksum was right, so it is what was written.
             if let Some(record) = Record::read(event) {
                 let pending_event = protocols.event_of(&record, (&clock, record.arrived()), false, cx);
-                cx.lane.return_history_event(outbox, (record.source, number), pending_event, protocols, cx.clock.now);
+                cx.lane.return_history_event(
+                    outbox,
+                    (record.source, u64::from_le_bytes(number)),
+                    pending_event,
+                    protocols,
+                    cx.clock.now,
+                );
             }
         }
         cx.lane.end_history_fetch(outbox, chunk.fetched, protocols, cx.clock.now);

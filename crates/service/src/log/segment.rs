@@ -79,28 +79,18 @@ pub(crate) struct Found<D> {
     /// Nothing in it if its header is damaged.
     pub(crate) origin: Origin,
     pub(crate) is_finished: bool,
-    pub(crate) cut: Option<Cut>,
-}
-
-/// What is behind the last whole record.
-pub(crate) struct Cut {
-    pub(crate) octets: u64,
-    /// Nothing if it is only what fills its last block up.
-    pub(crate) why: Option<String>,
+    /// Octets behind the last whole record, and why they are none; nothing if they only fill the last block up.
+    pub(crate) cut: u64,
+    pub(crate) damage: Option<String>,
 }
 
 impl<D: Default> Segment<D> {
     /// Creates an empty one that begins with the record of this number.
     pub(crate) fn create(path: PathBuf, first: u64, origin: Origin, desk: &mut Desk) -> io::Result<Self> {
         let mut file = UncachedFile::create(path, desk)?;
-        let mut rest = origin.boot.to_vec();
-        rest.extend(origin.epoch.to_le_bytes());
-        rest.extend(first.to_le_bytes());
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend_from_slice(MAGIC);
-        header.extend(VERSION.to_le_bytes());
-        header.extend(crc32fast::hash(&rest).to_le_bytes());
-        header.extend(rest);
+        let rest = [&origin.boot[..], &origin.epoch.to_le_bytes(), &first.to_le_bytes()].concat();
+        let sum = crc32fast::hash(&rest);
+        let header = [&MAGIC[..], &VERSION.to_le_bytes(), &sum.to_le_bytes(), &rest].concat();
         file.append(&header, desk)?;
         Ok(Self { first, last: first, marks: Some(Vec::new()), ..Self::unread(file, HEADER) })
     }
@@ -123,9 +113,9 @@ impl<D: Default> Segment<D> {
     /// One that a former process wrote. What is behind its last whole record is cut off.
     pub(crate) fn open(path: &Path, of: &str, desk: &mut Desk) -> io::Result<Look<D>> {
         let look = Self::look(path, desk)?;
-        if let Look::Segment(Found { segment, cut: Some(cut), .. }) = &look {
-            if let Some(why) = &cut.why {
-                ::log::warn!("{of}: {} octets at the end of {} are cut off ({why})", cut.octets, path.display());
+        if let Look::Segment(Found { segment, cut: cut @ 1.., damage, .. }) = &look {
+            if let Some(why) = damage {
+                ::log::warn!("{of}: {cut} octets at the end of {} are cut off ({why})", path.display());
             }
             OpenOptions::new().write(true).open(path)?.set_len(segment.file.bytes)?;
         }
@@ -147,12 +137,11 @@ impl<D: Default> Segment<D> {
         let unread = UncachedFile::that_is_there(path.into(), octets as u64, desk);
         let mut segment = Self::unread(unread, octets);
         if segment.read_footer(&file, length) {
-            return Ok(Look::Segment(Found { segment, origin, is_finished: true, cut: None }));
+            return Ok(Look::Segment(Found { segment, origin, is_finished: true, cut: 0, damage: None }));
         }
         segment.marks = Some(Vec::new());
         let whole = UncachedFile::that_is_there(path.into(), length, desk);
-        let all = Stretch { from: segment.header, octets: u64::MAX };
-        let walked = walk(&whole, desk, all, |at, Stored { number, time, .. }| {
+        let walked = walk(&whole, desk, (segment.header, u64::MAX), |at, Stored { number, time, .. }| {
             segment.first = segment.first.min(number);
             segment.note(number, at, time);
             true
@@ -163,15 +152,12 @@ impl<D: Default> Segment<D> {
             return Err(io::Error::new(why.kind(), format!("{}: {why}", path.display())));
         }
         segment.file.bytes = bytes;
-        let cut = (bytes < length).then(|| Cut {
-            octets: length - bytes,
-            why: why.filter(|_| !whole.is_filled_up_from(bytes, desk)).map(|why| why.to_string()),
-        });
+        let (cut, is_filled_up) = (length.saturating_sub(bytes), whole.is_filled_up_from(bytes, desk));
+        let damage = why.filter(|_| cut > 0 && !is_filled_up).map(|why| why.to_string());
         if segment.records == 0 {
-            let is_damaged = cut.is_some_and(|cut| cut.why.is_some());
-            return Ok(Look::Nothing(is_damaged.then_some("it has no whole event")));
+            return Ok(Look::Nothing(damage.map(|_| "it has no whole event")));
         }
-        Ok(Look::Segment(Found { segment, origin, is_finished: false, cut }))
+        Ok(Look::Segment(Found { segment, origin, is_finished: false, cut, damage }))
     }
 }
 
@@ -186,10 +172,7 @@ impl<D> Segment<D> {
 
     /// Says at the end what is in it. It is not written to any more.
     pub(super) fn finish(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
-        let mut body = Vec::with_capacity(FOOTER - HEAD);
-        for number in [self.first, self.last, self.records, self.begins, self.ends] {
-            body.extend(number.to_le_bytes());
-        }
+        let body = [self.first, self.last, self.records, self.begins, self.ends].map(u64::to_le_bytes).concat();
         let head = [NO_RECORD.to_le_bytes(), crc32fast::hash(&body).to_le_bytes()].concat();
         self.file.finish(&[head, body].concat(), syncs, desk)
     }
@@ -197,8 +180,7 @@ impl<D> Segment<D> {
     /// Looks at every record of a finished one. Says what is wrong, if anything is.
     pub(crate) fn verify(&self, desk: &mut Desk) -> io::Result<Option<String>> {
         let (mut records, mut last) = (0, 0);
-        let all = Stretch { from: self.header, octets: u64::MAX };
-        let walked = walk(&self.file, desk, all, |_, record| {
+        let walked = walk(&self.file, desk, (self.header, u64::MAX), |_, record| {
             last = record.number;
             records += 1;
             true
@@ -257,7 +239,7 @@ impl<D> Segment<D> {
         let known = cursor.place.take().filter(|(first, _)| *first == self.first);
         let from = known.map_or_else(|| self.find(cursor.next, desk), |(_, offset)| Ok(offset))?;
         let Self { file, data, .. } = self;
-        let walked = walk(file, desk, Stretch { from, octets }, |_, record| {
+        let walked = walk(file, desk, (from, octets), |_, record| {
             if record.number < cursor.next {
                 return true;
             }
@@ -279,8 +261,7 @@ impl<D> Segment<D> {
         }
         if self.marks.is_none() {
             let mut marks: Vec<(u64, u64)> = Vec::new();
-            let all = Stretch { from: self.header, octets: u64::MAX };
-            let walked = walk(&self.file, desk, all, |at, record| {
+            let walked = walk(&self.file, desk, (self.header, u64::MAX), |at, record| {
                 mark(&mut marks, record.number, at);
                 true
             });
@@ -364,19 +345,12 @@ fn damaged(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Where records are looked at in a file: from one on, and so many octets at most.
-#[derive(Clone, Copy)]
-struct Stretch {
-    from: u64,
-    octets: u64,
-}
-
-/// Passes records, with their positions, to `take` as long as that returns true. Returns the position of the next one; or, with the error
-/// that ended the walk, the position of that.
+/// Passes records from a position on, of so many octets at most, with their positions to `take`, as long as that returns true. Returns the
+/// position of the next one; or, with the error that ended the walk, the position of that.
 fn walk(
     file: &UncachedFile,
     desk: &mut Desk,
-    Stretch { from, octets }: Stretch,
+    (from, octets): (u64, u64),
     mut take: impl FnMut(u64, Stored<'_>) -> bool,
 ) -> Result<u64, (u64, io::Error)> {
     let (mut offset, mut length) = (from, READ_BYTES);

@@ -1,5 +1,12 @@
 //! A log after each kind of end, whatever it is for.
 
+use core::num::NonZeroU64;
+
+use engine::{
+    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, OutputForm, Overflow, Peer, ProxyKey, ProxyKind,
+    SettingsPatch, Side, Time,
+};
+
 use super::segment::HEADER;
 use super::*;
 use crate::store::record::Record;
@@ -12,11 +19,12 @@ fn encode(event: &Event, out: &mut Vec<u8>) -> u64 {
     9
 }
 
-struct Folder(PathBuf);
+/// A folder that goes with its test.
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = Self(std::env::temp_dir().join(format!("campanile-log-{name}-{}", std::process::id())));
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())));
         let _ = fs::remove_dir_all(&folder.0);
         fs::create_dir(&folder.0).unwrap();
         folder
@@ -30,6 +38,45 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An engine with one channel, and consumers that take nothing.
+pub(crate) struct Engine {
+    pub(crate) lane: Lane,
+    source: ProxyKey,
+    pub(crate) consumers: Vec<ProxyKey>,
+}
+
+impl Engine {
+    pub(crate) fn new(limits: ChannelLimits, consumers: usize, next: Option<NonZeroU64>) -> Self {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), limits).unwrap();
+        let mut proxy = |side| {
+            let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
+            let key = ProxyKey { channel, proxy };
+            hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), OutputForm(0)).unwrap();
+            key
+        };
+        let source = proxy(Side::Suppliers);
+        let consumers: Vec<ProxyKey> = (0..consumers).map(|_| proxy(Side::Consumers)).collect();
+        consumers.iter().for_each(|key| hierarchy.suspend(*key).unwrap());
+        let mut lane = Lane::new(Time(0));
+        lane.allow_overflow();
+        lane.continue_histories(next.map(|next| (channel, next)));
+        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
+        Self { lane, source, consumers }
+    }
+
+    /// Publishes an event of these octets, and passes what is to be done for it to `take`.
+    pub(crate) fn publish(&mut self, octets: &[u8], now: Time, mut take: impl FnMut(Overflow)) {
+        let mut pending_event = self.lane.begin_event();
+        pending_event.bytes.extend(octets);
+        self.lane.classify(&mut pending_event, b"domain", b"name");
+        self.lane.handle_event(self.source, pending_event, &NoFields, now);
+        while let Some(errand) = self.lane.poll_overflow() {
+            take(errand);
+        }
     }
 }
 
@@ -48,19 +95,12 @@ fn write(log: &mut Log<()>, count: u64, desk: &mut Desk) {
 /// The numbers that a cursor gets from one on, and how many it passed over.
 fn numbers(log: &mut Log<()>, from: u64) -> (Vec<u64>, u64) {
     let (mut cursor, mut numbers, mut lost) = (Cursor::at(from), Vec::new(), 0);
-    let reading = Reading { octets: 40, gives_up: false };
     loop {
-        let step = log.read(
-            &mut cursor,
-            reading,
-            (encode, &mut Desk::through_cache()),
-            |()| true,
-            |_, record| {
-                assert_eq!((record.body, record.time), (&record.number.to_le_bytes()[..], 9));
-                numbers.push(record.number);
-                true
-            },
-        );
+        let step = log.read(&mut cursor, (40, false), (encode, &mut Desk::through_cache()), |_, record| {
+            assert_eq!((record.body, record.time), (&record.number.to_le_bytes()[..], 9));
+            numbers.push(record.number);
+            true
+        });
         match step.unwrap() {
             Step::Segment => {}
             Step::PassedOver { segment, from, .. } => lost += segment.last + 1 - from,
@@ -71,7 +111,7 @@ fn numbers(log: &mut Log<()>, from: u64) -> (Vec<u64>, u64) {
 
 #[test]
 fn a_segment_is_of_an_epoch_which_ends_where_numbers_may_have_been_lost() {
-    let (folder, mut desk) = (Folder::new("epoch"), Desk::default());
+    let (folder, mut desk) = (Folder::new("log-epoch"), Desk::default());
     let ends = |path: &Path| {
         fs::read(path).unwrap()[32..HEADER]
             .as_chunks::<8>()
@@ -103,7 +143,7 @@ fn a_segment_is_of_an_epoch_which_ends_where_numbers_may_have_been_lost() {
 fn of_a_damaged_segment_what_is_before_is_read_and_what_is_behind_it_too() {
     let mut whole = Vec::new();
     for at in 0..2 * (HEADER + 3 * 32) {
-        let (folder, mut desk) = (Folder::new("damaged"), Desk::through_cache());
+        let (folder, mut desk) = (Folder::new("log-damaged"), Desk::through_cache());
         let mut log = folder.open(BOOT);
         write(&mut log, 4, &mut desk);
         let path = log.segments()[0].path().to_owned();
@@ -134,18 +174,21 @@ fn of_a_damaged_segment_what_is_before_is_read_and_what_is_behind_it_too() {
             assert!(opened.is_err_and(|error| error.to_string().contains("needs the release")), "another version");
             continue;
         }
-        let (read, _) = numbers(&mut opened.unwrap(), 1);
+        let mut log = opened.unwrap();
+        // It goes on behind what is there.
+        write(&mut log, 1, &mut desk);
+        let (read, _) = numbers(&mut log, 1);
         // What does not begin as such files do is none.
         let first = if is_of_header && !cut && at < 8 { 0 } else { first };
         assert_eq!(read.iter().filter(|number| **number < 4).count() as u64, first, "{at}, {cut}: {read:?}");
-        assert!(read.ends_with(&[4]));
+        assert!(read.ends_with(&[4, log.next() - 1]), "{at}, {cut}: {read:?}");
     }
 }
 
 /// As release 0.1.0 left them: one finished, of five events, and one of three when it was killed.
 #[test]
 fn segments_of_the_former_version_are_read_and_gone_on_behind() {
-    let folder = Folder::new("former");
+    let folder = Folder::new("log-former");
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/history-version-1");
     for path in segments_in(&kept).unwrap() {
         fs::copy(&path, folder.0.join(path.file_name().unwrap())).unwrap();
@@ -154,26 +197,20 @@ fn segments_of_the_former_version_are_read_and_gone_on_behind() {
     else {
         panic!()
     };
-    assert!(!found.is_finished && found.cut.is_some_and(|cut| cut.why.is_none()));
+    assert!(!found.is_finished && found.cut > 0 && found.damage.is_none());
     let mut log = folder.open(found.origin.boot);
     assert_eq!((log.first(), log.next(), log.origin.epoch), (1, 9, 1));
     let (mut cursor, mut read) = (Cursor::at(2), Vec::new());
-    let reading = Reading { octets: u64::MAX, gives_up: false };
-    let mut desk = Desk::default();
-    while let Step::Segment = log
-        .read(
-            &mut cursor,
-            reading,
-            (encode, &mut desk),
-            |()| true,
-            |_, record| {
-                assert_eq!(Record::read(record.body).unwrap().name, b"Test");
-                read.push(record.number);
-                true
-            },
-        )
-        .unwrap()
-    {}
+    loop {
+        let step = log.read(&mut cursor, (u64::MAX, false), (encode, &mut Desk::default()), |_, record| {
+            assert_eq!(Record::read(record.body).unwrap().name, b"Test");
+            read.push(record.number);
+            true
+        });
+        if matches!(step.unwrap(), Step::End) {
+            break;
+        }
+    }
     assert_eq!(read, (2..=8).collect::<Vec<_>>());
     write(&mut log, 1, &mut Desk::default());
     assert_eq!(numbers(&mut log, 9), (vec![9], 0));

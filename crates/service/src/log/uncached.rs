@@ -83,7 +83,7 @@ impl UncachedFile {
         if syncs {
             file.sync_data()?;
         }
-        self.close();
+        self.tail = Vec::new();
         Ok(())
     }
 
@@ -91,11 +91,6 @@ impl UncachedFile {
     pub(crate) fn is_filled_up_from(&self, from: u64, desk: &mut Desk) -> bool {
         let count = self.bytes.saturating_sub(from);
         count < BLOCK as u64 && self.read(from, BLOCK, desk).is_ok_and(|rest| rest.iter().all(|octet| *octet == 0))
-    }
-
-    /// It is not appended to any more.
-    pub(crate) fn close(&mut self) {
-        self.tail = Vec::new();
     }
 
     /// So many octets of it from one on, or more; fewer where it ends.

@@ -4,6 +4,7 @@
 //! segment in which no consumer has anything left is removed. What is damaged is reported as lost, and never delivered.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use engine::{Away, Event, ProxyId};
 
 use super::encode;
-use crate::log::{Cursor, Desk, Log, Reading, SegmentLimits, Step, segment_bytes};
+use crate::log::{Cursor, Desk, Log, Segment, SegmentLimits, Step, give, segment_bytes};
 
 /// What is kept of a channel on a lane.
 pub(crate) struct Backlog {
@@ -31,7 +32,7 @@ struct Claims {
     left: HashMap<ProxyId, u64>,
 }
 
-/// What was read for a consumer: [one record behind the other](first_of), and how many are lost.
+/// What was read for a consumer: [one record behind the other](crate::log::first_of), and how many are lost.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) records: Vec<u8>,
@@ -93,7 +94,7 @@ impl Backlog {
         let Self { log, readers, .. } = self;
         log.write(&limits, append, desk, |claims, number, event| {
             claims.cost += event.stored_bytes();
-            for away in event.away().iter().filter(|away| wants(readers, away, number)) {
+            for away in event.away().iter().filter(|away| is_awaited(readers, away, number)) {
                 *claims.left.entry(away.consumer).or_default() += 1;
             }
         })
@@ -108,7 +109,7 @@ impl Backlog {
         let Self { log, readers, .. } = self;
         let mut unwanted = Vec::new();
         log.pending_mut().retain(|(number, event)| {
-            let is_wanted = event.away().iter().any(|away| wants(readers, away, *number));
+            let is_wanted = event.away().iter().any(|away| is_awaited(readers, away, *number));
             unwanted.extend((!is_wanted).then(|| Arc::clone(event)));
             is_wanted
         });
@@ -145,15 +146,20 @@ impl Backlog {
         let Read { mut records, mut lost, mut why } = Read::default();
         let Some(cursor) = self.readers.get_mut(&consumer) else { return Read::default() };
         self.has_moved = true;
-        let reading = Reading { octets: u64::MAX, gives_up };
-        // Segments in which it has nothing left are passed over.
-        let is_its = |claims: &Claims| claims.left.contains_key(&consumer);
         while records.len() < bytes {
-            let step = self.log.read(cursor, reading, (append, &mut *desk), is_its, |claims, record| {
-                if let Some(ask) = ask_of(record.body, consumer) {
-                    give(record.body, ask, &mut records);
-                    if let Some(claims) = claims {
-                        take_from(&mut claims.left, consumer);
+            // Segments in which it has nothing left are passed over.
+            let is_its =
+                |segment: &&Segment<Claims>| cursor.next <= segment.last && segment.data.left.contains_key(&consumer);
+            let segment = self.log.segments().iter().find(is_its);
+            cursor.next = cursor.next.max(segment.map_or(self.log.unwritten(), |segment| segment.first));
+            let step = self.log.read(cursor, (u64::MAX, gives_up), (append, &mut *desk), |claims, record| {
+                if let Some((ask, event)) = of_consumer(record.body, consumer) {
+                    give([ask], event, &mut records);
+                    if let Some(Entry::Occupied(mut left)) = claims.map(|claims| claims.left.entry(consumer)) {
+                        *left.get_mut() -= 1;
+                        if *left.get() == 0 {
+                            left.remove();
+                        }
                     }
                 }
                 records.len() < bytes
@@ -182,18 +188,8 @@ impl Drop for Backlog {
 }
 
 /// Whether a record of this number is yet to be read for a consumer that it is for.
-fn wants(readers: &HashMap<ProxyId, Cursor>, away: &Away, number: u64) -> bool {
+fn is_awaited(readers: &HashMap<ProxyId, Cursor>, away: &Away, number: u64) -> bool {
     readers.get(&away.consumer).is_some_and(|reader| reader.next <= number)
-}
-
-/// A consumer has read one.
-fn take_from(left: &mut HashMap<ProxyId, u64>, consumer: ProxyId) {
-    if let Some(count) = left.get_mut(&consumer) {
-        *count -= 1;
-        if *count == 0 {
-            left.remove(&consumer);
-        }
-    }
 }
 
 /// Appends an event's record, with the consumers that it is for by rising number. Its time is not asked for.
@@ -209,36 +205,15 @@ fn append(event: &Event, out: &mut Vec<u8>) -> u64 {
     0
 }
 
-/// The consumers that a record is for, one after the other, and what is behind.
-fn parts(body: &[u8]) -> Option<(&[[u8; 5]], &[u8])> {
+/// What is to be asked about a record for this consumer, and its event; nothing if it is not its own.
+fn of_consumer(body: &[u8], consumer: ProxyId) -> Option<(u8, &[u8])> {
     let (count, rest) = body.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(5)?;
     let (consumers, event) = rest.split_at_checked(length)?;
-    Some((consumers.as_chunks::<5>().0, event))
-}
-
-/// What is to be asked about a record for this consumer; nothing if it is not its own.
-fn ask_of(body: &[u8], consumer: ProxyId) -> Option<u8> {
-    let consumers = parts(body)?.0;
-    let at =
-        consumers.binary_search_by_key(&consumer.0, |[a, b, c, d, _]| u32::from_le_bytes([*a, *b, *c, *d])).ok()?;
-    consumers.get(at).map(|[.., ask]| *ask)
-}
-
-/// Appends what a lane needs of a record.
-fn give(body: &[u8], ask: u8, out: &mut Vec<u8>) {
-    let event = parts(body).map(|(_, event)| event).unwrap_or_default();
-    out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
-    out.push(ask);
-    out.extend_from_slice(event);
-}
-
-/// The first of the records that were read for a consumer: what is to be asked about it, and it; and what is behind it.
-pub(crate) fn first_of(records: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (length, rest) = records.split_first_chunk::<4>()?;
-    let (ask, rest) = rest.split_first()?;
-    let (event, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    Some((*ask, event, behind))
+    let consumers = consumers.as_chunks::<5>().0;
+    let number = |[a, b, c, d, _]: &[u8; 5]| u32::from_le_bytes([*a, *b, *c, *d]);
+    let at = consumers.binary_search_by_key(&consumer.0, number).ok()?;
+    consumers.get(at).map(|[.., ask]| (*ask, event))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
 
 use self::reader::Reader;
-pub(crate) use self::reader::{Chunk, first_of};
+pub(crate) use self::reader::{Chunk, HistoryRequest};
 use crate::log::{Cursor, Desk, Log, SegmentLimits, boot_id, segment_bytes};
 use crate::store::record::Record;
 use crate::time::UtcClock;
@@ -53,8 +53,7 @@ impl Histories {
             }
             let log = Log::open(entry.path(), boot, "history", desk)?;
             numbers.extend(NonZeroU64::new(log.next()).map(|next| (id, next)));
-            let history = History::new(entry.path(), log);
-            channels.insert(id, history);
+            channels.insert(id, History::new(log));
         }
         Ok((Self { folder, channels, boot, bytes_max }, numbers))
     }
@@ -64,10 +63,8 @@ impl Histories {
         let Some(number) = event.number() else { return };
         let Self { folder, channels, boot, .. } = self;
         let channel = event.source.channel;
-        let history = channels.entry(channel).or_insert_with(|| {
-            let folder = folder.join(format!("channel-{}", channel.0));
-            History::new(folder.clone(), Log::new(folder.join(""), *boot))
-        });
+        let log = || Log::new(folder.join(format!("channel-{}/", channel.0)), *boot);
+        let history = channels.entry(channel).or_insert_with(|| History::new(log()));
         history.limits = limits;
         history.log.push(number.get(), event);
     }
@@ -89,7 +86,7 @@ impl Histories {
     /// A channel keeps nothing any more.
     pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
         let Some(mut history) = self.channels.remove(&channel) else { return Vec::new() };
-        let _ = fs::remove_dir_all(&history.folder);
+        let _ = fs::remove_dir_all(history.log.name());
         history.log.pending_mut().drain(..).map(|(_, event)| event).collect()
     }
 
@@ -133,7 +130,6 @@ impl Histories {
 
 /// That of a channel.
 pub(super) struct History {
-    folder: PathBuf,
     log: Log<()>,
     limits: HistoryLimits,
     readers: HashMap<ProxyKey, Reader>,
@@ -143,9 +139,9 @@ pub(super) struct History {
 }
 
 impl History {
-    fn new(folder: PathBuf, log: Log<()>) -> Self {
+    fn new(log: Log<()>) -> Self {
         let (limits, beginning) = (HistoryLimits::default(), Cursor::default());
-        Self { folder, log, limits, readers: HashMap::new(), beginning, begins: None }
+        Self { log, limits, readers: HashMap::new(), beginning, begins: None }
     }
 
     pub(super) fn files(&self) -> usize {
@@ -163,7 +159,7 @@ impl History {
             age => clock.utc.saturating_sub((age / 8).max(ticks(Duration::from_secs(1)))),
         };
         if !self.log.is_open() {
-            match DirBuilder::new().mode(0o700).create(&self.folder) {
+            match DirBuilder::new().mode(0o700).create(self.log.name()) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }

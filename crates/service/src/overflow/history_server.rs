@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use corba::event::{CorbaForms, UtcClock};
 use engine::{ChannelId, Event, FetchedHistory, HistoryLimits, ProxyKey, StartFrom};
 
-use super::history::{Chunk, Histories};
+use super::history::{Chunk, Histories, HistoryRequest};
 use super::{FromOverflow, ReadRequest};
 use crate::admin::values::HistoryStatus;
 use crate::counters::{Block, Counter};
@@ -161,7 +161,8 @@ impl HistoryServer {
             }
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
             let key_of = |event: &Event, field: &str| value_of(forms, event, field);
-            match history.read(consumer, (bytes, asking.attempts.gives_up()), (clock, &key_of), desk) {
+            let gives_up = asking.attempts.gives_up();
+            match history.read(consumer, HistoryRequest { bytes, gives_up, clock, key_of: &key_of }, desk) {
                 Ok(Some(chunk)) => answers.push(FromOverflow::FetchedHistory(outbox, chunk)),
                 Ok(None) => requested.push_back(asking),
                 Err(error) => {

@@ -6,7 +6,7 @@ use std::io;
 use engine::{Event, FieldName, ProxyKey, StartFrom};
 
 use super::{History, encode, ticks};
-use crate::log::{Cursor, Desk, Reading, Segment, Step, Stored};
+use crate::log::{Cursor, Desk, Segment, Step, Stored, first_of, give};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -17,8 +17,17 @@ const LOOK_BYTES: u64 = 4 << 20;
 const KEYS_MAX: usize = 16_384;
 const KEY_OCTETS_MAX: usize = 1_024;
 
-/// How an event is read for the last of each.
-pub(crate) type KeyOf<'k> = &'k dyn Fn(&Event, &str) -> Option<Vec<u8>>;
+/// What is asked for a consumer.
+#[derive(Clone, Copy)]
+pub(crate) struct HistoryRequest<'a> {
+    /// About so many octets.
+    pub(crate) bytes: usize,
+    /// Whether what cannot be read is lost.
+    pub(crate) gives_up: bool,
+    pub(crate) clock: &'a UtcClock,
+    /// How an event is read for the last of each.
+    pub(crate) key_of: &'a dyn Fn(&Event, &str) -> Option<Vec<u8>>,
+}
 
 /// What is read for a consumer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,7 +41,7 @@ pub(crate) struct Chunk {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     cursor: Cursor,
-    wanted: Wanted,
+    selection: Selection,
     /// What is looked for: the last event of each.
     looking: Option<Looking>,
     /// Its starting point has been set.
@@ -41,7 +50,7 @@ pub(super) struct Reader {
 
 /// What of the events from a reader's place on is given.
 #[derive(Debug, Default)]
-struct Wanted {
+struct Selection {
     /// What came before is passed over, until something is found that did not.
     since: Option<u64>,
     /// Of the events up to this number only these are given.
@@ -70,7 +79,7 @@ impl History {
         let (first, behind) = (self.first(), self.log.next());
         let oldest = (!self.limits.age.is_zero()).then(|| self.oldest(now));
         let (mut next, mut reader) = (first, Reader::default());
-        reader.wanted.since = oldest;
+        reader.selection.since = oldest;
         let since = |time: u64| Some(oldest.map_or(time, |oldest| oldest.max(time)));
         match start {
             StartFrom::New => next = behind,
@@ -78,14 +87,14 @@ impl History {
             StartFrom::Number(number) => next = number.max(first),
             StartFrom::After(number) => next = number.saturating_add(1).clamp(first, behind),
             StartFrom::Last(count) => next = behind.saturating_sub(count).max(first),
-            StartFrom::Since(time) => reader.wanted.since = since(now.saturating_sub(ticks(time))),
-            StartFrom::Time(time) => reader.wanted.since = since(time),
+            StartFrom::Since(time) => reader.selection.since = since(now.saturating_sub(ticks(time))),
+            StartFrom::Time(time) => reader.selection.since = since(time),
             StartFrom::LastOfEachType => reader.looking = Some(Looking { field: None, found: HashMap::new() }),
             StartFrom::LastOfEach(field) => {
                 reader.looking = Some(Looking { field: Some(field), found: HashMap::new() });
             }
         }
-        if let (Some(since), None) = (reader.wanted.since, &reader.looking) {
+        if let (Some(since), None) = (reader.selection.since, &reader.looking) {
             // Segments of which all is older are passed over.
             let newer = self.log.segments().iter().find(|segment| segment.ends >= since);
             let written = self.log.segments().back().map_or(first, |segment| segment.last + 1);
@@ -110,8 +119,7 @@ impl History {
     pub(in crate::overflow) fn read(
         &mut self,
         consumer: ProxyKey,
-        (bytes, gives_up): (usize, bool),
-        (clock, key_of): (&UtcClock, KeyOf<'_>),
+        request: HistoryRequest<'_>,
         desk: &mut Desk,
     ) -> io::Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
@@ -119,7 +127,7 @@ impl History {
             chunk.fetched.through = Some(self.log.next() - 1);
             return Ok(Some(chunk));
         };
-        let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of, &mut *desk), &mut chunk);
+        let read = self.read_for(&mut reader, request, desk, &mut chunk);
         self.readers.insert(consumer, reader);
         Ok(read?.then_some(chunk))
     }
@@ -128,20 +136,20 @@ impl History {
     fn read_for(
         &mut self,
         reader: &mut Reader,
-        (bytes, gives_up): (usize, bool),
-        (clock, key_of, desk): (&UtcClock, KeyOf<'_>, &mut Desk),
+        request: HistoryRequest<'_>,
+        desk: &mut Desk,
         chunk: &mut Chunk,
     ) -> io::Result<bool> {
-        if reader.looking.is_some() && !self.look(reader, gives_up, (clock, key_of), desk)? {
+        if reader.looking.is_some() && !self.look(reader, request, desk)? {
             return Ok(false);
         }
         let first = self.first();
-        if reader.cursor.next < first && reader.wanted.only_through == 0 {
+        if reader.cursor.next < first && reader.selection.only_through == 0 {
             // It is so slow that what it was to get is no longer kept.
             chunk.fetched.lost += if reader.has_begun { first - reader.cursor.next } else { 0 };
             reader.cursor = Cursor::at(first);
         }
-        let filled = self.fill(reader, (bytes.max(1), gives_up), (clock, desk), chunk);
+        let filled = self.fill(reader, request, desk, chunk);
         if chunk.records.is_empty() && chunk.fetched.lost == 0 {
             filled?;
         }
@@ -151,7 +159,7 @@ impl History {
         let is_first = !reader.has_begun && (chunk.fetched.through.is_some() || !chunk.records.is_empty());
         if is_first {
             reader.has_begun = true;
-            let given = first_of(&chunk.records).map(|(number, ..)| number);
+            let given = first_of(&chunk.records).map(|(number, ..)| u64::from_le_bytes(number));
             chunk.fetched.begins = Some(given.unwrap_or(self.log.next()));
         }
         Ok(true)
@@ -160,26 +168,19 @@ impl History {
     fn fill(
         &mut self,
         reader: &mut Reader,
-        (bytes, gives_up): (usize, bool),
-        (clock, desk): (&UtcClock, &mut Desk),
+        HistoryRequest { bytes, gives_up, clock, .. }: HistoryRequest<'_>,
+        desk: &mut Desk,
         chunk: &mut Chunk,
     ) -> io::Result<()> {
-        let Reader { cursor, wanted, .. } = reader;
-        let reading = Reading { octets: READ_BYTES, gives_up };
-        while chunk.records.len() < bytes {
-            wanted.skip(cursor);
-            let step = self.log.read(
-                cursor,
-                reading,
-                (encode(clock), &mut *desk),
-                |()| true,
-                |_, record| {
-                    if wanted.takes(record.number, record.time) {
-                        give(record.number, record.body, &mut chunk.records);
-                    }
-                    chunk.records.len() < bytes
-                },
-            );
+        let Reader { cursor, selection, .. } = reader;
+        while chunk.records.len() < bytes.max(1) {
+            selection.skip(cursor);
+            let step = self.log.read(cursor, (READ_BYTES, gives_up), (encode(clock), &mut *desk), |_, record| {
+                if selection.takes(record.number, record.time) {
+                    give(record.number.to_le_bytes(), record.body, &mut chunk.records);
+                }
+                chunk.records.len() < bytes
+            });
             match step? {
                 Step::Segment => {}
                 Step::End => break,
@@ -193,13 +194,12 @@ impl History {
     fn look(
         &mut self,
         reader: &mut Reader,
-        gives_up: bool,
-        (clock, key_of): (&UtcClock, KeyOf<'_>),
+        HistoryRequest { gives_up, clock, key_of, .. }: HistoryRequest<'_>,
         desk: &mut Desk,
     ) -> io::Result<bool> {
         let Some(mut looking) = reader.looking.take() else { return Ok(true) };
         let mut scratch = Event::default();
-        let oldest = reader.wanted.since.take();
+        let oldest = reader.selection.since.take();
         let mut note = |stored: Stored<'_>| {
             let is_old = oldest.is_some_and(|oldest| stored.time < oldest);
             let Some(record) = Record::read(stored.body).filter(|_| !is_old) else { return };
@@ -219,29 +219,22 @@ impl History {
                 looking.found.insert(key, stored.number);
             }
         };
-        let reading = Reading { octets: LOOK_BYTES, gives_up };
-        let step = self.log.read(
-            &mut reader.cursor,
-            reading,
-            (encode(clock), desk),
-            |()| true,
-            |_, record| {
-                note(record);
-                true
-            },
-        );
+        let step = self.log.read(&mut reader.cursor, (LOOK_BYTES, gives_up), (encode(clock), desk), |_, record| {
+            note(record);
+            true
+        });
         let is_over = matches!(step, Ok(Step::End));
         if let Ok(Step::PassedOver { segment, from, why }) = &step {
             passed_over(segment, *from, why);
         }
         if !is_over {
-            (reader.looking, reader.wanted.since) = (Some(looking), oldest);
+            (reader.looking, reader.selection.since) = (Some(looking), oldest);
             return step.map(|_| false);
         }
         let mut only: Vec<u64> = looking.found.into_values().collect();
         only.sort_unstable();
-        let wanted = Wanted { since: None, only: only.into(), only_through: self.log.next() - 1 };
-        *reader = Reader { cursor: Cursor::at(self.first()), wanted, ..Reader::default() };
+        let selection = Selection { since: None, only: only.into(), only_through: self.log.next() - 1 };
+        *reader = Reader { cursor: Cursor::at(self.first()), selection, ..Reader::default() };
         Ok(true)
     }
 }
@@ -252,7 +245,7 @@ fn passed_over(segment: &Segment<()>, from: u64, why: &io::Error) -> u64 {
     segment.last + 1 - from
 }
 
-impl Wanted {
+impl Selection {
     /// Whether this event is given.
     fn takes(&mut self, number: u64, came: u64) -> bool {
         if number <= self.only_through {
@@ -278,19 +271,4 @@ impl Wanted {
             *cursor = Cursor::at(next);
         }
     }
-}
-
-/// Appends what a lane needs of an event.
-fn give(number: u64, event: &[u8], out: &mut Vec<u8>) {
-    out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
-    out.extend(number.to_le_bytes());
-    out.extend_from_slice(event);
-}
-
-/// The first of the events that were read for a consumer: its number, and it; and what is behind it.
-pub(crate) fn first_of(records: &[u8]) -> Option<(u64, &[u8], &[u8])> {
-    let (length, rest) = records.split_first_chunk::<4>()?;
-    let (number, rest) = rest.split_first_chunk::<8>()?;
-    let (event, behind) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    Some((u64::from_le_bytes(*number), event, behind))
 }

@@ -5,7 +5,7 @@ use engine::ChannelId;
 use super::History;
 use super::reader::READ_BYTES;
 use crate::admin::values::{HistoryEvent, HistoryStatus};
-use crate::log::{Cursor, Desk, Reading, Step};
+use crate::log::{Cursor, Desk, Step};
 
 impl History {
     /// What is on disk, for a consumer that begins now.
@@ -44,17 +44,10 @@ impl History {
             }
             // Approximate: the reader reports the loss, and the next query searches again.
             let about = (at.next.max(segment.first), segment.begins.max(oldest));
-            let reading = Reading { octets: READ_BYTES, gives_up: false };
-            let read = log.read(
-                at,
-                reading,
-                (|_: &_, _: &mut _| 0, &mut *desk),
-                |()| true,
-                |_, record| {
-                    *begins = (record.time >= oldest).then_some((record.number, record.time));
-                    begins.is_none()
-                },
-            );
+            let read = log.read(at, (READ_BYTES, false), (|_: &_, _: &mut _| 0, &mut *desk), |_, record| {
+                *begins = (record.time >= oldest).then_some((record.number, record.time));
+                begins.is_none()
+            });
             if !matches!(read, Ok(Step::Segment)) {
                 *at = Cursor::at(about.0);
                 return Some(about);

@@ -47,13 +47,13 @@ pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<StoredHi
                     damaged
                         .push(format!("{file} has nothing that can be read ({why}); a service that begins removes it"));
                 }
-                Look::Segment(Found { segment, is_finished, cut, .. }) => {
+                Look::Segment(Found { segment, is_finished, cut, damage, .. }) => {
                     history.events += segment.records;
                     let first = history.numbers.map_or(segment.first, |(first, _)| first);
                     history.numbers = Some((first, segment.last));
-                    if let Some((octets, why)) = cut.and_then(|cut| Some((cut.octets, cut.why?))) {
+                    if let Some(why) = damage {
                         damaged.push(format!(
-                            "{file}: {why}; the {octets} octets behind event {} are cut off by a service that begins",
+                            "{file}: {why}; the {cut} octets behind event {} are cut off by a service that begins",
                             segment.last
                         ));
                     }

@@ -1,59 +1,38 @@
 //! Stored history of a channel: what is read again after each kind of end, and what is not.
 
-use std::io::{Seek, SeekFrom, Write};
-
-use engine::{
-    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, OutputForm, Overflow, Peer, ProxyId, ProxyKind,
-    SettingsPatch, Side, Time,
-};
-
 use std::fs::OpenOptions;
 
-use engine::StartFrom;
+use engine::{ChannelLimits, Overflow, ProxyId, StartFrom, Time};
 
 use super::*;
 use crate::admin::values::HistoryEvent;
-use crate::log::{FOOTER, HEADER, Origin, SKIPPED, Segment};
+use crate::log::tests::{self as log, Folder};
+use crate::log::{FOOTER, Origin, Segment, first_of};
 
 const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
 
 /// An engine with a channel that stores its history.
 struct Engine {
-    lane: Lane,
-    source: ProxyKey,
+    engine: log::Engine,
     limits: HistoryLimits,
     now: Time,
 }
 
 impl Engine {
     fn new(limits: HistoryLimits, next: Option<NonZeroU64>) -> Self {
-        let mut hierarchy = Hierarchy::default();
         let of_channel = ChannelLimits { history: limits, ..ChannelLimits::default() };
-        let channel = hierarchy.create_channel(SettingsPatch::default(), of_channel).unwrap();
-        let kind = ProxyKind::default();
-        let proxy = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), kind).unwrap();
-        let source = ProxyKey { channel, proxy };
-        hierarchy.connect(source, Some(Peer(1)), OutputForm(0)).unwrap();
-        let mut lane = Lane::new(Time(0));
-        lane.allow_overflow();
-        lane.continue_histories(next.map(|next| (channel, next)));
-        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
-        Self { lane, source, limits, now: Time(0) }
+        Self { engine: log::Engine::new(of_channel, 0, next), limits, now: Time(0) }
     }
 
     /// Has so many events kept, of about so many octets, and each a second after the last.
     fn publish(&mut self, histories: &mut Histories, count: usize, octets: usize) {
         for _ in 0..count {
             self.now = self.now + Duration::from_secs(1);
-            let mut pending_event = self.lane.begin_event();
-            pending_event.bytes.resize(octets, 7);
-            self.lane.classify(&mut pending_event, b"domain", b"name");
-            self.lane.handle_event(self.source, pending_event, &NoFields, self.now);
-            while let Some(errand) = self.lane.poll_overflow() {
+            self.engine.publish(&vec![7; octets], self.now, |errand| {
                 let Overflow::Remember { event, limits } = errand else { panic!("{errand:?}") };
                 assert_eq!(limits, self.limits);
                 histories.push(event, limits);
-            }
+            });
             self.write(histories);
         }
     }
@@ -66,36 +45,17 @@ impl Engine {
                 written.extend(history.write(bytes_max, &CLOCK, &mut Desk::default()).unwrap());
             }
         }
-        written.into_iter().for_each(|event| self.lane.note_remembered(event, self.now));
+        written.into_iter().for_each(|event| self.engine.lane.note_remembered(event, self.now));
     }
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = Self(std::env::temp_dir().join(format!("campanile-history-{name}-{}", std::process::id())));
-        let _ = fs::remove_dir_all(&folder.0);
-        folder
-    }
-
-    fn open(&self) -> (Histories, Option<NonZeroU64>) {
-        let (histories, next) = Histories::open(self.0.clone(), 1 << 40, |_| true, &mut Desk::default()).unwrap();
-        (histories, next.first().map(|(_, next)| *next))
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        let folder = self.0.join("channel-0");
-        let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort_unstable();
-        files
-    }
+fn open(folder: &Folder) -> (Histories, Option<NonZeroU64>) {
+    let (histories, next) = Histories::open(folder.0.clone(), 1 << 40, |_| true, &mut Desk::default()).unwrap();
+    (histories, next.first().map(|(_, next)| *next))
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn files(folder: &Folder) -> Vec<PathBuf> {
+    crate::log::segments_in(&folder.0.join("channel-0")).unwrap()
 }
 
 const EVENTS: HistoryLimits = HistoryLimits { events: 100_000, age: Duration::ZERO, bytes: 0 };
@@ -106,24 +66,30 @@ fn numbers(histories: &mut Histories, start: StartFrom, bytes: usize) -> Vec<u64
     numbers_at(histories, start, bytes, Time(0) + Duration::from_secs(1_000))
 }
 
+/// What is next for the consumer: so many octets, and the number of the first event.
+fn read(histories: &mut Histories, bytes: usize, gives_up: bool) -> io::Result<Option<(Chunk, Option<u64>)>> {
+    let request = HistoryRequest { bytes, gives_up, clock: &CLOCK, key_of: &|_, _| None };
+    let chunk = histories.get(ChannelId(0)).unwrap().read(READER, request, &mut Desk::default())?;
+    Ok(chunk.map(|chunk| {
+        let first = first_of(&chunk.records).map(|(number, ..)| u64::from_le_bytes(number));
+        (chunk, first)
+    }))
+}
+
 fn numbers_at(histories: &mut Histories, start: StartFrom, bytes: usize, now: Time) -> Vec<u64> {
-    let history = histories.get(ChannelId(0)).unwrap();
-    history.begin(READER, start, CLOCK.utc_time(now));
+    histories.get(ChannelId(0)).unwrap().begin(READER, start, CLOCK.utc_time(now));
     let mut numbers = Vec::new();
     loop {
-        let Some(chunk) = history.read(READER, (bytes, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap()
-        else {
-            continue;
-        };
+        let Some((chunk, _)) = read(histories, bytes, false).unwrap() else { continue };
         let mut rest: &[u8] = &chunk.records;
         while let Some((number, record, behind)) = first_of(rest) {
             assert_eq!(Record::read(record).unwrap().name, b"name");
-            numbers.push(number);
+            numbers.push(u64::from_le_bytes(number));
             rest = behind;
         }
         assert_eq!(chunk.fetched.lost, 0);
         if chunk.fetched.through.is_some() {
-            history.forget(READER);
+            histories.get(ChannelId(0)).unwrap().forget(READER);
             return numbers;
         }
     }
@@ -131,16 +97,16 @@ fn numbers_at(histories: &mut Histories, start: StartFrom, bytes: usize, now: Ti
 
 #[test]
 fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
-    let folder = Folder::new("again");
+    let folder = Folder::new("history-again");
     let limits = HistoryLimits { bytes: 4 << 20, ..HistoryLimits::default() };
-    let (mut histories, next) = folder.open();
+    let (mut histories, next) = open(&folder);
     let mut engine = Engine::new(limits, next);
     engine.publish(&mut histories, 900, 1_500);
     histories.finish(&CLOCK, &mut Desk::default()).unwrap();
     for is_finished in [true, false] {
-        let (mut histories, next) = folder.open();
+        let (mut histories, next) = open(&folder);
         assert_eq!(next.map(NonZeroU64::get), Some(901), "{is_finished}");
-        assert!(folder.files().len() > 10, "each of 64 KiB");
+        assert!(files(&folder).len() > 10, "each of 64 KiB");
         for bytes in [1, 3_000, 100_000, 10 << 20] {
             assert_eq!(numbers(&mut histories, StartFrom::First, bytes), (1..=900).collect::<Vec<_>>());
             assert_eq!(numbers(&mut histories, StartFrom::Number(433), bytes), (433..=900).collect::<Vec<_>>());
@@ -155,7 +121,7 @@ fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
             assert_eq!(numbers(&mut histories, since, bytes), (450..=900).collect::<Vec<_>>());
         }
         // As if the process had been killed: the end does not say what is in the file.
-        let last = folder.files().pop().unwrap();
+        let last = files(&folder).pop().unwrap();
         let length = fs::metadata(&last).unwrap().len();
         OpenOptions::new().write(true).open(&last).unwrap().set_len(length - FOOTER as u64).unwrap();
     }
@@ -168,15 +134,15 @@ fn where_the_history_begins_is_reported_as_a_consumer_finds_it() {
     let of_events = HistoryLimits { events: 700, ..HistoryLimits::default() };
     let of_both = HistoryLimits { events: 200, ..of_age };
     for (at, limits) in [of_age, of_events, of_both].into_iter().enumerate() {
-        let folder = Folder::new(&format!("standing-{at}"));
-        let (mut histories, next) = folder.open();
+        let folder = Folder::new(&format!("history-standing-{at}"));
+        let (mut histories, next) = open(&folder);
         let mut engine = Engine::new(limits, next);
         let mut random = fastrand::Rng::with_seed(7);
         let mut came = Vec::new();
         for round in 0..60 {
             if round == 30 {
                 histories.finish(&CLOCK, &mut Desk::default()).unwrap();
-                (histories, _) = folder.open();
+                (histories, _) = open(&folder);
             }
             for _ in 0..random.usize(1..40) {
                 engine.publish(&mut histories, 1, random.usize(10..3_000));
@@ -201,52 +167,16 @@ fn where_the_history_begins_is_reported_as_a_consumer_finds_it() {
     }
 }
 
-#[test]
-fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
-    let folder = Folder::new("damaged");
-    let (mut histories, next) = folder.open();
-    Engine::new(EVENTS, next).publish(&mut histories, 100, 50);
-    let bytes = usize::try_from(histories.bytes()).unwrap();
-    drop(histories);
-    let file = folder.files().pop().unwrap();
-    let mut whole = fs::read(&file).unwrap();
-    assert!(whole.drain(bytes..).all(|octet| octet == 0), "its last block is filled up");
-    let record = (whole.len() - HEADER) / 100;
-    let mut random = fastrand::Rng::with_seed(7);
-    for _ in 0..200 {
-        let mut octets = whole.clone();
-        let at = random.usize(HEADER..whole.len());
-        if random.bool() {
-            octets.truncate(at);
-        } else {
-            octets[at] ^= 1 << random.u8(0..8);
-        }
-        fs::write(&file, octets).unwrap();
-        let (mut histories, _) = folder.open();
-        let good = u64::try_from((at - HEADER) / record).unwrap();
-        let found =
-            if folder.files().is_empty() { Vec::new() } else { numbers(&mut histories, StartFrom::First, 1_000) };
-        assert_eq!(found, (1..=good).collect::<Vec<_>>());
-        // It goes on where it was cut off.
-        if let Some(next) = NonZeroU64::new(good + 1).filter(|_| good > 0) {
-            Engine::new(EVENTS, Some(next)).publish(&mut histories, 2, 50);
-            assert_eq!(numbers(&mut histories, StartFrom::Last(3), 1), (good..=good + 2).collect::<Vec<_>>());
-        }
-        drop(histories);
-        folder.files().iter().for_each(|file| fs::remove_file(file).unwrap());
-    }
-}
-
 /// Each end of a process just there would have been reported as damage.
 #[test]
 fn a_file_without_an_event_is_not_damaged_and_goes() {
-    let folder = Folder::new("empty");
-    let (mut histories, next) = folder.open();
+    let folder = Folder::new("history-empty");
+    let (mut histories, next) = open(&folder);
     Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
     drop(histories);
     let path = folder.0.join("channel-0").join(format!("{:020}.events", 11));
     Segment::<()>::create(path, 11, Origin { boot: boot_id(), epoch: 1 }, &mut Desk::default()).unwrap();
-    assert_eq!(folder.files().len(), 2);
+    assert_eq!(files(&folder).len(), 2);
     let home = folder.0.with_extension("home");
     let _ = fs::remove_dir_all(&home);
     fs::create_dir(&home).unwrap();
@@ -255,49 +185,22 @@ fn a_file_without_an_event_is_not_damaged_and_goes() {
     fs::rename(home.join(crate::overflow::HISTORY_FOLDER), &folder.0).unwrap();
     fs::remove_dir(home).unwrap();
     assert_eq!((channels[0].events, channels[0].files, damaged), (10, 2, Vec::new()));
-    let (mut histories, _) = folder.open();
+    let (mut histories, _) = open(&folder);
     assert_eq!(numbers(&mut histories, StartFrom::First, 1_000), (1..=10).collect::<Vec<_>>());
-    assert_eq!(folder.files().len(), 1);
-}
-
-#[test]
-fn no_number_is_given_twice_when_the_machine_lost_its_power() {
-    let folder = Folder::new("power");
-    let (mut histories, next) = folder.open();
-    Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
-    drop(histories);
-    assert_eq!(folder.open().1.map(NonZeroU64::get), Some(11), "the machine runs on");
-    let of_boot = |octet: u8| {
-        let file = folder.files().pop().unwrap();
-        let mut file = OpenOptions::new().write(true).open(file).unwrap();
-        file.seek(SeekFrom::Start(16)).unwrap();
-        file.write_all(&[octet; 16]).unwrap();
-    };
-    of_boot(1);
-    assert_eq!(folder.open().1.map(NonZeroU64::get), Some(10 + SKIPPED));
-    // Of a file that was finished all is known.
-    let (mut histories, next) = folder.open();
-    Engine::new(EVENTS, next).publish(&mut histories, 1, 50);
-    histories.finish(&CLOCK, &mut Desk::default()).unwrap();
-    of_boot(2);
-    fs::remove_file(&folder.files()[0]).unwrap();
-    assert_eq!(folder.open().1.map(NonZeroU64::get), Some(11 + SKIPPED));
+    assert_eq!(files(&folder).len(), 1);
 }
 
 #[test]
 fn what_is_too_old_goes_though_nothing_comes() {
-    let folder = Folder::new("age");
+    let folder = Folder::new("history-age");
     let limits = HistoryLimits { age: Duration::from_secs(80), ..HistoryLimits::default() };
-    let (mut histories, next) = folder.open();
+    let (mut histories, next) = open(&folder);
     let mut engine = Engine::new(limits, next);
     engine.publish(&mut histories, 100, 50);
     let now = CLOCK.utc_time(engine.now);
     let of_age = |histories: &mut Histories, now: u64| {
-        let history = histories.get(ChannelId(0)).unwrap();
-        history.begin(READER, StartFrom::First, now);
-        let chunk =
-            history.read(READER, (1 << 20, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap().unwrap();
-        first_of(&chunk.records).map(|(number, ..)| number)
+        histories.get(ChannelId(0)).unwrap().begin(READER, StartFrom::First, now);
+        read(histories, 1 << 20, false).unwrap().unwrap().1
     };
     assert!(histories.has_ages());
     assert_eq!(of_age(&mut histories, now), Some(20));
@@ -309,11 +212,11 @@ fn what_is_too_old_goes_though_nothing_comes() {
 
 #[test]
 fn channels_that_are_no_more_have_no_history_and_another_version_is_left_alone() {
-    let folder = Folder::new("gone");
-    let (mut histories, next) = folder.open();
+    let folder = Folder::new("history-gone");
+    let (mut histories, next) = open(&folder);
     Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
     drop(histories);
-    let file = folder.files().pop().unwrap();
+    let file = files(&folder).pop().unwrap();
     let mut octets = fs::read(&file).unwrap();
     octets[8] = 3;
     fs::write(&file, &octets).unwrap();
@@ -326,44 +229,33 @@ fn channels_that_are_no_more_have_no_history_and_another_version_is_left_alone()
 
 #[test]
 fn a_consumer_that_is_too_slow_is_notified_of_its_loss() {
-    let folder = Folder::new("slow");
+    let folder = Folder::new("history-slow");
     let limits = HistoryLimits { bytes: 1 << 20, ..HistoryLimits::default() };
-    let (mut histories, next) = folder.open();
+    let (mut histories, next) = open(&folder);
     let mut engine = Engine::new(limits, next);
     engine.publish(&mut histories, 500, 1_500);
-    let history = histories.get(ChannelId(0)).unwrap();
-    history.begin(READER, StartFrom::First, CLOCK.utc);
-    assert_eq!(
-        history.read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap().unwrap().fetched.begins,
-        Some(1)
-    );
+    histories.get(ChannelId(0)).unwrap().begin(READER, StartFrom::First, CLOCK.utc);
+    assert_eq!(read(&mut histories, 1, false).unwrap().unwrap().0.fetched.begins, Some(1));
     engine.publish(&mut histories, 1_000, 1_500);
     histories.trim(CLOCK.utc);
-    let chunk = histories
-        .get(ChannelId(0))
-        .unwrap()
-        .read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default())
-        .unwrap()
-        .unwrap();
-    let (number, ..) = first_of(&chunk.records).unwrap();
+    let (chunk, number) = read(&mut histories, 1, false).unwrap().unwrap();
+    let number = number.unwrap();
     assert!(number > 500);
     assert_eq!(chunk.fetched.lost, number - 2);
 }
 
 #[test]
 fn what_cannot_be_read_now_is_read_when_it_can_be_and_is_lost_if_that_was_often() {
-    let folder = Folder::new("unreadable");
+    let folder = Folder::new("history-unreadable");
     let limits = HistoryLimits { bytes: 4 << 20, ..HistoryLimits::default() };
-    let (mut histories, next) = folder.open();
+    let (mut histories, next) = open(&folder);
     Engine::new(limits, next).publish(&mut histories, 200, 1_500);
-    let files = folder.files();
+    let files = files(&folder);
     let (second, aside) = (&files[1], folder.0.join("aside"));
     fs::rename(second, &aside).unwrap();
     fs::create_dir(second).unwrap();
     let read = |histories: &mut Histories, gives_up| {
-        let history = histories.get(ChannelId(0)).unwrap();
-        let chunk = history.read(READER, (1 << 20, gives_up), (&CLOCK, &|_, _| None), &mut Desk::default())?.unwrap();
-        let first = first_of(&chunk.records).map(|(number, ..)| number);
+        let (chunk, first) = read(histories, 1 << 20, gives_up)?.unwrap();
         Ok::<_, io::Error>((first, chunk.fetched.lost, chunk.fetched.through))
     };
     let begin =
