@@ -149,6 +149,13 @@ impl Objects {
         }
     }
 
+    /// The name of a proxy that stays when its client connects again: its own, or its client's.
+    #[must_use]
+    pub fn lasting_name(&self, key: ProxyKey) -> Option<Arc<str>> {
+        let side = self.hierarchy.proxy(key).ok()?.side;
+        self.proxy_name(key, side).map(Arc::from).or_else(|| self.client_name(key))
+    }
+
     /// What the connected client of a proxy is called, unless the proxy has a name of its own.
     #[must_use]
     pub fn client_name(&self, key: ProxyKey) -> Option<Arc<str>> {
