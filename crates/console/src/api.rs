@@ -1,6 +1,7 @@
 //! `/api/v1/…`: what operators look at, as JSON, and what they do.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{AdminId, ChannelId, DiscardReason, OutboxStats, ProxyId, ProxyKey, Side, Time};
@@ -256,11 +257,11 @@ async fn channel(shared: &Shared, id: u32, behind: Option<u32>, by: Principal) -
 }
 
 /// A consumer, as it stands.
-pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&String>, now: Time) -> Value {
+pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&(String, Option<Arc<str>>)>, now: Time) -> Value {
     json!({
         "channel": outbox.key.channel.0,
         "proxy": outbox.key.proxy.0,
-        "name": name,
+        "name": name.map(|(text, _)| text),
         "state": state_of(outbox, now),
         "doing": service::state_name(outbox.state),
         "backlog_events": outbox.backlog_events,

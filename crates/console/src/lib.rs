@@ -17,6 +17,7 @@ mod openmetrics;
 mod pages;
 mod places;
 mod routes;
+mod series;
 mod server;
 mod shared;
 mod stream;

@@ -314,19 +314,20 @@ const OF_CONSUMERS: [OfConsumer; 7] = [
 ];
 
 fn write_consumers(text: &mut Text, snapshot: &Snapshot, most: usize) {
-    let (told, others) = snapshot.consumers.split_at(most.min(snapshot.consumers.len()));
-    let keys: Vec<(String, String, &str)> = told
+    let (_, others) = snapshot.consumers.split_at(most.min(snapshot.consumers.len()));
+    let keys: Vec<(String, Option<String>)> = snapshot
+        .series
         .iter()
-        .map(|outbox| {
-            let name = snapshot.names.get(&outbox.key).map_or("", String::as_str);
-            (outbox.key.channel.0.to_string(), outbox.key.proxy.0.to_string(), name)
-        })
+        .map(|series| (series.channel.0.to_string(), series.proxy.map(|proxy| proxy.0.to_string())))
         .collect();
-    let of: Vec<(Vec<(&str, &str)>, &OutboxStats)> = told
+    let of: Vec<(Vec<(&str, &str)>, &OutboxStats)> = snapshot
+        .series
         .iter()
         .zip(&keys)
-        .map(|(outbox, (channel, proxy, name))| {
-            (vec![("channel", channel.as_str()), ("proxy", proxy.as_str()), ("consumer", *name)], outbox)
+        .map(|(series, (channel, proxy))| {
+            let proxy = proxy.as_deref().map(|proxy| ("proxy", proxy));
+            let name = ("consumer", &*series.name);
+            ([("channel", channel.as_str())].into_iter().chain(proxy).chain([name]).collect(), &series.stats)
         })
         .collect();
     for (name, kind, unit, help, value) in OF_CONSUMERS {

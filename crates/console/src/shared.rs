@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use engine::{ChannelId, ChannelStats, OutboxState, OutboxStats, ProxyKey, Time};
@@ -17,6 +17,7 @@ use service::{
 use tokio::sync::Mutex;
 
 use crate::metrics::state_of;
+use crate::series::{Lives, Series};
 
 /// How long what was said counts as new.
 const FRESH_FOR: Duration = Duration::from_millis(500);
@@ -29,6 +30,9 @@ pub(crate) const NAMED_AT_ONCE: usize = 1_024;
 /// Channels that are reported at all.
 const CHANNELS_MAX: usize = 16_384;
 
+/// What proxies are called: in logs, and by the name that stays when the client connects again.
+pub(crate) type Names = HashMap<ProxyKey, (String, Option<Arc<str>>)>;
+
 /// How everything stands at one moment.
 pub(crate) struct Snapshot {
     pub(crate) taken: Instant,
@@ -39,7 +43,9 @@ pub(crate) struct Snapshot {
     /// Those with the largest backlogs first.
     pub(crate) consumers: Vec<OutboxStats>,
     /// What the first of them are called.
-    pub(crate) names: HashMap<ProxyKey, String>,
+    pub(crate) names: Names,
+    /// What metrics say of the first of them.
+    pub(crate) series: Vec<Series>,
     /// By number.
     pub(crate) channels: Vec<Channel>,
 }
@@ -86,6 +92,9 @@ pub(crate) struct Channel {
 pub(crate) struct Queries {
     asker: Asker,
     named: usize,
+    /// Consumers that metrics tell of.
+    told: usize,
+    lives: Arc<std::sync::Mutex<Lives>>,
 }
 
 /// What is known, shared.
@@ -116,7 +125,12 @@ impl Shared {
     pub(crate) fn new(config: &Config, service: &Service) -> Self {
         let consumers_max = config.http.consumers_max as usize;
         Self {
-            queries: Queries { asker: service.asker(), named: consumers_max.clamp(64, NAMED_AT_ONCE * 10) },
+            queries: Queries {
+                asker: service.asker(),
+                named: consumers_max.clamp(64, NAMED_AT_ONCE * 10),
+                told: consumers_max,
+                lives: Arc::default(),
+            },
             snapshot: Mutex::new(None),
             counters: service.counters().clone(),
             liveness: service.liveness(),
@@ -205,12 +219,17 @@ impl Queries {
         consumers.sort_unstable_by_key(slowness);
         let first = consumers.iter().take(self.named).map(|outbox| outbox.key).collect();
         let names = self.names(by, first)?;
+        let series = {
+            let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+            lives.series(&consumers, &names, self.told)
+        };
+        let (taken, at) = (Instant::now(), SystemTime::now());
         let lanes = lanes.iter().map(Lane::from).collect();
-        Ok(Snapshot { taken: Instant::now(), at: SystemTime::now(), now, counters, lanes, consumers, names, channels })
+        Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels })
     }
 
     /// What consumers are called.
-    pub(crate) fn names(&self, by: &Principal, keys: Vec<ProxyKey>) -> Result<HashMap<ProxyKey, String>, Declined> {
+    pub(crate) fn names(&self, by: &Principal, keys: Vec<ProxyKey>) -> Result<Names, Declined> {
         let mut all = HashMap::new();
         for some in keys.chunks(NAMED_AT_ONCE) {
             let Answer::Names(names) = self.ask(by, Query::Names(some.to_vec()))? else { break };

@@ -52,24 +52,21 @@ struct Given {
     /// Seconds to wait for each answer of the service
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
     timeout: Duration,
-    /// What the service calls this client in logs, statistics and metrics [default: campanile@HOST]
-    #[arg(long = "name", id = "client_name", value_name = "NAME")]
-    name: Option<String>,
     #[command(flatten)]
     tls: TlsOptions,
 }
 
 /// The service that is named, or else that of the environment, of the context in use, or the local one.
 pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
-    let (server, tls) = (server.map(str::to_owned), TlsOptions::default());
-    let given = Given { server, context: None, timeout: Duration::MAX, name: None, tls };
+    let given =
+        Given { server: server.map(str::to_owned), context: None, timeout: Duration::MAX, tls: TlsOptions::default() };
     given.resolve(None).map(|options| options.server)
 }
 
 impl Given {
     /// `transport` is `None` for a command without a choice of transports, `Some(None)` if the choice was left open.
     fn resolve(self, transport: Option<Option<TransportArg>>) -> Result<ServerOptions, String> {
-        let Self { server, context, timeout, name, tls } = self;
+        let Self { server, context, timeout, tls } = self;
         let wrong = |error: SettingsError| error.to_string();
         let mut settings = match &context {
             Some(name) => Settings::of_context(name).map_err(wrong)?,
@@ -99,7 +96,6 @@ impl Given {
             *file = said.or(file.take());
         }
         settings.tls.check().map_err(wrong)?;
-        name.map_or(Ok(()), |name| settings.set_name(&name)).map_err(wrong)?;
         let is_local = settings.server == Settings::default().server;
         let otherwise = || if is_local { client::LOCAL_SERVICE.to_owned() } else { settings.server.clone() };
         let server = server.unwrap_or_else(otherwise);

@@ -30,7 +30,10 @@ fn a_service_is_checked_as_monitoring_wants_it() {
     assert_eq!(status, 1, "{said}");
     assert!(said.starts_with("CAMPANILE WARNING - 1 slow, the oldest waits for "), "{said}");
     let second = said.lines().nth(1).unwrap();
-    assert!(second.starts_with("consumer proxy ") && second.ends_with(" wait"), "{said}");
+    assert!(
+        second.starts_with("\"campanile@") && second.contains("\": consumer proxy ") && second.ends_with(" wait"),
+        "{said}"
+    );
     assert_eq!(checked(&["--channel", "0", "--slow-events", "10", "--slow", "1,1"]).0, 2);
     let (status, said) = checked(&["--channel", "0", "--oldest", "0.000001,1000"]);
     assert!(status == 1 && said.contains("the oldest waits for "), "{said}");

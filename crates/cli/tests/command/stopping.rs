@@ -23,8 +23,9 @@ fn what_a_mute_consumer_has_pending_is_named_and_makes_the_exit_status_3() {
     assert!(summary.contains("undelivered_at_end 5\n"), "{summary}");
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
-    let named = rest.lines().find(|line| line.contains("not delivered: 5 events to consumer proxy "));
-    assert!(named.is_some_and(|line| line.ends_with("it did not take them in time")), "{rest}");
+    let named = rest.lines().find(|line| line.contains("not delivered: 5 events to \"campanile@"));
+    let is_whole = |line: &str| line.contains("\": consumer proxy ") && line.ends_with("it did not take them in time");
+    assert!(named.is_some_and(is_whole), "{rest}");
     assert!(rest.contains("campanile: stopped before 5 events were delivered to a consumer\n"), "{rest}");
     sub.signal("CONT");
 }

@@ -1,12 +1,12 @@
 //! What scrapers get.
 
 use client::notify::{Property, StructuredEvent};
-use client::{ConsumerOptions, SimpleConsumer};
+use client::{ConsumerOptions, OrbOptions, SimpleConsumer};
 use service::{Answer, Counter, Http, Query};
 use testing::wait_until;
 
 use crate::grammar::{self, Sample, value};
-use crate::support::{Rig, numbered, start, start_with};
+use crate::support::{Rig, nameless, numbered, start, start_with};
 
 fn scrape(rig: &Rig) -> Vec<Sample> {
     let answer = rig.scrape();
@@ -47,7 +47,8 @@ fn every_number_equals_that_of_the_statistics() {
     let rig = start();
     let (_proxy, _mute) = rig.mute_consumer(None, &[Property::new("MaxEventsPerConsumer", 5_i32)]);
     let url = rig.service.corbaloc("NotificationService");
-    let _consumer = SimpleConsumer::connect(&url, None, ConsumerOptions::default(), |_| Ok(())).unwrap();
+    let options = ConsumerOptions { orb: nameless(), ..ConsumerOptions::default() };
+    let _consumer = SimpleConsumer::connect(&url, None, options, |_| Ok(())).unwrap();
     let supplier = rig.supplier(None);
     (0..5).for_each(|number| supplier.publish(&numbered(number)).unwrap());
     rig.await_count(Counter::Delivered, 5);
@@ -95,6 +96,30 @@ fn every_number_equals_that_of_the_statistics() {
     }
 }
 
+/// Each life of a client made 38 series, for a proxy that never came again.
+#[test]
+fn a_client_with_a_name_has_one_series_that_goes_on_when_it_connects_again() {
+    let rig = start();
+    let url = rig.service.corbaloc("NotificationService");
+    let supplier = rig.supplier(None);
+    for life in 1..=3_u32 {
+        let orb = OrbOptions { name: Some("archive".into()), ..OrbOptions::default() };
+        let options = ConsumerOptions { orb, ..ConsumerOptions::default() };
+        let consumer = SimpleConsumer::connect(&url, None, options, |_| Ok(())).unwrap();
+        (0..2).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+        let name = "campanile_consumer_delivered_total";
+        let samples = scrape_until(&rig, "the deliveries of all lives", |samples| {
+            value(samples, name, &[("channel", "0"), ("consumer", "archive")]) == Some(f64::from(2 * life))
+        });
+        let of_name: Vec<_> = samples.iter().filter(|sample| sample.name == name).collect();
+        assert!(of_name.len() == 1 && !of_name[0].labels.contains_key("proxy"), "{}", of_name.len());
+        drop(consumer);
+        scrape_until(&rig, "the consumer to go", |samples| {
+            value(samples, "campanile_channel_consumers", &[("channel", "0")]) == Some(0.0)
+        });
+    }
+}
+
 #[test]
 fn a_channel_reports_what_came_and_went_and_was_dropped_for_which_consumer() {
     let rig = start();
@@ -130,7 +155,8 @@ fn a_channel_reports_what_came_and_went_and_was_dropped_for_which_consumer() {
 fn latencies_are_those_of_delivered_events() {
     let rig = start();
     let url = rig.service.corbaloc("NotificationService");
-    let _consumer = SimpleConsumer::connect(&url, None, ConsumerOptions::default(), |_| Ok(())).unwrap();
+    let options = ConsumerOptions { orb: nameless(), ..ConsumerOptions::default() };
+    let _consumer = SimpleConsumer::connect(&url, None, options, |_| Ok(())).unwrap();
     let supplier = rig.supplier(None);
     (0..20).for_each(|number| supplier.publish(&numbered(number)).unwrap());
     let of = |samples: &[Sample], name: &str| value(samples, name, &[("channel", "0")]);

@@ -76,6 +76,11 @@ pub(crate) fn secured(stream: TcpStream, config: &Arc<ClientConfig>) -> StreamOw
     StreamOwned::new(session, stream)
 }
 
+/// A client without a name: each of its consumers has metrics of its own.
+pub(crate) fn nameless() -> OrbOptions {
+    OrbOptions { name: Some(String::new()), ..OrbOptions::default() }
+}
+
 /// From 127.0.0.1, and with no token.
 pub(crate) const NOBODY: Who<'static> = Who { from: [127, 0, 0, 1], token: "", tls: None };
 
@@ -253,7 +258,7 @@ impl Rig {
 
     /// Makes a channel.
     pub(crate) fn new_channel(&self) -> i32 {
-        let orb = Orb::new(OrbOptions::default());
+        let orb = Orb::new(nameless());
         let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
         let factory = EventChannelFactory::unchecked(found);
         factory.create_channel(&[], &[]).unwrap().1
@@ -261,7 +266,7 @@ impl Rig {
 
     /// Makes a channel with a name.
     pub(crate) fn named_channel(&self, name: &str) -> i32 {
-        let orb = Orb::new(OrbOptions::default());
+        let orb = Orb::new(nameless());
         let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
         EventChannelFactory::unchecked(found).create_named_channel(&[], &[], name).unwrap().1
     }
@@ -283,7 +288,7 @@ impl Rig {
         let key = key.replace('<', "%3C").replace('>', "%3E");
         let location: Corbaloc = format!("corbaloc:iiop:1.2@{address}/{key}").parse().unwrap();
         let reference = location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
-        let orb = Orb::new(OrbOptions::default());
+        let orb = Orb::new(nameless());
         let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
         let (channel, _) = find_channel(&found, channel).unwrap();
         let admin = channel.default_consumer_admin().unwrap();
@@ -297,7 +302,7 @@ impl Rig {
 
     /// Consumers that pull, and do not.
     pub(crate) fn idle_consumers(&self, count: usize) {
-        let orb = Orb::new(OrbOptions::default());
+        let orb = Orb::new(nameless());
         let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
         let (channel, _) = find_channel(&found, None).unwrap();
         let admin = channel.default_consumer_admin().unwrap();

@@ -195,6 +195,13 @@ impl Objects {
         Channel { id: Some(channel), name: name.map(AsRef::as_ref) }.to_string()
     }
 
+    /// The name of a proxy that stays when its client connects again: its own, or its client's.
+    #[must_use]
+    pub fn lasting_name(&self, key: ProxyKey) -> Option<Arc<str>> {
+        let side = self.hierarchy.proxy(key).ok()?.side;
+        self.names.proxy_name(key, side).map(Arc::from).or_else(|| self.client_name(key))
+    }
+
     /// What the connected client of a proxy is called, unless the proxy has a name of its own.
     #[must_use]
     pub fn client_name(&self, key: ProxyKey) -> Option<Arc<str>> {

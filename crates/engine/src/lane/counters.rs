@@ -305,6 +305,26 @@ pub struct OutboxStats {
     pub oldest: Option<Time>,
 }
 
+impl OutboxStats {
+    /// Adds what another outbox says. Outbox, proxy, client and state stay this one's.
+    pub fn join(&mut self, other: &Self) {
+        self.backlog_events += other.backlog_events;
+        self.backlog_bytes += other.backlog_bytes;
+        self.in_flight += other.in_flight;
+        self.delayed += other.delayed;
+        self.pulls_waiting += other.pulls_waiting;
+        self.delivered += other.delivered;
+        self.delivered_bytes += other.delivered_bytes;
+        self.latency.join(&other.latency);
+        self.elsewhere_events += other.elsewhere_events;
+        self.discards.join(&other.discards);
+        self.failures = self.failures.max(other.failures);
+        self.given_up_at = self.given_up_at.into_iter().chain(other.given_up_at).min();
+        self.oldest = self.oldest.into_iter().chain(other.oldest).min();
+        self.holds = [self.holds, other.holds].into_iter().flatten().min_by_key(|holds| holds.since);
+    }
+}
+
 /// How long suppliers wait for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {

@@ -457,7 +457,10 @@ impl Administration {
                 return;
             }
             Query::DeadLetters { behind } => return self.list_dead_letters(behind, waiting, answers),
-            Query::Names(keys) => Answer::Names(keys.iter().take(NAMES_MAX).map(|key| self.name(*key)).collect()),
+            Query::Names(keys) => {
+                let names = keys.iter().take(NAMES_MAX).map(|key| (self.name(*key), self.objects.lasting_name(*key)));
+                Answer::Names(names.collect())
+            }
             Query::ChannelList { behind } => Answer::ChannelList(self.objects.listed_channels(behind)),
             Query::Channel { channel, behind } => {
                 let is_there = self.objects.channel_name(channel).is_some();

@@ -90,20 +90,7 @@ pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     outboxes.dedup_by(|other, first| {
         let same = other.key == first.key;
         if same {
-            first.backlog_events += other.backlog_events;
-            first.backlog_bytes += other.backlog_bytes;
-            first.in_flight += other.in_flight;
-            first.delayed += other.delayed;
-            first.pulls_waiting += other.pulls_waiting;
-            first.delivered += other.delivered;
-            first.delivered_bytes += other.delivered_bytes;
-            first.latency.join(&other.latency);
-            first.elsewhere_events += other.elsewhere_events;
-            first.discards.join(&other.discards);
-            first.failures = first.failures.max(other.failures);
-            first.given_up_at = first.given_up_at.into_iter().chain(other.given_up_at).min();
-            first.oldest = first.oldest.into_iter().chain(other.oldest).min();
-            first.holds = [first.holds, other.holds].into_iter().flatten().min_by_key(|holds| holds.since);
+            first.join(other);
         }
         same
     });

@@ -7,6 +7,7 @@
 
 use crate::config::DeclaredChannel;
 use core::time::Duration;
+use std::sync::Arc;
 
 use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
 
@@ -168,8 +169,9 @@ pub enum Answer {
     Applied(Result<(), String>),
     /// How consumers and channels stand.
     Figures(Figures),
-    /// In the order in which they were asked for.
-    Names(Vec<String>),
+    /// In the order in which they were asked for, each with the name that stays when its client connects again: the proxy's own, or the
+    /// client's.
+    Names(Vec<(String, Option<Arc<str>>)>),
     /// By number, 256 at most.
     ChannelList(Vec<ListedChannel>),
     /// As JSON like a channel's part of [`Answer::Topology`], local proxies included, with 256 proxies at most; admins and filters are in

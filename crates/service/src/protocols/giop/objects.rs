@@ -297,6 +297,11 @@ impl Objects {
         self.protocol.objects.name(what, key)
     }
 
+    /// The name of a proxy that stays when its client connects again: its own, or its client's.
+    pub(crate) fn lasting_name(&self, key: ProxyKey) -> Option<Arc<str>> {
+        self.protocol.objects().lasting_name(key)
+    }
+
     /// The address that a proxy is charged to, if it is charged to one.
     pub(crate) fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
         self.protocol.objects.charged_address(key)
