@@ -39,7 +39,7 @@ pub(crate) use tempo::{
 };
 
 use crate::bench;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,8 +142,8 @@ event: NAME, or a path such as tags[0], .remainder_of_body.x, or any other of
 the filter language; text is printed as it is, with --json as JSON. Events
 without the field are left out, also from the count of -n.
 
-With --json each event is one line with the members received, domain, type,
-name, header, fields and body; with --any, received and body. A struct is an
+With --json each event is one line with the members received, type (such as
+Weather/Wind), name, header, fields and body; with --any, received and body. A struct is an
 object; a union {\"discriminator\":…, member: value}; an enum its label; an octet
 sequence a hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbers are
 written out in full, also beyond 2^53; NaN and infinities are strings. A field
@@ -240,6 +240,42 @@ Examples:
 const MAN_EXAMPLES: &str = "\
 Examples:
   campanile man ~/.local/share/man/man1 && man campanile-sub";
+
+/// What `campanile -h` prints: a screen of 24 lines, by purpose. `--help` has everything.
+pub(crate) const SHORT_HELP: &str = "\
+A real-time notification service for CORBA, and tools to look at one
+
+Usage: campanile COMMAND …
+
+To try it        demo
+To serve         serve, tao-notify, doctor, check
+Events           pub, sub (echo), record, replay, filter, tempo
+To look          ls, info, consumers, top, types, hz, bw, stats, ping
+To administer    channel, topology, dead, disconnect, access, store
+To measure       latency, bench, plan
+This program     context, version, completions, man
+
+  campanile demo                            a small observatory to look at
+  campanile sub 'Weather/*'                 print events as they come
+  campanile pub Weather/Wind speed=12.5     publish one
+  campanile top                             which consumers are slow
+
+campanile COMMAND -h    its options and examples
+campanile COMMAND --help, campanile --help     everything
+";
+
+/// The whole command line. Of each command, `-h` has the examples, and `--help` what stands behind them as well.
+pub(crate) fn program() -> clap::Command {
+    fn shaped(command: clap::Command) -> clap::Command {
+        let command = command.mut_subcommands(shaped);
+        let Some(text) = command.get_after_help().map(|text| text.ansi().to_string()) else { return command };
+        match text.split_once("\n\n") {
+            Some((examples, _)) => command.after_help(format!("{examples}\n\n--help says more.")).after_long_help(text),
+            None => command,
+        }
+    }
+    shaped(Cli::command())
+}
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -366,13 +402,21 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TlsOptions {
     /// Speak TLS, and nothing else, with services that have certificates signed by the authorities in this PEM file
-    #[arg(long, value_name = "FILE", help_heading = "TLS", env = "CAMPANILE_TLS_CA", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "TLS",
+        hide_short_help = true,
+        env = "CAMPANILE_TLS_CA",
+        hide_env_values = true
+    )]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Show the certificate in this PEM file to services that ask for one
     #[arg(
         long,
         value_name = "FILE",
         help_heading = "TLS",
+        hide_short_help = true,
         env = "CAMPANILE_TLS_CERTIFICATE",
         hide_env_values = true,
         requires = "tls_key"
@@ -383,6 +427,7 @@ pub(crate) struct TlsOptions {
         long,
         value_name = "FILE",
         help_heading = "TLS",
+        hide_short_help = true,
         env = "CAMPANILE_TLS_KEY",
         hide_env_values = true,
         requires = "tls_certificate"
@@ -704,7 +749,6 @@ fn rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn parse(line: &str) -> Result<Command, clap::Error> {
         Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
@@ -766,6 +810,30 @@ mod tests {
         for line in ["pub --lines --count 3", "pub --body x --size 3", "sub --quiet --json", "pub --any --header a=1"] {
             assert!(parse(&format!("campanile {line}")).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn the_short_help_has_every_command_on_one_screen() {
+        assert!(SHORT_HELP.lines().count() <= 24 && SHORT_HELP.lines().all(|line| line.chars().count() <= 80));
+        let words: Vec<&str> = SHORT_HELP.split([' ', ',', '\n', '(', ')']).collect();
+        for command in program().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(words.contains(&command.get_name()), "{}", command.get_name());
+        }
+    }
+
+    /// Options of every kind stood under `TLS:`.
+    #[test]
+    fn a_heading_is_over_its_own_options_only() {
+        let help = program().find_subcommand_mut("ls").unwrap().render_long_help().to_string();
+        let (options, _examples) = help.split_once("Examples:").unwrap();
+        let (others, of_tls) = options.split_once("TLS:").unwrap();
+        assert!(of_tls.contains("--tls-ca") && !of_tls.contains("--channel"), "{help}");
+        assert!(others.contains("--channel") && others.contains("--timeout"), "{help}");
+        let short = program().find_subcommand_mut("ls").unwrap().render_help().to_string();
+        assert!(
+            !short.contains("--tls-") && short.contains("Examples:") && short.contains("--help says more"),
+            "{short}"
+        );
     }
 
     #[test]

@@ -215,7 +215,7 @@ mod tests {
         for (line, reason) in [
             ("[]", "a JSON object"),
             ("{", "not JSON"),
-            (r#"{"domain":3}"#, "`domain` is not text"),
+            (r#"{"domain":3,"type":"B"}"#, "`domain` is not text"),
             (r#"{"fields":[1]}"#, "`fields` is not an object"),
             (r#"{"received":"…","error":"cut","octets":""}"#, "could not be read"),
         ] {

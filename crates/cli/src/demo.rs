@@ -99,8 +99,8 @@ fn introduction(address: SocketAddr, http: Option<SocketAddr>) -> String {
 
 In another terminal:
   {campanile} sub -t 'Weather/*'    # events as they come
-  {campanile} ls                    # who is connected
-  {campanile} top                   # who falls behind
+  {campanile} ls                    # the clients, by name
+  {campanile} top                   # the consumers, the slowest first
 
 Alarms as the consumer of that name gets them:
 ",

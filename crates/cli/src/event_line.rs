@@ -45,6 +45,11 @@ impl EventLine {
         else {
             return Err("not an event: a JSON object is expected, as `campanile sub --json` prints it".to_owned());
         };
+        // The protocol for lines of JSON has the event in an object of its own.
+        let object = match object.get("event") {
+            Some(Json::Object(event)) if object.len() == 1 => event.clone(),
+            _ => object,
+        };
         if object.contains_key("error") {
             return Err("the event could not be read when it came, and has no fields here".to_owned());
         }
@@ -53,12 +58,14 @@ impl EventLine {
 
     /// Refuses what nothing would become of.
     pub(crate) fn check_members(&self) -> Result<(), String> {
-        // Those of `record` are among them.
-        const KNOWN: [&str; 10] =
-            ["received", "domain", "type", "name", "header", "fields", "body", "number", "came", "cdr"];
+        // Those of `record` and of the protocol for lines of JSON are among them.
+        const KNOWN: [&str; 12] = [
+            "received", "domain", "type", "name", "header", "fields", "body", "number", "came", "cdr", "channel",
+            "time",
+        ];
         match self.0.keys().find(|key| !KNOWN.contains(&key.as_str())) {
             Some(key) => Err(format!(
-                "an event has no `{}`; it has domain, type, name, header, fields and body, and what filters see is in fields",
+                "an event has no `{}`; it has type, name, header, fields and body, and what filters see is in fields",
                 key.escape_debug()
             )),
             None => Ok(()),
@@ -78,11 +85,29 @@ impl EventLine {
         }
     }
 
+    /// Domain and name of its type: `"type":"Weather/Wind"`, `"type":"Wind"` without a domain, or, as former versions wrote it, the domain in
+    /// a member of its own. What it does not say is as in `event`.
+    fn event_type(&self, event: &StructuredEvent) -> Result<[String; 2], String> {
+        let of = self.text("type")?;
+        let split = of.as_deref().and_then(|of| of.split_once('/'));
+        let [domain, name] = match (self.text("domain")?, split, of.as_deref()) {
+            (None, None, None) => [event.domain.clone(), event.type_name.clone()],
+            (None, None, Some(name)) => [String::new(), name.to_owned()],
+            (None, Some((domain, name)), _) => [domain.to_owned(), name.to_owned()],
+            (Some(domain), _, name) => [domain, name.unwrap_or(&event.type_name).to_owned()],
+        };
+        match name.contains('/') {
+            true => Err(format!("`type`: the name {name:?} has a `/`, which only stands between a domain and a name")),
+            false => Ok([domain, name]),
+        }
+    }
+
     /// The structured event that it is: what it does not say is as in `event`.
     pub(crate) fn structured(&self, event: StructuredEvent, names: &Names) -> Result<StructuredEvent, String> {
+        let [domain, type_name] = self.event_type(&event)?;
         Ok(StructuredEvent {
-            domain: self.text("domain")?.unwrap_or(event.domain),
-            type_name: self.text("type")?.unwrap_or(event.type_name),
+            domain,
+            type_name,
             event_name: self.text("name")?.unwrap_or(event.event_name),
             variable_header: self.header(event.variable_header)?,
             filterable_data: self.properties("fields")?.unwrap_or(event.filterable_data),
@@ -180,11 +205,11 @@ mod tests {
     fn a_line_is_read_as_the_event_that_it_shows() {
         let names = Names::of(&idl::read("struct Wind { float speed; }").unwrap());
         for line in [
-            r#"{"received":"x","domain":"A","type":"B","name":"c","header":{"Priority":3},"fields":{"a":1.5,"b":[1,2]},"body":null}"#,
-            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{},"body":{"type":"sequence<octet>","value":"cafe"}}"#,
-            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{"a":1,"a#2":2},"body":{"type":"short","value":7}}"#,
-            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{},"body":{"type":"Wind","value":{"speed":1.5}}}"#,
-            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{},"body":{"type":"Object","value":{"x":"y"}}}"#,
+            r#"{"received":"x","type":"A/B","name":"c","header":{"Priority":3},"fields":{"a":1.5,"b":[1,2]},"body":null}"#,
+            r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{},"body":{"type":"sequence<octet>","value":"cafe"}}"#,
+            r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{"a":1,"a#2":2},"body":{"type":"short","value":7}}"#,
+            r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{},"body":{"type":"Wind","value":{"speed":1.5}}}"#,
+            r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{},"body":{"type":"Object","value":{"x":"y"}}}"#,
         ] {
             let read = EventLine::parse(line).unwrap();
             let event = read.structured(StructuredEvent::new("", "", ""), &names).unwrap();
@@ -194,13 +219,40 @@ mod tests {
         }
     }
 
+    /// One read by the other published under a wrong type.
+    #[test]
+    fn the_form_of_the_protocol_and_that_of_former_versions_are_read_as_well() {
+        let of = |line: &str| {
+            let line = EventLine::parse(line).unwrap();
+            line.check_members().unwrap();
+            let event = line.structured(StructuredEvent::new("Campanile", "Test", ""), &Names::default()).unwrap();
+            (event.domain, event.type_name, event.filterable_data.len())
+        };
+        let pair = |domain: &str, name: &str, fields| (domain.to_owned(), name.to_owned(), fields);
+        for line in [
+            r#"{"received":"x","type":"Weather/Wind","name":"","header":{},"fields":{"speed":1},"body":null}"#,
+            r#"{"received":"x","domain":"Weather","type":"Wind","name":"","header":{},"fields":{"speed":1},"body":null}"#,
+            r#"{"event":{"channel":0,"type":"Weather/Wind","name":"","fields":{"speed":1},"body":null}}"#,
+            r#"{"event":{"channel":0,"number":  17,"time":139830192000000000,"type":"Weather/Wind","fields":{"speed":1}}}"#,
+        ] {
+            assert_eq!(of(line), pair("Weather", "Wind", 1), "{line}");
+        }
+        assert_eq!(of(r#"{"type":"Wind"}"#), pair("", "Wind", 0));
+        assert_eq!(of(r#"{"type":"/Wind"}"#), pair("", "Wind", 0));
+        assert_eq!(of(r#"{"domain":"","type":"Wind"}"#), pair("", "Wind", 0));
+        assert_eq!(of(r#"{"domain":"Weather"}"#), pair("Weather", "Test", 0));
+        assert_eq!(of("{}"), pair("Campanile", "Test", 0));
+    }
+
     #[test]
     fn what_is_no_event_is_reported() {
         for (line, says) in [
             ("nonsense", "not JSON"),
             ("[1]", "not an event"),
             (r#"{"error":"x","octets":"00"}"#, "could not be read when it came"),
-            (r#"{"domain":3}"#, "`domain` is not text"),
+            (r#"{"domain":3,"type":"B"}"#, "`domain` is not text"),
+            (r#"{"type":"A/B/C"}"#, "the name \"B/C\" has a `/`"),
+            (r#"{"domain":"A","type":"A/B"}"#, "the name \"A/B\" has a `/`"),
             (r#"{"fields":[1]}"#, "`fields` is not an object"),
             (r#"{"type":"x","body":{"type":"octet","value":256}}"#, "body: 256 is out of the range of `octet`"),
         ] {

@@ -49,9 +49,13 @@ impl<'o> Object<'o> {
     /// Writes the members of a structured event.
     pub(crate) fn event(self, received: &str, event: &StructuredEvent) -> Self {
         let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
-        self.member("received", received)
-            .member("domain", domain)
-            .member("type", type_name)
+        let begun = self.member("received", received);
+        // With a `/` in one of them, what is joined would be taken apart elsewhere.
+        let typed = match domain.contains('/') || type_name.contains('/') {
+            true => begun.member("domain", domain).member("type", type_name),
+            false => begun.member("type", crate::show::type_name(domain, type_name)),
+        };
+        typed
             .member("name", event_name)
             .written("header", |out| properties(out, variable_header))
             .written("fields", |out| properties(out, filterable_data))
@@ -156,7 +160,7 @@ mod tests {
         let mut out = String::new();
         event(&mut out, "2026-01-01T00:00:00.000Z", &source);
         let expected = concat!(
-            r#"{"received":"2026-01-01T00:00:00.000Z","domain":"Telescope","type":"Temperature","name":"dome-3","#,
+            r#"{"received":"2026-01-01T00:00:00.000Z","type":"Telescope/Temperature","name":"dome-3","#,
             r#""header":{"Priority":3},"fields":{"celsius":11.5},"body":null}"#
         );
         assert_eq!(out, expected);

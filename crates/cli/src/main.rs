@@ -60,7 +60,7 @@ mod types;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -70,9 +70,21 @@ use std::process::ExitCode;
 static ALLOCATOR: service::allocations::CountingAllocator = service::allocations::CountingAllocator;
 
 fn main() -> ExitCode {
-    let program = Cli::command();
+    let program = args::program();
     let arguments = args::arrange(&program, std::env::args_os().collect());
-    let cli = match Cli::try_parse_from(&arguments) {
+    if arguments.len() < 2 {
+        // The output may have no reader; the status says it, too.
+        let _ = io::stderr().write_all(args::SHORT_HELP.as_bytes());
+        return ExitCode::from(2);
+    }
+    if arguments.get(1).is_some_and(|word| word == "-h") {
+        let _ = io::stdout().write_all(args::SHORT_HELP.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let parsed = program.try_get_matches_from(&arguments);
+    let parsed =
+        parsed.and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut args::program())));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refused(&error, arguments.get(1).is_some_and(|command| command == "check")),
     };
@@ -137,7 +149,7 @@ fn print_version() -> Result<(), Failure> {
 fn print_completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     // Into memory first: the generator panics if its output is closed.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "campanile", &mut script);
+    clap_complete::generate(shell, &mut args::program(), "campanile", &mut script);
     io::stdout().write_all(&script)?;
     Ok(())
 }
@@ -145,6 +157,6 @@ fn print_completions(shell: clap_complete::Shell) -> Result<(), Failure> {
 /// A page for each command, of what its help says.
 fn write_man_pages(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .and_then(|()| clap_mangen::generate_to(args::program(), folder))
         .map_err(|error| Failure::Message(format!("cannot write man pages to {}: {error}", folder.display())))
 }

@@ -1,4 +1,4 @@
-//! Names that are near to one that there is not: what somebody may have meant that made a slip.
+//! Names that are near to one that there is not: what may have been meant.
 
 /// Names that differ in so many letters are no slip.
 const SLIPS_MAX: usize = 2;

@@ -28,7 +28,7 @@ impl Outgoing {
     /// What it is, as the summary counts it.
     pub(crate) fn type_name(&self) -> String {
         match self {
-            Self::Structured(event) => format!("{}/{}", event.domain, event.type_name),
+            Self::Structured(event) => crate::show::type_name(&event.domain, &event.type_name),
             Self::Any(event) => event.type_code.root().to_string(),
         }
     }

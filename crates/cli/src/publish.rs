@@ -48,7 +48,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
     let place = channels::number_or_new(options.channel.as_ref(), &options.server)?;
-    if let (true, Some(ChannelArg::Name(name))) = (place.is_new(), &options.channel) {
+    if let (true, Some(ChannelArg::Name(name))) = (place.is_new() && !options.quiet, &options.channel) {
         eprintln!("campanile: made the channel {} (number {})", show::clean(name), place.number.unwrap_or_default());
     }
     let supplier = SimpleSupplier::connect_with(&options.server.server, place.number, settings).map_err(|error| {
@@ -68,13 +68,13 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let counters = Counters { reconnections: supplier.reconnections(), ..run.counters };
     let took = started.elapsed();
     let farewell = supplier.close();
-    if says_nothing(options) && counters.published == 1 {
+    if says_nothing(options) && counters.published == 1 && !options.quiet {
         eprintln!(
-            "published 1 event of type {} without any field; `campanile pub --type Weather/Wind speed=12.5` gives it a type \
-             and fields, --help has more",
+            "published 1 event of type {} without any field; `campanile pub Weather/Wind speed=12.5` gives it a type and fields, --help \
+             has more",
             maker.event_type().join("/")
         );
-    } else {
+    } else if !options.quiet {
         eprintln!("{}", counters.summary(took, lines_are_read(options)));
     }
     let farewell = match farewell {

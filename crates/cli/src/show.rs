@@ -13,7 +13,7 @@ const ELEMENTS_SHOWN: usize = 16;
 /// An event in lines: time, type and name, then a line for each field.
 pub(crate) fn event(out: &mut String, time: &str, event: &StructuredEvent) {
     let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
-    let _ = write!(out, "{time}  {}/{}", clean(domain), clean(type_name));
+    let _ = write!(out, "{time}  {}", clean(&self::type_name(domain, type_name)));
     if !event_name.is_empty() {
         let _ = write!(out, "  {}", clean(event_name));
     }
@@ -23,14 +23,28 @@ pub(crate) fn event(out: &mut String, time: &str, event: &StructuredEvent) {
     for property in variable_header {
         line(out, "  : ", width, property);
     }
-    for property in filterable_data {
+    // A typed event has members of its body as fields, too: each is shown once.
+    let members = if let Value::Struct { fields, .. } = &remainder.value { fields.as_slice() } else { &[] };
+    let is_field = |(name, value): &(String, Value)| {
+        filterable_data.iter().any(|property| property.name == *name && property.value.value == *value)
+    };
+    let are_fields = !members.is_empty() && members.iter().all(is_field);
+    let is_member = |property: &Property| {
+        members.iter().any(|(name, value)| property.name == *name && property.value.value == *value)
+    };
+    for property in filterable_data.iter().filter(|property| are_fields || !is_member(property)) {
         line(out, "    ", width, property);
     }
-    if !matches!(remainder.value, Value::Null) {
+    if !matches!(remainder.value, Value::Null) && !are_fields {
         let _ = write!(out, "    {:width$}  ", "body");
         any(out, remainder);
         out.push('\n');
     }
+}
+
+/// A type as it is called: `Weather/Wind`, or `Wind` if it has no domain.
+pub(crate) fn type_name(domain: &str, name: &str) -> String {
+    if domain.is_empty() { name.to_owned() } else { format!("{domain}/{name}") }
 }
 
 /// An event in an Any, in one line.

@@ -215,7 +215,7 @@ fn as_json(types: &Types, took: Duration) -> String {
     let of_type = |out: &mut String, ((domain, name), seen): &(&(String, String), &Seen)| {
         let Seen { is_offered, is_subscribed, events, octets, fields, carried } = seen;
         json::Object::new(out)
-            .member("type", format!("{domain}/{name}"))
+            .member("type", show::type_name(domain, name))
             .member("events", events)
             .member("octets", octets)
             .member("offered", is_offered)

@@ -99,8 +99,11 @@ fn begin(out: &mut impl Sink, channel: u32) {
 fn write_rest(out: &mut impl Sink, mut event: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     let event = &mut event;
     out.push_str(",\"type\":\"");
-    write::escaped(out, &text(event)?);
-    out.push_str("/");
+    let domain = text(event)?;
+    if !domain.is_empty() {
+        write::escaped(out, &domain);
+        out.push_str("/");
+    }
     write::escaped(out, &text(event)?);
     out.push_str("\",\"name\":");
     write::text(out, &text(event)?);

@@ -147,7 +147,11 @@ impl Members {
     }
 
     fn publish(&mut self, id: Option<u64>) -> Result<Publish, String> {
-        let (domain, type_name) = event_type(self.text("type")?.as_deref())?;
+        let (domain, type_name) = self.published_type()?;
+        // Members of an event that `campanile sub --json` has printed, or that came over this protocol.
+        for of_delivery in ["received", "number", "time"] {
+            self.0.remove(of_delivery);
+        }
         Ok(Publish {
             id,
             channel: self.channel()?,
@@ -158,6 +162,21 @@ impl Members {
             fields: self.properties("fields")?,
             body: self.0.remove("body").map(|body| read::from_json(&body)).unwrap_or_default(),
         })
+    }
+
+    /// `"type":"Weather/Wind"`, `"type":"Wind"` without a domain, or, as former versions of `campanile sub --json` wrote it, the domain in a
+    /// member of its own.
+    fn published_type(&mut self) -> Result<(String, String), String> {
+        let of = self.text("type")?.ok_or(NO_TYPE)?;
+        let (domain, name) = match (self.text("domain")?, of.split_once('/')) {
+            (Some(domain), _) => (domain, of),
+            (None, Some((domain, name))) => (domain.to_owned(), name.to_owned()),
+            (None, None) => (String::new(), of),
+        };
+        if name.contains('/') {
+            return Err(format!("the name of an event type has no `/`, but `{}` has", shortened(&name)));
+        }
+        Ok((domain, name))
     }
 
     fn text(&mut self, key: &str) -> Result<Option<String>, String> {
@@ -209,12 +228,14 @@ impl Members {
     }
 }
 
+const NO_TYPE: &str = "an event type is \"DOMAIN/NAME\", for example \"Weather/Wind\"";
+
 /// Domain and name. `*` alone stands for all types.
 fn event_type(text: Option<&str>) -> Result<(String, String), String> {
     let split = text.and_then(|text| if text == "*" { Some(("*", "*")) } else { text.split_once('/') });
     match split {
         Some((domain, name)) => Ok((domain.to_owned(), name.to_owned())),
-        None => Err("an event type is \"DOMAIN/NAME\", for example \"Weather/Wind\"".to_owned()),
+        None => Err(NO_TYPE.to_owned()),
     }
 }
 
@@ -272,6 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_was_printed_is_published_under_its_own_type() {
+        for (line, domain, name) in [
+            (r#"{"op":"publish","received":"x","type":"Weather/Wind","fields":{}}"#, "Weather", "Wind"),
+            (r#"{"op":"publish","received":"x","domain":"Weather","type":"Wind","fields":{}}"#, "Weather", "Wind"),
+            (r#"{"op":"publish","channel":0,"number":17,"time":1,"type":"Weather/Wind"}"#, "Weather", "Wind"),
+            (r#"{"op":"publish","type":"Wind"}"#, "", "Wind"),
+            (r#"{"op":"publish","type":"/Wind"}"#, "", "Wind"),
+        ] {
+            let Ok(Request::Publish(publish)) = parsed(line) else { panic!("{line}") };
+            assert_eq!((publish.domain.as_str(), publish.type_name.as_str()), (domain, name), "{line}");
+        }
+    }
+
+    #[test]
     fn the_other_requests_are_small() {
         assert_eq!(parsed(r#"{"id":9007199254740992,"op":"ping"}"#), Ok(Request::Ping { id: 1 << 53 }));
         let request = Request::Unsubscribe { id: Some(3), subscription: 1 };
@@ -294,7 +329,9 @@ mod tests {
             (r#"{"op":"ping","id":1,"fields":{}}"#, Some(1), "ping has no member `fields`"),
             (r#"{"op":"publish","id":1,"type":"A/B","fileds":{}}"#, Some(1), "publish has no member `fileds`"),
             (r#"{"op":"publish","id":1}"#, Some(1), "an event type is"),
-            (r#"{"op":"publish","id":1,"type":"Wind"}"#, Some(1), "an event type is"),
+            (r#"{"op":"publish","id":1,"type":"A/B/C"}"#, Some(1), "has no `/`, but `B/C` has"),
+            (r#"{"op":"publish","id":1,"domain":"A","type":"A/B"}"#, Some(1), "has no `/`, but `A/B` has"),
+            (r#"{"op":"subscribe","id":1,"types":["Wind"]}"#, Some(1), "an event type is"),
             (r#"{"op":"publish","id":1,"type":"A/B","channel":-1}"#, Some(1), "\"channel\" is a channel's number"),
             (r#"{"op":"publish","id":1,"type":"A/B","channel":4294967296}"#, Some(1), "\"channel\" is"),
             (r#"{"op":"publish","id":1,"type":"A/B","fields":[]}"#, Some(1), "\"fields\" is an object"),

@@ -99,6 +99,9 @@ pub(crate) struct PubOptions {
     /// Publish Anys instead of structured events: one VALUE, or a struct of the fields
     #[arg(long, conflicts_with_all = ["header", "body"])]
     pub(crate) any: bool,
+    /// Do not say what was published
+    #[arg(long, short = 'q')]
+    pub(crate) quiet: bool,
     /// The event's type, if --type does not say it, and its fields; with --any also a single value; with --json the file, - for standard input
     #[arg(value_name = "DOMAIN/NAME|KEY=VALUE", allow_negative_numbers = true)]
     pub(crate) fields: Vec<String>,
@@ -125,6 +128,7 @@ pub(crate) struct PubTypeArg {
 
 fn pub_type(text: &str) -> Result<PubTypeArg, String> {
     Ok(match text.split_once('/') {
+        Some((_, name)) if name.contains('/') => return Err("a type is DOMAIN/NAME, and the name has no /".to_owned()),
         Some((domain, name)) => PubTypeArg { domain: Some(domain.to_owned()), name: name.to_owned() },
         None if text.is_empty() => return Err("expected DOMAIN/NAME, for example Telescope/Temperature".to_owned()),
         None => PubTypeArg { domain: None, name: text.to_owned() },

@@ -47,10 +47,10 @@ struct Given {
     #[arg(long, short = 's', value_name = "ADDRESS")]
     server: Option<String>,
     /// The saved context of the service, with the settings that count
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     context: Option<String>,
     /// Seconds to wait for each answer of the service
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds, hide_short_help = true)]
     timeout: Duration,
     #[command(flatten)]
     tls: TlsOptions,

@@ -12,10 +12,16 @@ const TYPES_SHOWN: usize = 16;
 /// Lines of what was dropped for a consumer before the rest is only counted.
 const DROPS_SHOWN: usize = 16;
 
+/// Events that may wait for a consumer that keeps up: they come in bursts.
+const KEEPS_UP_EVENTS_MAX: u64 = 16;
+/// Consumers that do not keep up, shown before the rest is only counted.
+const SLOW_SHOWN: usize = 5;
+
 pub(super) fn write(out: &mut String, info: &Info) {
     let channel = info.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
     let name = info.name.as_ref().map_or_else(String::new, |name| format!(" ({})", clean(name)));
     let _ = writeln!(out, "{channel}{name} at {}", clean(&info.address));
+    write_slow(out, info);
     if !info.type_id.is_empty() {
         let _ = writeln!(out, "  {}", clean(&info.type_id));
     }
@@ -32,6 +38,31 @@ pub(super) fn write(out: &mut String, info: &Info) {
     summary(out, info);
     for (side, admins) in [("consumer", &info.consumer_admins), ("supplier", &info.supplier_admins)] {
         admins.iter().for_each(|admin| write_admin(out, side, admin));
+    }
+}
+
+/// The consumers that do not keep up, the slowest first, before anything else; or that all do.
+fn write_slow(out: &mut String, info: &Info) {
+    let proxies = info.consumer_admins.iter().flat_map(|admin| &admin.proxies);
+    let mut all: Vec<(i32, &ConsumerStatus)> =
+        proxies.filter_map(|proxy| Some((proxy.id, proxy.status.as_ref()?))).collect();
+    let connected = all.len();
+    if connected == 0 {
+        return;
+    }
+    let waiting = |status: &ConsumerStatus| status.backlog_events.saturating_sub(status.delayed);
+    all.retain(|(_, status)| {
+        waiting(status) > KEEPS_UP_EVENTS_MAX || status.state.holds.is_some() || status.state.doing != "active"
+    });
+    if all.is_empty() {
+        let _ = writeln!(out, "  {} up", number(connected, "consumer, which keeps", "consumers, which all keep"));
+        return;
+    }
+    all.sort_by_key(|(_, status)| std::cmp::Reverse((status.state.holds.is_some(), waiting(status))));
+    let _ = writeln!(out, "  {} of {} not keep up:", all.len(), number(connected, "consumer does", "consumers do"));
+    for (id, status) in all.iter().take(SLOW_SHOWN) {
+        let label = status.label().unwrap_or_default();
+        let _ = writeln!(out, "    proxy {id}  {label}  {}: {}", status.describe(), amounts(status));
     }
 }
 
@@ -242,6 +273,7 @@ mod tests {
         write(&mut out, &info());
         let expected = "\
 channel 3 (Weather) at 127.0.0.1:2809
+  1 consumer, which keeps up
   IDL:C:1.0
   QoS
     Priority     0
@@ -270,5 +302,17 @@ supplier admin 0  OR_OP
   proxy 1  PULL_ANY  10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference
 ";
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn the_slow_come_first() {
+        let mut info = info();
+        let status = info.consumer_admins[0].proxies[0].status.as_mut().unwrap();
+        (status.backlog_events, status.name) = (100, r#"consumer proxy 2 "archive" of channel 3 (h:1 k)"#.into());
+        let mut out = String::new();
+        write(&mut out, &info);
+        let lines: Vec<&str> = out.lines().skip(1).take(2).collect();
+        assert_eq!(lines[0], "  1 of 1 consumer does not keep up:");
+        assert!(lines[1].starts_with("    proxy 2  archive  h:1 k  active: 100 events (3.4 kB) waiting"), "{out}");
     }
 }

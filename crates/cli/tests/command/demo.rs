@@ -69,7 +69,7 @@ fn the_observatory_is_there_by_name_and_what_others_type_does_not_disturb_it() {
     for name in ["archive", "alarms", "mount", "weather", "dome", "camera"] {
         assert!(listed.contains(&format!("\t{name}  127.0.0.1")), "{name}: {listed}");
     }
-    // Of a reader who follows the tour: an event that is no alarm of the observatory's, one of a type of its own, and a client disconnected.
+    // As in the tour: an event that is no alarm of the observatory's, one of a type of its own, and a client disconnected.
     demo.print("pub", &["Weather/Wind", "speed=12.5"]);
     demo.print("pub", &["Weather/Alarm", "severity=1", "text=not said"]);
     demo.print("disconnect", &["3"]);
@@ -80,8 +80,8 @@ fn the_observatory_is_there_by_name_and_what_others_type_does_not_disturb_it() {
     let last = demo.print("sub", &["--last-of-each", "station", "Weather/Conditions", "-n", "2", "--field", "station"]);
     assert!(last.contains("north") && last.contains("south"), "{last}");
     let archive = || {
-        let told = json(&demo.print("consumers", &["--json"]));
-        let consumers = told.as_array().unwrap().iter();
+        let listed = json(&demo.print("consumers", &["--json"]));
+        let consumers = listed.as_array().unwrap().iter();
         consumers.clone().find(|consumer| consumer["name"].as_str().unwrap().contains("\"archive\"")).cloned().unwrap()
     };
     wait_until("the archive to fall behind", || archive()["backlog_events"].as_u64().unwrap() > 30);

@@ -119,10 +119,10 @@ fn what_was_recorded_is_replayed_as_it_was() {
         sub.wait().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (at, event) in told.iter().enumerate() {
         if [1, 4].contains(&at) {
-            assert_eq!((&event["type"], &event["fields"]), (&"Rain".into(), &serde_json::json!({"mm": 3})));
+            assert_eq!((&event["type"], &event["fields"]), (&"Weather/Rain".into(), &serde_json::json!({"mm": 3})));
             continue;
         }
-        assert_eq!((&event["domain"], &event["name"]), (&"Weather".into(), &"mast".into()));
+        assert_eq!((&event["type"], &event["name"]), (&"Weather/Wind".into(), &"mast".into()));
         assert_eq!(event["fields"], serde_json::json!({"speed": 12.5, "raw": "cafe"}));
         assert_eq!(event["header"], serde_json::json!({"Priority": 7}), "and no number");
     }

@@ -60,8 +60,7 @@ fn a_file_of_lines_is_published_and_what_a_line_leaves_out_the_options_say() {
     let output = serve.run("pub", &["--json", file.path(), "--type", "A/B"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
-    assert_eq!([&came[0]["domain"], &came[1]["domain"]], ["A", "C"]);
-    assert_eq!([&came[0]["type"], &came[1]["type"]], ["B", "B"]);
+    assert_eq!([&came[0]["type"], &came[1]["type"]], ["A/B", "C/B"]);
     assert_eq!(came[1]["fields"]["x"], 2);
 }
 
@@ -91,13 +90,13 @@ fn fields_become_a_struct_that_idl_declares() {
     let output = publish(&serve, &alma, lines);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
-    assert_eq!((&came[0]["domain"], &came[0]["type"]), (&"Weather".into(), &"Wind".into()));
+    assert_eq!(came[0]["type"], "Weather/Wind");
     let wind = json(
         r#"{"speed":12.5,"gusts":3,"state":"FAILED","station":"DV1","samples":[1.0,2.5],"place":{"lat":1.5,"lon":-70.0}}"#,
     );
     assert_eq!(came[0]["body"], serde_json::json!({ "type": "Wind", "value": wind }));
     assert_eq!(came[0]["fields"], json(r#"{"speed":12.5,"gusts":3,"state":"FAILED","station":"DV1"}"#));
-    assert_eq!((&came[1]["domain"], &came[1]["body"]), (&"ALMA".into(), &Json::Null));
+    assert_eq!((&came[1]["type"], &came[1]["body"]), (&"ALMA/Wind".into(), &Json::Null));
     assert_eq!(came[1]["fields"]["Wind"]["gusts"], -3);
     assert_eq!(came[1]["fields"].as_object().unwrap().len(), 1);
     // What came of a struct becomes one again.
@@ -192,8 +191,7 @@ fn structs_reach_a_channel_that_is_found_by_its_name() {
         let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
         let bodies: Vec<&Json> = came.iter().map(|event| &event["body"]["value"]).collect();
         // Event domains are domains of DDS there, and not printed.
-        let domain = if *transport == "dds" { "" } else { "Weather" };
-        assert_eq!((&came[0]["domain"], &came[0]["type"]), (&domain.into(), &"Wind".into()), "{transport}");
+        assert_eq!(came[0]["type"], if *transport == "dds" { "Wind" } else { "Weather/Wind" }, "{transport}");
         assert_eq!((&bodies[0]["place"]["lon"], &bodies[1]["gusts"]), (&(-70.0).into(), &4.into()));
         let x = if *transport == "dds" { &bodies[2]["x"] } else { &came[2]["fields"]["x"] };
         assert_eq!(x, &7, "{transport}: {came:?}");
@@ -222,9 +220,9 @@ fn text_beyond_iso_8859_1_is_published_asked_for_and_printed_as_it_is() {
     let came = sub.wait().stdout;
     let of = |line: &str| {
         let event = json(line);
-        (event["domain"].clone(), event["type"].clone(), event["fields"]["v"].clone(), event["fields"]["n"].clone())
+        (event["type"].clone(), event["fields"]["v"].clone(), event["fields"]["n"].clone())
     };
-    let expected = |n: i32| (Json::from("天気"), Json::from("風"), Json::from("東"), Json::from(n));
+    let expected = |n: i32| (Json::from("天気/風"), Json::from("東"), Json::from(n));
     assert_eq!(came.lines().map(of).collect::<Vec<_>>(), [expected(1), expected(2)]);
 }
 

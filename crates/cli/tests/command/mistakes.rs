@@ -101,7 +101,7 @@ fn a_token_whose_file_is_missing_is_shown_with_what_it_means() {
         "tokens = { sensor = \"file:/nowhere/token\" }\n[[access]]\nwho = [\"token:sensor\"]\nmay = [\"publish\"]\n",
     );
     let output = crate::campanile(&["access", "ls", "--config", config.path()]);
-    let told = text(&output.stdout);
-    assert!(told.contains("warning: ") && told.contains("/nowhere/token"), "{told}{}", text(&output.stderr));
-    assert!(told.contains("does not start without it"), "{told}");
+    let shown = text(&output.stdout);
+    assert!(shown.contains("warning: ") && shown.contains("/nowhere/token"), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("does not start without it"), "{shown}");
 }

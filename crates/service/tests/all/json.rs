@@ -163,7 +163,7 @@ fn what_corba_suppliers_push_reaches_json_consumers_that_want_it_and_any_events_
         client::SupplierOptions { form: client::notify::ClientType::Any, ..client::SupplierOptions::default() };
     let url = service.corbaloc("NotificationService");
     SimpleSupplier::connect_with(&url, None, options).unwrap().publish_any(&AnyValue::from(7_i32)).unwrap();
-    let any = r#"{"event":{"channel":0,"type":"/%ANY","name":"","fields":{},"body":{"type":"long","value":7}}}"#;
+    let any = r#"{"event":{"channel":0,"type":"%ANY","name":"","fields":{},"body":{"type":"long","value":7}}}"#;
     assert_eq!(all.line().unwrap(), any);
     // The one with a constraint got nothing of that.
     assert_eq!(fast.ask(PING), PONG);
