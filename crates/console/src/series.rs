@@ -137,12 +137,12 @@ mod tests {
         of.iter().map(name).collect()
     }
 
-    fn told(series: &[Series]) -> Vec<(u32, Option<u32>, &str, u64)> {
-        let mut told = Vec::new();
+    fn shown(series: &[Series]) -> Vec<(u32, Option<u32>, &str, u64)> {
+        let mut shown = Vec::new();
         for Series { channel, proxy, name, stats } in series {
-            told.push((channel.0, proxy.map(|proxy| proxy.0), name.as_ref(), stats.delivered));
+            shown.push((channel.0, proxy.map(|proxy| proxy.0), name.as_ref(), stats.delivered));
         }
-        told
+        shown
     }
 
     /// Each life of a client made series of its own, for proxies that were never seen again.
@@ -153,14 +153,14 @@ mod tests {
         let first = [outbox(0, 1, 100), outbox(0, 3, 7), outbox(1, 4, 1)];
         let series = lives.series(&first, &all, 10);
         let expected = [(0, None, "archive", 100), (0, Some(3), "consumer proxy 3", 7), (1, None, "archive", 1)];
-        assert_eq!(told(&series), expected);
+        assert_eq!(shown(&series), expected);
         // Its next life begins while the former one is there yet, and goes on without it.
         let both = lives.series(&[outbox(0, 1, 110), outbox(0, 2, 5)], &all, 10);
-        assert_eq!((told(&both), both[0].stats.backlog_events), (vec![(0, None, "archive", 115)], 2));
-        assert_eq!(told(&lives.series(&[outbox(0, 2, 6)], &all, 10)), [(0, None, "archive", 116)]);
+        assert_eq!((shown(&both), both[0].stats.backlog_events), (vec![(0, None, "archive", 115)], 2));
+        assert_eq!(shown(&lives.series(&[outbox(0, 2, 6)], &all, 10)), [(0, None, "archive", 116)]);
         // It is away, and comes again.
-        assert_eq!(told(&lives.series(&[], &all, 10)), []);
-        assert_eq!(told(&lives.series(&[outbox(0, 1, 1)], &all, 10)), [(0, None, "archive", 117)]);
+        assert_eq!(shown(&lives.series(&[], &all, 10)), []);
+        assert_eq!(shown(&lives.series(&[outbox(0, 1, 1)], &all, 10)), [(0, None, "archive", 117)]);
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
         let mut lives = Lives::default();
         let all = names(&[(0, 1, Some("a")), (0, 2, Some("b"))]);
         lives.series(&[outbox(0, 1, 5), outbox(0, 2, 1)], &all, 1);
-        assert_eq!(told(&lives.series(&[outbox(0, 2, 1), outbox(0, 1, 6)], &all, 1)), [(0, None, "b", 1)]);
-        assert_eq!(told(&lives.series(&[outbox(0, 1, 7), outbox(0, 2, 1)], &all, 1)), [(0, None, "a", 7)]);
+        assert_eq!(shown(&lives.series(&[outbox(0, 2, 1), outbox(0, 1, 6)], &all, 1)), [(0, None, "b", 1)]);
+        assert_eq!(shown(&lives.series(&[outbox(0, 1, 7), outbox(0, 2, 1)], &all, 1)), [(0, None, "a", 7)]);
         for proxy in 0..6_000 {
             let name = format!("client {proxy}");
             lives.series(&[outbox(0, proxy, 1)], &names(&[(0, proxy, Some(&name))]), 1);

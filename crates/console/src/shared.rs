@@ -93,7 +93,7 @@ pub(crate) struct Queries {
     asker: Asker,
     named: usize,
     /// Consumers that metrics tell of.
-    told: usize,
+    described: usize,
     lives: Arc<std::sync::Mutex<Lives>>,
 }
 
@@ -128,7 +128,7 @@ impl Shared {
             queries: Queries {
                 asker: service.asker(),
                 named: consumers_max.clamp(64, NAMED_AT_ONCE * 10),
-                told: consumers_max,
+                described: consumers_max,
                 lives: Arc::default(),
             },
             snapshot: Mutex::new(None),
@@ -221,7 +221,7 @@ impl Queries {
         let names = self.names(by, first)?;
         let series = {
             let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-            lives.series(&consumers, &names, self.told)
+            lives.series(&consumers, &names, self.described)
         };
         let (taken, at) = (Instant::now(), SystemTime::now());
         let lanes = lanes.iter().map(Lane::from).collect();

@@ -3,10 +3,10 @@
 use tempo::wire::{Frame, Payload, Role};
 
 /// The datagrams of the section "One exchange".
-fn printed() -> Vec<Vec<u8>> {
+fn printed() -> Option<Vec<Vec<u8>>> {
     let page = include_str!("../../../docs/tempo.md");
-    let (_, section) = page.split_once("## One exchange").unwrap();
-    let block = section.split("```").nth(1).unwrap();
+    let (_, section) = page.split_once("## One exchange")?;
+    let block = section.split("```").nth(1)?;
     let mut datagrams: Vec<Vec<u8>> = Vec::new();
     for line in block.lines().filter(|line| !line.is_empty()) {
         let Some(line) = line.strip_prefix("   ") else {
@@ -14,16 +14,18 @@ fn printed() -> Vec<Vec<u8>> {
             continue;
         };
         let mut words = line.split_whitespace();
-        let datagram = datagrams.last_mut().unwrap();
-        assert_eq!(words.next().unwrap().parse(), Ok(datagram.len()), "{line}");
-        datagram.extend(words.map(|octet| u8::from_str_radix(octet, 16).unwrap()));
+        let datagram = datagrams.last_mut()?;
+        assert_eq!(words.next()?.parse(), Ok(datagram.len()), "{line}");
+        for octet in words {
+            datagram.push(u8::from_str_radix(octet, 16).ok()?);
+        }
     }
-    datagrams
+    Some(datagrams)
 }
 
 #[test]
 fn the_printed_exchange_is_one_of_this_protocol() {
-    let datagrams = printed();
+    let datagrams = printed().unwrap();
     let frames: Vec<Frame<'_>> = datagrams
         .iter()
         .map(|octets| {

@@ -299,7 +299,7 @@ impl Objects {
 
     /// The name of a proxy that stays when its client connects again: its own, or its client's.
     pub(crate) fn lasting_name(&self, key: ProxyKey) -> Option<Arc<str>> {
-        self.protocol.objects().lasting_name(key)
+        self.protocol.objects.lasting_name(key)
     }
 
     /// The address that a proxy is charged to, if it is charged to one.
