@@ -27,7 +27,7 @@ pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Re
     look_up(channel, server, |service, name| {
         let names =
             Names::read(service.orb(), service, &service.connect().map_err(|error| Failure::remote(&error, server))?);
-        let near = near::question(name, names.all());
+        let near = near::hint(name, names.all());
         Err(Failure::Message(format!(
             "there is no channel {name:?} at {}{near} (`campanile channel ls` lists them)",
             server.server

@@ -37,7 +37,7 @@ fn slips(given: &[char], there: &[char]) -> usize {
 }
 
 /// The nearest name in a question, to be put behind what was said; nothing if none is near.
-pub(crate) fn question<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+pub(crate) fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     nearest(given, names).map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 

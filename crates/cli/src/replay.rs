@@ -1,6 +1,6 @@
 //! `campanile replay`: what was recorded, or a channel's history, published again.
 
-use crate::args::{ReplayOptions, Speed};
+use crate::args::{ChannelArg, ReplayOptions, Speed};
 use crate::failure::Failure;
 use crate::record::{Recorder, events, read_line};
 use crate::signals::{Waiter, Wake};
@@ -9,6 +9,7 @@ use client::notify::StructuredEvent;
 use client::{ConsumerOptions, Received, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,18 +24,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
-    let source: Box<dyn BufRead> = match options.source.parse::<i32>() {
-        Ok(replayed) => match history_of((options, channel), replayed, &waiter)? {
+    let source: Box<dyn BufRead> = match channel_of(options) {
+        Some(replayed) => match history_of((options, channel), replayed, &waiter)? {
             Some(file) => Box::new(BufReader::new(file)),
             None => return Err(Failure::Quiet),
         },
-        Err(_) if options.history.start_from().is_some() => {
+        None if options.history.start_from().is_some() => {
             return Err(Failure::Usage("--first, --last, --since and --from are for the history of a channel".into()));
         }
-        Err(_) if options.source == "-" => Box::new(io::stdin().lock()),
-        Err(_) => {
-            let file = File::open(&options.source)
-                .map_err(|error| Failure::Message(format!("{} cannot be read: {error}", options.source)))?;
+        None if options.source == "-" => Box::new(io::stdin().lock()),
+        None => {
+            let file = File::open(&options.source).map_err(|error| {
+                Failure::Message(format!(
+                    "{} cannot be read: {error}; there is no channel of that name either",
+                    options.source
+                ))
+            })?;
             Box::new(BufReader::new(file))
         }
     };
@@ -47,6 +52,18 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     eprintln!("campanile: {} replayed in {:.1} s", events(published), started.elapsed().as_secs_f64());
     outcome?;
     farewell.map_err(|error| Failure::remote(&error, &options.server))
+}
+
+/// The channel whose history is to be replayed: a number, or the name of a channel where there is no such file.
+fn channel_of(options: &ReplayOptions) -> Option<i32> {
+    let source = &options.source;
+    let named: ChannelArg = source.parse().ok()?;
+    let is_file = source == "-" || Path::new(source).exists();
+    match named {
+        ChannelArg::Number(number) => Some(number),
+        ChannelArg::Name(_) if is_file => None,
+        ChannelArg::Name(_) => channels::number(Some(&named), &options.server).ok().flatten(),
+    }
 }
 
 fn publish(

@@ -121,7 +121,7 @@ pub(crate) struct RecordOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// What to replay: a file that `campanile record` has written, - for standard input, or the number of a channel
+    /// What to replay: a file that `campanile record` has written, - for standard input, or a channel
     #[arg(value_name = "FILE|CHANNEL")]
     pub(crate) source: String,
     #[command(flatten)]

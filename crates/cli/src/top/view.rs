@@ -391,6 +391,18 @@ mod tests {
         assert!(text.contains("1/9") && !text.contains("0/8"), "{text}");
     }
 
+    /// At 80 columns a long name left no room for anything else.
+    #[test]
+    fn numbers_and_state_have_room_whatever_the_name() {
+        let (before, mut now) = moments();
+        let client = "x".repeat(100);
+        now.consumers[1].name = format!("consumer proxy 8 \"archive\" of channel 0 ({client})");
+        let text = View::new(&before, &now, "a:1", None).describe_consumers(9);
+        let row = text.lines().nth(1).unwrap();
+        let begin: String = row.chars().take(80).collect();
+        assert!(begin.contains(" 9 ") && begin.contains("active") && begin.contains("archive, proxy 8"), "{begin}");
+    }
+
     #[test]
     fn what_was_not_there_before_is_new_and_one_moment_has_no_rates() {
         let (before, now) = moments();

@@ -90,6 +90,8 @@ fn what_only_looks_makes_no_channel_unless_it_is_asked_to() {
     let sub = serve.subscribe(&["--channel", "Dome", "--create", "-n", "1", "--field", "azimuth"]);
     serve.print("pub", &["--channel", "Dome", "Dome/Position", "azimuth=3"]);
     assert_eq!(sub.wait().stdout, "3\n");
+    let (missing, status) = refusal(&["replay", "Weathr", "-s", &serve.address]);
+    assert!(status == 1 && missing.contains("no channel of that name either"), "{missing}");
     let made = serve.run("pub", &["--channel", "Camera", "x=1"]);
     assert!(text(&made.stderr).starts_with("campanile: made the channel Camera (number 3)\npublished 1 event in "));
 }
