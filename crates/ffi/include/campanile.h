@@ -331,7 +331,9 @@ campanile_status campanile_settings_of_context(const char *name, campanile_setti
 // | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 // | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
 // | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
-campanile_status campanile_settings_set(campanile_settings *settings, const char *key, const char *value);
+campanile_status campanile_settings_set(campanile_settings *settings,
+                                        const char *key,
+                                        const char *value);
 
 // Frees settings. A null pointer is none.
 void campanile_settings_free(campanile_settings *settings);
