@@ -387,6 +387,22 @@ impl Tag {
     }
 }
 
+impl Protocols {
+    /// The connections to clients.
+    #[inline]
+    pub(crate) const fn outgoing(&mut self) -> &mut giop::outgoing::Outgoings {
+        &mut self.giop.outgoing
+    }
+}
+
+impl Clients {
+    /// The connections from clients that lanes pass to each other.
+    #[inline]
+    pub(crate) const fn callers(&mut self) -> &mut giop::callers::Clients {
+        &mut self.giop
+    }
+}
+
 /// The connections that clients made to a lane.
 pub(crate) struct Clients {
     /// The addresses that connections are taken from, whatever their protocol; the main lane's alone.

@@ -1,7 +1,7 @@
 //! What every part of a lane uses: its clock, sockets, counters and reports, and the engine's lane.
 //!
 //! [`Context`] is handed to the parts that own state: connections to clients and what is sent on them
-//! ([`Outgoings`](crate::protocols::giop::outgoing::Outgoings)), the clients of JSON and of Tempo, events' forms
+//! ([`Protocols::outgoing`](crate::protocols::Protocols::outgoing)), the clients of JSON and of Tempo, events' forms
 //! ([`Protocols`](crate::protocols::Protocols)), rules of access, backlogs. A part sees its own fields and these, and no other part's: what
 //! delivers events knows neither the rules nor the intake. What admits events needs all of them, and is with
 //! [`Core`](crate::lane::run::Core).

@@ -392,7 +392,7 @@ impl Worker {
         while self.core.has_to_answer() {
             let most = if self.core.cx.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
             self.answer_released(most);
-            self.clients.giop.answer_pulls(most, &mut self.core);
+            self.clients.callers().answer_pulls(most, &mut self.core);
             self.core.flush_engine();
             if self.core.has_to_answer() {
                 let now = self.core.cx.clock.time();
@@ -480,7 +480,7 @@ impl Worker {
                 self.core.cx.counters.add(Counter::AddressBudgetsSpent, 1);
             }
             if binds {
-                self.core.protocols.giop.outgoing.flush_if_long(until_now, &mut self.core.cx);
+                self.core.protocols.outgoing().flush_if_long(until_now, &mut self.core.cx);
                 if until_now.since(began) >= SERVED_FOR {
                     return;
                 }
@@ -554,7 +554,7 @@ impl Worker {
             match message {
                 ToLane::Protocol(message) => self.handle_admin_message(message),
                 ToLane::Call { call, what } => {
-                    self.core.protocols.giop.outgoing.begin_call(call, what, &mut self.core.cx);
+                    self.core.protocols.outgoing().begin_call(call, what, &mut self.core.cx);
                     self.core.cx.clock.plan_sweep();
                 }
                 ToLane::Visitor(visitor) => self.let_in_visitor(*visitor),
@@ -562,7 +562,7 @@ impl Worker {
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
                     self.core.links.retiring = true;
-                    self.clients.giop.send_all_away(&mut self.core);
+                    self.clients.callers().send_all_away(&mut self.core);
                 }
                 ToLane::Drain => self.drain(),
                 ToLane::Stop => self.stopping = true,
@@ -575,7 +575,7 @@ impl Worker {
     fn serve_resolver(&mut self) -> bool {
         for _ in 0..MESSAGES_PER_ROUND {
             let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
-            self.core.protocols.giop.outgoing.resolved(connection, addresses, &mut self.core.cx);
+            self.core.protocols.outgoing().resolved(connection, addresses, &mut self.core.cx);
         }
         self.inboxes.resolved.waiting() > 0
     }
@@ -671,7 +671,7 @@ impl Core {
     /// Brings everything that the engine wants done to the sockets and to administration.
     pub(crate) fn flush_engine(&mut self) {
         while let Some((outbox, _)) = self.cx.lane.poll_timed_out() {
-            self.protocols.giop.outgoing.abandon(outbox, &mut self.cx);
+            self.protocols.outgoing().abandon(outbox, &mut self.cx);
         }
         self.deliver();
         if self.protocols.send_dead_letters(&mut self.cx) {
@@ -727,7 +727,7 @@ impl Core {
             } else {
                 self.send(next, &mut events);
             }
-            self.protocols.giop.outgoing.flush_if_much(&mut self.cx);
+            self.protocols.outgoing().flush_if_much(&mut self.cx);
         }
         self.cx.recycle(events);
         self.cx.deliveries.undelivered = true;

@@ -209,7 +209,7 @@ impl Worker {
                 self.clients.entrance(protocol, Layer::Tls).refusing = false;
             }
             Whose::Called(connection, _) => {
-                if self.core.protocols.giop.outgoing.handle_secured(connection, stream, &mut self.core.cx) {
+                if self.core.protocols.outgoing().handle_secured(connection, stream, &mut self.core.cx) {
                     self.core.begin_service(connection);
                 }
             }

@@ -284,10 +284,10 @@ impl Worker {
                 ToPeer::Foreign(message) => self.core.take_foreign_push(thread, message),
                 ToPeer::ForeignDone(message) => {
                     self.core.note_answered(thread);
-                    self.clients.giop.conclude_push_elsewhere(message, &mut self.core);
+                    self.clients.callers().conclude_push_elsewhere(message, &mut self.core);
                 }
                 ToPeer::Completed(watch) => self.core.note_done_elsewhere(watch),
-                ToPeer::Connection(connection) => self.clients.giop.adopt(connection, &mut self.core),
+                ToPeer::Connection(connection) => self.clients.callers().adopt(connection, &mut self.core),
                 ToPeer::Parting => {
                     if let Some(link) = self.core.links.lanes.of(thread) {
                         link.was_parted_from = true;
