@@ -520,6 +520,8 @@ def test_a_program_whose_callbacks_run_when_it_ends_ends_well(channel, ending):
     program = f"""
         import asyncio, signal, sys, threading, time
         import campanile
+        # What a shell has started in the background ignores it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         CHANNEL = {channel!r}
         @campanile.event
         class W:
