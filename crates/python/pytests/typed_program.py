@@ -43,9 +43,9 @@ def told(trouble: campanile.Trouble) -> None:
 def synchronous() -> None:
     with (
         campanile.Consumer("Typed", Wind, filter="$speed > 10").on_trouble(told).events() as winds,
-        campanile.Consumer("Typed").events() as all_events,
+        campanile.Consumer("Typed", name="all").events() as all_events,
         campanile.Consumer("Typed", wait_for_service=datetime.timedelta(seconds=1)).on_numbered(Wind, handle).on(Rain, print).ready(),
-        campanile.Supplier("Typed", wait_for_restart=1.5) as supplier,
+        campanile.Supplier("Typed", name="north", wait_for_restart=1.5) as supplier,
     ):
         supplier.publish(Wind(11.5, "north"))
         supplier.publish(Rain(millimetres=7))

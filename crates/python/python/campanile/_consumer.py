@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from . import _exit, _native
 from ._errors import SettingsError
+from ._options import ConnectionOptions
 from ._types import plan_of
 
 _LOG = logging.getLogger("campanile")
@@ -188,22 +189,11 @@ class Events(Generic[T]):
         self.close()
 
 
-class ConsumerOptions(typing.TypedDict, total=False):
+class ConsumerOptions(ConnectionOptions, total=False):
     """What a ``Consumer`` can be told."""
 
     filter: str | None
     start_from: str | datetime.datetime | datetime.timedelta | None
-    server: str | None
-    transport: str | None
-    event_form: str | None
-    event_domain: str | None
-    naming: str | None
-    naming_domain: str | None
-    context: str | None
-    tls_ca: str | os.PathLike[str] | None
-    tls_certificate: str | os.PathLike[str] | None
-    tls_key: str | os.PathLike[str] | None
-    wait_for_service: float | datetime.timedelta | None
     shared_thread: bool | None
     slow_after: float
 

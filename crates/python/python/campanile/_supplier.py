@@ -12,6 +12,7 @@ from types import TracebackType
 
 from . import _exit, _native
 from ._errors import ClosedError
+from ._options import ConnectionOptions
 
 R = typing.TypeVar("R")
 
@@ -113,20 +114,9 @@ class Supplier(_native.Supplier):
         self.close()
 
 
-class SupplierOptions(typing.TypedDict, total=False):
+class SupplierOptions(ConnectionOptions, total=False):
     """What a ``Supplier`` can be told."""
 
-    server: str | None
-    transport: str | None
-    event_form: str | None
-    event_domain: str | None
-    naming: str | None
-    naming_domain: str | None
-    context: str | None
-    tls_ca: str | os.PathLike[str] | None
-    tls_certificate: str | os.PathLike[str] | None
-    tls_key: str | os.PathLike[str] | None
-    wait_for_service: float | datetime.timedelta | None
     wait_for_restart: float | datetime.timedelta | None
 
 

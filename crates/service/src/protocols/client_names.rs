@@ -12,12 +12,14 @@ impl Context {
     /// # Errors
     /// Says why the client does not get it, which is counted and logged: the client goes on without.
     pub(crate) fn name_client(&mut self, account: &Account, name: Result<&str, BadClientName>) -> Result<(), String> {
-        let has = |name: &str| account.identity().name().is_some_and(|has| **has == *name);
-        let why = match name.map(|name| (name, account.set_name(name))) {
-            Ok((_, Ok(true))) => return Ok(()),
-            Ok((name, Ok(false))) if has(name) => return Ok(()),
-            Ok((_, Ok(false))) => "the client has said another name before".to_owned(),
-            Ok((_, Err(spent))) => {
+        // A client may say it with each request.
+        if name.is_ok_and(|name| account.identity().name().is_some_and(|has| **has == *name)) {
+            return Ok(());
+        }
+        let why = match name.map(|name| account.set_name(name)) {
+            Ok(Ok(true)) => return Ok(()),
+            Ok(Ok(false)) => "the client has said another name before".to_owned(),
+            Ok(Err(spent)) => {
                 self.counters.add(Counter::of_refusal(spent), 1);
                 spent.to_string()
             }
