@@ -32,7 +32,7 @@ pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{ConsumersOptions, DisconnectOptions, PingOptions, StatsOptions};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
-pub(crate) use serve::{DemoOptions, LogFormat, LogLevel, ServeOptions, TaoNotifyOptions};
+pub(crate) use serve::{DemoOptions, LogLevel, ServeOptions, TaoNotifyOptions};
 pub(crate) use server::{ChannelArg, ServerOptions, service_of};
 pub(crate) use store::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
 pub(crate) use tempo::{
@@ -42,7 +42,7 @@ pub(crate) use tempo::{
 
 use self::serve::{DEMO_EXAMPLES, SERVE_EXAMPLES, TAO_NOTIFY_EXAMPLES};
 use crate::bench;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
 use std::time::Duration;
