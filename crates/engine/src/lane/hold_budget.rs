@@ -1,5 +1,6 @@
 //! What the consumers of one client address may hold others: their `hold_budget` of time in any ten minutes, however they take events
-//! meanwhile and however many they are, one beside or after the other. A consumer of unknown address has a budget alone.
+//! meanwhile and however many they are, one beside or after the other. A consumer of unknown address has a budget alone. All addresses of
+//! a channel together have twice that, so that many of them hold suppliers no longer than two.
 //!
 //! The budget is spent while suppliers wait because of a consumer and another consumer of an event that is held has taken all that it
 //! got. Of the other consumers of an event the one with the smallest backlog is looked at. Time in which several consumers of an address
@@ -22,6 +23,8 @@ const MINUTE_NANOS: u64 = 60_000_000_000;
 const MINUTES: usize = 11;
 /// A budget is looked at no more often, so that another consumer that is busy at the moment does not have it looked at all the time.
 const LOOK_AT_LEAST: Duration = Duration::from_millis(10);
+/// What all addresses have together, as a multiple of what one has.
+const TIMES_FOR_ALL: u32 = 2;
 /// Maximum budgets of one channel with something spent. Beyond it the one with the least spent is forgotten.
 const BUDGETS_MAX: usize = 1_024;
 
@@ -80,45 +83,71 @@ struct Budget {
     is_noted: bool,
 }
 
+impl Budget {
+    /// Spends the time from `since` until now, but for what was counted before.
+    fn spend(&mut self, since: Time, now: Time) {
+        self.spent.add(now.since(since.max(self.until)), now);
+        self.until = now;
+    }
+}
+
 /// Budgets of a channel's consumers.
 #[derive(Debug, Default)]
-pub(super) struct Budgets(BTreeMap<BudgetOf, Budget>);
+pub(super) struct Budgets {
+    each: BTreeMap<BudgetOf, Budget>,
+    /// Of all together.
+    all: Budget,
+    /// The largest budget of those that have spent something lately.
+    largest: Duration,
+}
 
 impl Budgets {
-    /// What was spent of a budget lately.
-    fn spent(&mut self, of: BudgetOf, now: Time) -> Duration {
-        self.0.get_mut(&of).map_or(Duration::ZERO, |budget| budget.spent.total(now))
+    /// What is left of a budget, and of what all have together.
+    fn left(&mut self, of: BudgetOf, budget: Duration, now: Time) -> Duration {
+        let spent = self.each.get_mut(&of).map_or(Duration::ZERO, |budget| budget.spent.total(now));
+        budget.saturating_sub(spent).min(self.left_for_all(budget, now))
+    }
+
+    fn left_for_all(&mut self, budget: Duration, now: Time) -> Duration {
+        let spent = self.all.spent.total(now);
+        if spent.is_zero() {
+            self.largest = Duration::ZERO;
+        }
+        (TIMES_FOR_ALL * self.largest.max(budget)).saturating_sub(spent)
     }
 
     /// Spends the time from `since` until now, but for what was counted before.
-    fn spend(&mut self, of: BudgetOf, since: Time, now: Time) {
-        let budget = self.budget(of, now);
-        budget.spent.add(now.since(since.max(budget.until)), now);
-        budget.until = now;
+    fn spend(&mut self, of: BudgetOf, budget: Duration, since: Time, now: Time) {
+        self.budget(of, now).spend(since, now);
+        self.all.spend(since, now);
+        self.largest = self.largest.max(budget);
     }
 
-    /// Notes that a budget is spent. Says whether that is new.
-    fn note_spent(&mut self, of: BudgetOf, now: Time) -> bool {
-        !core::mem::replace(&mut self.budget(of, now).is_noted, true)
+    /// Notes that a budget is spent, or what all have together. Says whether that is new.
+    fn note_spent(&mut self, of: BudgetOf, budget: Duration, now: Time) -> bool {
+        let is_of_all = self.left_for_all(budget, now).is_zero();
+        let spent = if is_of_all { &mut self.all } else { self.budget(of, now) };
+        !core::mem::replace(&mut spent.is_noted, true)
     }
 
     /// Half of a budget is there again.
     fn end_spent(&mut self, of: BudgetOf) {
-        if let Some(budget) = self.0.get_mut(&of) {
+        self.all.is_noted = false;
+        if let Some(budget) = self.each.get_mut(&of) {
             budget.is_noted = false;
         }
     }
 
     fn budget(&mut self, of: BudgetOf, now: Time) -> &mut Budget {
-        if self.0.len() >= BUDGETS_MAX && !self.0.contains_key(&of) {
-            self.0.retain(|_, budget| !budget.spent.total(now).is_zero());
-            let spent = self.0.iter_mut().map(|(of, budget)| (budget.spent.total(now), *of));
+        if self.each.len() >= BUDGETS_MAX && !self.each.contains_key(&of) {
+            self.each.retain(|_, budget| !budget.spent.total(now).is_zero());
+            let spent = self.each.iter_mut().map(|(of, budget)| (budget.spent.total(now), *of));
             let least = spent.min().map(|(_, of)| of);
-            if let Some(least) = least.filter(|_| self.0.len() >= BUDGETS_MAX) {
-                self.0.remove(&least);
+            if let Some(least) = least.filter(|_| self.each.len() >= BUDGETS_MAX) {
+                self.each.remove(&least);
             }
         }
-        self.0.entry(of).or_default()
+        self.each.entry(of).or_default()
     }
 }
 
@@ -208,7 +237,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get(slot) else { return Duration::ZERO };
         let (budget, budget_of) = (outbox.terms.settings.hold_budget, outbox.budget_of());
         let Some(state) = self.channels.get_mut(outbox.channel) else { return Duration::ZERO };
-        let left = budget.saturating_sub(state.hold_budgets.spent(budget_of, self.now));
+        let left = state.hold_budgets.left(budget_of, budget, self.now);
         if left >= budget / 2 {
             state.hold_budgets.end_spent(budget_of);
         }
@@ -262,7 +291,8 @@ impl Lane {
         if let Some(idle_since) = idle_since
             && let Some(state) = self.channels.get_mut(outbox.channel)
         {
-            state.hold_budgets.spend(outbox.budget_of(), since.max(idle_since), now);
+            let budget = outbox.terms.settings.hold_budget;
+            state.hold_budgets.spend(outbox.budget_of(), budget, since.max(idle_since), now);
         }
         let due = self.budget_spent_at(slot);
         if let Some(outbox) = self.outboxes.get_mut(slot) {
@@ -300,7 +330,7 @@ impl Lane {
         let (key, blocked_for) = (outbox.key, outbox.terms.settings.hold_budget);
         let budget_of = outbox.budget_of();
         let budgets = self.channels.get_mut(outbox.channel).map(|state| &mut state.hold_budgets);
-        if budgets.is_some_and(|budgets| budgets.note_spent(budget_of, self.now)) {
+        if budgets.is_some_and(|budgets| budgets.note_spent(budget_of, blocked_for, self.now)) {
             self.news.notices.push_back(Notice::HoldSpent { key, blocked_for });
         }
     }
@@ -321,6 +351,29 @@ impl Lane {
         }
         self.note_spent(slot);
         self.go_on_without(slot);
+    }
+
+    /// Whether suppliers are not to begin to wait for a consumer, since its budget is spent.
+    #[cold]
+    pub(super) fn has_spent(&mut self, slot: u32) -> bool {
+        let may_stay = |outbox: &Outbox| outbox.is_charged() && !outbox.terms.settings.spent_disconnects;
+        let has_spent = self.outboxes.get(slot).is_some_and(may_stay) && self.budget_left(slot).is_zero();
+        if has_spent {
+            self.note_spent(slot);
+        }
+        has_spent
+    }
+
+    /// For how long a consumer that has spent its budget has taken nothing while there was no room: if that is as long as suppliers would
+    /// have waited for it, and it could take something.
+    pub(super) fn silent_beyond_budget(&mut self, slot: u32) -> Option<Duration> {
+        let outbox = self.outboxes.get(slot).filter(|outbox| outbox.hold.is_spent && !outbox.suspended)?;
+        if outbox.terms.settings.is_waited_out() || !outbox.can_take() {
+            return None;
+        }
+        let pressed = *self.channels.get_mut(outbox.channel)?.pressed_since.get_or_insert(self.now);
+        let since = outbox.waited_for_since(pressed, self.now);
+        (outbox.blocked_until(since) <= self.now).then(|| self.now.since(since))
     }
 
     /// Whether a consumer's budget is spent, and less than half of it is there again.

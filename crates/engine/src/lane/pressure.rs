@@ -16,6 +16,9 @@ pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
 /// How often it is looked whether channels that are short of the memory that all share have room again, and at how many of them.
 pub(super) const LOOK_AT_ROOM_EVERY: Duration = Duration::from_millis(5);
 const CHECKED_PER_ROUND: usize = 64;
+/// Consumers that have taken nothing for too long are disconnected as they are in the way, at most so many for an event: each may have a
+/// long backlog.
+const SILENT_PER_EVENT: u32 = 4;
 
 /// What the slow consumer's setting made of one step.
 enum Step {
@@ -42,7 +45,7 @@ impl Lane {
             };
         }
         let mut backlogs = core::mem::take(&mut self.space.backlogs);
-        let mut known = true;
+        let (mut known, mut silent) = (true, SILENT_PER_EVENT);
         let result = loop {
             let Some(over) = self.over(channel, charge) else { break Ok(None) };
             if self.release_orphaned_of(channel) {
@@ -58,7 +61,7 @@ impl Lane {
                 // All that is left is in flight. That comes back by itself; memory has to wait for it.
                 break Ok(over.memory.then_some(Hold::new(over, None)));
             };
-            match self.press(channel, slow_consumer.slot, over) {
+            match self.press(channel, slow_consumer.slot, over, &mut silent) {
                 Ok(Step::Again) => {}
                 // Smaller now, so it goes back among the others. The one known from last time is not among them.
                 Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, slow_consumer.order, slow_consumer.slot)),
@@ -76,14 +79,14 @@ impl Lane {
         result
     }
 
-    /// Does to the slow consumer what its settings say.
-    fn press(&mut self, channel: u32, slot: u32, over: Over) -> Result<Step, Refusal> {
+    /// Does to the slow consumer what its settings say. So many more may be disconnected because they are `silent`.
+    fn press(&mut self, channel: u32, slot: u32, over: Over, silent: &mut u32) -> Result<Step, Refusal> {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
         let policy = outbox.terms.settings.policy_at_limits().unwrap_or(unset);
         let holds = outbox.would_hold(policy, self.arrival.taking_over);
         match policy {
-            _ if holds && outbox.hold.waited_out.is_none() => Ok(Step::Hold),
+            _ if holds && outbox.hold.waited_out.is_none() && !self.has_spent(slot) => Ok(Step::Hold),
             FullOutbox::Reject if !holds => {
                 self.note_full(slot, true, FullOutbox::Reject);
                 Err(self.refusal(channel, over))
@@ -93,11 +96,19 @@ impl Lane {
                 self.disconnect(slot, reason);
                 Ok(Step::Again)
             }
-            _ if outbox.waiting.is_empty() => {
+            _ if self.outboxes.get(slot).is_none_or(|outbox| outbox.waiting.is_empty()) => {
                 // All that it has is in flight. The next in size is looked at, and next time all are measured anew.
                 if let Some(state) = self.channels.get_mut(channel) {
                     state.known_slow_consumer = None;
                 }
+                Ok(Step::Again)
+            }
+            _ if holds
+                && *silent > 0
+                && let Some(blocked_for) = self.silent_beyond_budget(slot) =>
+            {
+                *silent -= 1;
+                self.disconnect(slot, DisconnectReason::BlockedSuppliers { blocked_for });
                 Ok(Step::Again)
             }
             _ => {
@@ -187,6 +198,12 @@ impl Lane {
     /// Finds a place for an arriving event in an outbox that is full, or elsewhere, where there is no room for it. Says whether the
     /// event goes in.
     pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
+        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let holds = outbox.would_hold(outbox.full_policy(has_room_elsewhere), self.arrival.taking_over);
+        if holds && !outbox.hold.holding && outbox.hold.waited_out.is_none() {
+            // Whether it is spent is noted.
+            self.has_spent(slot);
+        }
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         let (policy, reason) = match outbox.full_policy(has_room_elsewhere) {
             policy if !outbox.would_hold(policy, self.arrival.taking_over) => (policy, DiscardReason::OutboxFull),

@@ -70,8 +70,8 @@ pub(super) fn describe_notice(
             let (name, channel, millis) = (name(key), key.channel.0, blocked_for.as_millis());
             format!(
                 "suppliers of channel {channel} wait no more for {name}, nor for other consumers of its address: within ten minutes they have \
-                 waited for them for its HoldTimeout, {millis} ms, while other consumers could go on; events that there is no room for \
-                 are dropped for them"
+                 waited for them for its HoldTimeout, {millis} ms, or for all that they waited for twice as long, while other consumers \
+                 could go on; events that there is no room for are dropped for them"
             )
         }
         ref other => format!("{other:?}"),
@@ -165,7 +165,7 @@ fn reason_text(reason: DisconnectReason) -> String {
         }
         DisconnectReason::BlockedSuppliers { blocked_for } => {
             format!(
-                "it took nothing for its HoldTimeout while suppliers waited for it, for {} ms",
+                "it took nothing for its HoldTimeout while there was no room for what suppliers sent, for {} ms",
                 blocked_for.as_millis()
             )
         }

@@ -22,6 +22,8 @@ fn room_for_few() -> ChannelLimits {
 struct Plant {
     rig: Rig,
     slow: ProxyKey,
+    /// Those that never answer.
+    silent: Vec<ProxyKey>,
     under_way: Option<(OutboxId, u32)>,
     /// Events that were accepted without waiting, in all.
     free: u64,
@@ -36,7 +38,7 @@ impl Plant {
         if has_others {
             rig.consumer(SettingsPatch { hold_granted: Some(true), ..SettingsPatch::default() });
         }
-        Self { rig, slow, under_way: None, free: 0, waits: None, got: 0 }
+        Self { rig, slow, silent: Vec::new(), under_way: None, free: 0, waits: None, got: 0 }
     }
 
     /// Publishes what the supplier may, ten events at most, and has the others take it.
@@ -61,6 +63,7 @@ impl Plant {
         while let Some((key, _, outbox, serial)) = self.rig.poll() {
             match key == self.slow {
                 true => self.under_way = Some((outbox, serial)),
+                false if self.silent.contains(&key) => {}
                 false => self.rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.rig.now),
             }
         }
@@ -275,7 +278,7 @@ fn suppliers_go_on_one_by_one_as_a_slow_consumer_takes_events() {
 fn consumers_of_one_address_have_one_budget_however_many_come_after_each_other() {
     // What is under way to a consumer stays in memory, whatever it has spent.
     let room = budget(40 * (charge(1) + HOLDER_OVERHEAD_BYTES));
-    for (one_address, blocked) in [(true, 28..=48), (false, 300..=600)] {
+    for (one_address, blocked) in [(true, 28..=48), (false, 58..=78)] {
         let mut plant = Plant::new(SettingsPatch::default(), room, SettingsPatch::default(), true);
         plant.connect_from(one_address.then_some(1));
         let (mut waited, mut notices) = (0, 0);
@@ -289,6 +292,47 @@ fn consumers_of_one_address_have_one_budget_however_many_come_after_each_other()
         assert!(blocked.contains(&waited), "{waited}");
         assert!(!one_address || notices <= 1, "{notices}");
     }
+}
+
+/// Twenty-six addresses, each with consumers that never read, blocked suppliers for all of ten minutes, one address after the other.
+#[test]
+fn all_addresses_together_have_twice_the_budget_of_one() {
+    let room = budget(40 * (charge(1) + HOLDER_OVERHEAD_BYTES));
+    let mut plant = Plant::new(SettingsPatch::default(), room, SettingsPatch::default(), true);
+    let (mut waited, mut notices) = (0, Vec::new());
+    for address in 0..28 {
+        plant.connect_from(Some(address));
+        waited += plant.run(20, 100);
+        notices.append(&mut plant.rig.notices());
+        plant.silent.push(plant.slow);
+        (plant.slow, plant.under_way) = (plant.rig.consumer(SettingsPatch::default()), None);
+    }
+    assert!((58..=66).contains(&waited), "{waited}");
+    assert!(spent(&notices) <= 2, "once for all, however many addresses: {notices:?}");
+    // Those that took nothing for as long as suppliers would have waited for them are gone, or were given up; the others lose events.
+    let gone: Vec<DisconnectReason> = notices
+        .iter()
+        .filter_map(|notice| match notice {
+            Notice::ConsumerDisconnected { reason, .. } => Some(*reason),
+            _ => None,
+        })
+        .collect();
+    assert!((24..=27).contains(&gone.len()), "{gone:?}");
+    let is_silent = |reason: &&DisconnectReason| matches!(reason, DisconnectReason::BlockedSuppliers { .. });
+    assert!(gone.iter().filter(is_silent).count() > 2, "also of those for which suppliers did not wait: {gone:?}");
+    assert!(plant.free > 4_500, "{}", plant.free);
+}
+
+/// A consumer that says itself that it is to be waited for shortly is waited for, whatever another has spent of all that there is.
+#[test]
+fn what_all_have_goes_by_the_longest_of_their_budgets() {
+    let mut plant = Plant::new(SettingsPatch::default(), room_for_few(), SettingsPatch::default(), true);
+    plant.connect_from(Some(1));
+    assert!((28..=34).contains(&plant.run(100, 4)));
+    let hasty = SettingsPatch { hold_timeout: Some(seconds(5)), ..SettingsPatch::default() };
+    (plant.slow, plant.under_way) = (plant.rig.consumer(hasty), None);
+    plant.connect_from(Some(2));
+    assert!((4..=8).contains(&plant.run(100, 4)));
 }
 
 /// What one address has spent is no other's.
