@@ -319,7 +319,7 @@ impl Incompatibilities {
             let policy = known.difference.policy;
             // With other values it begins anew.
             if found.iter().all(|difference| difference.policy != policy) {
-                self.log(
+                self.say(
                     log::Level::Info,
                     format_args!("{whose}: topic {:?}: {} matches by {} now", known.topic, known.peer, policy.name()),
                 );
@@ -333,7 +333,7 @@ impl Incompatibilities {
             let incompatibility = self.incompatibility(participant, endpoint, difference);
             self.count(&incompatibility);
             if self.logs {
-                self.log(log::Level::Warn, format_args!("{whose}: {incompatibility}"));
+                self.say(log::Level::Warn, format_args!("{whose}: {incompatibility}"));
             }
             report(&incompatibility);
             if self.kept + open.len() < KEPT_MAX {
@@ -354,7 +354,7 @@ impl Incompatibilities {
         let Some(open) = self.open.remove(&guid) else { return false };
         self.kept -= open.len();
         if let Some(known) = open.first() {
-            self.log(
+            self.say(
                 log::Level::Info,
                 format_args!("{whose}: topic {:?}: {}, which did not match, is gone", known.topic, known.peer),
             );
@@ -385,8 +385,8 @@ impl Incompatibilities {
         *self.totals.entry(key).or_default() += 1;
     }
 
-    /// Logs a line, unless there were very many in this second.
-    fn log(&mut self, level: log::Level, line: fmt::Arguments<'_>) {
+    /// Logs a line, unless there were 16 in this second.
+    pub fn say(&mut self, level: log::Level, line: fmt::Arguments<'_>) {
         let (since, count, left_out) = &mut self.lines;
         if since.elapsed() >= Duration::from_secs(1) {
             (*since, *count) = (Instant::now(), 0);

@@ -366,7 +366,8 @@ impl Reading {
             }
         } else if let Err(why) = self.meet(endpoint) {
             self.next_type_request = time::now() + TYPE_RETRY_PAUSE;
-            log::warn!("{}: topic {:?} is not read: {why}", self.join.described(), endpoint.topic);
+            let (name, topic) = (self.join.described(), &endpoint.topic);
+            self.incompatible.say(log::Level::Warn, format_args!("{name}: topic {topic:?} is not read: {why}"));
         } else {
             return;
         }
