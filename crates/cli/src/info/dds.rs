@@ -87,6 +87,32 @@ impl Incompatible {
         clean(&format!(
             "topic {topic:?}: {peer} does not match by {policy} (offered: {offered}; requested: {requested}): {advice}"
         ))
-        .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giop::cdr::{Encoding, Endian, Writer};
+
+    #[test]
+    fn a_join_is_read_as_the_idl_has_it_and_shown_with_what_to_do() {
+        let (mut bytes, encoding) = (Vec::new(), Encoding::new(Endian::NATIVE));
+        let mut writer = Writer::new(&mut bytes, encoding);
+        writer.u32(3);
+        writer.string("DDS domain 0, partition \"Weather\", joined to channel Weather");
+        [2, 1, 1].into_iter().for_each(|number| writer.u32(number));
+        let texts = ["Wind", "writer 01\u{1b}", "reliability", "best effort", "reliable", "set reliable = false here"];
+        texts.into_iter().for_each(|text| writer.string(text));
+        writer.u64(1000);
+        let join = Join::unmarshal(&mut Reader::new(&bytes, encoding), &mut Work::default()).unwrap();
+        let mut shown = String::new();
+        join.write(&mut shown);
+        assert_eq!(
+            shown,
+            "  DDS domain 0, partition \"Weather\", joined to channel Weather: reads 2 topics, writes 1\n    \
+             topic \"Wind\": writer 01\\u{1b} does not match by reliability (offered: best effort; requested: reliable): \
+             set reliable = false here\n    and 1,000 more that do not match\n"
+        );
     }
 }

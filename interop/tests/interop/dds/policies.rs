@@ -1,6 +1,7 @@
 //! Writers and readers of Fast DDS (Debian's) and of Cyclone DDS for Python that do not match a join, and those that do.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,12 +10,13 @@ use std::time::Duration;
 
 use ::dds::{Qos, Reader};
 use client::notify::StructuredEvent;
+use console::Console;
 use giop::value::{AnyValue, Value};
-use service::{Answer, Counter, DdsIncompatibility, DdsJoin, DdsJoinStatus, DdsType, Query, Service};
+use service::{Answer, Config, Counter, DdsIncompatibility, DdsJoin, DdsJoinStatus, DdsType, Http, Query, Service};
 use testing::rtps::{RawPeer, policies};
-use testing::{Leash, NextInTime, wait_until};
+use testing::{Leash, NextInTime, patient, wait_until};
 
-use super::{URI, consumer, count, domain, join, joined, participant, partition, supplier, wind, wind_event};
+use super::{URI, config, consumer, count, domain, join, joined, participant, partition, supplier, wind, wind_event};
 
 /// Whose programs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,10 +219,26 @@ fn a_thousand_topics_that_do_not_match_are_looked_at_once_each() {
     assert_eq!(status.topics_read, 0);
 }
 
+/// What the console answers.
+fn got(console: &Console, path: &str) -> String {
+    let mut stream = TcpStream::connect(console.address().unwrap()).unwrap();
+    patient(&stream);
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
 /// A reader of everything in DDS's own partition is others' business, unless the join has its topic; and one that forgot the partition is told.
 #[test]
 fn a_partition_that_was_forgotten_is_found_and_other_partitions_are_not() {
-    let service = joined(declared(20));
+    let config = config(declared(20));
+    let config =
+        Config { listen: "127.0.0.1:0".into(), http: Http { listen: Some("0".into()), ..Http::default() }, ..config };
+    let service = Service::start(config.clone()).unwrap();
+    let console = Console::start(&config, &service).unwrap().unwrap();
     let mut peer = RawPeer::new(domain(20), "apart");
     let reliable = policies::reliability(true);
     for (topic, partition) in [("Wind", "Elsewhere"), ("Rain", ""), ("Wind", "")] {
@@ -231,6 +249,20 @@ fn a_partition_that_was_forgotten_is_found_and_other_partitions_are_not() {
         count(&service, Counter::DdsDiscovered) == 3
     });
     let found = incompatible(&service, "partition");
+    // So do metrics and the API say it, and what the command line asks.
+    let of_policy = "campanile_dds_topic_incompatible_total{channel=\"0\",topic=\"Wind\",policy=\"partition\"} 1";
+    wait_until("it is among the metrics", || got(&console, "/metrics").contains(of_policy));
+    let api: serde_json::Value = serde_json::from_str(&got(&console, "/api/v1/dds")).unwrap();
+    let of_api = &api["joins"][0]["incompatible"][0];
+    assert_eq!((of_api["policy"].as_str(), of_api["peer"].as_str()), (Some("partition"), Some(found.peer.as_str())));
+    let orb = client::Orb::new(client::OrbOptions::default());
+    let statistics = orb.resolve(&service.corbaloc("Statistics")).unwrap();
+    type Texts = ((String, String), ((String, String), (String, String)));
+    type Join = ((u32, String), ((u32, u32), (Vec<Texts>, u64)));
+    let joins: Vec<Join> = statistics.request("get_dds_joins", &()).unwrap();
+    let ((0, _), ((1, 0), (of_object, 0))) = &joins[0] else { panic!("{joins:?}") };
+    let ((topic, peer), ((policy, _), (_, advice))) = &of_object[0];
+    assert_eq!((topic.as_str(), peer, policy.as_str(), advice), ("Wind", &found.peer, "partition", &found.advice));
     assert_eq!((found.offered.as_str(), found.requested), ("none", format!("[{:?}]", partition(20))));
     assert_eq!(found.advice, "set its partition, or partition here");
 }
