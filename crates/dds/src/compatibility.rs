@@ -11,8 +11,8 @@ use crate::participant::{Conflict, Endpoint, Guid, Participant, Role};
 use crate::qos::Qos;
 use crate::raw::RawPolicies;
 
-/// Incompatibilities that are kept.
-const KEPT_MAX: usize = 256;
+/// Incompatibilities that are stored.
+const OPEN_MAX: usize = 256;
 /// Topics and policies that are counted by name.
 const TOTALS_MAX: usize = 128;
 /// Lines that are logged in a second.
@@ -252,7 +252,7 @@ impl fmt::Display for Incompatibility {
     }
 }
 
-/// Endpoints elsewhere that do not match. What is kept is bounded; what is more is [counted](Self::beyond).
+/// Endpoints elsewhere that do not match. They are 256 at most; what is more is [counted](Self::beyond).
 #[derive(Debug)]
 pub struct Incompatibilities {
     /// How settings are called where this is: what is before their names.
@@ -260,7 +260,7 @@ pub struct Incompatibilities {
     /// What is new is logged, and not only reported.
     logs: bool,
     open: BTreeMap<Guid, Vec<Incompatibility>>,
-    kept: usize,
+    open_count: usize,
     totals: BTreeMap<(String, Policy), u64>,
     beyond: u64,
     /// Since when lines are counted, how many were logged since, and how many left out.
@@ -272,7 +272,7 @@ impl Incompatibilities {
     #[must_use]
     pub fn new(settings: &'static str) -> Self {
         let lines = (Instant::now(), 0, 0);
-        Self { settings, logs: true, open: BTreeMap::new(), kept: 0, totals: BTreeMap::new(), beyond: 0, lines }
+        Self { settings, logs: true, open: BTreeMap::new(), open_count: 0, totals: BTreeMap::new(), beyond: 0, lines }
     }
 
     /// The same, which leaves it to the reports to log what is new.
@@ -292,7 +292,7 @@ impl Incompatibilities {
         &self.totals
     }
 
-    /// How many were found when 256 were kept already.
+    /// How many were found when there were 256 already.
     #[must_use]
     pub const fn beyond(&self) -> u64 {
         self.beyond
@@ -309,7 +309,7 @@ impl Incompatibilities {
         mut report: impl FnMut(&Incompatibility),
     ) -> bool {
         let mut open = self.open.remove(&endpoint.guid).unwrap_or_default();
-        self.kept -= open.len();
+        self.open_count -= open.len();
         let is_still = |known: &Incompatibility| {
             (known.difference.policy == Policy::Type) != of_type || found.contains(&known.difference)
         };
@@ -336,13 +336,13 @@ impl Incompatibilities {
                 self.say(log::Level::Warn, format_args!("{whose}: {incompatibility}"));
             }
             report(&incompatibility);
-            if self.kept + open.len() < KEPT_MAX {
+            if self.open_count + open.len() < OPEN_MAX {
                 open.push(incompatibility);
             } else {
                 self.beyond += 1;
             }
         }
-        self.kept += open.len();
+        self.open_count += open.len();
         if !open.is_empty() {
             self.open.insert(endpoint.guid, open);
         }
@@ -352,7 +352,7 @@ impl Incompatibilities {
     /// An endpoint is gone. Returns whether it did not match.
     pub fn gone(&mut self, whose: impl fmt::Display, guid: Guid) -> bool {
         let Some(open) = self.open.remove(&guid) else { return false };
-        self.kept -= open.len();
+        self.open_count -= open.len();
         if let Some(known) = open.first() {
             self.say(
                 log::Level::Info,

@@ -270,7 +270,7 @@ impl Domain {
     }
 
     /// Whether an endpoint is a writer of a type that is wanted, in whatever partition.
-    fn wants(&self, endpoint: &Endpoint) -> bool {
+    fn subscribes_to(&self, endpoint: &Endpoint) -> bool {
         endpoint.role == Role::Writer && (self.takes_other_types || self.names.contains(&endpoint.topic))
     }
 
@@ -289,7 +289,7 @@ impl Domain {
         self.mute.retain(|guid, _| there.contains(guid));
         let mut unmet: Vec<Endpoint> = endpoints
             .into_iter()
-            .filter(|endpoint| self.wants(endpoint) && !self.known.contains(&endpoint.guid))
+            .filter(|endpoint| self.subscribes_to(endpoint) && !self.known.contains(&endpoint.guid))
             .filter(|endpoint| endpoint.partitions == partitions)
             .collect();
         for (name, topics) in &self.topics {
@@ -385,7 +385,7 @@ impl Shared {
         while !self.has_ended() {
             for new in news.drain(..) {
                 match new {
-                    News::Found(endpoint) if domain.wants(&endpoint) => {
+                    News::Found(endpoint) if domain.subscribes_to(&endpoint) => {
                         is_due = true;
                         self.compare(&domain, &mut incompatible, &endpoint);
                     }

@@ -259,15 +259,15 @@ static void scenario_incompatible(void) {
     const struct wind wind = {1, 2};
     struct inbox events = INBOX, troubles = INBOX;
     campanile_settings *settings;
-    campanile_supplier *hasty;
+    campanile_supplier *loose;
     campanile_consumer *consumer = consumer_of(&events, &troubles);
     OK(campanile_settings_load(&settings));
     OK(campanile_settings_set(settings, "dds.reliable", "false"));
-    OK(campanile_supplier_new("Weather", settings, &hasty));
+    OK(campanile_supplier_new("Weather", settings, &loose));
     campanile_settings_free(settings);
-    OK(campanile_supplier_publish(hasty, wind_type, (const uint8_t *)&wind, sizeof wind));
+    OK(campanile_supplier_publish(loose, wind_type, (const uint8_t *)&wind, sizeof wind));
     MUST(next(&troubles) == CAMPANILE_TROUBLE_CODE_INCOMPATIBLE);
-    campanile_supplier_free(hasty);
+    campanile_supplier_free(loose);
     campanile_consumer_free(consumer);
 }
 

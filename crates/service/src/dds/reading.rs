@@ -30,9 +30,12 @@ const TYPE_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 const TYPE_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often the type of an endpoint is asked for whose topic is there already.
 const TYPE_REQUESTS_MAX: u32 = 4;
-/// Buffers that are kept, and endpoints whose types are yet to be asked for: others wait for the next list of all.
+/// Buffers that are stored, and endpoints whose types are yet to be asked for: further ones are as if they did not say theirs.
 const BUFFERS_MAX: usize = 64;
-const PENDING_MAX: usize = 1024;
+const PENDING_MAX: usize = 8192;
+
+/// Endpoints looked at, found not to match, and those whose topics are not read.
+const COUNTED: [Counter; 3] = [Counter::DdsDiscovered, Counter::DdsIncompatible, Counter::DdsUntyped];
 
 pub(super) struct Reading {
     participant: Participant,
@@ -48,12 +51,10 @@ pub(super) struct Reading {
     written: WrittenTopics,
     /// Endpoints whose types are to be asked for, and how often that was in vain.
     pending: BTreeMap<Guid, (Endpoint, u32)>,
-    /// There were more.
-    is_behind: bool,
     incompatible: Incompatibilities,
     board: Board,
-    /// Endpoints looked at and found not to match, not yet counted by the lane.
-    uncounted: [u64; 2],
+    /// Not yet counted by the lane, as in [`COUNTED`].
+    uncounted: [u64; 3],
     next_type_request: Instant,
     counts_next: Instant,
     /// It was logged that there are more topics than a join reads.
@@ -104,10 +105,9 @@ impl Reading {
             by_name: HashMap::new(),
             written,
             pending: BTreeMap::new(),
-            is_behind: false,
             incompatible: Incompatibilities::new(""),
             board,
-            uncounted: [0; 2],
+            uncounted: [0; 3],
             next_type_request: now,
             counts_next: now,
             is_full_logged: false,
@@ -224,20 +224,16 @@ impl Reading {
             }
         }
         let has_more_topics = self.written.take_changed();
-        if (has_more_topics || self.is_behind && self.pending.is_empty())
-            && let Ok(endpoints) = self.participant.endpoints()
-        {
-            self.is_behind = false;
+        if has_more_topics && let Ok(endpoints) = self.participant.endpoints() {
             for endpoint in endpoints {
                 is_changed |= self.look(endpoint);
             }
         }
-        is_changed |= self.ask_for_types(ends);
+        is_changed |= self.ask_for_types();
         if is_changed || has_more_topics || self.uncounted != before {
-            self.post();
+            self.publish_status();
         }
-        for (counter, count) in [Counter::DdsDiscovered, Counter::DdsIncompatible].into_iter().zip(&mut self.uncounted)
-        {
+        for (counter, count) in COUNTED.into_iter().zip(&mut self.uncounted) {
             if *count > 0 && ends.samples.send(FromDds::Counted(counter, *count)).is_ok() {
                 *count = 0;
             }
@@ -250,7 +246,7 @@ impl Reading {
         if endpoint.participant == self.participant.guid() {
             return false;
         }
-        let [looked, _] = &mut self.uncounted;
+        let [looked, ..] = &mut self.uncounted;
         *looked += 1;
         let is_known = self.is_known(&endpoint.topic);
         let is_wanted = match endpoint.role {
@@ -271,7 +267,8 @@ impl Reading {
             if self.pending.len() < PENDING_MAX {
                 self.pending.insert(endpoint.guid, (endpoint, 0));
             } else {
-                self.is_behind = true;
+                let [.., untyped] = &mut self.uncounted;
+                *untyped += 1;
             }
         } else {
             self.pending.remove(&endpoint.guid);
@@ -301,12 +298,12 @@ impl Reading {
     }
 
     fn note(&mut self, endpoint: &Endpoint, of_type: bool, found: Vec<Difference>) -> bool {
-        let Self { incompatible, participant, join, uncounted: [_, count], .. } = self;
+        let Self { incompatible, participant, join, uncounted: [_, count, _], .. } = self;
         incompatible.note(join.described(), (participant, endpoint), of_type, found, |_| *count += 1)
     }
 
     /// Reads topics that have come, and compares the types of endpoints of those that are there. Returns whether some do not match.
-    fn ask_for_types(&mut self, ends: &mut ReadingEnds) -> bool {
+    fn ask_for_types(&mut self) -> bool {
         let mut is_changed = false;
         let all: Vec<Guid> = self.pending.keys().copied().collect();
         for guid in all {
@@ -316,7 +313,8 @@ impl Reading {
                 continue;
             }
             let Some(topic) = self.topic_of(&endpoint) else {
-                self.meet_or_say(&endpoint, ends);
+                self.meet_or_say(&endpoint);
+                is_changed = true;
                 continue;
             };
             let conflict = topic.conflict(&endpoint, TYPE_REQUEST_TIMEOUT);
@@ -331,7 +329,7 @@ impl Reading {
     }
 
     /// For those that ask how the join stands.
-    fn post(&self) {
+    fn publish_status(&self) {
         let found = self.incompatible.iter().map(|found| DdsIncompatibility {
             topic: found.topic.clone(),
             peer: found.peer.clone(),
@@ -355,7 +353,7 @@ impl Reading {
     }
 
     /// Reads the topic of a writer that has come, or says why not.
-    fn meet_or_say(&mut self, endpoint: &Endpoint, ends: &mut ReadingEnds) {
+    fn meet_or_say(&mut self, endpoint: &Endpoint) {
         if self.topics.len() >= TOPICS_MAX {
             if !core::mem::replace(&mut self.is_full_logged, true) {
                 let topic = &endpoint.topic;
@@ -371,7 +369,8 @@ impl Reading {
         } else {
             return;
         }
-        let _again = ends.samples.send(FromDds::Counted(Counter::DdsUntyped, 1));
+        let [.., untyped] = &mut self.uncounted;
+        *untyped += 1;
     }
 
     fn meet(&mut self, endpoint: &Endpoint) -> Result<(), String> {
