@@ -26,6 +26,7 @@ want /usr/bin/omniidl omniidl
 want /usr/include/omniORB4/CORBA.h libomniorb4-dev
 want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev
 want /usr/share/idl/omniORB/COS/CosNotifyChannelAdmin.idl omniorb-idl
+want /usr/include/fastdds/dds/domain/DomainParticipant.hpp libfastrtps-dev
 want /usr/bin/chromium chromium
 want /usr/bin/chromedriver chromium-driver
 want /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
@@ -129,6 +130,10 @@ fi
 jobs=$(nproc 2>/dev/null || echo 1)
 if ! make -s --no-print-directory -j "$jobs" -C "$here/omniorb" OUT="$out/omniorb"; then
     say "could not build the omniORB programs" >&2
+    exit 1
+fi
+if ! make -s --no-print-directory -C "$here/fastdds" OUT="$out/fastdds"; then
+    say "could not build the program of Fast DDS" >&2
     exit 1
 fi
 say "ready: target/interop/omniorb/peer, target/interop/jacorb/peer"

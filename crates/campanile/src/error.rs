@@ -248,6 +248,22 @@ pub enum Trouble {
         /// How many more than were reported before.
         events: u64,
     },
+    /// A writer of such events does not match this consumer, over DDS: none of its events come. Reported once for each writer and policy, until
+    /// the writer changes.
+    Incompatible {
+        /// The event's type name, which is the topic.
+        name: String,
+        /// The writer, with what is known of its program and host.
+        peer: String,
+        /// The policy: `reliability`, `durability`, `deadline`, `data_representation`, `partition`, ….
+        policy: &'static str,
+        /// What the writer offers.
+        offered: String,
+        /// What is requested here.
+        requested: String,
+        /// What to do.
+        advice: String,
+    },
     /// A callback took so long. Meanwhile events wait at the service, and when there is no room for them any more, suppliers wait too, or
     /// events are lost there, as the channel's settings say. Reported once for each time that it begins.
     Slow {
@@ -281,6 +297,8 @@ pub enum TroubleCode {
     Lost = 8,
     /// The filter asks for a name that no declared type has.
     UnknownName = 9,
+    /// A writer does not match, over DDS: none of its events come.
+    Incompatible = 10,
     /// Something of a later version of the library: the text says it.
     Other = 100,
 }
@@ -299,6 +317,7 @@ impl Trouble {
             Self::Slow { .. } => TroubleCode::Slow,
             Self::Lost { .. } => TroubleCode::Lost,
             Self::UnknownName { .. } => TroubleCode::UnknownName,
+            Self::Incompatible { .. } => TroubleCode::Incompatible,
         }
     }
 }
@@ -318,6 +337,11 @@ impl fmt::Display for Trouble {
             Self::UnknownName { name, known } => {
                 write!(f, "the filter asks for {name}, which no declared type has: {known}")
             }
+            Self::Incompatible { name, peer, policy, offered, requested, advice } => write!(
+                f,
+                "{peer} of events {name} does not match by {policy} (offered: {offered}; requested here: {requested}), so that none of its \
+                 events come: {advice}"
+            ),
             Self::Lost { name, events } => write!(f, "{events} events {name} were lost on the way"),
             Self::Slow { name, took } => write!(f, "the callback took {took:.1?} for an event {name}: events wait"),
         }

@@ -100,8 +100,17 @@ pub struct DdsSettings {
     /// Hosts that may take part, where there is no multicast to find them. Default none: multicast finds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
-    /// How many of a writer's latest events late joiners get. Default 0: none.
+    /// Whether what is missed is sent again. A consumer that wants that gets nothing of writers that do not, which it
+    /// [reports](crate::Trouble::Incompatible). Default true.
+    pub reliable: bool,
+    /// How many of a writer's latest events late joiners get (transient-local durability). A consumer with more than 0 wants those, and gets
+    /// nothing of writers that keep none, which it reports. Default 0: none.
     pub late_joiners: u32,
+    /// How many of the latest events of each topic are kept until they are taken; older ones are lost. Default 0: all are, and whoever has no
+    /// room has the publisher wait.
+    pub history_depth: u32,
+    /// Events of each topic for which a consumer has room where all are kept, 1 to 1,048,576. Default 4096.
+    pub samples_max: u32,
     /// Octets that a publisher keeps for readers that are behind; then `publish` waits. Default 1 MiB.
     pub writer_bytes_max: u32,
     /// Milliseconds that it waits at most, before it says [`Error::Slowed`](crate::Error::Slowed). Default 10,000.
@@ -138,7 +147,10 @@ impl Default for DdsSettings {
             domain_default: 0,
             interface: None,
             peers: Vec::new(),
+            reliable: true,
             late_joiners: 0,
+            history_depth: 0,
+            samples_max: 4096,
             writer_bytes_max: 1 << 20,
             slowed_ms_max: 10_000,
             hold_timeout_ms: 20_000,
@@ -186,6 +198,14 @@ impl DdsSettings {
                 setting: "dds.domain_default",
                 value,
                 wanted: "a number from 0 to 232",
+            });
+        }
+        if !(1..=1 << 20).contains(&self.samples_max) {
+            let value = self.samples_max.to_string();
+            return Err(SettingsError::Value {
+                setting: "dds.samples_max",
+                value,
+                wanted: "a number from 1 to 1048576",
             });
         }
         Ok(())
@@ -360,6 +380,15 @@ pub enum SettingsError {
         /// The file they are in.
         file: PathBuf,
     },
+    /// A setting of DDS is none, or has a value that it cannot have.
+    Dds {
+        /// What is behind `dds.`.
+        setting: String,
+        /// What it was to have.
+        value: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The file of contexts cannot be read or written.
     File {
         /// Which.
@@ -390,6 +419,7 @@ impl fmt::Display for SettingsError {
             Self::NoContext { name, known, file } => {
                 write!(f, "there is no context {name:?} in {}; there are: {}", file.display(), known.join(", "))
             }
+            Self::Dds { setting, value, reason } => write!(f, "dds.{setting} is {value:?}: {}", reason.trim_end()),
             Self::File { file, error } => write!(f, "{}: {error}", file.display()),
             Self::Syntax { file, reason } => write!(f, "{}: {}", file.display(), reason.trim_end()),
             Self::NoFolder => f.write_str("neither XDG_CONFIG_HOME nor HOME is set, so there is no place for contexts"),
@@ -468,6 +498,30 @@ impl Settings {
         Ok(())
     }
 
+    /// Sets a setting of [`dds`](Self::dds) by its name, as the file of contexts would have it; the value as TOML or as plain text:
+    /// `domains.ALMA` is `7`, `reliable` is `false`. For languages in which settings are texts.
+    ///
+    /// # Errors
+    /// There is no such setting, or it cannot have that value.
+    pub fn set_dds(&mut self, path: &str, value: &str) -> Result<(), SettingsError> {
+        let wrong = |reason| SettingsError::Dds { setting: path.to_owned(), value: value.to_owned(), reason };
+        let mut all = toml::Table::try_from(&self.dds).map_err(|error| wrong(error.to_string()))?;
+        let meant = format!("it = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("it"));
+        let mut failed = None;
+        for value in meant.into_iter().chain([toml::Value::String(value.to_owned())]) {
+            place(&mut all, path, value);
+            match all.clone().try_into::<DdsSettings>() {
+                Ok(dds) => {
+                    dds.check()?;
+                    self.dds = dds;
+                    return Ok(());
+                }
+                Err(error) => failed = failed.or(Some(error.to_string())),
+            }
+        }
+        Err(wrong(failed.unwrap_or_default()))
+    }
+
     fn take(&mut self, context: &Context) -> Result<(), SettingsError> {
         let Context { server, transport, event_form, naming, naming_domain, event_domain, shared_thread, tls, dds } =
             context.clone();
@@ -481,6 +535,21 @@ impl Settings {
         self.tls = tls.unwrap_or(core::mem::take(&mut self.tls));
         self.dds = dds.unwrap_or(core::mem::take(&mut self.dds));
         self.dds.check()
+    }
+}
+
+/// Puts a value into tables within each other. Behind the first two names of a path all is one name: channels may have dots.
+fn place(all: &mut toml::Table, path: &str, value: toml::Value) {
+    match path.split_once('.') {
+        Some((name, rest)) => {
+            let inner = all.entry(name).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            if let toml::Value::Table(inner) = inner {
+                inner.insert(rest.to_owned(), value);
+            } else {
+                *inner = toml::Value::Table(toml::Table::from_iter([(rest.to_owned(), value)]));
+            }
+        }
+        None => drop(all.insert(path.to_owned(), value)),
     }
 }
 

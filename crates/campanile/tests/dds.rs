@@ -179,6 +179,142 @@ fn a_reader_that_takes_nothing_is_given_up_and_comes_back_when_it_takes_again() 
     }
 }
 
+/// Each was silent once: `incompatible_total` of Cyclone's rose, and nothing looked at it.
+#[test]
+fn what_does_not_match_is_a_trouble_and_reliability_and_durability_are_settings() {
+    let base = settings(5);
+    let with = |change: fn(&mut campanile::settings::DdsSettings)| {
+        let mut settings = base.clone();
+        change(&mut settings.dds);
+        settings
+    };
+    let best_effort = with(|dds| dds.reliable = false);
+    let cases = [
+        (best_effort.clone(), base.clone(), "reliability", "best effort", "reliable", "set dds.reliable = false here"),
+        (
+            base.clone(),
+            with(|dds| dds.late_joiners = 1),
+            "durability",
+            "volatile",
+            "transient local",
+            "set dds.late_joiners = 0",
+        ),
+        (
+            base.clone(),
+            with(|dds| dds.deadline_ms = 500),
+            "deadline",
+            "for ever",
+            "500ms",
+            "set dds.deadline_ms = 0 here",
+        ),
+        (
+            with(|dds| drop(dds.partitions.insert("Odd".into(), String::new()))),
+            base.clone(),
+            "partition",
+            "none",
+            "[\"Odd\"]",
+            "set its partition, or dds.partitions here",
+        ),
+    ];
+    for (of_supplier, of_consumer, expected, is_offered, is_requested, what_to_do) in cases {
+        let (tell, told) = channel();
+        let (sender, winds) = channel();
+        let supplier = Supplier::with("Odd", &of_supplier).unwrap();
+        supplier.publish(&wind(1.0)).unwrap();
+        let consumer = Consumer::new("Odd").settings(of_consumer);
+        let consumer = consumer.on_trouble(move |trouble: &Trouble| drop(tell.send(trouble.clone())));
+        let _consumer = consumer.on(move |wind: Wind| drop(sender.send(wind))).unwrap().ready().unwrap();
+        let trouble = told.next_in_time();
+        assert_eq!(trouble.code(), campanile::TroubleCode::Incompatible);
+        let Trouble::Incompatible { name, peer, policy, offered, requested, advice } = &trouble else {
+            panic!("{trouble}")
+        };
+        assert_eq!(
+            (name.as_str(), *policy, offered.as_str(), requested.as_str()),
+            ("Wind", expected, is_offered, is_requested)
+        );
+        assert!(peer.starts_with("writer ") && peer.contains("process"), "{peer}");
+        assert!(advice.starts_with(what_to_do), "{advice}");
+        // Once, whatever is published; and none of it comes.
+        let _may_wait_for_nobody = supplier.publish(&wind(2.0));
+        drop(supplier);
+        assert!(told.try_recv().is_err() && winds.try_recv().is_err());
+    }
+    let (sender, winds) = channel();
+    let consumer = Consumer::new("Odd").settings(best_effort.clone());
+    let _consumer = consumer.on(move |wind: Wind| drop(sender.send(wind))).unwrap().ready().unwrap();
+    let supplier = Supplier::with("Odd", &best_effort).unwrap();
+    wait_until("with the same setting they meet", || {
+        supplier.publish(&wind(3.0)).unwrap();
+        winds.recv_timeout(Duration::from_millis(20)).is_ok_and(|came| came == wind(3.0))
+    });
+}
+
+/// A supplier has no troubles: what its readers ask for in vain is logged, with what to do.
+#[test]
+fn readers_that_get_nothing_are_logged_by_suppliers() {
+    let settings = settings(6);
+    let lines = Lines::listen();
+    let supplier = Supplier::with("Late", &settings).unwrap();
+    supplier.publish(&wind(1.0)).unwrap();
+    let mut of_program = Options::loopback();
+    of_program.more = Some(format!(
+        "<CycloneDDS><Domain><Discovery><ExternalDomainId>{}</ExternalDomainId></Discovery></Domain></CycloneDDS>",
+        settings.dds.domain_default
+    ));
+    let program = Participant::new(211, &of_program).unwrap();
+    let qos = Qos { partitions: vec!["Late".into()], late_joiners: 1, ..Qos::default() };
+    let _late = program.topic("Wind", Wind::event_type()).unwrap().reader(&qos).unwrap();
+    let other = TypeCode::structure("IDL:Other:1.0", "Other", &[("speed", TypeCode::primitive(Kind::Double))]);
+    let apart = Participant::new(212, &Options { more: of_program.more, ..Options::loopback() }).unwrap();
+    let qos = Qos { partitions: vec!["Late".into()], ..Qos::default() };
+    let _other = apart.topic("Wind", &other).unwrap().reader(&qos).unwrap();
+    let said = |policy: &str, advice: &str| {
+        wait_until(format_args!("a line about {policy}"), || {
+            lines.any(|line| {
+                line.starts_with("supplier of Late: topic \"Wind\": reader ")
+                    && line.contains(policy)
+                    && line.contains(advice)
+            })
+        });
+    };
+    said(
+        "by durability (offered here: volatile; requested: transient local), so that it gets nothing",
+        "set dds.late_joiners to 1",
+    );
+    said("by type (", "give both the same type");
+}
+
+/// What is logged by this process.
+#[derive(Clone, Copy)]
+struct Lines(&'static std::sync::Mutex<Vec<String>>);
+
+impl Lines {
+    fn listen() -> Self {
+        static ALL: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+        static LINES: Lines = Lines(&ALL);
+        let _other_tests_listen_too = log::set_logger(&LINES);
+        log::set_max_level(log::LevelFilter::Info);
+        LINES
+    }
+
+    fn any(self, is: impl Fn(&str) -> bool) -> bool {
+        self.0.lock().unwrap().iter().any(|line| is(line))
+    }
+}
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.lock().unwrap().push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
 /// In DDS a wide character is a number and a wide string such numbers, with neither a mark nor a NUL.
 #[test]
 fn wide_text_travels_and_is_a_string_where_one_is_expected() {

@@ -3,6 +3,7 @@
 use crate::args::{CheckOptions, Threshold};
 use crate::channels;
 use crate::failure::Failure;
+use crate::info::dds::Join;
 use crate::info::status::ConsumerStatus;
 use crate::show;
 use crate::statistics::Statistics;
@@ -131,8 +132,17 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
         return Err((State::Unknown, "the service does not say how long its oldest event waits".to_owned()));
     }
     let dead_letters = dead_letters(&statistics, channel);
-    let figures = figures(options, (&before, &now), (oldest, dead_letters), answered.as_secs_f64());
-    Ok(tell(options, &figures, &now))
+    let mut figures = figures(options, (&before, &now), (oldest, dead_letters), answered.as_secs_f64());
+    let mut joins = Join::read(&statistics);
+    joins.retain(|join| channel.is_none_or(|channel| channel == join.channel));
+    figures.extend(incompatible_figure(&joins));
+    let (state, mut text) = tell(options, &figures, &now);
+    for (join, found) in
+        joins.iter().flat_map(|join| join.incompatible.iter().map(move |found| (join, found))).take(NAMED_MAX)
+    {
+        let _ = writeln!(text, "{}", format!("{}: {}", show::clean(&join.name), found.describe()).replace('|', "¦"));
+    }
+    Ok((state, text))
 }
 
 fn is_slow(consumer: &ConsumerStatus, options: &CheckOptions) -> bool {
@@ -205,6 +215,13 @@ fn figures(
         plain("time", answered, "s"),
     ]);
     figures
+}
+
+/// Writers and readers in DDS that do not match, where channels are joined to it.
+fn incompatible_figure(joins: &[Join]) -> Option<Figure> {
+    let count: u32 = joins.iter().map(|join| u32::try_from(join.incompatible.len()).unwrap_or(u32::MAX)).sum();
+    let label = "dds_incompatible";
+    (!joins.is_empty()).then(|| Figure { label, value: count.into(), unit: "", threshold: None, said: String::new() })
 }
 
 fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]) -> (State, String) {

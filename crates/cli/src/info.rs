@@ -3,6 +3,7 @@
 //! Walked through the OMG's interfaces, so that it works with any service; a service that offers less is shown with less.
 //! How consumers stand comes from Campanile's object `Statistics`, if there is one at the channel's address.
 
+pub(crate) mod dds;
 mod history;
 mod people;
 pub(crate) mod status;
@@ -19,6 +20,7 @@ use client::notify::{
     MappingFilter, ObtainInfoMode, Property, ProxyConsumer, ProxySupplier, ProxyType, SupplierAdmin, find_channel,
 };
 use client::{InvokeError, Orb};
+use dds::Join;
 use giop::value::AnyValue;
 use history::History;
 use serde::Serialize;
@@ -49,6 +51,8 @@ struct Info {
     subscribed: Option<Vec<String>>,
     /// What is kept of its past.
     history: Option<History>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dds_joins: Vec<Join>,
     consumer_admins: Vec<Admin>,
     supplier_admins: Vec<Admin>,
     /// Whether the service reported how its consumers stand.
@@ -194,6 +198,7 @@ impl Walk {
             reference: channel.object().ior().to_string(),
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
             history: History::read(&statistics, number),
+            dds_joins: Join::read(&statistics).into_iter().filter(|join| join.channel == number).collect(),
             address,
             qos,
             consumer_admins,
@@ -372,6 +377,7 @@ mod tests {
             consumer_admins: vec![admin(FilterGroupOperator::And, filtering, consumer)],
             supplier_admins: vec![admin(FilterGroupOperator::Or, Filtering::default(), supplier())],
             history: Some(History::of(41, 50)),
+            dds_joins: Vec::new(),
             has_statuses: true,
         }
     }

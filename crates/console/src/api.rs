@@ -8,8 +8,8 @@ use engine::{AdminId, ChannelId, DiscardReason, OutboxStats, ProxyId, ProxyKey, 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use service::{
-    Answer as AdminAnswer, Command, Counter, Declared, Declined, Principal, Query, Settable, SupplierStatus,
-    reason_name,
+    Answer as AdminAnswer, Command, Counter, DdsIncompatibility, DdsJoinStatus, Declared, Declined, Principal, Query,
+    Settable, SupplierStatus, reason_name,
 };
 
 use crate::access::Asking;
@@ -107,6 +107,7 @@ pub(crate) async fn tell(
         }
         ["counters"] => http::json(&counters(&shared.snapshot().await?.counters)),
         ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
+        ["dds"] => http::json(&json!({ "joins": dds_joins(&shared.snapshot().await?.dds_joins) })),
         ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
         ["channels", id] => channel(shared, parsed(id)?, arguments.number("behind")?, by).await?,
         ["consumers"] => consumers(shared, arguments, by).await?,
@@ -185,6 +186,31 @@ fn counters(counters: &[(&'static str, u64)]) -> Value {
 fn lanes(snapshot: &Snapshot) -> Value {
     let lane = |lane: &crate::shared::Lane| json!({ "id": lane.id, "name": lane.name, "priority": lane.priority, "counters": counters(lane.counters()) });
     snapshot.lanes.iter().map(lane).collect()
+}
+
+/// How joins to DDS stand, and what does not match them.
+fn dds_joins(joins: &[DdsJoinStatus]) -> Value {
+    let incompatible = |found: &DdsIncompatibility| {
+        json!({
+            "topic": found.topic,
+            "peer": found.peer,
+            "policy": found.policy,
+            "offered": found.offered,
+            "requested": found.requested,
+            "advice": found.advice,
+        })
+    };
+    let join = |join: &DdsJoinStatus| {
+        json!({
+            "channel": join.channel.0,
+            "name": join.name,
+            "topics_read": join.topics_read,
+            "topics_written": join.topics_written,
+            "incompatible": join.incompatible.iter().map(incompatible).collect::<Value>(),
+            "incompatible_beyond": join.beyond,
+        })
+    };
+    joins.iter().map(join).collect()
 }
 
 /// A page of something: how many there are at all, and some of them.

@@ -6,9 +6,10 @@
 //! left out any more.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
-use service::{Counter, reason_name};
+use service::{Counter, DdsJoinStatus, reason_name};
 
 use crate::openmetrics::{Kind, Labels, Seconds, Text};
 use crate::shared::{Channel, Lane, Shared, Snapshot};
@@ -32,6 +33,7 @@ pub(crate) fn write(snapshot: &Snapshot, shared: &Shared, is_former: bool) -> St
     write_lanes(&mut text, &snapshot.lanes);
     write_channels(&mut text, snapshot, shared.channels_max);
     write_consumers(&mut text, snapshot, shared.consumers_max);
+    write_dds_joins(&mut text, &snapshot.dds_joins);
     text.family("campanile_build", Kind::Info, "", "Which version serves.");
     text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     text.end()
@@ -356,6 +358,22 @@ fn write_consumers(text: &mut Text, snapshot: &Snapshot, most: usize) {
     text.family("campanile_consumer_delivery_latency_seconds", Kind::Histogram, "seconds", help);
     of.iter().for_each(|(labels, outbox)| write_latency(text, labels, &outbox.latency));
     write_others(text, snapshot, others);
+}
+
+/// By topic and policy: of each join at most as many as it tells apart.
+fn write_dds_joins(text: &mut Text, joins: &[DdsJoinStatus]) {
+    let help = "Times that a writer or reader in DDS did not match the channel's joins, by topic and policy.";
+    text.family("campanile_dds_topic_incompatible", Kind::Counter, "", help);
+    let mut all: BTreeMap<(u32, &str, &str), u64> = BTreeMap::new();
+    for join in joins {
+        for (topic, policy, count) in &join.totals {
+            *all.entry((join.channel.0, topic, policy)).or_default() += count;
+        }
+    }
+    for ((channel, topic, policy), count) in all {
+        let channel = channel.to_string();
+        text.sample("_total", &[("channel", channel.as_str()), ("topic", topic), ("policy", policy)], count);
+    }
 }
 
 type OfOthers = (&'static str, &'static str, fn(&OutboxStats) -> u64);

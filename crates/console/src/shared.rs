@@ -12,7 +12,8 @@ use std::time::{Instant, SystemTime};
 
 use engine::{ChannelId, ChannelStats, OutboxState, OutboxStats, ProxyKey, Time};
 use service::{
-    Answer, Asker, Config, Counter, Counters, Declined, Figures, LaneCounters, ListedChannel, Principal, Query, Service,
+    Answer, Asker, Config, Counter, Counters, DdsJoinStatus, Declined, Figures, LaneCounters, ListedChannel, Principal,
+    Query, Service,
 };
 use tokio::sync::Mutex;
 
@@ -48,6 +49,7 @@ pub(crate) struct Snapshot {
     pub(crate) series: Vec<Series>,
     /// By number.
     pub(crate) channels: Vec<Channel>,
+    pub(crate) dds_joins: Vec<DdsJoinStatus>,
 }
 
 /// A lane.
@@ -209,8 +211,8 @@ impl Queries {
     fn snapshot(&self, by: &Principal) -> Result<Snapshot, Declined> {
         let Answer::Figures(figures) = self.ask(by, Query::Figures)? else { return Err(Declined::Stopping) };
         let listed = self.channels(by)?;
-        let (Answer::Counters(counters), Answer::Lanes(lanes)) =
-            (self.ask(by, Query::Counters)?, self.ask(by, Query::Lanes)?)
+        let (Answer::Counters(counters), Answer::Lanes(lanes), Answer::DdsJoins(dds_joins)) =
+            (self.ask(by, Query::Counters)?, self.ask(by, Query::Lanes)?, self.ask(by, Query::DdsJoins)?)
         else {
             return Err(Declined::Stopping);
         };
@@ -225,7 +227,7 @@ impl Queries {
         };
         let (taken, at) = (Instant::now(), SystemTime::now());
         let lanes = lanes.iter().map(Lane::from).collect();
-        Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels })
+        Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels, dds_joins })
     }
 
     /// What consumers are called.

@@ -424,8 +424,10 @@ int32_t campanile_dds_news_condition_create(int32_t reader)
     return dds_create_readcondition(reader, DDS_NOT_READ_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
 }
 
-/* Takes all samples in a state, for nobody. */
-static int32_t take_all(int32_t reader, uint32_t state)
+static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t handle, void (*visit)(void *, const campanile_dds_endpoint *), void *context);
+
+/* Takes all samples in a state, and shows them if somebody is to see them. */
+static int32_t take_all(int32_t reader, uint32_t state, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
 {
     enum { AT_ONCE = 64 };
     void *samples[AT_ONCE];
@@ -434,6 +436,16 @@ static int32_t take_all(int32_t reader, uint32_t state)
     do {
         memset(samples, 0, sizeof samples);
         taken = dds_take_mask(reader, samples, information, AT_ONCE, AT_ONCE, state);
+        for (int32_t i = 0; visit != NULL && i < taken; i++) {
+            const dds_builtintopic_endpoint_t *found = samples[i];
+            if (information[i].valid_data && information[i].instance_state == DDS_ALIVE_INSTANCE_STATE) {
+                visit_endpoint(found, information[i].instance_handle, visit, context);
+            } else {
+                campanile_dds_endpoint gone = {.is_gone = 1};
+                memcpy(gone.key, found->key.v, 16);
+                visit(context, &gone);
+            }
+        }
         if (taken > 0)
             dds_return_loan(reader, samples, taken);
     } while (taken == AT_ONCE);
@@ -441,9 +453,9 @@ static int32_t take_all(int32_t reader, uint32_t state)
 }
 
 /* A reader that is for news alone has none any more. */
-int32_t campanile_dds_news_take(int32_t reader)
+int32_t campanile_dds_news_take(int32_t reader, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
 {
-    return take_all(reader, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
+    return take_all(reader, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE, visit, context);
 }
 
 _Static_assert(sizeof(dds_attach_t) == sizeof(uint64_t), "Cyclone has tokens as they are");
@@ -459,14 +471,77 @@ int32_t campanile_dds_waitset_wait(int32_t waitset, uint64_t *tokens, size_t cou
 
 /* ---- Discovery ---- */
 
-int32_t campanile_dds_builtin_create(int32_t participant, int32_t is_writers)
+int32_t campanile_dds_builtin_create(int32_t participant, int32_t kind)
 {
-    return dds_create_reader(participant, is_writers ? DDS_BUILTIN_TOPIC_DCPSPUBLICATION : DDS_BUILTIN_TOPIC_DCPSSUBSCRIPTION, NULL, NULL);
+    static const dds_entity_t topics[] = {DDS_BUILTIN_TOPIC_DCPSSUBSCRIPTION, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, DDS_BUILTIN_TOPIC_DCPSPARTICIPANT};
+    return dds_create_reader(participant, topics[kind], NULL, NULL);
+}
+
+int32_t campanile_dds_participant_of(int32_t builtin, uint64_t handle, void (*visit)(void *, const campanile_dds_participant *), void *context)
+{
+    void *samples[1] = {NULL};
+    dds_sample_info_t information;
+    int32_t read = dds_read_instance(builtin, samples, &information, 1, 1, handle);
+    if (read <= 0)
+        return read < 0 ? read : DDS_RETCODE_NO_DATA;
+    char *name = NULL, *addresses = NULL, *host = NULL, *process = NULL, *pid = NULL;
+    const dds_builtintopic_participant_t *found = samples[0];
+    if (information.valid_data && found->qos != NULL) {
+        dds_qget_entity_name(found->qos, &name);
+        dds_qget_prop(found->qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_NETWORKADDRESSES, &addresses);
+        dds_qget_prop(found->qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_HOSTNAME, &host);
+        dds_qget_prop(found->qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_PROCESS_NAME, &process);
+        dds_qget_prop(found->qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_PID, &pid);
+        visit(context, &(campanile_dds_participant){.name = name, .addresses = addresses, .host = host, .process = process, .pid = pid});
+    }
+    dds_return_loan(builtin, samples, read);
+    dds_free(name);
+    dds_free(addresses);
+    dds_free(host);
+    dds_free(process);
+    dds_free(pid);
+    return DDS_RETCODE_OK;
+}
+
+static campanile_dds_policies policies_of(const dds_qos_t *qos)
+{
+    dds_reliability_kind_t reliability = DDS_RELIABILITY_BEST_EFFORT;
+    dds_durability_kind_t durability = DDS_DURABILITY_VOLATILE;
+    dds_ownership_kind_t ownership = DDS_OWNERSHIP_SHARED;
+    dds_destination_order_kind_t order = DDS_DESTINATIONORDER_BY_RECEPTION_TIMESTAMP;
+    dds_liveliness_kind_t liveliness = DDS_LIVELINESS_AUTOMATIC;
+    dds_presentation_access_scope_kind_t scope = DDS_PRESENTATION_INSTANCE;
+    bool coherent = false, ordered = false;
+    uint32_t count = 0;
+    dds_data_representation_id_t *ids = NULL;
+    campanile_dds_policies of = {.deadline = DDS_INFINITY, .lease = DDS_INFINITY, .representations = 1};
+    dds_qget_reliability(qos, &reliability, NULL);
+    dds_qget_durability(qos, &durability);
+    dds_qget_ownership(qos, &ownership);
+    dds_qget_destination_order(qos, &order);
+    dds_qget_liveliness(qos, &liveliness, &of.lease);
+    dds_qget_presentation(qos, &scope, &coherent, &ordered);
+    dds_qget_deadline(qos, &of.deadline);
+    dds_qget_latency_budget(qos, &of.latency_budget);
+    if (dds_qget_data_representation(qos, &count, &ids) && count > 0) {
+        of.representation = ids[0];
+        of.representations = 0;
+        for (uint32_t i = 0; i < count; i++)
+            of.representations |= ids[i] >= 0 && ids[i] < 31 ? 1 << ids[i] : 0;
+    }
+    dds_free(ids);
+    of.reliability = (int32_t)reliability;
+    of.durability = (int32_t)durability;
+    of.ownership = (int32_t)ownership;
+    of.destination_order = (int32_t)order;
+    of.liveliness = (int32_t)liveliness;
+    of.presentation = (int32_t)scope << 2 | coherent << 1 | ordered;
+    return of;
 }
 
 static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t handle, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
 {
-    campanile_dds_endpoint endpoint = {.handle = handle, .topic = found->topic_name, .type = found->type_name};
+    campanile_dds_endpoint endpoint = {.handle = handle, .participant_handle = found->participant_instance_handle, .topic = found->topic_name, .type = found->type_name};
     memcpy(endpoint.key, found->key.v, 16);
     memcpy(endpoint.participant, found->participant_key.v, 16);
     uint32_t partition_count = 0;
@@ -474,8 +549,6 @@ static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t ha
     void *user_data = NULL;
     size_t user_data_length = 0;
     if (found->qos != NULL) {
-        dds_reliability_kind_t reliability;
-        dds_durability_kind_t durability;
         if (dds_qget_partition(found->qos, &partition_count, &partitions)) {
             endpoint.partitions = (const char *const *)partitions;
             endpoint.partition_count = partition_count;
@@ -484,8 +557,7 @@ static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t ha
             endpoint.user_data = user_data;
             endpoint.user_data_length = user_data_length;
         }
-        endpoint.reliable = dds_qget_reliability(found->qos, &reliability, NULL) && reliability == DDS_RELIABILITY_RELIABLE;
-        endpoint.transient_local = dds_qget_durability(found->qos, &durability) && durability != DDS_DURABILITY_VOLATILE;
+        endpoint.policies = policies_of(found->qos);
         const dds_typeinfo_t *information = NULL;
         if (dds_builtintopic_get_endpoint_type_info((dds_builtintopic_endpoint_t *)found, &information) == DDS_RETCODE_OK && information != NULL) {
             const ddsi_typeid_t *id = ddsi_typeinfo_complete_typeid(information);
@@ -523,7 +595,7 @@ int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *, const cam
         if (read > 0)
             dds_return_loan(builtin, samples, read);
         /* Of those that are gone something would stay for good. */
-        take_all(builtin, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_NOT_ALIVE_DISPOSED_INSTANCE_STATE | DDS_NOT_ALIVE_NO_WRITERS_INSTANCE_STATE);
+        take_all(builtin, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_NOT_ALIVE_DISPOSED_INSTANCE_STATE | DDS_NOT_ALIVE_NO_WRITERS_INSTANCE_STATE, NULL, NULL);
     }
     dds_free(samples);
     dds_free(information);

@@ -31,21 +31,41 @@ typedef struct campanile_dds_qos {
     size_t user_data_length;
 } campanile_dds_qos;
 
+/* What an endpoint offers or asks for, as Cyclone has it: of kinds, what is more has the higher number. */
+typedef struct campanile_dds_policies {
+    int32_t reliability, durability, ownership, destination_order;
+    int32_t liveliness;
+    int32_t presentation;    /* access scope, and behind it a bit each: coherent, ordered */
+    int32_t representation;  /* of a writer, the one in which it writes */
+    int32_t representations; /* of a reader, a bit for each that it reads */
+    int64_t deadline, latency_budget, lease;
+} campanile_dds_policies;
+
 typedef struct campanile_dds_endpoint {
     uint8_t key[16];
     uint8_t participant[16];
     uint64_t handle;
+    uint64_t participant_handle;
+    int32_t is_gone; /* then only `key` counts */
     const char *topic;
     const char *type;
     const char *const *partitions;
     uint32_t partition_count;
     const uint8_t *user_data;
     size_t user_data_length;
-    int32_t reliable;
-    int32_t transient_local;
+    campanile_dds_policies policies;
     int32_t is_typed;
     char type_id[64];
 } campanile_dds_endpoint;
+
+/* What a participant says of itself. What it does not say is NULL. */
+typedef struct campanile_dds_participant {
+    const char *name;
+    const char *addresses;
+    const char *host;
+    const char *process;
+    const char *pid;
+} campanile_dds_participant;
 
 typedef struct campanile_dds_sample {
     const uint8_t *bytes; /* behind the encapsulation header, without its padding */
@@ -100,9 +120,11 @@ int32_t campanile_dds_guard_set(int32_t guard, int32_t is_set);
 int32_t campanile_dds_waitset_attach(int32_t waitset, int32_t entity, uint64_t token);
 int32_t campanile_dds_data_condition_create(int32_t reader);
 int32_t campanile_dds_news_condition_create(int32_t reader);
-int32_t campanile_dds_news_take(int32_t reader);
+int32_t campanile_dds_news_take(int32_t reader, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);
 int32_t campanile_dds_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout);
-int32_t campanile_dds_builtin_create(int32_t participant, int32_t is_writers);
+/* 0: of readers, 1: of writers, 2: of participants */
+int32_t campanile_dds_builtin_create(int32_t participant, int32_t kind);
+int32_t campanile_dds_participant_of(int32_t builtin, uint64_t handle, void (*visit)(void *context, const campanile_dds_participant *found), void *context);
 int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);
 int32_t campanile_dds_endpoint_describe(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, uint8_t **bytes, size_t *length);
 int32_t campanile_dds_endpoint_topic(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, const char *name);

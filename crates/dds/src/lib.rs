@@ -25,6 +25,7 @@
 //!
 //! [`TypeCode`]: giop::typecode::TypeCode
 
+mod compatibility;
 mod complaints;
 mod discovered;
 mod endpoints;
@@ -37,6 +38,7 @@ mod suspended_readers;
 mod types;
 mod waiting;
 
+pub use compatibility::{Difference, Incompatibilities, Incompatibility, Policy};
 pub use complaints::{Complaints, complaints};
 pub use endpoints::{Publisher, Reader, ReaderStatus, ReliableReader, Sample, Writer, WriterStatus};
 pub use error::{Code, Error, WriteError};
@@ -45,7 +47,7 @@ pub use participant::{Conflict, Endpoint, Guid, Participant, Role, Topic};
 pub use qos::{History, Qos};
 pub use suspended_readers::SuspendedReaders;
 pub use types::{Naming, agree, type_name};
-pub use waiting::{WaitSet, Waker, Woken};
+pub use waiting::{News, WaitSet, Waker, Woken};
 
 use giop::cdr::{CharSet, Encoding, Endian, Version};
 

@@ -12,7 +12,7 @@ use crate::endpoints::{Reader, Writer};
 use crate::error::{Code, Error};
 use crate::options::Options;
 use crate::qos::{Qos, c_name, nanoseconds};
-use crate::raw::{Entity, RawFound};
+use crate::raw::{Builtin, Entity, RawFound, RawPolicies};
 use crate::types::Naming;
 use crate::waiting::WaitSet;
 use crate::{discovered, raw, types};
@@ -32,6 +32,9 @@ impl fmt::Debug for Guid {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// Endpoints by which participants learn of each other are in it, and no application's.
+pub(crate) const BUILT_IN_PARTITION: &str = "__BUILT-IN PARTITION__";
 
 /// The domains that this process takes part in: Cyclone has each once, configured when it is made.
 static DOMAINS: Mutex<BTreeMap<u32, Domain>> = Mutex::new(BTreeMap::new());
@@ -108,6 +111,7 @@ pub(crate) struct Shared {
     topics: Mutex<BTreeMap<String, (TypeCode, Arc<Entity>)>>,
     writers: Entity,
     readers: Entity,
+    participants: Entity,
     pub(crate) entity: Entity,
     guid: Guid,
     domain: DomainRef,
@@ -128,10 +132,11 @@ impl Participant {
     pub fn new(id: u32, options: &Options) -> Result<Self, Error> {
         let domain = DomainRef::new(id, options)?;
         let entity = Entity::participant(id, &[]).map_err(Error::cyclone("make a participant"))?;
-        let writers = entity.builtin(true).map_err(Error::cyclone("learn of writers"))?;
-        let readers = entity.builtin(false).map_err(Error::cyclone("learn of readers"))?;
+        let writers = entity.builtin(Builtin::Writers).map_err(Error::cyclone("learn of writers"))?;
+        let readers = entity.builtin(Builtin::Readers).map_err(Error::cyclone("learn of readers"))?;
+        let participants = entity.builtin(Builtin::Participants).map_err(Error::cyclone("learn of participants"))?;
         let guid = Guid(entity.guid().map_err(Error::cyclone("make a participant"))?);
-        let shared = Shared { topics: Mutex::default(), writers, readers, entity, guid, domain };
+        let shared = Shared { topics: Mutex::default(), writers, readers, participants, entity, guid, domain };
         Ok(Self { shared: Arc::new(shared), naming: Naming::default() })
     }
 
@@ -234,8 +239,7 @@ impl Participant {
         for (role, builtin) in [(Role::Writer, &self.shared.writers), (Role::Reader, &self.shared.readers)] {
             builtin
                 .endpoints(|endpoint| {
-                    // Endpoints by which participants learn of each other are no application's.
-                    if !endpoint.partitions.iter().any(|partition| partition == "__BUILT-IN PARTITION__") {
+                    if !endpoint.partitions.iter().any(|partition| partition == BUILT_IN_PARTITION) {
                         found.push(Endpoint::of(role, endpoint));
                     }
                 })
@@ -259,6 +263,32 @@ impl Participant {
             .map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
     }
 
+    /// What is known of an endpoint's maker, for people.
+    #[must_use]
+    pub fn describe(&self, endpoint: &Endpoint) -> String {
+        let mut text = format!("{} {} of participant {}", endpoint.role, endpoint.guid, endpoint.participant);
+        let Some([name, addresses, host, process, pid]) =
+            self.shared.participants.participant_of(endpoint.participant_handle)
+        else {
+            return text;
+        };
+        let quoted = |text: &str| format!("{:?}", text.chars().take(64).collect::<String>());
+        let mut known = Vec::new();
+        for (what, is) in [("process", &pid), ("", &process), ("on host", &host), ("at", &addresses), ("named", &name)]
+        {
+            if !is.is_empty() {
+                let is_plain = what == "process" || what == "at";
+                let is =
+                    if is_plain { is.chars().filter(char::is_ascii_graphic).take(64).collect() } else { quoted(is) };
+                known.push(if what.is_empty() { is } else { format!("{what} {is}") });
+            }
+        }
+        if !known.is_empty() {
+            text = format!("{text} ({})", known.join(" "));
+        }
+        text
+    }
+
     fn builtin_of(&self, role: Role) -> &Entity {
         match role {
             Role::Writer => &self.shared.writers,
@@ -280,6 +310,15 @@ pub enum Role {
     Reader,
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Writer => "writer",
+            Self::Reader => "reader",
+        })
+    }
+}
+
 /// A writer or a reader that was discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -299,11 +338,9 @@ pub struct Endpoint {
     pub partitions: Vec<String>,
     /// What its maker wants others to know.
     pub user_data: Vec<u8>,
-    /// Whether what is missed is sent again.
-    pub reliable: bool,
-    /// Whether late joiners get something, or want something.
-    pub transient_local: bool,
+    pub(crate) policies: RawPolicies,
     handle: u64,
+    participant_handle: u64,
 }
 
 impl Endpoint {
@@ -317,9 +354,9 @@ impl Endpoint {
             type_id: found.type_id,
             partitions: found.partitions,
             user_data: found.user_data.to_vec(),
-            reliable: found.reliable,
-            transient_local: found.transient_local,
+            policies: found.policies,
             handle: found.handle,
+            participant_handle: found.participant_handle,
         }
     }
 
@@ -386,25 +423,37 @@ impl Topic {
     /// # Errors
     /// Cyclone could not list the endpoints.
     pub fn conflicts(&self, timeout: Duration) -> Result<Vec<Conflict>, Error> {
-        let own_id = self.entity.type_id().ok();
-        let own_name = types::type_name(self.of.root().resolved(), self.participant.naming);
         let end = std::time::Instant::now() + timeout;
-        let mut conflicts = Vec::new();
-        for endpoint in self.participant.endpoints()? {
-            let is_same = endpoint.type_id.is_none() || endpoint.type_id == own_id;
-            if endpoint.topic != *self.name || endpoint.type_name == own_name && is_same {
-                continue;
-            }
-            let left = end.saturating_duration_since(std::time::Instant::now());
-            let theirs = match self.participant.type_of(&endpoint, left) {
-                // Another type object and yet the same: other names for sequences, or another way to extend it.
-                Ok(of) if endpoint.type_name == own_name && types::agree(self.of.root(), of.root()) => continue,
-                Ok(of) => of.to_string(),
-                Err(_) => endpoint.type_name.clone(),
-            };
-            conflicts.push(Conflict { ours: self.of.to_string(), theirs, endpoint });
+        let left = || end.saturating_duration_since(std::time::Instant::now());
+        let endpoints = self.participant.endpoints()?.into_iter();
+        Ok(endpoints.filter_map(|endpoint| self.conflict(&endpoint, left())).collect())
+    }
+
+    /// The same of one endpoint.
+    #[must_use]
+    pub fn conflict(&self, endpoint: &Endpoint, timeout: Duration) -> Option<Conflict> {
+        if endpoint.topic != *self.name || !self.needs_type(endpoint) {
+            return None;
         }
-        Ok(conflicts)
+        let theirs = match self.participant.type_of(endpoint, timeout) {
+            // Another type object and yet the same: other names for sequences, or another way to extend it.
+            Ok(of) if endpoint.type_name == self.type_name() && types::agree(self.of.root(), of.root()) => return None,
+            Ok(of) => of.to_string(),
+            Err(_) => endpoint.type_name.clone(),
+        };
+        Some(Conflict { ours: self.of.to_string(), theirs, endpoint: endpoint.clone() })
+    }
+
+    /// Whether it takes an endpoint's type to know whether it is this topic's: where either side does not say its type, names count.
+    #[must_use]
+    pub fn needs_type(&self, endpoint: &Endpoint) -> bool {
+        let own_id = self.entity.type_id().ok();
+        let is_same = own_id.is_none() || endpoint.type_id.is_none() || endpoint.type_id == own_id;
+        endpoint.type_name != self.type_name() || !is_same
+    }
+
+    fn type_name(&self) -> String {
+        types::type_name(self.of.root().resolved(), self.participant.naming)
     }
 }
 
@@ -417,6 +466,14 @@ pub struct Conflict {
     pub ours: String,
     /// The type there, or its name if the type is not learned.
     pub theirs: String,
+}
+
+impl Conflict {
+    /// Whether nothing but the type's name is known of what is there, and more could be.
+    #[must_use]
+    pub fn is_unlearnt(&self) -> bool {
+        self.endpoint.type_id.is_some() && self.theirs == self.endpoint.type_name
+    }
 }
 
 impl fmt::Display for Conflict {

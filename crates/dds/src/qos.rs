@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::raw::RawQos;
+use crate::raw::{RawPolicies, RawQos};
 
 /// What a writer keeps for readers that are there, and a reader for its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,23 @@ impl Qos {
         };
         let late_depth = 0; // a writer's own affair
         RawQos { samples_max, late_depth, lifespan: 0, ignore_own: i32::from(self.ignore_own), ..self.raw() }
+    }
+
+    /// What a writer with it offers, and a reader asks for.
+    pub(crate) fn policies(&self) -> RawPolicies {
+        RawPolicies {
+            reliability: i32::from(self.reliable),
+            durability: i32::from(self.late_joiners > 0),
+            ownership: 0,
+            destination_order: 0,
+            liveliness: 0,
+            presentation: 0,
+            representation: 0,
+            representations: 1,
+            deadline: self.deadline.map_or(i64::MAX, nanoseconds),
+            latency_budget: 0,
+            lease: i64::MAX,
+        }
     }
 
     pub(crate) fn c_partitions(&self) -> Result<Vec<CString>, Error> {

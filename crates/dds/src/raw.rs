@@ -60,21 +60,48 @@ impl RawQos {
     };
 }
 
+/// As in `shim.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawPolicies {
+    pub(crate) reliability: i32,
+    pub(crate) durability: i32,
+    pub(crate) ownership: i32,
+    pub(crate) destination_order: i32,
+    pub(crate) liveliness: i32,
+    pub(crate) presentation: i32,
+    pub(crate) representation: i32,
+    pub(crate) representations: i32,
+    pub(crate) deadline: i64,
+    pub(crate) latency_budget: i64,
+    pub(crate) lease: i64,
+}
+
 #[repr(C)]
 struct RawEndpoint {
     key: [u8; 16],
     participant: [u8; 16],
     handle: u64,
+    participant_handle: u64,
+    is_gone: i32,
     topic: *const c_char,
     type_name: *const c_char,
     partitions: *const *const c_char,
     partition_count: u32,
     user_data: *const u8,
     user_data_length: usize,
-    reliable: i32,
-    transient_local: i32,
+    policies: RawPolicies,
     is_typed: i32,
     type_id: [c_char; 64],
+}
+
+#[repr(C)]
+struct RawParticipant {
+    name: *const c_char,
+    addresses: *const c_char,
+    host: *const c_char,
+    process: *const c_char,
+    pid: *const c_char,
 }
 
 #[repr(C)]
@@ -118,6 +145,7 @@ struct RawType {
 }
 
 type VisitEndpoint = unsafe extern "C" fn(*mut c_void, *const RawEndpoint);
+type VisitParticipant = unsafe extern "C" fn(*mut c_void, *const RawParticipant);
 type VisitReliable = unsafe extern "C" fn(*mut c_void, *const RawReliable);
 type VisitSample = unsafe extern "C" fn(*mut c_void, *const RawSample);
 
@@ -147,9 +175,10 @@ unsafe extern "C" {
     fn campanile_dds_waitset_attach(waitset: i32, entity: i32, token: u64) -> i32;
     fn campanile_dds_data_condition_create(reader: i32) -> i32;
     fn campanile_dds_news_condition_create(reader: i32) -> i32;
-    fn campanile_dds_news_take(reader: i32) -> i32;
+    fn campanile_dds_news_take(reader: i32, visit: VisitEndpoint, context: *mut c_void) -> i32;
     fn campanile_dds_waitset_wait(waitset: i32, tokens: *mut u64, count: usize, timeout: i64) -> i32;
-    fn campanile_dds_builtin_create(participant: i32, is_writers: i32) -> i32;
+    fn campanile_dds_builtin_create(participant: i32, kind: i32) -> i32;
+    fn campanile_dds_participant_of(builtin: i32, handle: u64, visit: VisitParticipant, context: *mut c_void) -> i32;
     fn campanile_dds_endpoints(builtin: i32, visit: VisitEndpoint, context: *mut c_void) -> i32;
     fn campanile_dds_endpoint_describe(
         participant: i32,
@@ -308,10 +337,10 @@ impl Entity {
         Self::of(unsafe { campanile_dds_guard_create(self.0) })
     }
 
-    /// A reader of the writers (or the readers) that have been discovered.
-    pub(crate) fn builtin(&self, is_writers: bool) -> Result<Self, Code> {
-        // SAFETY: see the module.
-        Self::of(unsafe { campanile_dds_builtin_create(self.0, i32::from(is_writers)) })
+    /// A reader of what has been discovered.
+    pub(crate) fn builtin(&self, of: Builtin) -> Result<Self, Code> {
+        // SAFETY: see the module; there is a topic for each of these.
+        Self::of(unsafe { campanile_dds_builtin_create(self.0, of as i32) })
     }
 
     pub(crate) fn data_condition(&self) -> Result<Self, Code> {
@@ -325,9 +354,29 @@ impl Entity {
         Self::of(unsafe { campanile_dds_news_condition_create(self.0) })
     }
 
-    pub(crate) fn take_news(&self) -> Result<(), Code> {
-        // SAFETY: see the module.
-        checked(unsafe { campanile_dds_news_take(self.0) }).map(drop)
+    /// Takes what has come and gone: of what is gone by its key alone.
+    pub(crate) fn take_news(&self, visit: impl FnMut(RawFound<'_>)) -> Result<(), Code> {
+        let mut visitor = Visitor { visit, panic: None };
+        let context = std::ptr::from_mut(&mut visitor).cast();
+        let trampoline = endpoint_trampoline_of(&visitor);
+        // SAFETY: the trampoline is the one for this visitor, which outlives the call.
+        let result = unsafe { campanile_dds_news_take(self.0, trampoline, context) };
+        visitor.finish();
+        checked(result).map(drop)
+    }
+
+    /// What a participant says of itself: its name, addresses, host, process and the process's number.
+    pub(crate) fn participant_of(&self, handle: u64) -> Option<[String; 5]> {
+        unsafe extern "C" fn copy(context: *mut c_void, found: *const RawParticipant) {
+            // SAFETY: the context is what is passed below, and the participant lives until we return.
+            let (into, found) = unsafe { (&mut *context.cast::<Option<[String; 5]>>(), &*found) };
+            *into = Some([found.name, found.addresses, found.host, found.process, found.pid].map(name));
+        }
+        let mut found: Option<[String; 5]> = None;
+        // SAFETY: `copy` casts the context to what it is, which outlives the call.
+        let result =
+            unsafe { campanile_dds_participant_of(self.0, handle, copy, std::ptr::from_mut(&mut found).cast()) };
+        checked(result).ok().and(found)
     }
 
     pub(crate) fn set_guard(&self, is_set: bool) -> Result<(), Code> {
@@ -553,17 +602,26 @@ fn sample_trampoline_of<F: FnMut(RawTaken<'_>)>(_visitor: &Visitor<F>) -> VisitS
     trampoline::<F>
 }
 
+/// What is discovered, by the numbers of `shim.h`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Builtin {
+    Readers = 0,
+    Writers = 1,
+    Participants = 2,
+}
+
 /// An endpoint that was discovered, as long as it is looked at.
 pub(crate) struct RawFound<'a> {
     pub(crate) key: [u8; 16],
     pub(crate) participant: [u8; 16],
     pub(crate) handle: u64,
+    pub(crate) participant_handle: u64,
+    pub(crate) is_gone: bool,
     pub(crate) topic: String,
     pub(crate) type_name: String,
     pub(crate) partitions: Vec<String>,
     pub(crate) user_data: &'a [u8],
-    pub(crate) reliable: bool,
-    pub(crate) transient_local: bool,
+    pub(crate) policies: RawPolicies,
     pub(crate) type_id: Option<String>,
 }
 
@@ -582,12 +640,13 @@ fn endpoint_trampoline_of<F: FnMut(RawFound<'_>)>(_visitor: &Visitor<F>) -> Visi
             key: found.key,
             participant: found.participant,
             handle: found.handle,
+            participant_handle: found.participant_handle,
+            is_gone: found.is_gone != 0,
             topic: text(found.topic),
             type_name: text(found.type_name),
             partitions,
             user_data: octets(found.user_data, found.user_data_length),
-            reliable: found.reliable != 0,
-            transient_local: found.transient_local != 0,
+            policies: found.policies,
             type_id: (found.is_typed != 0).then(|| text(found.type_id.as_ptr())),
         };
         visitor.call(|visit| visit(endpoint));

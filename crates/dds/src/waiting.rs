@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::endpoints::Reader;
 use crate::error::{Code, Error};
-use crate::participant::Participant;
+use crate::participant::{BUILT_IN_PARTITION, Endpoint, Guid, Participant, Role};
 use crate::qos::nanoseconds;
-use crate::raw::Entity;
+use crate::raw::{Builtin, Entity};
 
 /// The token of the waker, which no reader has.
 const WOKEN: u64 = u64::MAX;
@@ -20,8 +20,8 @@ pub struct WaitSet {
     // In the order in which they are to go.
     /// Of readers, with their tokens.
     conditions: Vec<(u64, Entity)>,
-    /// Conditions for news of endpoints that have come or gone, and readers for nothing but that.
-    news: Vec<(Entity, Entity)>,
+    /// Conditions for news of endpoints that have come or gone, and readers for nothing but that, with the role of the endpoints.
+    news: Vec<(Entity, Entity, Role)>,
     set: Entity,
     guard: Arc<Guard>,
 }
@@ -52,6 +52,15 @@ pub struct Woken {
     pub by_waker: bool,
     /// An endpoint in the domain has come, changed or gone: [`Participant::endpoints`].
     pub by_discovery: bool,
+}
+
+/// What is new of an endpoint.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// It has come, or changed.
+    Found(Endpoint),
+    /// It is gone.
+    Gone(Guid),
 }
 
 impl WaitSet {
@@ -97,11 +106,11 @@ impl WaitSet {
     pub fn attach_discovery(&mut self) -> Result<(), Error> {
         let failed = || Error::cyclone("wait for discovery");
         // Readers of its own: what another has read, in listing all endpoints, is no news any more.
-        for is_writers in [true, false] {
-            let builtin = self.guard.participant.raw().builtin(is_writers).map_err(failed())?;
+        for (of, role) in [(Builtin::Writers, Role::Writer), (Builtin::Readers, Role::Reader)] {
+            let builtin = self.guard.participant.raw().builtin(of).map_err(failed())?;
             let condition = builtin.news_condition().map_err(failed())?;
             self.set.attach(&condition, DISCOVERED).map_err(failed())?;
-            self.news.push((condition, builtin));
+            self.news.push((condition, builtin, role));
         }
         Ok(())
     }
@@ -111,6 +120,20 @@ impl WaitSet {
     /// # Errors
     /// Cyclone could not.
     pub fn wait(&self, timeout: Option<Duration>, tokens: &mut Vec<u64>) -> Result<Woken, Error> {
+        self.wait_for_news(timeout, tokens, |_| ())
+    }
+
+    /// The same, and shows each endpoint that has come, changed or gone since the last time, applications' alone: each once, however many there
+    /// are.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_for_news(
+        &self,
+        timeout: Option<Duration>,
+        tokens: &mut Vec<u64>,
+        mut visit: impl FnMut(News),
+    ) -> Result<Woken, Error> {
         // Room for all: of those that always have something, the same ones would be reported each time.
         tokens.resize(self.conditions.len() + self.news.len() + 1, 0);
         let outcome = self.set.wait(tokens, timeout.map_or(i64::MAX, nanoseconds));
@@ -127,8 +150,16 @@ impl WaitSet {
             *token < DISCOVERED
         });
         if woken.by_discovery {
-            let mut news = self.news.iter();
-            news.try_for_each(|(_, builtin)| builtin.take_news()).map_err(Error::cyclone("wait for discovery"))?;
+            for (_, builtin, role) in &self.news {
+                let show = |found: crate::raw::RawFound<'_>| {
+                    if found.is_gone {
+                        visit(News::Gone(Guid(found.key)));
+                    } else if !found.partitions.iter().any(|partition| partition == BUILT_IN_PARTITION) {
+                        visit(News::Found(Endpoint::of(*role, found)));
+                    }
+                };
+                builtin.take_news(show).map_err(Error::cyclone("wait for discovery"))?;
+            }
         }
         if woken.by_waker {
             self.guard.entity.set_guard(false).map_err(Error::cyclone("wait"))?;

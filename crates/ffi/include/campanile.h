@@ -134,6 +134,8 @@ enum campanile_trouble_code
     CAMPANILE_TROUBLE_CODE_LOST = 8,
     // The filter asks for a name that no declared type has.
     CAMPANILE_TROUBLE_CODE_UNKNOWN_NAME = 9,
+    // A writer does not match, over DDS: none of its events come.
+    CAMPANILE_TROUBLE_CODE_INCOMPATIBLE = 10,
     // Something of a later version of the library: the text says it.
     CAMPANILE_TROUBLE_CODE_OTHER = 100,
 };
@@ -268,6 +270,7 @@ typedef struct {
     // The event's type name, where it is about one; else empty.
     const char *name;
     // Of a mismatch: the member in which the types differ, such as `stations[].name`; else empty.
+    // Of what does not match over DDS: the policy.
     const char *path;
     // Why, where there is more to be said than the code.
     const char *reason;
@@ -280,6 +283,7 @@ typedef struct {
     // Of lost events: how many more than were reported before.
     uint64_t events;
     // Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
+    // Of what does not match over DDS: the writer.
     const char *supplier;
 } campanile_trouble;
 
@@ -330,7 +334,7 @@ campanile_status campanile_settings_of_context(const char *name, campanile_setti
 // | `wait_for_restart_ms` | how long `publish` waits for a service that cannot be reached any more; `0`: not at all | `30000` |
 // | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 // | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
-// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
+// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7`, `dds.reliable` is `false`, `dds.late_joiners` is `1` | |
 campanile_status campanile_settings_set(campanile_settings *settings,
                                         const char *key,
                                         const char *value);

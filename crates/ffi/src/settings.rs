@@ -3,12 +3,10 @@
 use crate::log::listen;
 use crate::pointers::{borrow_mut, give, take, text};
 use crate::status::{Failure, Status, guarded};
-use campanile::settings::{Context, Contexts};
 use campanile::{Settings, SettingsError};
 use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
-use toml::{Table, Value};
 
 /// Where events go, and how: see `campanile_settings_set`. One thread at a time uses one; suppliers and consumers copy it.
 pub struct SettingsHandle(pub(crate) Settings);
@@ -55,7 +53,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
 /// | `wait_for_restart_ms` | how long `publish` waits for a service that cannot be reached any more; `0`: not at all | `30000` |
 /// | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 /// | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
-/// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
+/// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7`, `dds.reliable` is `false`, `dds.late_joiners` is `1` | |
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_settings_set(
     settings: *mut SettingsHandle,
@@ -100,7 +98,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
         "tls.certificate" => settings.tls.certificate = file(value),
         "tls.key" => settings.tls.key = file(value),
         _ => match key.strip_prefix("dds.") {
-            Some(path) => set_dds(settings, path, value)?,
+            Some(path) => settings.set_dds(path, value)?,
             None => return Err(Failure::new(Status::Settings, format!("there is no setting {key:?}"))),
         },
     }
@@ -115,46 +113,6 @@ fn milliseconds(setting: &'static str, value: &str) -> Result<Duration, Settings
 /// An empty text is none.
 fn file(value: &str) -> Option<PathBuf> {
     Some(value).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-/// Settings of DDS are set as `contexts.toml` would have them, so that all there are can be.
-fn set_dds(settings: &mut Settings, path: &str, value: &str) -> Result<(), Failure> {
-    let wrong =
-        |reason: String| Failure::new(Status::Settings, format!("dds.{path} is {value:?}: {}", reason.trim_end()));
-    let mut all = Table::try_from(&settings.dds).map_err(|error| wrong(error.to_string()))?;
-    let plain = Value::String(value.to_owned());
-    let meant = format!("it = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("it"));
-    let mut failed = None;
-    for value in meant.into_iter().chain([plain]) {
-        place(&mut all, path, value);
-        match all.clone().try_into() {
-            Ok(dds) => {
-                // The contexts' own code checks what is said in them.
-                let mut context = Context::default();
-                context.dds = Some(dds);
-                Contexts::default().set("checked", context.clone())?;
-                settings.dds = context.dds.unwrap_or_default();
-                return Ok(());
-            }
-            Err(error) => failed = failed.or(Some(error.to_string())),
-        }
-    }
-    Err(wrong(failed.unwrap_or_default()))
-}
-
-/// Puts a value into tables within each other. Behind the first two names of a path all is one name: channels may have dots.
-fn place(all: &mut Table, path: &str, value: Value) {
-    match path.split_once('.') {
-        Some((name, rest)) => {
-            let inner = all.entry(name).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(inner) = inner {
-                inner.insert(rest.to_owned(), value);
-            } else {
-                *inner = Value::Table(Table::from_iter([(rest.to_owned(), value)]));
-            }
-        }
-        None => drop(all.insert(path.to_owned(), value)),
-    }
 }
 
 #[cfg(test)]
@@ -177,6 +135,10 @@ mod tests {
             ("dds.domain_default", "3"),
             ("dds.partitions.a.b", ""),
             ("dds.partitions.7", "7"),
+            ("dds.reliable", "false"),
+            ("dds.late_joiners", "2"),
+            ("dds.history_depth", "3"),
+            ("dds.samples_max", "5"),
         ] {
             set(&mut settings, key, value).unwrap();
         }
@@ -185,6 +147,8 @@ mod tests {
         assert_eq!((settings.wait_for_service, settings.shared_thread), (Duration::from_millis(1500), true));
         assert_eq!(settings.wait_for_restart, Duration::ZERO);
         assert_eq!((settings.dds.domain("ALMA"), settings.dds.domain("other")), (7, 3));
+        let of = &settings.dds;
+        assert_eq!((of.reliable, of.late_joiners, of.history_depth, of.samples_max), (false, 2, 3, 5));
         assert_eq!((settings.dds.partition("a.b"), settings.dds.partition("7")), ("", "7"));
     }
 
@@ -200,6 +164,8 @@ mod tests {
             ("dds.domains.ALMA", "233"),
             ("dds.domains.ALMA", "many"),
             ("dds.sever", "x"),
+            ("dds.reliable", "perhaps"),
+            ("dds.samples_max", "0"),
         ] {
             assert!(set(&mut settings, key, value).is_err(), "{key}");
         }

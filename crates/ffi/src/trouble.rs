@@ -16,6 +16,7 @@ pub struct TroubleReport {
     /// The event's type name, where it is about one; else empty.
     pub name: *const c_char,
     /// Of a mismatch: the member in which the types differ, such as `stations[].name`; else empty.
+    /// Of what does not match over DDS: the policy.
     pub path: *const c_char,
     /// Why, where there is more to be said than the code.
     pub reason: *const c_char,
@@ -28,6 +29,7 @@ pub struct TroubleReport {
     /// Of lost events: how many more than were reported before.
     pub events: u64,
     /// Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
+    /// Of what does not match over DDS: the writer.
     pub supplier: *const c_char,
 }
 
@@ -50,6 +52,9 @@ pub(crate) fn report(trouble: &Trouble, read: impl FnOnce(&TroubleReport)) {
             (name, reason) = (of, why);
         }
         Trouble::UnknownName { name: of, known } => (name, reason) = (of, known),
+        Trouble::Incompatible { name: of, peer, policy, advice, .. } => {
+            (name, path, reason, supplier) = (of, policy, advice, peer);
+        }
         Trouble::Slow { name: of, took } => (name, length) = (of, *took),
         Trouble::Lost { name: of, events: lost } => (name, events) = (of, *lost),
         _ => {}

@@ -35,6 +35,10 @@ fn all_pass(scenario: &str, languages: &[Language]) {
 /// type than the supplier's, or of any, has a reader made when the supplier is seen.
 fn all_pass_over_both(scenario: &str, languages: &[Language], late_joiners: u32) {
     all_pass(scenario, languages);
+    all_pass_over_dds(scenario, languages, late_joiners);
+}
+
+fn all_pass_over_dds(scenario: &str, languages: &[Language], late_joiners: u32) {
     for language in languages {
         let mut program = programs().start_over_dds(*language, &[scenario], late_joiners);
         program.run(|asked| panic!("{language} asks for {asked:?}, where there is no service"));
@@ -90,6 +94,11 @@ fn a_slow_consumer_hinders_no_other_and_loses_nothing() {
 #[test]
 fn another_type_under_the_same_name_is_reported_with_both() {
     all_pass_over_both("type_mismatch", &[C, CPP, JAVA], 1);
+}
+
+#[test]
+fn a_writer_that_does_not_match_is_reported_and_reliability_is_a_setting() {
+    all_pass_over_dds("incompatible", &[C, CPP, JAVA], 0);
 }
 
 #[test]

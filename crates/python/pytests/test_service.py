@@ -70,6 +70,20 @@ def test_a_name_in_a_filter_that_the_class_does_not_have_is_reported(channel):
         assert trouble.text == "the filter asks for sped, which no declared type has: Wind has speed, station"
 
 
+@pytest.mark.skipif(not IS_OVER_DDS, reason="a service has no such policies")
+def test_a_writer_that_does_not_match_is_reported_and_reliability_is_a_setting(channel):
+    subscription, events, troubles = receiving(channel, dds={"late_joiners": 0})
+    with subscription, campanile.Supplier(channel, dds={"reliable": False, "late_joiners": 0}) as supplier:
+        supplier.publish(Wind(1.0))
+        trouble = troubles.get(timeout=WAIT)
+        assert trouble.kind == "incompatible" and trouble.supplier.startswith("writer ")
+        assert "does not match by reliability (offered: best effort; requested here: reliable)" in trouble.text
+        assert "set dds.reliable = false here" in trouble.text
+        assert events.empty()
+    with pytest.raises(campanile.SettingsError, match="dds.relaible"):
+        campanile.Supplier(channel, dds={"relaible": True})
+
+
 def test_a_default_is_used_where_the_supplier_has_no_such_member(channel):
     @dataclasses.dataclass
     class Place:

@@ -67,10 +67,12 @@ fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
         Trouble::Slow { .. } => ("slow", None),
         Trouble::Lost { .. } => ("lost", None),
         Trouble::UnknownName { .. } => ("unknown_name", None),
+        Trouble::Incompatible { .. } => ("incompatible", None),
         _ => ("other", None),
     };
     let supplier = match trouble {
         Trouble::Mismatch(mismatch) => mismatch.supplier.clone(),
+        Trouble::Incompatible { peer, .. } => Some(peer.clone()),
         _ => None,
     };
     // An interpreter that ends hears of nothing any more.

@@ -32,12 +32,31 @@ pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Se
             "tls_ca" => settings.tls.ca = Some(value.extract()?),
             "tls_certificate" => settings.tls.certificate = Some(value.extract()?),
             "tls_key" => settings.tls.key = Some(value.extract()?),
+            "dds" => set_dds(py, &mut settings, "", value.cast::<PyDict>()?)?,
             "wait_for_service" => settings.wait_for_service = length(&value)?,
             "wait_for_restart" => settings.wait_for_restart = length(&value)?,
             other => return Err(PyTypeError::new_err(format!("there is no setting {other:?}"))),
         }
     }
     Ok(settings)
+}
+
+/// Settings of DDS by their names, tables as dictionaries in it.
+fn set_dds(py: Python<'_>, settings: &mut Settings, within: &str, given: &Bound<'_, PyDict>) -> PyResult<()> {
+    for (name, value) in given {
+        let path = format!("{within}{}", name.extract::<String>()?);
+        if let Ok(table) = value.cast::<PyDict>() {
+            set_dds(py, settings, &format!("{path}."), table)?;
+            continue;
+        }
+        // Numbers, truth values and lists of texts are the same in JSON and TOML.
+        let text = match value.extract::<String>() {
+            Ok(text) => text,
+            Err(_) => py.import("json")?.call_method1("dumps", (&value,))?.extract()?,
+        };
+        settings.set_dds(&path, &text).map_err(|error| raise(py, &Error::Settings(error)))?;
+    }
+    Ok(())
 }
 
 /// A `timedelta`, or a number of seconds.

@@ -208,6 +208,10 @@ counters! {
     DdsReadersBack = "dds_readers_back",
     /// Topics that were not read since their type is unknown, or CORBA has nothing for it.
     DdsUntyped = "dds_untyped",
+    /// Writers and readers in DDS that joins have looked at, each when it came or changed.
+    DdsDiscovered = "dds_discovered",
+    /// Times that a writer or reader in DDS did not match a join by a policy.
+    DdsIncompatible = "dds_incompatible",
     /// Samples that readers of DDS know to have missed.
     DdsLost = "dds_lost",
     /// Samples that could not be put into an event: larger than `limits.message_bytes_max`, or of a type that is too intricate.

@@ -8,16 +8,19 @@ mod reading;
 mod writing;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ::dds::{History, Multicast, Naming, Options, Participant, Qos};
+use ::dds::{History, Multicast, Naming, Options, Participant, Qos, Topic};
 
 use crate::config::{Dds, DdsJoin, DdsMulticast, DdsPreset};
-use crate::protocols::dds::ThreadEnds;
+use crate::protocols::dds::{Board, ThreadEnds};
+
+/// What endpoints of joins, and of programs of the library, have as their user data.
+const OWN: &[u8] = b"campanile";
 
 /// How long it is waited for something until it is looked whether the service has ended.
 const LOOKS_AFTER: Duration = Duration::from_millis(100);
@@ -48,6 +51,36 @@ pub(crate) struct Begun {
     pub(crate) bridge: Bridge,
     /// Where each join's threads wait for their ends, in the order of the configuration.
     pub(crate) introductions: Vec<SyncSender<ThreadEnds>>,
+    /// Where each says how it stands.
+    pub(crate) boards: Vec<Board>,
+}
+
+/// Topics that a join writes, which its writing thread makes and its reading thread compares readers with.
+#[derive(Clone, Default)]
+struct WrittenTopics(Arc<(Mutex<BTreeMap<String, Topic>>, AtomicBool)>);
+
+impl WrittenTopics {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Topic>> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, topic: &Topic) {
+        self.all().insert(topic.name().to_owned(), topic.clone());
+        self.0.1.store(true, Ordering::Release);
+    }
+
+    fn get(&self, name: &str) -> Option<Topic> {
+        self.all().get(name).cloned()
+    }
+
+    fn count(&self) -> usize {
+        self.all().len()
+    }
+
+    /// Whether some were added since this was asked last.
+    fn take_changed(&self) -> bool {
+        self.0.1.swap(false, Ordering::Acquire)
+    }
 }
 
 /// Takes part in the domains, and starts the threads.
@@ -58,7 +91,7 @@ pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, Str
     let options = options(config);
     let mut participants: BTreeMap<u32, Participant> = BTreeMap::new();
     let mut bridge = Bridge::default();
-    let mut introductions = Vec::new();
+    let (mut introductions, mut boards) = (Vec::new(), Vec::new());
     for join in &config.joins {
         let participant = match participants.get(&join.domain) {
             Some(participant) => participant.clone(),
@@ -72,8 +105,13 @@ pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, Str
         let (to_reader, for_reader) = sync_channel(1);
         let (to_writer, for_writer) = sync_channel(1);
         let (introduce, introduced) = sync_channel::<ThreadEnds>(1);
-        let reader = reading::Reading::new(participant.clone(), join.clone(), message_bytes_max)?;
-        let writer = writing::Writing::new(participant, join.clone(), DdsJoin::millis(config.hold_timeout_ms));
+        let others = config.joins.iter().filter(|other| other.domain == join.domain && *other != join);
+        let others = others.map(|other| [other.partition().to_owned()]).collect();
+        let (written, board) = (WrittenTopics::default(), Board::default());
+        let shared = (written.clone(), Arc::clone(&board));
+        let reader = reading::Reading::new(participant.clone(), join.clone(), others, shared, message_bytes_max)?;
+        let hold_timeout = DdsJoin::millis(config.hold_timeout_ms);
+        let writer = writing::Writing::new(participant, join.clone(), written, hold_timeout);
         let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = Builder::new().name(name.into()).spawn(run).map_err(|error| error.to_string())?;
             bridge.threads.push(thread);
@@ -109,8 +147,9 @@ pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, Str
             }),
         )?;
         introductions.push(introduce);
+        boards.push(board);
     }
-    Ok(Begun { bridge, introductions })
+    Ok(Begun { bridge, introductions, boards })
 }
 
 fn options(config: &Dds) -> Options {
@@ -149,7 +188,7 @@ fn qos(join: &DdsJoin) -> Qos {
         transport_priority: join.transport_priority,
         partitions: Some(join.partition().to_owned()).filter(|name| !name.is_empty()).into_iter().collect(),
         ignore_own: true,
-        user_data: b"campanile".to_vec(),
+        user_data: OWN.to_vec(),
     }
 }
 

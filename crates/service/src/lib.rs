@@ -40,8 +40,8 @@ pub use admin::operators::Operators;
 pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
-    Answer, ChannelStatus, Command, ConsumerStatus, DeadLetterAct, Declined, Dropped, Figures, HistoryEvent,
-    HistoryStatus, Query,
+    Answer, ChannelStatus, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Declined,
+    Dropped, Figures, HistoryEvent, HistoryStatus, Query,
 };
 pub use config::{
     AccessRule, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError, ConnectionReliability,

@@ -313,7 +313,7 @@ fn assemble(
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let opened = furnish(&mut protocol, config, &accounts, found)?;
-    let (dds, slots) = dds::join(config, &protocol)?;
+    let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (protocol.objects.factory_reference(), outside_naming(config, &announcement)?);
@@ -355,6 +355,7 @@ fn assemble(
         inquiry: Inquiry::default(),
         histories,
         dead_letters,
+        dds_joins,
         leaving: Vec::new(),
         ending: Ending::default(),
         origin,

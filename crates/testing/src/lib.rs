@@ -10,6 +10,7 @@ pub mod certificates;
 mod limit;
 mod loopback;
 mod program;
+pub mod rtps;
 #[cfg(feature = "rulebook")]
 pub mod rulebook;
 

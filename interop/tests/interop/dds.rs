@@ -1,6 +1,7 @@
 //! Programs of CORBA and of DDS meet in channels that are joined to partitions.
 
 mod access;
+mod policies;
 mod ros;
 
 use std::cell::Cell;

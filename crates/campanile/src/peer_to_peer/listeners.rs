@@ -12,7 +12,10 @@ use crate::declared::Declared;
 use crate::error::{Error, Trouble};
 use crate::raw::{Desk, Teller};
 use crate::settings::Settings;
-use dds::{Endpoint, Guid, Participant, Qos, Reader, Role, Topic, WaitSet, Waker};
+use dds::{
+    Difference, Endpoint, Guid, Incompatibilities, Incompatibility, News, Participant, Policy, Qos, Reader, Role,
+    Topic, WaitSet, Waker,
+};
 use std::cell::Cell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -266,6 +269,11 @@ impl Domain {
         }
     }
 
+    /// Whether an endpoint is a writer of a type that is wanted, in whatever partition.
+    fn subscribes_to(&self, endpoint: &Endpoint) -> bool {
+        endpoint.role == Role::Writer && (self.takes_other_types || self.names.contains(&endpoint.topic))
+    }
+
     /// Whether there is a reader of that type.
     fn has(&self, declared: &Declared) -> bool {
         let topics = self.topics.get(declared.name()).map(Vec::as_slice).unwrap_or_default();
@@ -281,8 +289,7 @@ impl Domain {
         self.mute.retain(|guid, _| there.contains(guid));
         let mut unmet: Vec<Endpoint> = endpoints
             .into_iter()
-            .filter(|endpoint| endpoint.role == Role::Writer && !self.known.contains(&endpoint.guid))
-            .filter(|endpoint| self.takes_other_types || self.names.contains(&endpoint.topic))
+            .filter(|endpoint| self.subscribes_to(endpoint) && !self.known.contains(&endpoint.guid))
             .filter(|endpoint| endpoint.partitions == partitions)
             .collect();
         for (name, topics) in &self.topics {
@@ -373,19 +380,52 @@ impl Shared {
 
     /// What a domain's looking thread does.
     fn look_around(self: &Arc<Self>, mut domain: Domain, set: &WaitSet) {
-        let mut tokens = Vec::new();
+        let (mut tokens, mut news, mut is_due) = (Vec::new(), Vec::new(), true);
+        let mut incompatible = Incompatibilities::reporting("dds.");
         while !self.has_ended() {
-            match domain.unmet(&self.qos.partitions) {
+            for new in news.drain(..) {
+                match new {
+                    News::Found(endpoint) if domain.subscribes_to(&endpoint) => {
+                        is_due = true;
+                        self.compare(&domain, &mut incompatible, &endpoint);
+                    }
+                    News::Found(_) => {}
+                    News::Gone(guid) => drop(incompatible.gone(&self.tell, guid)),
+                }
+            }
+            // Endpoints of other topics are nothing to look for: there may be very many.
+            let unmet = if is_due { domain.unmet(&self.qos.partitions) } else { Ok(Vec::new()) };
+            match unmet {
                 Ok(unmet) => unmet.iter().for_each(|endpoint| self.meet(&mut domain, endpoint)),
                 Err(error) => log::warn!("DDS does not list its participants: {error}"),
             }
             let is_mute = domain.mute.values().any(|since| since.elapsed() < LOOK_EVERY);
             let pause = if is_mute { LOOK_AGAIN } else { LOOK_EVERY };
-            if let Err(error) = set.wait(Some(pause), &mut tokens) {
-                log::error!("DDS cannot be waited for: {error}");
-                return;
+            match set.wait_for_news(Some(pause), &mut tokens, |new| news.push(new)) {
+                // A pause that is over is a time to look, too.
+                Ok(woken) => is_due = is_mute || !woken.by_discovery,
+                Err(error) => return log::error!("DDS cannot be waited for: {error}"),
             }
         }
+    }
+
+    /// Reports by what a writer that is wanted does not match the readers here. Its type is none of that: it gets a reader of its own.
+    fn compare(&self, domain: &Domain, incompatible: &mut Incompatibilities, endpoint: &Endpoint) {
+        let mut found = Difference::all(&self.qos, endpoint).unwrap_or_default();
+        // Who wants all types wants those of its channel.
+        found.retain(|found| found.policy != Policy::Partition || domain.names.contains(&endpoint.topic));
+        incompatible.note(&self.tell, (&domain.handle.participant, endpoint), false, found, |found| {
+            let Incompatibility { topic, peer, difference: Difference { policy, offered, requested }, advice, .. } =
+                found.clone();
+            self.tell.tell(&Trouble::Incompatible {
+                name: topic,
+                peer,
+                policy: policy.name(),
+                offered,
+                requested,
+                advice,
+            });
+        });
     }
 
     /// Has a reader made for a writer of a type that no reader has.

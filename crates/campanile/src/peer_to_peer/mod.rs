@@ -10,6 +10,7 @@ mod listeners;
 mod once;
 mod participants;
 mod sieve;
+mod watching;
 mod writers;
 
 pub(crate) use listeners::Listeners;
@@ -21,6 +22,9 @@ use crate::settings::Settings;
 use dds::{History, Options, Qos};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+/// What endpoints of programs of this library, and of joins of the service, have as their user data.
+const OWN: &[u8] = b"campanile";
 
 /// How the process takes part in domains.
 fn options(settings: &Settings) -> Options {
@@ -40,13 +44,15 @@ fn qos(channel: &str, settings: &Settings) -> Qos {
     let of = &settings.dds;
     let partition = of.partition(channel);
     Qos {
-        reliable: true,
-        history: History::KeepAll,
+        reliable: of.reliable,
+        history: if of.history_depth == 0 { History::KeepAll } else { History::KeepLast(of.history_depth) },
+        samples_max: of.samples_max,
         blocking_max: Duration::from_millis(of.slowed_ms_max.into()),
         late_joiners: of.late_joiners,
         deadline: time(of.deadline_ms),
         lifespan: time(of.lifespan_ms),
         transport_priority: of.priority,
+        user_data: OWN.to_vec(),
         // The empty one is DDS's default.
         partitions: if partition.is_empty() { Vec::new() } else { vec![partition.to_owned()] },
         ..Qos::default()

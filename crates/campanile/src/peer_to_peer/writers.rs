@@ -1,6 +1,7 @@
 //! Publishing over DDS.
 
 use super::participants::ParticipantHandle;
+use super::watching::Watching;
 use super::{pause, qos, time};
 use crate::declared::Declared;
 use crate::error::Error;
@@ -8,6 +9,7 @@ use crate::settings::Settings;
 use client::PublisherCounters;
 use dds::{Qos, Role, SuspendedReaders, Topic, WriteError, Writer};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -30,8 +32,8 @@ pub(crate) struct Writers {
     waits_max: u32,
     channel: String,
     writers: RwLock<HashMap<usize, Arc<One>>>,
-    /// Held while a writer is made, so that a type gets one.
-    making: Mutex<()>,
+    /// Held while a writer is made, so that a type gets one: what watches the readers in each domain.
+    making: Mutex<HashMap<u16, Watching>>,
     // With it, others are found before the first event is published.
     _domain: ParticipantHandle,
 }
@@ -99,7 +101,7 @@ impl Writers {
         if let Some(one) = find() {
             return Ok(one);
         }
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(one) = find().or_else(|| self.equal(declared)) {
             return Ok(one);
         }
@@ -107,6 +109,13 @@ impl Writers {
         let (handle, topic) =
             ParticipantHandle::with_topic(domain, &self.settings, declared.name(), declared.type_code())?;
         let writer = topic.writer(&self.qos)?;
+        let watches = match watching.entry(domain) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(Watching::new(self.to_string(), handle.participant.clone(), self.qos.clone())?)
+            }
+        };
+        watches.add(&topic);
         handle.await_discovery(&self.settings);
         self.meet(&writer, &topic);
         let suspended_readers = Mutex::new(SuspendedReaders::new(time(self.settings.dds.hold_timeout_ms)));

@@ -11,6 +11,7 @@ use client::{EventNumber, News, Received, ReceivedBody, ServantError};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::TypeCode;
 use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,15 +23,21 @@ pub(crate) struct Teller {
     pub(super) on_trouble: Option<OnTrouble>,
 }
 
+impl fmt::Display for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "consumer of {}", self.channel)
+    }
+}
+
 impl Teller {
     pub(crate) fn tell(&self, trouble: &Trouble) {
         match &self.on_trouble {
             Some(callback) => {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(trouble))) {
-                    log::error!("consumer of {}: on_trouble panicked: {}", self.channel, words(panic.as_ref()));
+                    log::error!("{self}: on_trouble panicked: {}", words(panic.as_ref()));
                 }
             }
-            None => log::warn!("consumer of {}: {trouble}", self.channel),
+            None => log::warn!("{self}: {trouble}"),
         }
     }
 

@@ -35,6 +35,7 @@ pub(super) fn write(out: &mut String, info: &Info) {
     if let Some(history) = &info.history {
         let _ = writeln!(out, "  history     {}", history.describe());
     }
+    info.dds_joins.iter().for_each(|join| join.write(out));
     summary(out, info);
     for (side, admins) in [("consumer", &info.consumer_admins), ("supplier", &info.supplier_admins)] {
         admins.iter().for_each(|admin| write_admin(out, side, admin));

@@ -83,6 +83,14 @@ function settings(values) {
   return shown.length ? el("dl", {}, ...shown.flat()) : el("p", { class: "quiet" }, "nothing of its own");
 }
 
+/** A join to DDS, and what does not match it there. */
+function joinPart(join) {
+  const beyond = join.incompatible_beyond ? el("p", { class: "quiet" }, `${count(join.incompatible_beyond)} more did not match`) : null;
+  return el("div", {}, el("h2", {}, "Joined to DDS"), el("p", {}, `${join.name}: reads ${count(join.topics_read)} topics, writes ${count(join.topics_written)}`),
+    ...join.incompatible.map((found) => el("p", { class: "dds" }, el("span", { class: "state warn" }, found.policy),
+      ` ${found.topic}: ${found.peer}. Offered: ${found.offered}; requested: ${found.requested}. To do: ${found.advice}.`)), beyond);
+}
+
 export const view = {
   title: "Channels",
   async open(main, chosen) {
@@ -122,7 +130,7 @@ export const view = {
   },
   async showChannel(id) {
     try {
-      const { configured, standing } = await get(`channels/${id}`);
+      const [{ configured, standing }, { joins }] = await Promise.all([get(`channels/${id}`), get("dds")]);
       const { limits, settings: own, filters, profile } = configured;
       show(this.detail, el("h2", {}, configured.name ? `Channel ${id}: ${configured.name}` : `Channel ${id}`),
         standing ? el("dl", {}, ...[
@@ -135,6 +143,7 @@ export const view = {
         ].flat()) : null,
         el("h2", {}, "Settings"), settings(own), el("h2", {}, "Limits"), settings(limits),
         ...filters.slice(0, 50).map((filter) => el("p", { class: "detail" }, `filter ${filter.id}: ${(filter.constraints ?? []).map((constraint) => constraint.text ?? JSON.stringify(constraint)).join("; ")}`)),
+        ...joins.filter((join) => join.channel === id).map(joinPart),
         el("h2", {}, "What can be done"), el("div", { class: "acts" },
           el("button", { type: "button", onclick: () => setQos({ channel: id }, `channel ${id}`) }, "Set QoS"),
           el("button", { type: "button", onclick: () => { location.hash = `#events/${id}`; } }, "Watch its events")));

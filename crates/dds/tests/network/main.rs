@@ -1,6 +1,8 @@
 //! Participants that meet over the loopback interface.
 
 #[cfg(test)]
+mod compatibility;
+#[cfg(test)]
 mod delivery;
 #[cfg(test)]
 mod foreign;

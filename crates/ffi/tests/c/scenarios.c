@@ -100,6 +100,10 @@ static void on_trouble(void *context, const campanile_trouble *trouble) {
     if (trouble->code == CAMPANILE_TROUBLE_CODE_MISMATCH) {
         MUST(strcmp(trouble->path, "speed") == 0 && strstr(trouble->declared, "string") && strstr(trouble->came, "double"));
     }
+    if (trouble->code == CAMPANILE_TROUBLE_CODE_INCOMPATIBLE) {
+        MUST(strcmp(trouble->name, "Wind") == 0 && strcmp(trouble->path, "reliability") == 0);
+        MUST(strstr(trouble->supplier, "writer ") == trouble->supplier && strstr(trouble->reason, "dds.reliable") != NULL);
+    }
     put(context, trouble->code);
 }
 
@@ -248,6 +252,23 @@ static void scenario_mismatch(void) {
     MUST(next(&troubles) == CAMPANILE_TROUBLE_CODE_MISMATCH);
     campanile_consumer_free(consumer);
     MUST(troubles.released == 1);
+}
+
+/* Over DDS: a supplier that is not reliable, for a consumer that is. */
+static void scenario_incompatible(void) {
+    const struct wind wind = {1, 2};
+    struct inbox events = INBOX, troubles = INBOX;
+    campanile_settings *settings;
+    campanile_supplier *loose;
+    campanile_consumer *consumer = consumer_of(&events, &troubles);
+    OK(campanile_settings_load(&settings));
+    OK(campanile_settings_set(settings, "dds.reliable", "false"));
+    OK(campanile_supplier_new("Weather", settings, &loose));
+    campanile_settings_free(settings);
+    OK(campanile_supplier_publish(loose, wind_type, (const uint8_t *)&wind, sizeof wind));
+    MUST(next(&troubles) == CAMPANILE_TROUBLE_CODE_INCOMPATIBLE);
+    campanile_supplier_free(loose);
+    campanile_consumer_free(consumer);
 }
 
 static void scenario_misuse(void) {
@@ -476,6 +497,7 @@ int main(int count, char **args) {
     else if (strcmp(name, "filter") == 0) scenario_filter();
     else if (strcmp(name, "restart") == 0) scenario_restart();
     else if (strcmp(name, "type_mismatch") == 0) scenario_mismatch();
+    else if (strcmp(name, "incompatible") == 0) scenario_incompatible();
     else if (strcmp(name, "misuse") == 0) scenario_misuse();
     else if (strcmp(name, "fork") == 0) scenario_fork();
     else if (strcmp(name, "history") == 0) scenario_history();

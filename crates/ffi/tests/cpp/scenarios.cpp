@@ -461,6 +461,23 @@ void mismatch() {
     MUST(troubles.is_empty());
 }
 
+// Over DDS: a supplier that is not reliable, for a consumer that is.
+void incompatible() {
+    Inbox<std::array<std::string, 4>> troubles;
+    campanile::Consumer consumer("Weather");
+    consumer.on([](const Wind&) { MUST(false); });
+    consumer.on_trouble([&](const campanile::Trouble& t) {
+        MUST(t.code == CAMPANILE_TROUBLE_CODE_INCOMPATIBLE);
+        troubles.put({t.name, t.path, t.reason, t.supplier});
+    });
+    consumer.ready();
+    campanile::Supplier supplier("Weather", campanile::Settings().set("dds.reliable", "false"));
+    supplier.publish(Wind{1, 0});
+    const auto told = troubles.next();
+    MUST(told[0] == "Wind" && told[1] == "reliability" && told[3].find("writer ") == 0);
+    MUST(told[2].find("set dds.reliable = false") == 0);
+}
+
 void unicode() {
     Inbox<Words> events;
     campanile::Consumer consumer("Weather");
@@ -748,6 +765,7 @@ int main(int argc, char** argv) {
         else if (scenario == "restart") restart();
         else if (scenario == "slow_consumer") slow();
         else if (scenario == "type_mismatch") mismatch();
+        else if (scenario == "incompatible") incompatible();
         else if (scenario == "unicode") unicode();
         else if (scenario == "nested") nested();
         else if (scenario == "thousand_types") thousand_types();

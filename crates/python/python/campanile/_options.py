@@ -21,4 +21,6 @@ class ConnectionOptions(typing.TypedDict, total=False):
     tls_ca: str | os.PathLike[str] | None
     tls_certificate: str | os.PathLike[str] | None
     tls_key: str | os.PathLike[str] | None
+    #: Settings of DDS by their names: ``{"reliable": False, "late_joiners": 1, "domains": {"ALMA": 7}}``.
+    dds: dict[str, typing.Any] | None
     wait_for_service: float | datetime.timedelta | None

@@ -63,7 +63,7 @@ class Supplier(_native.Supplier):
     reached, as a number of seconds or a ``timedelta``; not at all by default. ``wait_for_restart``, 30 s by default, is how long
     ``publish`` waits for a service that cannot be reached any more: an event that certainly was not taken is tried again, one that may have
     been taken is not; with 0 the error comes at once. ``tls_ca``, a PEM file with the authorities to trust, has TLS spoken; ``tls_certificate`` and
-    ``tls_key`` say who the program is, which consumers have to.
+    ``tls_key`` say who the program is, which consumers have to. ``dds`` has settings of DDS by their names.
     """
 
     def __new__(
@@ -81,6 +81,7 @@ class Supplier(_native.Supplier):
         tls_ca: str | os.PathLike[str] | None = None,
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
+        dds: dict[str, typing.Any] | None = None,
         wait_for_service: float | datetime.timedelta | None = None,
         wait_for_restart: float | datetime.timedelta | None = None,
     ) -> typing.Self:

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use engine::{DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Time};
@@ -38,6 +38,7 @@ use crate::lane::links::lane_registry::LaneRegistry;
 use crate::lane::links::mailbox::Inbox;
 use crate::lane::links::messages::{LaneThread, SupplierNews, ToAdministration, ToLane};
 use crate::lane::reports::Allowance;
+use crate::protocols::dds::Board;
 use crate::protocols::{
     ANSWER_BYTES_MAX, Act, ActOutcome, Answered, Creations, DelayedReply, Denied, Fault, Objects, Request,
     SupplierStatus, Unpublished, Wish,
@@ -80,6 +81,8 @@ pub(crate) struct Administration {
     pub(crate) inquiry: Inquiry,
     pub(crate) histories: HistoryInquiry,
     pub(crate) dead_letters: DeadLetterInquiry,
+    /// How the joins to DDS stand.
+    pub(crate) dds_joins: Vec<Board>,
     /// Lanes that are to end when what was published last is out.
     pub(crate) leaving: Vec<LaneId>,
     pub(crate) ending: Ending,
@@ -445,6 +448,10 @@ impl Administration {
             Query::Restored { behind } => {
                 self.objects.handle_time(self.now());
                 Answer::Restored(self.objects.restored(behind))
+            }
+            Query::DdsJoins => {
+                let status = |board: &Board| board.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Answer::DdsJoins(self.dds_joins.iter().map(status).collect())
             }
             Query::Topology => {
                 let answer = self.objects.topology().map(Answer::Topology).ok_or(Declined::TooLarge);

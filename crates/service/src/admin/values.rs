@@ -43,6 +43,8 @@ pub enum Query {
         /// The first of those behind this proxy, by channel and proxy; default: of all.
         behind: Option<ProxyKey>,
     },
+    /// How the joins to DDS stand: [`Answer::DdsJoins`].
+    DdsJoins,
     /// Dead letters, each undeliverable for a consumer: [`Answer::DeadLetters`].
     DeadLetters {
         /// The first of those behind this one, by number and consumer's proxy; 0 and 0: of all.
@@ -149,6 +151,8 @@ pub enum Answer {
     Suppliers(Vec<(SupplierStatus, String)>),
     /// Proxies with clients that were connected again when the service began, by channel and proxy, 1,024 at most.
     Restored(Vec<RestoredClient>),
+    /// In the order of the configuration.
+    DdsJoins(Vec<DdsJoinStatus>),
     /// Dead letters, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
     /// large.
     DeadLetters(Vec<(String, DeadLetter)>),
@@ -198,6 +202,7 @@ impl Answer {
             | Self::Drops { .. }
             | Self::Suppliers(_)
             | Self::Restored(_)
+            | Self::DdsJoins(_)
             | Self::DeadLetters(_)
             | Self::Progress
             | Self::Topology(_)
@@ -272,6 +277,57 @@ pub struct ChannelStatus {
     pub slowest: Vec<(ProxyKey, String)>,
     /// Events that its connected consumers have lost at a limit of their own, of the channel or of its memory.
     pub overflows: u64,
+}
+
+/// How a join to DDS stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DdsJoinStatus {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// What it is called in logs.
+    pub name: String,
+    /// Topics that it reads,
+    pub topics_read: usize,
+    /// and those that it writes.
+    pub topics_written: usize,
+    /// What does not match it in DDS, 256 at most.
+    pub incompatible: Vec<DdsIncompatibility>,
+    /// How many more were found since it began.
+    pub beyond: u64,
+    /// How many there have been by topic and policy, 128 of these, and then `*` as topic.
+    pub totals: Vec<(String, &'static str, u64)>,
+}
+
+impl Default for DdsJoinStatus {
+    fn default() -> Self {
+        let (incompatible, totals) = (Vec::new(), Vec::new());
+        Self {
+            channel: ChannelId(0),
+            name: String::new(),
+            topics_read: 0,
+            topics_written: 0,
+            incompatible,
+            beyond: 0,
+            totals,
+        }
+    }
+}
+
+/// A writer or a reader in DDS that does not match a join by a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DdsIncompatibility {
+    /// The topic.
+    pub topic: String,
+    /// What is known of the writer or reader.
+    pub peer: String,
+    /// The policy: `reliability`, `durability`, ….
+    pub policy: &'static str,
+    /// What the writer offers.
+    pub offered: String,
+    /// What the reader requests.
+    pub requested: String,
+    /// What to do.
+    pub advice: String,
 }
 
 /// Stored history of a channel on disk.

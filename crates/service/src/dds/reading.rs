@@ -1,47 +1,64 @@
 //! The thread that reads a join's topics from DDS.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use ::dds::{Endpoint, Guid, Participant, Reader, Role, Topic, WaitSet, complaints};
+use ::dds::{
+    Conflict, Difference, Endpoint, Guid, Incompatibilities, News, Participant, Policy, Qos, Reader, Role, Topic,
+    WaitSet, complaints,
+};
 use giop::cdr;
 use giop::typecode::{TypeCode, TypeRef};
 
 use super::events::Template;
-use super::{LOOKS_AFTER, TOPICS_MAX, qos, type_of_topic};
+use super::{LOOKS_AFTER, OWN, TOPICS_MAX, WrittenTopics, qos, type_of_topic};
+use crate::admin::values::{DdsIncompatibility, DdsJoinStatus};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
-use crate::protocols::dds::{ENCODING, FromDds, ReadingEnds};
+use crate::protocols::dds::{Board, ENCODING, FromDds, ReadingEnds};
 use crate::time;
 
 /// Octets of samples that wait for the lane, unless it is one alone.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// How long it is waited for the lane to take some.
 const ROOM_AFTER: Duration = Duration::from_millis(20);
-/// Minimum intervals between two looks at the discovered participants, and between two counts of losses.
-const DISCOVERY_EVERY: Duration = Duration::from_millis(20);
+/// Minimum interval between two counts of losses.
 const LOSSES_EVERY: Duration = Duration::from_secs(1);
 /// Time for which the type of a topic is asked for; and pause after no participant answered, until it is asked for again.
 const TYPE_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 const TYPE_RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Buffers and unanswering writers that are remembered.
+/// How often the type of an endpoint is asked for whose topic is there already.
+const TYPE_REQUESTS_MAX: u32 = 4;
+/// Buffers that are stored, and endpoints whose types are yet to be asked for: further ones are as if they did not say theirs.
 const BUFFERS_MAX: usize = 64;
-const DEAF_MAX: usize = 1024;
+const PENDING_MAX: usize = 8192;
+
+/// Endpoints looked at, found not to match, and those whose topics are not read.
+const COUNTED: [Counter; 3] = [Counter::DdsDiscovered, Counter::DdsIncompatible, Counter::DdsUntyped];
 
 pub(super) struct Reading {
     participant: Participant,
     join: DdsJoin,
+    qos: Qos,
+    /// Partitions of other joins to the domain.
+    other_partitions: Vec<[String; 1]>,
     sample_bytes_max: usize,
     set: WaitSet,
     topics: Vec<Known>,
     by_name: HashMap<String, usize>,
-    /// Writers of topics for which no participant could state the type.
-    untyped: HashSet<Guid>,
-    looks_next: Instant,
+    /// What the writing thread has topics for.
+    written: WrittenTopics,
+    /// Endpoints whose types are to be asked for, and how often that was in vain.
+    pending: BTreeMap<Guid, (Endpoint, u32)>,
+    incompatible: Incompatibilities,
+    board: Board,
+    /// Not yet counted by the lane, as in [`COUNTED`].
+    uncounted: [u64; 3],
     next_type_request: Instant,
     counts_next: Instant,
-    /// The discovered participants are to be looked at.
-    is_new: bool,
+    /// It was logged that there are more topics than a join reads.
+    is_full_logged: bool,
     complained: u64,
     buffers: Vec<Vec<u8>>,
     /// Octets with the lane.
@@ -67,22 +84,33 @@ impl Reading {
     ///
     /// # Errors
     /// Says why that cannot be.
-    pub(super) fn new(participant: Participant, join: DdsJoin, sample_bytes_max: usize) -> Result<Self, String> {
+    pub(super) fn new(
+        participant: Participant,
+        join: DdsJoin,
+        other_partitions: Vec<[String; 1]>,
+        (written, board): (WrittenTopics, Board),
+        sample_bytes_max: usize,
+    ) -> Result<Self, String> {
         let mut set = participant.wait_set().map_err(|error| error.to_string())?;
         set.attach_discovery().map_err(|error| error.to_string())?;
         let now = time::now();
         let mut reading = Self {
             participant,
+            qos: qos(&join),
             join,
+            other_partitions,
             sample_bytes_max,
             set,
             topics: Vec::new(),
             by_name: HashMap::new(),
-            untyped: HashSet::new(),
-            looks_next: now,
+            written,
+            pending: BTreeMap::new(),
+            incompatible: Incompatibilities::new(""),
+            board,
+            uncounted: [0; 3],
             next_type_request: now,
             counts_next: now,
-            is_new: true,
+            is_full_logged: false,
             complained: 0,
             buffers: Vec::new(),
             waiting_bytes: 0,
@@ -102,26 +130,20 @@ impl Reading {
     }
 
     pub(super) fn run(mut self, mut ends: ReadingEnds) {
-        let mut tokens = Vec::new();
+        let (mut tokens, mut news) = (Vec::new(), Vec::new());
         while !ends.samples.is_abandoned() {
-            if !self.join.comes_from_dds() {
-                ends.waker.wait(Some(LOOKS_AFTER));
-                ends.waker.clear();
-                continue;
-            }
             self.take_back(&mut ends);
-            if self.room(&ends) == 0 {
+            let has_room = self.room(&ends) > 0;
+            if !has_room {
                 self.wait_for_room(&mut ends);
-                continue;
             }
-            let woken = self.set.wait(Some(self.patience()), &mut tokens).unwrap_or_else(|error| {
+            let patience = if has_room { self.patience() } else { Duration::ZERO };
+            if let Err(error) = self.set.wait_for_news(Some(patience), &mut tokens, |new| news.push(new)) {
                 log::warn!("{}: {error}", self.join.described());
                 ends.waker.wait(Some(LOOKS_AFTER));
-                ::dds::Woken::default()
-            });
-            self.is_new |= woken.by_discovery;
-            self.discover(&mut ends);
-            for token in &tokens {
+            }
+            self.discover(&mut news, &mut ends);
+            for token in tokens.iter().filter(|_| has_room) {
                 self.take(usize::try_from(*token).unwrap_or(usize::MAX), &mut ends);
             }
             self.count_losses(&mut ends);
@@ -130,7 +152,8 @@ impl Reading {
 
     /// How long it may wait for samples.
     fn patience(&self) -> Duration {
-        if self.is_new { self.looks_next.saturating_duration_since(time::now()).min(LOOKS_AFTER) } else { LOOKS_AFTER }
+        let until_request = || self.next_type_request.saturating_duration_since(time::now());
+        if self.pending.is_empty() { LOOKS_AFTER } else { until_request().min(LOOKS_AFTER) }
     }
 
     /// Samples that the lane has room for. One place is kept for what is counted.
@@ -187,54 +210,170 @@ impl Reading {
         }
     }
 
-    /// Reads topics that have come.
-    fn discover(&mut self, ends: &mut ReadingEnds) {
-        let now = time::now();
-        if !self.is_new || now < self.looks_next {
+    /// Looks at endpoints that have come, changed or gone, each once.
+    fn discover(&mut self, news: &mut Vec<News>, ends: &mut ReadingEnds) {
+        let before = self.uncounted;
+        let mut is_changed = false;
+        for new in news.drain(..) {
+            match new {
+                News::Found(endpoint) => is_changed |= self.look(endpoint),
+                News::Gone(guid) => {
+                    self.pending.remove(&guid);
+                    is_changed |= self.incompatible.gone(self.join.described(), guid);
+                }
+            }
+        }
+        let has_more_topics = self.written.take_changed();
+        if has_more_topics && let Ok(endpoints) = self.participant.endpoints() {
+            for endpoint in endpoints {
+                is_changed |= self.look(endpoint);
+            }
+        }
+        is_changed |= self.ask_for_types();
+        if is_changed || has_more_topics || self.uncounted != before {
+            self.publish_status();
+        }
+        for (counter, count) in COUNTED.into_iter().zip(&mut self.uncounted) {
+            if *count > 0 && ends.samples.send(FromDds::Counted(counter, *count)).is_ok() {
+                *count = 0;
+            }
+        }
+    }
+
+    /// Compares an endpoint with what the join has, and notes whether its type is to be asked for. Returns whether it does not match where it
+    /// did, or the other way round.
+    fn look(&mut self, endpoint: Endpoint) -> bool {
+        if endpoint.participant == self.participant.guid() {
+            return false;
+        }
+        let [looked, ..] = &mut self.uncounted;
+        *looked += 1;
+        let is_known = self.is_known(&endpoint.topic);
+        let is_wanted = match endpoint.role {
+            Role::Writer => self.join.comes_from_dds() && type_of_topic(&self.join, &endpoint.topic).is_some(),
+            // In the partition without a name there may be readers of everything.
+            Role::Reader => self.join.goes_to_dds() && (is_known || !self.join.partition().is_empty()),
+        };
+        let found = if is_wanted { Difference::all(&self.qos, &endpoint) } else { None };
+        let is_elsewhere = found.iter().flatten().any(|difference| difference.policy == Policy::Partition);
+        // What is in another partition is meant for the join only if it has that topic, and for no other join.
+        let is_others = || !is_known || self.other_partitions.iter().any(|partition| endpoint.is_in(partition));
+        let is_here = found.is_some() && !is_elsewhere;
+        let found = if is_elsewhere && is_others() { Vec::new() } else { found.unwrap_or_default() };
+        let mut is_changed = self.note(&endpoint, false, found);
+        let topic = self.topic_of(&endpoint);
+        let is_new = endpoint.role == Role::Writer && topic.is_none();
+        if is_here && topic.map_or(is_new, |topic| topic.needs_type(&endpoint)) {
+            if self.pending.len() < PENDING_MAX {
+                self.pending.insert(endpoint.guid, (endpoint, 0));
+            } else {
+                let [.., untyped] = &mut self.uncounted;
+                *untyped += 1;
+            }
+        } else {
+            self.pending.remove(&endpoint.guid);
+            is_changed |= self.note(&endpoint, true, Vec::new());
+        }
+        is_changed
+    }
+
+    /// Whether the join has that topic, or is to have it.
+    fn is_known(&self, topic: &str) -> bool {
+        self.by_name.contains_key(topic)
+            || self.join.topics.values().any(|declared| declared == topic)
+            || self.join.types.iter().any(|declared| declared.topic == topic)
+            || self.written.get(topic).is_some()
+    }
+
+    /// The topic that an endpoint is to have the type of, if the join has it.
+    fn topic_of(&self, endpoint: &Endpoint) -> Option<Topic> {
+        match endpoint.role {
+            Role::Writer => {
+                self.topics.get(*self.by_name.get(&endpoint.topic)?).map(|known| known.reader.topic().clone())
+            }
+            // A consumer of the library makes readers of all types that come.
+            Role::Reader if endpoint.user_data == OWN => None,
+            Role::Reader => self.written.get(&endpoint.topic),
+        }
+    }
+
+    fn note(&mut self, endpoint: &Endpoint, of_type: bool, found: Vec<Difference>) -> bool {
+        let Self { incompatible, participant, join, uncounted: [_, count, _], .. } = self;
+        incompatible.note(join.described(), (participant, endpoint), of_type, found, |_| *count += 1)
+    }
+
+    /// Reads topics that have come, and compares the types of endpoints of those that are there. Returns whether some do not match.
+    fn ask_for_types(&mut self) -> bool {
+        let mut is_changed = false;
+        let all: Vec<Guid> = self.pending.keys().copied().collect();
+        for guid in all {
+            let Some((endpoint, tries)) = self.pending.remove(&guid) else { continue };
+            if endpoint.type_id.is_some() && time::now() < self.next_type_request {
+                self.pending.insert(guid, (endpoint, tries));
+                continue;
+            }
+            let Some(topic) = self.topic_of(&endpoint) else {
+                self.meet_or_say(&endpoint);
+                is_changed = true;
+                continue;
+            };
+            let conflict = topic.conflict(&endpoint, TYPE_REQUEST_TIMEOUT);
+            if conflict.as_ref().is_some_and(Conflict::is_unlearnt) && tries < TYPE_REQUESTS_MAX {
+                self.next_type_request = time::now() + TYPE_RETRY_PAUSE;
+                self.pending.insert(guid, (endpoint, tries + 1));
+                continue;
+            }
+            is_changed |= self.note(&endpoint, true, conflict.iter().map(Difference::of_types).collect());
+        }
+        is_changed
+    }
+
+    /// For those that ask how the join stands.
+    fn publish_status(&self) {
+        let found = self.incompatible.iter().map(|found| DdsIncompatibility {
+            topic: found.topic.clone(),
+            peer: found.peer.clone(),
+            policy: found.difference.policy.name(),
+            offered: found.difference.offered.clone(),
+            requested: found.difference.requested.clone(),
+            advice: found.advice.clone(),
+        });
+        let totals = self.incompatible.totals().iter();
+        let totals = totals.map(|((topic, policy), count)| (topic.clone(), policy.name(), *count)).collect();
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        *board = DdsJoinStatus {
+            channel: board.channel,
+            name: self.join.described(),
+            topics_read: self.topics.len(),
+            topics_written: self.written.count(),
+            incompatible: found.collect(),
+            beyond: self.incompatible.beyond(),
+            totals,
+        };
+    }
+
+    /// Reads the topic of a writer that has come, or says why not.
+    fn meet_or_say(&mut self, endpoint: &Endpoint) {
+        if self.topics.len() >= TOPICS_MAX {
+            if !core::mem::replace(&mut self.is_full_logged, true) {
+                let topic = &endpoint.topic;
+                log::warn!(
+                    "{}: it reads {TOPICS_MAX} topics already: {topic:?} and others are not read",
+                    self.join.described()
+                );
+            }
+        } else if let Err(why) = self.meet(endpoint) {
+            self.next_type_request = time::now() + TYPE_RETRY_PAUSE;
+            let (name, topic) = (self.join.described(), &endpoint.topic);
+            self.incompatible.say(log::Level::Warn, format_args!("{name}: topic {topic:?} is not read: {why}"));
+        } else {
             return;
         }
-        self.looks_next = now + DISCOVERY_EVERY;
-        let Ok(endpoints) = self.participant.endpoints() else { return };
-        self.is_new = false;
-        for endpoint in endpoints {
-            if !self.is_readable(&endpoint) {
-                continue;
-            }
-            if endpoint.type_id.is_some() && now < self.next_type_request {
-                self.is_new = true;
-                continue;
-            }
-            if let Err(why) = self.meet(&endpoint) {
-                self.next_type_request = time::now() + TYPE_RETRY_PAUSE;
-                if self.untyped.len() >= DEAF_MAX {
-                    self.untyped.clear();
-                }
-                self.untyped.insert(endpoint.guid);
-                log::warn!("{}: topic {:?} is not read: {why}", self.join.described(), endpoint.topic);
-                let _again = ends.samples.send(FromDds::Counted(Counter::DdsUntyped, 1));
-            }
-        }
+        let [.., untyped] = &mut self.uncounted;
+        *untyped += 1;
     }
 
-    fn is_readable(&self, endpoint: &Endpoint) -> bool {
-        let partition = self.join.partition();
-        let is_here = match endpoint.partitions.as_slice() {
-            [] => partition.is_empty(),
-            partitions => partitions.iter().any(|name| name == partition),
-        };
-        endpoint.role == Role::Writer
-            && is_here
-            && endpoint.participant != self.participant.guid()
-            && !self.by_name.contains_key(&endpoint.topic)
-            && !self.untyped.contains(&endpoint.guid)
-            && type_of_topic(&self.join, &endpoint.topic).is_some()
-    }
-
-    /// Reads the topic of a writer that has come.
     fn meet(&mut self, endpoint: &Endpoint) -> Result<(), String> {
-        if self.topics.len() >= TOPICS_MAX {
-            return Err(format!("the join reads {TOPICS_MAX} topics already"));
-        }
         let topic = self.participant.topic_like(endpoint, TYPE_REQUEST_TIMEOUT).map_err(|error| error.to_string())?;
         self.open(&topic).map_err(|error| error.to_string())
     }
@@ -244,7 +383,7 @@ impl Reading {
         let domain = self.join.event_domain.as_deref().unwrap_or_default();
         let origin = format!("domain {}, partition {:?}", self.join.domain, self.join.partition());
         let template = Template::new((domain, type_name), topic.type_code(), self.join.value, &origin);
-        let reader = topic.reader(&qos(&self.join))?;
+        let reader = topic.reader(&self.qos)?;
         self.set.attach(&reader, self.topics.len() as u64)?;
         self.by_name.insert(topic.name().to_owned(), self.topics.len());
         self.topics.push(Known { reader, template, lost: 0 });

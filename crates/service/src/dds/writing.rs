@@ -8,7 +8,7 @@ use engine::Event;
 use giop::typecode::TypeCode;
 
 use super::events::{self, Found};
-use super::{LOOKS_AFTER, TOPICS_MAX, qos, topic_of};
+use super::{LOOKS_AFTER, TOPICS_MAX, WrittenTopics, qos, topic_of};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
 use crate::lane::links::mailbox::Mailbox;
@@ -26,6 +26,7 @@ pub(super) struct Writing {
     kinds: HashMap<Vec<u8>, Kind>,
     /// With the readers that are no longer waited for.
     writers: Vec<(Writer, SuspendedReaders)>,
+    written: WrittenTopics,
     hold_timeout: Option<Duration>,
     key: Vec<u8>,
     sample: Vec<u8>,
@@ -41,9 +42,14 @@ enum Kind {
 }
 
 impl Writing {
-    pub(super) fn new(participant: Participant, join: DdsJoin, hold_timeout: Option<Duration>) -> Self {
+    pub(super) fn new(
+        participant: Participant,
+        join: DdsJoin,
+        written: WrittenTopics,
+        hold_timeout: Option<Duration>,
+    ) -> Self {
         let (kinds, writers) = (HashMap::new(), Vec::new());
-        Self { participant, join, kinds, writers, hold_timeout, key: Vec::new(), sample: Vec::new() }
+        Self { participant, join, kinds, writers, written, hold_timeout, key: Vec::new(), sample: Vec::new() }
     }
 
     pub(super) fn run(mut self, ends: WritingEnds) {
@@ -154,6 +160,7 @@ impl Writing {
         }
         match self.topic(&topic, &of).and_then(|topic| topic.writer(&qos(&self.join))) {
             Ok(writer) => {
+                self.written.add(writer.topic());
                 self.writers.push((writer, SuspendedReaders::new(self.hold_timeout)));
                 Kind::Written(self.writers.len() - 1)
             }

@@ -14,14 +14,15 @@
 #![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 
 use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
 use engine::{ChannelId, Delivery, Event, OutboxId, Outcome, OutputForm, Peer, PendingEvent, ProxyKey};
 
 use super::{Check, CoreCheck, Given, Step, Tag, WireProtocol};
+use crate::admin::values::DdsJoinStatus;
 use crate::counters::Counter;
 use crate::lane::access::Permit;
 use crate::lane::context::Context;
@@ -44,6 +45,9 @@ const RING: usize = 256;
 const OUT_BYTES_MAX: usize = 8 << 20;
 /// Samples of a join that are taken in in one round, and that wait for room in the channel.
 const PER_ROUND: usize = 64;
+
+/// Where a join's reading thread says how the join stands, and administration reads it.
+pub(crate) type Board = Arc<Mutex<DdsJoinStatus>>;
 
 /// A join as the main lane begins with it.
 #[derive(Debug)]

@@ -27,6 +27,7 @@ impl Administration {
             | Query::Drops
             | Query::Suppliers { .. }
             | Query::Restored { .. }
+            | Query::DdsJoins
             | Query::Progress
             | Query::Figures
             | Query::Names(_)

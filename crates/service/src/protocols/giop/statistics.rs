@@ -11,7 +11,8 @@ use giop::exception::{Kind, SystemException};
 
 use crate::admin::statistics::reason_name;
 use crate::admin::values::{
-    Answer, Command, ConsumerStatus, DeadLetterAct, Dropped, HistoryEvent, HistoryStatus, Query,
+    Answer, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Dropped, HistoryEvent,
+    HistoryStatus, Query,
 };
 use crate::counters::LaneCounters;
 use crate::protocols::Wish;
@@ -34,6 +35,7 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_suppliers_behind" => Wish::Query(Query::Suppliers { behind: Some(read_key(args).ok()?) }),
         "get_restored" => Wish::Query(Query::Restored { behind: None }),
         "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
+        "get_dds_joins" => Wish::Query(Query::DdsJoins),
         "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
         "get_dead_letters_behind" => Wish::Query(Query::DeadLetters { behind: read_dead_letter(args).ok()? }),
         "replay_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Replay, args).ok()?),
@@ -127,6 +129,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
         Answer::History(history) => write_history(history.as_ref(), reply),
         Answer::Restored(restored) => write_restored(restored, reply),
+        Answer::DdsJoins(joins) => write_dds_joins(joins, reply),
         Answer::DeadLetters(dead_letters) => write_dead_letters(dead_letters, reply),
         Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
         Answer::ChannelList(channels) => write_channels(channels, reply),
@@ -203,6 +206,22 @@ fn write_restored(restored: &[RestoredClient], reply: &mut Writer<'_>) {
         reply.u32(key.proxy.0);
         reply.bool(heard.is_some());
         reply.u64(u64::try_from(heard.unwrap_or_default().as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+fn write_dds_joins(joins: &[DdsJoinStatus], reply: &mut Writer<'_>) {
+    reply.length(joins.len());
+    for DdsJoinStatus { channel, name, topics_read, topics_written, incompatible, beyond, totals: _ } in joins {
+        reply.u32(channel.0);
+        reply.string(name);
+        [topics_read, topics_written]
+            .into_iter()
+            .for_each(|count| reply.u32(u32::try_from(*count).unwrap_or(u32::MAX)));
+        reply.length(incompatible.len());
+        for DdsIncompatibility { topic, peer, policy, offered, requested, advice } in incompatible {
+            [topic, peer, *policy, offered, requested, advice].into_iter().for_each(|text| reply.string(text));
+        }
+        reply.u64(*beyond);
     }
 }
 

@@ -9,13 +9,15 @@ import java.time.Duration;
  * @param kind which sort it is
  * @param text all of it, as a sentence
  * @param name the event's type name, where it is about one; else empty
- * @param path of a mismatch: the component in which the types differ, such as {@code stations[].name}; else empty
+ * @param path of a mismatch: the component in which the types differ, such as {@code stations[].name}; of what does not match over DDS, the
+ *     policy; else empty
  * @param reason why, where there is more to be said
  * @param declared of a mismatch: the declared type, in IDL; else empty
  * @param came of a mismatch: the type that came, in IDL; else empty
  * @param length of a gap: how long it was; of a slow callback: how long it took; else zero
  * @param events of lost events: how many more than were told before; else 0
- * @param supplier of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty
+ * @param supplier of a mismatch: the supplier, where its events say so (those in ALMA's form); of what does not match over DDS, the writer; else
+ *     empty
  */
 public record Trouble(
         Kind kind,
@@ -48,6 +50,8 @@ public record Trouble(
         LOST,
         /** The filter asks for a name that no declared type has. */
         UNKNOWN_NAME,
+        /** A writer does not match, over DDS: none of its events come. */
+        INCOMPATIBLE,
         /** Something else: the text says it. */
         OTHER
     }

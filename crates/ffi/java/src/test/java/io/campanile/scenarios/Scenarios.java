@@ -422,6 +422,21 @@ final class Scenarios {
         }
     }
 
+    /** Over DDS: a supplier that is not reliable, for a consumer that is. */
+    private static void incompatible() throws Exception {
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        try (var consumer = EventConsumer.of("Weather").on(Wind.class, wind -> {}).onTrouble(troubles::add).ready();
+                var supplier = EventSupplier.of("Weather", Settings.load().set("dds.reliable", "false"))) {
+            supplier.publish(new Wind(1, 0));
+            var told = troubles.take();
+            same(told.kind(), Trouble.Kind.INCOMPATIBLE);
+            same(told.name(), "Wind");
+            same(told.path(), "reliability");
+            must(told.supplier().startsWith("writer ") && told.reason().startsWith("set dds.reliable = false"));
+            must(!consumer.hasEnded());
+        }
+    }
+
     private static void unicode() throws Exception {
         BlockingQueue<Words> events = new LinkedBlockingQueue<>();
         BlockingQueue<Letter> letters = new LinkedBlockingQueue<>();
@@ -713,6 +728,7 @@ final class Scenarios {
             case "history" -> history();
             case "slow_consumer" -> slow();
             case "type_mismatch" -> mismatch();
+            case "incompatible" -> incompatible();
             case "unicode" -> unicode();
             case "nested" -> nested();
             case "thousand_types" -> thousandTypes();
