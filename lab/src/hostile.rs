@@ -112,7 +112,11 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
 fn choose(only: &[String]) -> Result<Vec<Attack>, BenchError> {
     for key in only {
         if !attacks::ALL.iter().any(|attack| attack.name == key) {
-            let keys = attacks::ALL.iter().map(|attack| attack.name.to_owned()).collect();
+            let story = |attack: &Attack| match key.as_str() {
+                "help" => format!("{:<13} {}", attack.name, attack.story),
+                _ => attack.name.to_owned(),
+            };
+            let keys = attacks::ALL.iter().map(story).collect();
             return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
         }
     }

@@ -1,6 +1,7 @@
 //! What can be asked of the scenarios: one set of options, of which each scenario takes those that its row names, with its own defaults.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
@@ -73,7 +74,7 @@ pub(crate) struct Options {
     /// Loads to try instead of the experiment's, in units; of `alma` numbers of subscribers
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub(crate) loads: Vec<u32>,
-    /// Only these contenders, attacks or parts; a name that there is not is told which there are [default: all]
+    /// Only these contenders, attacks or parts; `help` lists them [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Only these transports in rows and floods [default: all]
@@ -245,10 +246,15 @@ impl Options {
 impl Scenario {
     /// Runs it and reports what it found.
     pub(crate) fn run(&self, options: &Options, out: &mut Output<'_>) -> Result<(), BenchError> {
-        match self.how {
+        let done = match self.how {
             How::Alone(run) => report::run(self.name, options, out, |out| run(options, out)),
             How::OnBed(measure) => report::run(self.name, options, out, |out| on_bed(measure, options, out)),
             How::All(run) => run(options, out),
+        };
+        match done {
+            // `--only help`: that is no mistake.
+            Err(BenchError::NoContender { key, keys, .. }) if key == "help" => Ok(writeln!(out, "{}", keys.join("\n"))?),
+            done => done,
         }
     }
 
@@ -343,6 +349,21 @@ pub(crate) mod tests {
         assert_eq!((asked(&["floor"]).unwrap().rounds, asked(&["floor", "--quick"]).unwrap().rounds), (5, 3));
         assert_eq!(asked(&["floor", "--quick", "--rounds", "7"]).unwrap().rounds, 7);
         assert_eq!(asked(&["endurance"]).unwrap().rates, [250.0, 1000.0]);
+    }
+
+    /// It was an error, though lab/README.md said to ask so.
+    #[test]
+    fn only_help_lists_what_there_is() {
+        let hostile = scenarios::ALL.iter().find(|scenario| scenario.name == "hostile").unwrap();
+        let mut bytes = Vec::new();
+        let options = asked(&["hostile", "--only", "help"]).unwrap();
+        hostile.run(&options, &mut Output::new(&mut bytes, false)).unwrap();
+        let listed = String::from_utf8(bytes).unwrap();
+        assert!(listed.lines().any(|line| line.starts_with("flood") && line.len() > 30), "{listed}");
+        assert!(listed.lines().count() > 20, "{listed}");
+        let options = asked(&["hostile", "--only", "flod"]).unwrap();
+        let refused = hostile.run(&options, &mut Output::new(&mut Vec::new(), false)).unwrap_err().to_string();
+        assert!(refused.contains("`flod`") && refused.contains("flood, "), "{refused}");
     }
 
     #[test]

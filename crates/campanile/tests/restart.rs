@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use campanile::raw::{RawSupplier, channel_finder};
+use campanile::raw::{PublishOptions, RawSupplier, channel_finder};
 use campanile::{Consumer, Declared, Error, ErrorCode, Event, EventForm, Settings, Supplier};
-use client::{ConsumerOptions, Received, SimpleConsumer};
+use client::{ConsumerOptions, Fate, Received, SimpleConsumer};
 use giop::value::Value;
-use service::{Config, Service};
+use service::{Config, Limits, Service};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -142,6 +142,47 @@ fn a_wait_for_a_restart_is_ended_from_another_thread() {
     for error in [publishing.end_in_time().unwrap_err(), supplier.publish(&Rain { mm: 2 }).unwrap_err()] {
         assert_eq!((error.code(), error.was_not_carried_out()), (ErrorCode::Unreachable, true), "{error}");
     }
+}
+
+#[derive(Event)]
+struct Report {
+    text: String,
+}
+
+/// An event beyond the service's message limit was tried again for half a minute: a connection that is closed looked like a restart.
+#[test]
+fn an_event_beyond_the_services_limit_is_refused_at_once_with_its_size_and_the_limit() {
+    let limits = Limits { message_bytes_max: 64 << 10, ..Limits::default() };
+    let listen = format!("{}:0", own_loopback());
+    let service = Service::start(Config { listen, limits, ..Config::default() }).unwrap();
+    let server = service.address().to_string();
+    let settings = Settings { server, wait_for_restart: Duration::MAX, ..Settings::default() };
+    let supplier = Arc::new(Supplier::with("Weather", &settings).unwrap());
+    // What sockets take at once, and far more than that.
+    for octets in [65 << 10, 1 << 20, 20 << 20] {
+        let report = Report { text: "x".repeat(octets) };
+        let publishing = thread::spawn({
+            let supplier = supplier.clone();
+            move || supplier.publish(&report)
+        });
+        let error = publishing.end_in_time().unwrap_err();
+        assert_eq!((error.code(), error.was_not_carried_out()), (ErrorCode::Refused, true), "{error}");
+        let said = error.to_string();
+        let size = said.split_once("the request has ").and_then(|(_, rest)| rest.split_once(' ')).unwrap().0;
+        // The text is a field, and in the body.
+        assert!((2 * octets..2 * octets + 1_000).contains(&size.parse().unwrap()), "{said}");
+        assert!(said.contains("limits.message_bytes_max of the service is 65536"), "{said}");
+        supplier.publish(&Report { text: String::new() }).unwrap();
+    }
+    // What does not wait for each event learns which one it was.
+    let publisher = supplier.publisher(PublishOptions::default()).unwrap();
+    publisher.publish(&Report { text: String::new() }).unwrap();
+    assert_eq!(publisher.sync().confirmed, 1);
+    publisher.publish(&Report { text: "x".repeat(20 << 20) }).unwrap();
+    let counters = publisher.sync();
+    assert_eq!((counters.refused, counters.lost()), (1, 1), "{counters:?}");
+    let loss = publisher.next_loss().unwrap();
+    assert_eq!((loss.events, loss.fate), (1..2, Fate::Refused("IDL:omg.org/CORBA/IMP_LIMIT:1.0".to_owned())));
 }
 
 /// Between a service and its clients: hands on what they say, and cuts a connection instead of handing on a reply, when it is to.

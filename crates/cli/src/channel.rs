@@ -132,14 +132,18 @@ fn set(options: &SetOptions) -> Result<(), Failure> {
 }
 
 fn remove(options: &RmOptions) -> Result<(), Failure> {
+    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
+    let service = service(&options.server).map_err(remote)?;
+    let find = |named| {
+        let number = channels::number(Some(named), &options.server)?;
+        Ok((named, number, find_channel(&service, number).map_err(remote)?.0))
+    };
+    // All are looked for before there is a question, and before the first is destroyed.
+    let found: Vec<_> = options.channels.iter().map(find).collect::<Result<_, Failure>>()?;
     if !options.yes && !terminal::can_ask() {
         return Err(Failure::Usage("there is no terminal to ask on: say --yes".to_owned()));
     }
-    let remote = |error: InvokeError| Failure::remote(&error, &options.server);
-    let service = service(&options.server).map_err(remote)?;
-    for named in &options.channels {
-        let number = channels::number(Some(named), &options.server)?;
-        let (channel, _) = find_channel(&service, number).map_err(remote)?;
+    for (named, number, channel) in found {
         let which = match named {
             ChannelArg::Number(number) => number.to_string(),
             ChannelArg::Name(name) => format!("{} ({})", number.unwrap_or_default(), show::clean(name)),

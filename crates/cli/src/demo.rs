@@ -1,6 +1,6 @@
 //! `campanile demo`: a service with its console, and a small observatory whose events flow through it, until a signal comes.
 //!
-//! The service stores in a folder of its own, which is gone afterwards. Ports that are taken are replaced by free ones, unless the command
+//! The service stores in a folder of its own, which is gone afterwards; one that a killed demo left goes when the next one begins. Ports that are taken are replaced by free ones, unless the command
 //! line names them.
 
 mod observatory;
@@ -13,10 +13,10 @@ use crate::{logger, moment};
 use console::{Console, ConsoleError};
 use observatory::Observatory;
 use service::{Config, LogConfig, LogLevel, Service, Sockets, StartError};
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -120,29 +120,71 @@ fn say(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A folder that is gone when it is dropped.
-struct Folder(PathBuf);
+/// How the names of folders begin.
+const FOLDERS: &str = "campanile-demo-";
+
+/// A folder that is gone when it is dropped. It is locked for as long as its process lives, however that ends.
+struct Folder(PathBuf, #[expect(dead_code, reason = "it holds the lock")] File);
 
 impl Folder {
-    /// Makes one that only this user can read.
+    /// Makes one that only this user can read, in place of those that were left behind.
     fn make() -> io::Result<Self> {
         const TRIES: u32 = 64;
-        let process = std::process::id();
+        let (temporary, process) = (std::env::temp_dir(), std::process::id());
+        // A folder more does no harm.
+        let _ = Self::remove_those_left_in(&temporary);
         let mut tried = 0;
         loop {
-            let path = std::env::temp_dir().join(format!("campanile-demo-{process}-{tried}"));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
+            let path = temporary.join(format!("{FOLDERS}{process}-{tried}"));
+            let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| Self::lock(&path));
+            match made {
+                Ok(Some(lock)) => return Ok(Self(path, lock)),
+                // Another demo took it for one that was left, or there was one.
+                Ok(None) if tried < TRIES => tried += 1,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && tried < TRIES => tried += 1,
+                Ok(None) => return Err(ErrorKind::ResourceBusy.into()),
                 Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
             }
         }
     }
+
+    /// The lock of a folder; nothing if another process has it, or has removed the folder meanwhile.
+    fn lock(path: &Path) -> io::Result<Option<File>> {
+        let Ok(folder) = File::open(path) else { return Ok(None) };
+        match folder.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let is_there = fs::symlink_metadata(path).is_ok_and(|there| is_same(&there, &folder));
+        Ok(is_there.then_some(folder))
+    }
+
+    /// Removes folders of this user's demos that do not run any more, as those that were killed.
+    fn remove_those_left_in(temporary: &Path) -> io::Result<()> {
+        let user = rustix::process::geteuid().as_raw();
+        for entry in fs::read_dir(temporary)? {
+            let Ok(entry) = entry else { continue };
+            let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+            if !is_ours || !entry.file_name().to_string_lossy().starts_with(FOLDERS) {
+                continue;
+            }
+            if let Ok(Some(_lock)) = Self::lock(&entry.path()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a folder is the one that was opened.
+fn is_same(there: &Metadata, opened: &File) -> bool {
+    opened.metadata().is_ok_and(|opened| (opened.dev(), opened.ino()) == (there.dev(), there.ino()))
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
             eprintln!("campanile: cannot remove {}: {error}", self.0.display());
         }
     }
@@ -174,9 +216,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let (one, other) = (Folder::make().unwrap(), Folder::make().unwrap());
         assert_ne!(one.0, other.0);
-        assert_eq!(std::fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o700);
         let path = one.0.clone();
-        std::fs::write(path.join("file"), "x").unwrap();
+        fs::write(path.join("file"), "x").unwrap();
         drop(one);
         assert!(!path.exists());
     }

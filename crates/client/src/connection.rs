@@ -193,7 +193,9 @@ impl Connection {
         output.buffer.clear();
         self.encode(&mut output.buffer, call, write)?;
         let id = lock(&self.replies).requests.sent((call.response != Response::None).then_some(()));
-        (&self.stream).write_all(&output.buffer).map_err(|error| self.write_failed(call, &error))?;
+        if let Err(error) = (&self.stream).write_all(&output.buffer) {
+            return self.write_failed((id, call), output.buffer.len(), &error);
+        }
         if output.buffer.capacity() > OUTPUT_BYTES_RETAINED {
             output.buffer = Vec::with_capacity(1024);
         }
@@ -232,12 +234,31 @@ impl Connection {
         Ok(())
     }
 
-    /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out.
-    fn write_failed(&self, call: &Call<'_>, error: &io::Error) -> CallError {
+    /// What becomes of a request of that size that could not be written: its id if the server has answered it all the same.
+    ///
+    /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out. One that does not
+    /// read a request to its end may have said why before it closed: what it said is there still.
+    fn write_failed(&self, (id, call): (u32, &Call<'_>), octets: usize, error: &io::Error) -> Result<u32, CallError> {
+        let (is_answered, closed) = {
+            let mut replies = lock(&self.replies);
+            if !is_timeout(error)
+                && let Some(mut input) = replies.input.take()
+            {
+                // Whether the connection is whole is known already.
+                let _ = self.read_what_is_there(&mut input.inbound).and_then(|()| replies.dispatch(&mut input.inbound));
+                replies.input = Some(input);
+            }
+            (replies.arrived.iter().any(|(of, _)| *of == id), replies.requests.closed())
+        };
         self.fail(Broken::cut(error));
-        match call.limit {
-            Some(limit) if is_timeout(error) => CallError::TimedOut { limit },
-            _ => CallError::NotSent { reason: error.to_string() },
+        match (call.limit, closed) {
+            _ if is_answered => Ok(id),
+            (_, Some(Closed::Refused)) => {
+                let reason = format!("{}, while a request of {octets} octets was sent to it", Closed::Refused);
+                Err(CallError::Lost { reason, completed: Completed::Maybe })
+            }
+            (Some(limit), _) if is_timeout(error) => Err(CallError::TimedOut { limit }),
+            _ => Err(CallError::NotSent { reason: error.to_string() }),
         }
     }
 

@@ -53,6 +53,8 @@ pub enum InvokeError {
         operation: String,
         /// The exception with minor code and completion status.
         exception: SystemException,
+        /// What the peer says of it in words, where it does.
+        detail: Option<String>,
     },
     /// The peer answered with a user exception.
     User(Box<UserException>),
@@ -196,7 +198,7 @@ impl fmt::Display for InvokeError {
                 "{address} did not answer {operation} within {limit:?}; it may be busy, stopped or holding its suppliers \
                  back for a slow consumer"
             ),
-            Self::System { operation, exception } => system_text(f, operation, exception),
+            Self::System { operation, exception, detail } => system_text(f, operation, exception, detail.as_deref()),
             Self::User(user) => user.fmt(f),
             Self::BadReply { address, operation, reason } => {
                 write!(f, "the reply of {address} to {operation} cannot be read: {reason}")
@@ -309,7 +311,12 @@ fn user_advice(name: &str, exception: &UserException) -> Option<String> {
     })
 }
 
-fn system_text(f: &mut fmt::Formatter<'_>, operation: &str, exception: &SystemException) -> fmt::Result {
+fn system_text(
+    f: &mut fmt::Formatter<'_>,
+    operation: &str,
+    exception: &SystemException,
+    detail: Option<&str>,
+) -> fmt::Result {
     let id = exception.kind.repository_id();
     let name = plain_name(id);
     write!(f, "{operation} raised {name}: ")?;
@@ -330,6 +337,7 @@ fn system_text(f: &mut fmt::Formatter<'_>, operation: &str, exception: &SystemEx
         "CODESET_INCOMPATIBLE" | "DATA_CONVERSION" => "the two sides share no character set for this text",
         _ => "the service failed to carry it out",
     })?;
+    detail.map_or(Ok(()), |detail| write!(f, ": {detail}"))?;
     let completed = match exception.completed {
         Completed::Yes => "carried out",
         Completed::No => "not carried out",

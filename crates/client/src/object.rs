@@ -5,9 +5,9 @@ use crate::error::{FORWARDS_MAX, InvokeError, UserException};
 use crate::{Orb, lock};
 use core::fmt;
 use giop::cdr::{CharSet, Encoding, Lacking, Reader, Writer};
-use giop::exception::{Completed, SystemException};
+use giop::exception::{Completed, SystemException, parse_detail_context};
 use giop::ior::Ior;
-use giop::message::{ReplyStatus, Response};
+use giop::message::{Reply, ReplyStatus, Response, ServiceContexts};
 use giop::realtime::PriorityModel;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -432,9 +432,17 @@ fn user_error(reply: ReplyBody, operation: &str) -> InvokeError {
 
 fn system_error(reply: &ReplyBody, operation: &str) -> InvokeError {
     match reply.read(operation, SystemException::read) {
-        Ok(exception) => InvokeError::System { operation: operation.to_owned(), exception },
+        Ok(exception) => {
+            InvokeError::System { operation: operation.to_owned(), exception, detail: detail_of(&reply.raw) }
+        }
         Err(error) => error,
     }
+}
+
+/// What a reply says of its exception in words.
+fn detail_of(raw: &RawReply) -> Option<String> {
+    let reply = Reply::parse(&raw.bytes, &raw.header).ok()?;
+    parse_detail_context(reply.contexts.find(ServiceContexts::EXCEPTION_DETAIL_MESSAGE)?)
 }
 
 fn invoke_error(error: CallError, address: &str, operation: &str) -> InvokeError {

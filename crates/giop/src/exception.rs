@@ -6,7 +6,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+use crate::cdr::{Endian, ReadError, ReadErrorKind, Reader, Writer};
+use crate::codeset::encapsulate;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// Upper twenty bits of the minor codes that the OMG assigns (part 1, annex A.5). A code of its list is this plus its number.
@@ -234,6 +237,23 @@ impl SystemException {
         w.u32(*minor);
         w.u32(completed.number());
     }
+}
+
+/// Characters of an exception's detail that are read.
+const DETAIL_CHARS_MAX: usize = 1_000;
+
+/// Data of the service context [`crate::message::ServiceContexts::EXCEPTION_DETAIL_MESSAGE`]: why an exception was raised, for people.
+#[must_use]
+pub fn detail_context(text: &str) -> Vec<u8> {
+    encapsulate(Endian::Big, |w| w.wstring(text))
+}
+
+/// Reads the data of such a service context: its first line, without control characters. `None` if it holds no text.
+#[must_use]
+pub fn parse_detail_context(data: &[u8]) -> Option<String> {
+    let text = Reader::over_encapsulation(data).and_then(|mut r| r.wtext()).ok()?;
+    let line: String = text.lines().next()?.chars().filter(|c| !c.is_control()).take(DETAIL_CHARS_MAX).collect();
+    (!line.is_empty()).then_some(line)
 }
 
 impl fmt::Display for SystemException {

@@ -5,7 +5,7 @@ use crate::support::{PROGRAM, Serve, send_signal, text};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use testing::{Leash, output_in_time, wait_until};
 
@@ -24,22 +24,31 @@ impl Demo {
     fn start(name: &str) -> Self {
         let temporary = std::env::temp_dir().join(format!("campanile-{}-demo-{name}", std::process::id()));
         fs::create_dir(&temporary).unwrap();
-        let mut command = Command::new(PROGRAM);
-        command.args(["demo", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).env("TMPDIR", &temporary);
-        let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut stdout = BufReader::new(program.stdout.take().unwrap());
-        let leash = Leash::new(&program, "the demo to introduce itself");
-        let mut introduction = String::new();
-        while !introduction.contains("Alarms") {
-            assert!(stdout.read_line(&mut introduction).unwrap() > 0, "{introduction}");
-        }
-        drop(leash);
+        let (program, stdout, introduction) = Self::spawn(&temporary);
         let word_behind = |what: &str| {
             let rest = introduction.split_once(what).map_or("", |(_, rest)| rest);
             rest.split([',', '/', '\n']).next().unwrap_or_default().to_owned()
         };
         let (address, console) = (word_behind(" observatory at "), word_behind("http://"));
         Self { program, stdout, temporary, address, console, introduction }
+    }
+
+    fn spawn(temporary: &Path) -> (Child, BufReader<ChildStdout>, String) {
+        let mut command = Command::new(PROGRAM);
+        command.args(["demo", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).env("TMPDIR", temporary);
+        let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(program.stdout.take().unwrap());
+        let _leash = Leash::new(&program, "the demo to introduce itself");
+        let mut introduction = String::new();
+        while !introduction.contains("Alarms") {
+            assert!(stdout.read_line(&mut introduction).unwrap() > 0, "{introduction}");
+        }
+        (program, stdout, introduction)
+    }
+
+    /// Another one with the same folder for temporary files.
+    fn beside(&self) -> Child {
+        Self::spawn(&self.temporary).0
     }
 
     fn run(&self, command: &str, options: &[&str]) -> Output {
@@ -109,6 +118,39 @@ fn a_signal_ends_it_and_nothing_is_left() {
         assert!(rest.ends_with("campanile: the demo has stopped, and nothing of it is left\n"), "{rest}");
         assert_eq!(demo.program.wait().unwrap().code(), Some(0));
         assert_eq!(fs::read_dir(&demo.temporary).unwrap().count(), 0);
+    }
+}
+
+/// A demo that was killed left its store in the folder for temporary files for good.
+#[test]
+fn what_a_killed_demo_left_is_gone_with_the_next_one_and_nothing_else_is() {
+    let mut killed = Demo::start("killed");
+    let folders = |temporary: &Path| {
+        let names = fs::read_dir(temporary).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let living = killed.beside();
+    assert_eq!(folders(&killed.temporary).len(), 2, "one that runs is left alone");
+    killed.program.kill().unwrap();
+    killed.program.wait().unwrap();
+    // What is not a demo's, or not a folder.
+    let elsewhere = killed.temporary.join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("file"), "x").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, killed.temporary.join("campanile-demo-1-0")).unwrap();
+    fs::write(killed.temporary.join("campanile-demo-2-0"), "x").unwrap();
+    let next = killed.beside();
+    let expected = [format!("campanile-demo-{}-0", living.id()), format!("campanile-demo-{}-0", next.id())];
+    let mut expected: Vec<String> = expected.into_iter().collect();
+    expected.extend(["campanile-demo-1-0", "campanile-demo-2-0", "elsewhere"].map(str::to_owned));
+    expected.sort();
+    assert_eq!(folders(&killed.temporary), expected);
+    assert!(elsewhere.join("file").exists());
+    for mut demo in [living, next] {
+        demo.kill().unwrap();
+        demo.wait().unwrap();
     }
 }
 

@@ -392,7 +392,10 @@ impl Publisher {
         self.end_batch();
         self.gathered = 0;
         self.gathering_since = None;
-        let outcome = self.stream.as_mut().map_or(Ok(()), Stream::write);
+        let outcome = self.stream.as_mut().map_or(Ok(()), |stream| {
+            // What the service said before it closed is there still: which event it refuses.
+            stream.write().inspect_err(|_| _ = stream.read(&mut self.ledger))
+        });
         self.drop_if_broken(outcome);
     }
 

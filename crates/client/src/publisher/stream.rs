@@ -86,6 +86,8 @@ pub(super) struct Stream {
     output: Vec<u8>,
     /// Octets of it that the socket has taken.
     written: usize,
+    /// Two-way: the highest number of an event that was answered, and one more.
+    answered: u64,
     gathered: Vec<Gathered>,
     /// One-way: events before that number are known to have arrived, or not to have.
     resolved: u64,
@@ -147,6 +149,7 @@ impl Stream {
             two_way,
             output: Vec::new(),
             written: 0,
+            answered: resolved,
             gathered: Vec::new(),
             resolved,
             finished: resolved,
@@ -332,6 +335,7 @@ impl Stream {
             if asked.is_probe {
                 self.resolved = events.end;
             }
+            self.answered = self.answered.max(events.end);
             let body = || reply.body(message.bytes, &message.header, self.line.chars);
             match fate(&reply, body, asked.is_probe) {
                 None => ledger.counters.confirmed += asked.events,
@@ -348,7 +352,8 @@ impl Stream {
     pub(super) fn give_up(self, broken: &Broken, published: u64, ledger: &mut Ledger) {
         let unknown = || Fate::Unknown(broken.reason.clone());
         let unsent = self.gathered.iter().find(|request| request.end > self.written).map(|request| request.first);
-        let end = unsent.unwrap_or(self.finished);
+        // One that is too large is answered before it is written whole.
+        let end = unsent.unwrap_or(self.finished).max(if self.two_way { self.answered } else { 0 });
         if self.two_way {
             for request in self.requests.into_waiting().filter(|request| request.first < end) {
                 let events = request.first..request.first + request.events;

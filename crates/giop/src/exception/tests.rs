@@ -57,3 +57,20 @@ fn reads_as_people_write_it() {
     let exception = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 1);
     assert_eq!(exception.to_string(), "OBJECT_NOT_EXIST (minor 0x4f4d0001, COMPLETED_NO)");
 }
+
+#[test]
+fn a_detail_is_one_line_of_text_for_people_and_anything_else_is_none() {
+    for (written, read) in [
+        ("the request has 9 octets", Some("the request has 9 octets")),
+        ("größer \u{1F600}", Some("größer \u{1F600}")),
+        ("a\u{1b}[2Jb\nc", Some("a[2Jb")),
+        ("", None),
+        ("\u{7}", None),
+    ] {
+        assert_eq!(parse_detail_context(&detail_context(written)).as_deref(), read, "{written:?}");
+    }
+    assert_eq!(parse_detail_context(&detail_context(&"x".repeat(5_000))).unwrap().len(), DETAIL_CHARS_MAX);
+    for data in [&b""[..], b"why", b"\0\0\0\0\xff\xff\xff\xff", b"\0\0\0\0\0\0\0\x02\xd8\0"] {
+        assert_eq!(parse_detail_context(data), None, "{data:?}");
+    }
+}

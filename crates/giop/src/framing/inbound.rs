@@ -212,9 +212,11 @@ impl Inbound {
             Ok(Some(Found::PutTogether(header))) => Ok(Some(Message { header, bytes: self.fragments.finished() })),
             Ok(None) => Ok(None),
             Err(error) => {
-                // Whatever else arrives on this connection is not looked at.
+                // Whatever else arrives on this connection is not looked at, but for the head of a request that is too large: it is answered.
                 self.failure = Some(error);
-                self.consume(self.pending());
+                if !matches!(error, ProtocolError::TooLarge { .. }) {
+                    self.consume(self.pending());
+                }
                 Err(error)
             }
         }

@@ -13,9 +13,9 @@ use client::notify::{
 };
 use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
-use giop::exception::Kind;
+use giop::exception::{Kind, SystemException, parse_detail_context};
 use giop::ior::Ior;
-use giop::message::{MessageKind, Reply, ReplyStatus, Request, RequestHead};
+use giop::message::{MessageKind, Reply, ReplyStatus, Request, RequestHead, ServiceContexts};
 use giop::realtime::PriorityModel;
 use rustix::net::{AddressFamily, SocketType};
 use service::{Config, Counter, Lanes, Limits, Service};
@@ -23,8 +23,8 @@ use service::{Config, Counter, Lanes, Limits, Service};
 use crate::json::{Lines, PING, PONG};
 use crate::kinds::new_channel;
 use crate::peers::{
-    Bare, BareSupplier, REQUEST, await_count, numbered, read_message, request, request_with, start, start_limited,
-    start_with, subscribe_to, wait_until,
+    Bare, BareSupplier, REQUEST, await_count, numbered, read_message, read_to_end, request, request_with, start,
+    start_limited, start_with, subscribe_to, wait_until,
 };
 
 fn read(service: &Service, counter: Counter) -> u64 {
@@ -305,6 +305,42 @@ fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_q
     let connected = read(&service, Counter::ConnectsBegun) - read(&service, Counter::ConnectsFailed);
     assert!(connected <= 4, "{connected} connections, where 4 may be");
     assert_eq!(read(&service, Counter::OutgoingIdleClosed), 0);
+}
+
+// ---- messages ----
+
+/// Its client was told that a message was malformed, or only saw that the connection was closed.
+#[test]
+fn a_request_that_is_too_large_is_imp_limit_with_the_limit_in_words_before_the_connection_is_closed() {
+    let service = start_limited(Limits { message_bytes_max: 64 << 10, ..Limits::default() });
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let mut large = request(version, b"NotificationService", "_is_a", |w| w.string(&"x".repeat(65 << 10)));
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        // As far as it says which request it is: more may meet a socket that is closed already.
+        large.truncate(1_000);
+        stream.write_all(&large).unwrap();
+        let (header, bytes) = read_message(&mut stream).unwrap();
+        let reply = Reply::parse(&bytes, &header).unwrap();
+        assert_eq!((reply.request_id, reply.status), (REQUEST.request_id, ReplyStatus::SystemException));
+        let raised = SystemException::read(&mut reply.body(&bytes, &header, CharSet::Latin1)).unwrap();
+        assert_eq!(raised, SystemException::new(Kind::ImpLimit, 0));
+        let why =
+            parse_detail_context(reply.contexts.find(ServiceContexts::EXCEPTION_DETAIL_MESSAGE).unwrap()).unwrap();
+        assert!(
+            why.starts_with("the request has 66") && why.ends_with("message_bytes_max of the service is 65536"),
+            "{why}"
+        );
+        assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
+    }
+    // One that nobody waits for, and one that does not say yet what it is.
+    let mut one_way = request(Version::V1_2, b"NotificationService", "_is_a", |w| w.string(&"x".repeat(65 << 10)));
+    one_way[16] = 0; // response_flags: none expected
+    for length in [1_000, 12] {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        stream.write_all(&one_way[..length]).unwrap();
+        assert_eq!(read_to_end(&mut stream), [MessageKind::MessageError]);
+    }
+    await_count(&service, Counter::ProtocolErrors, 5);
 }
 
 // ---- pull suppliers ----

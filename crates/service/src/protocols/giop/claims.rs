@@ -2,8 +2,8 @@
 
 use corba::{ACCESS_DENIED, Exception, refused_event};
 use giop::cdr::{CharSet, Endian, Version, Writer};
-use giop::exception::{Completed, Kind, OMG_MINOR, SystemException};
-use giop::message::{self, Header, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
+use giop::exception::{self, Completed, Kind, OMG_MINOR, SystemException};
+use giop::message::{self, Header, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::realtime;
 
 use crate::lane::intake::Refused;
@@ -100,6 +100,24 @@ pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: S
         let chars = caller.speech.chars;
         write_exception(caller.output.bytes(), chars, answer, exception);
     }
+}
+
+/// Answers a request that is larger than a message may be, where what has arrived of it says which one it is: its client would otherwise
+/// only see that the connection is closed, as by a restart.
+pub(crate) fn answer_too_large(caller: &mut Caller, begun: &[u8], (size, max): (usize, usize)) {
+    let Some(header) = Header::parse(begun).ok().filter(|header| header.kind == MessageKind::Request) else { return };
+    let Ok(Request { request_id, response, .. }) = Request::parse(begun, &header) else { return };
+    if response == Response::None {
+        return;
+    }
+    let why = format!("the request has {size} octets, and limits.message_bytes_max of the service is {max}");
+    let detail = exception::detail_context(&why);
+    let contexts: &[(u32, &[u8])] = &[(ServiceContexts::EXCEPTION_DETAIL_MESSAGE, &detail)];
+    let (version, endian, status) = (header.version, header.endian, ReplyStatus::SystemException);
+    let buffer = caller.output.bytes();
+    let open = message::begin_reply(buffer, &ReplyHead { version, endian, request_id, status, contexts });
+    SystemException::new(Kind::ImpLimit, 0).write(&mut open.body(buffer, caller.speech.chars));
+    open.finish(buffer);
 }
 
 /// Writes a system exception as the reply to a request.

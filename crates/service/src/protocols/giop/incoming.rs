@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use engine::Time;
-use giop::framing::{self, Inbound};
+use giop::framing::{self, Inbound, ProtocolError};
 use giop::message;
 
 use crate::counters::Counter;
@@ -19,6 +19,7 @@ use crate::lane::io::unfinished::{Begun, Claimed};
 use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::giop::callers::{Caller, Clients, Incoming, Input};
+use crate::protocols::giop::claims::answer_too_large;
 
 /// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
@@ -183,7 +184,12 @@ impl Clients {
                     }
                     break None;
                 }
-                Err(error) => break Some(error.to_string()),
+                Err(error) => {
+                    if let ProtocolError::TooLarge { size, max } = error {
+                        answer_too_large(caller, inbound.ahead(), (size, max));
+                    }
+                    break Some(error.to_string());
+                }
             }
         };
         if let Some(why) = violation {
