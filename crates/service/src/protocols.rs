@@ -40,8 +40,8 @@ use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
 use access::{ClientNames, OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
-use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
+use corba::{LocalChannels, LocalProxy};
 
 use self::tempo::types::DeclaredTypes;
 
@@ -169,6 +169,8 @@ pub(crate) trait WireProtocol: Sized {
     const ANSWER: fn(&mut Worker, Self::Claim, Option<Refused>);
     /// Takes notice that administration has made a proxy, or refused it.
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = |_, _, _, _| ();
+    /// Takes notice of the channels that one of its clients has asked for, or why it is told of none.
+    const CHANNELS_LISTED: fn(&mut Core, Peer, Result<LocalChannels, String>) = |_, _, _| ();
     /// Takes notice that a proxy was ended elsewhere.
     const PROXY_GONE: fn(&mut Core, Peer) = |_, _| ();
 

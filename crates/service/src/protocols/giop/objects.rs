@@ -33,8 +33,8 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply, Exception,
-    Forbidden, ListedChannel, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
-    SupplierStatus, Unpublished,
+    Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
+    RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -373,6 +373,11 @@ impl Objects {
         principal: &Arc<Account>,
     ) -> Result<ProxyKey, RegisterError> {
         self.protocol.register_local_proxy(local_proxy, principal)
+    }
+
+    /// Some of the channels that such a client may know of.
+    pub(crate) fn local_channels(&mut self, behind: Option<ChannelId>, principal: &Arc<Account>) -> LocalChannels {
+        self.protocol.local_channels(behind, principal)
     }
 
     /// Such a client goes.
