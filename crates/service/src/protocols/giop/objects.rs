@@ -400,6 +400,11 @@ impl Objects {
         self.protocol.guard.replace_access(&mut self.protocol.objects, rules);
     }
 
+    /// What the configuration calls clients from now on that say no name of themselves.
+    pub(crate) fn rename_clients<'n>(&self, name: impl Fn(&Account) -> Option<&'n Arc<str>>) {
+        self.protocol.objects.rename_clients(name);
+    }
+
     /// Some channels, by number.
     pub(crate) fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
         self.protocol.objects.listed_channels(behind)

@@ -294,6 +294,7 @@ impl Core {
         match found {
             Some(name) => {
                 account.identity().show_token(name);
+                self.cx.name_by_configuration(&account);
                 self.access.forget_known();
                 self.protocols.json.confirm_json(token, id, &mut self.cx);
             }
