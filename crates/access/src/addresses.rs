@@ -2,7 +2,6 @@
 
 use core::net::IpAddr;
 use core::str::FromStr;
-use std::sync::Arc;
 
 /// An address, or all addresses with the same beginning (`10.0.0.0/8`). IPv4 addresses that are written as IPv6 (`::ffff:10.0.0.1`) are the
 /// IPv4 addresses that they stand for.
@@ -104,23 +103,5 @@ impl AddressRanges {
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, &'t str> {
         let ranges = texts.into_iter().map(|text| text.parse().map_err(|()| text));
         Ok(Self(ranges.collect::<Result<_, _>>()?))
-    }
-}
-
-/// Names that an operator gives to clients by their addresses. They are for people: no rule looks at them.
-#[derive(Clone, Debug, Default)]
-pub struct ClientNames(Vec<(AddressRange, Arc<str>)>);
-
-impl ClientNames {
-    /// The name of the first range that has an address.
-    #[must_use]
-    pub fn of(&self, address: IpAddr) -> Option<&Arc<str>> {
-        self.0.iter().find(|(range, _)| range.has(address)).map(|(_, name)| name)
-    }
-}
-
-impl FromIterator<(AddressRange, Arc<str>)> for ClientNames {
-    fn from_iter<T: IntoIterator<Item = (AddressRange, Arc<str>)>>(names: T) -> Self {
-        Self(names.into_iter().collect())
     }
 }

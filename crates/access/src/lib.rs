@@ -17,13 +17,13 @@ mod rules;
 mod tokens;
 mod who;
 
-pub use addresses::{AddressRange, AddressRanges, ClientNames};
+pub use addresses::{AddressRange, AddressRanges};
 pub use certificate::CertificatePattern;
 pub use grant::{Grant, Part, Scope, Why};
 pub use outgoing::{CalledFor, OutgoingPolicy};
 pub use rules::{BadRule, LIST_MAX, RULES_MAX, RuleText, Rules};
 pub use tokens::{BadToken, Tokens, digest_of};
-pub use who::{BadWho, Who, WhoPattern};
+pub use who::{BadWho, ClientNames, Who, WhoPattern};
 
 use engine::ChannelId;
 

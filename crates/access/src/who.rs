@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::IpAddr;
+use std::sync::Arc;
 
 use accounts::{Account, CertifiedName};
 use engine::wildcard;
@@ -118,6 +119,40 @@ pub enum WhoPattern {
     Token(String),
     /// `door:NAME`: the bridge to another world.
     Protocol(String),
+}
+
+/// Names that an operator gives to clients, by the patterns of rules. They are for people: no rule looks at them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientNames(Vec<(Vec<WhoPattern>, Arc<str>)>);
+
+impl ClientNames {
+    /// The name of the first entry that means a client.
+    #[must_use]
+    pub fn of(&self, account: &Account) -> Option<&Arc<str>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let who = Who::of(account);
+        self.0.iter().find(|(patterns, _)| patterns.iter().any(|pattern| pattern.matches(&who))).map(|(_, name)| name)
+    }
+
+    /// How many names there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(Vec<WhoPattern>, Arc<str>)> for ClientNames {
+    fn from_iter<T: IntoIterator<Item = (Vec<WhoPattern>, Arc<str>)>>(names: T) -> Self {
+        Self(names.into_iter().collect())
+    }
 }
 
 /// Error: an entry of `who` makes no sense.

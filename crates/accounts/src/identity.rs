@@ -12,7 +12,25 @@ pub struct Identity {
     token: OnceLock<Arc<str>>,
     protocol: OnceLock<&'static str>,
     pub(crate) own_name: OnceLock<Arc<str>>,
-    given_name: OnceLock<Arc<str>>,
+    given_names: GivenName,
+}
+
+/// What the configuration calls a client, in the order in which it did: the last one counts. A name that was shown stays where it is, so
+/// that it can be lent. There are as many as the client has shown identities and the operator has changed its name.
+#[derive(Debug, Default)]
+struct GivenName {
+    name: Option<Arc<str>>,
+    next: OnceLock<Box<Self>>,
+}
+
+impl GivenName {
+    fn last(&self) -> &Self {
+        let mut last = self;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
+    }
 }
 
 impl Identity {
@@ -34,16 +52,23 @@ impl Identity {
         self.protocol.get().copied()
     }
 
-    /// What the client is called in logs, statistics and metrics: what it says of itself, else what the configuration calls its address.
+    /// What the client is called in logs, statistics and metrics: what it says of itself, else what the configuration calls it.
     /// It proves nothing: no rule of access looks at it, and several clients may have the same one.
     #[must_use]
     pub fn name(&self) -> Option<&Arc<str>> {
-        self.own_name.get().or_else(|| self.given_name.get())
+        self.own_name.get().or_else(|| self.given_names.last().name.as_ref())
     }
 
-    /// The configuration calls it so, unless it says another name of itself.
-    pub fn give_name(&self, name: Arc<str>) {
-        let _ = self.given_name.set(name);
+    /// The configuration calls it so, or nothing any more, unless it says another name of itself.
+    pub fn give_name(&self, name: Option<&Arc<str>>) {
+        let mut next = Box::new(GivenName { name: name.cloned(), next: OnceLock::new() });
+        // Another thread may be faster.
+        while self.given_names.last().name != next.name {
+            match self.given_names.last().next.set(next) {
+                Ok(()) => return,
+                Err(again) => next = again,
+            }
+        }
     }
 
     /// It has shown a certificate. False if it had shown one before: that counts.

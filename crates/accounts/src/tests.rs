@@ -181,8 +181,10 @@ fn a_name_is_charged_until_its_client_is_gone() {
     let accounts = Accounts::new(Ceilings::new(75).with(Resource::RetainedBytes, 1_000, 0));
     let account = accounts.account_of(ip(1));
     assert_eq!(account.identity().name(), None);
-    account.identity().give_name("by address".into());
-    assert_eq!(account.identity().name().map(AsRef::as_ref), Some("by address"));
+    for given in [Some("by address"), Some("by token"), None, None, Some("by address")] {
+        account.identity().give_name(given.map(Arc::from).as_ref());
+        assert_eq!(account.identity().name().map(AsRef::as_ref), given);
+    }
     assert_eq!(account.set_name("archive"), Ok(true));
     assert_eq!(account.set_name("another"), Ok(false));
     assert_eq!(account.identity().name().map(AsRef::as_ref), Some("archive"));

@@ -6,13 +6,13 @@
 use crate::args::{ChannelArg, ServerOptions};
 use crate::failure::Failure;
 use crate::ls;
-use crate::near;
 use crate::statistics::{self, Statistics};
 use campanile::Settings;
 use client::naming::{NameComponent, NamingContext, parse_name};
 use client::notify::EventChannel;
 use client::{InvokeError, ObjectRef, Orb};
 use corba::naming::WELL_KNOWN;
+use corba::near;
 use giop::ior::Profile;
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Events as lines of JSON, as `campanile sub --json` prints them, read back.
 
 use crate::fields;
-use ::json::typed;
+use ::json::{body, typed};
 use client::notify::{Property, StructuredEvent};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::AnyValue;
@@ -145,24 +145,31 @@ impl EventLine {
     /// The body: `{"type":…,"value":…}` as a value of that type, if it is known; anything else is the value itself.
     pub(crate) fn body(&self, names: &Names) -> Result<AnyValue, String> {
         let Some(json) = self.0.get("body") else { return Ok(AnyValue::default()) };
-        let Some((name, value)) = typed_body(json) else { return Ok(fields::from_json(json)) };
+        let Some((name, value)) = body::typed(json) else { return Ok(fields::from_json(json)) };
+        let event_type = self.text("type")?;
+        let type_name = event_type.as_deref().map(|of| of.rsplit_once('/').map_or(of, |(_, name)| name));
         // A struct made from plain JSON has this type name, too.
         let is_made = name == "Object" && value.is_object();
+        let of_event = self.0.get("fields").and_then(Json::as_object);
         match names.find(name).filter(|_| !is_made) {
             Some(code) if code.kind() != Kind::Null => {
-                let value = typed::value(value, code.root(), "body").map_err(|error| error.to_string())?;
+                let is_member = |name: &str| code.root().members().any(|member| member.name() == name);
+                let value = body::with_fields(value, name, type_name, of_event, is_member);
+                let value = typed::value(&value, code.root(), "body").map_err(|error| error.to_string())?;
                 Ok(AnyValue::new(code, value))
             }
-            _ => Ok(fields::from_json(value)),
+            _ => Ok(fields::from_json(&body::with_fields(value, name, type_name, of_event, |_| !is_made))),
         }
     }
 
     /// What is to become a struct: the body if it is one of that name, the only field if it is an object of that name, or else the fields.
     pub(crate) fn typed_value(&self, declared: &TypeCode) -> Result<Json, String> {
-        if let Some((name, value)) = self.0.get("body").and_then(typed_body)
+        if let Some((name, value)) = self.0.get("body").and_then(body::typed)
             && name == declared.name()
         {
-            return Ok(value.clone());
+            let of_event = self.0.get("fields").and_then(Json::as_object);
+            let is_member = |name: &str| declared.root().members().any(|member| member.name() == name);
+            return Ok(body::with_fields(value, name, Some(name), of_event, is_member).into_owned());
         }
         match self.0.get("fields") {
             Some(Json::Object(members)) => match members.get(declared.name()) {
@@ -173,14 +180,6 @@ impl EventLine {
             None | Some(Json::Null) => Ok(Json::Object(Map::new())),
             Some(_) => Err("`fields` is not an object".to_owned()),
         }
-    }
-}
-
-fn typed_body(json: &Json) -> Option<(&str, &Json)> {
-    let Json::Object(members) = json else { return None };
-    match (members.len(), members.get("type"), members.get("value")) {
-        (2, Some(Json::String(name)), Some(value)) => Some((name, value)),
-        _ => None,
     }
 }
 
@@ -203,13 +202,15 @@ mod tests {
 
     #[test]
     fn a_line_is_read_as_the_event_that_it_shows() {
-        let names = Names::of(&idl::read("struct Wind { float speed; }").unwrap());
+        let names =
+            Names::of(&idl::read("struct Wind { float speed; }; struct Gusty { long speed; long gust; }").unwrap());
         for line in [
             r#"{"received":"x","type":"A/B","name":"c","header":{"Priority":3},"fields":{"a":1.5,"b":[1,2]},"body":null}"#,
             r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{},"body":{"type":"sequence<octet>","value":"cafe"}}"#,
             r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{"a":1,"a#2":2},"body":{"type":"short","value":7}}"#,
             r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{},"body":{"type":"Wind","value":{"speed":1.5}}}"#,
             r#"{"received":"x","type":"A/B","name":"","header":{},"fields":{},"body":{"type":"Object","value":{"x":"y"}}}"#,
+            r#"{"received":"x","type":"A/Gusty","name":"","header":{},"fields":{"speed":1},"body":{"type":"Gusty","value":{"gust":2}}}"#,
         ] {
             let read = EventLine::parse(line).unwrap();
             let event = read.structured(StructuredEvent::new("", "", ""), &names).unwrap();

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use std::fmt::Display;
 use std::time::Duration;
 
+use ::json::body::leave_out_fields;
 pub(crate) use ::json::read::octets_from_hex;
 pub(crate) use ::json::write::{any, hex, list, object, quadruple, text, value};
 
@@ -55,11 +56,14 @@ impl<'o> Object<'o> {
             true => begun.member("domain", domain).member("type", type_name),
             false => begun.member("type", crate::show::type_name(domain, type_name)),
         };
+        let mut body = remainder.clone();
+        let fields = filterable_data.iter().map(|field| (field.name.as_str(), &field.value.value));
+        leave_out_fields(&mut body, type_name, fields);
         typed
             .member("name", event_name)
             .written("header", |out| properties(out, variable_header))
             .written("fields", |out| properties(out, filterable_data))
-            .written("body", |out| any(out, remainder))
+            .written("body", |out| any(out, &body))
     }
 
     /// Writes octets as hexadecimal digits.

@@ -4,7 +4,7 @@
 use crate::args::{LsOptions, ServerOptions};
 use crate::channels::{self, Names};
 use crate::failure::Failure;
-use crate::info::status::ConsumerState;
+use crate::info::status::{ConsumerState, given_name};
 use crate::show::clean;
 use crate::statistics::{self, Clients, Connected, Supplier};
 use crate::store::print_json;
@@ -78,6 +78,8 @@ struct Details {
 fn client<S: Serializer>(client: &Option<Connected>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Consumer<'c> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'c str>,
         consumer: &'c str,
         #[serde(flatten)]
         state: &'c ConsumerState,
@@ -96,7 +98,8 @@ fn client<S: Serializer>(client: &Option<Connected>, serializer: S) -> Result<S:
         None => return None::<Members<'_>>.serialize(serializer),
         Some(Connected::Nobody) => (None, None),
         Some(Connected::Consumer(status)) => {
-            (Some(Consumer { consumer: status.client().unwrap_or_default(), state: &status.state }), None)
+            let (name, consumer) = (given_name(&status.name), status.client().unwrap_or_default());
+            (Some(Consumer { name, consumer, state: &status.state }), None)
         }
         Some(Connected::Supplier(supplier)) => (None, Some(supplier)),
     };
@@ -352,7 +355,14 @@ mod tests {
             state: ConsumerState { doing: "active".into(), ..ConsumerState::default() },
             ..ConsumerStatus::default()
         };
-        let client = |id| if id == 1 { Connected::Consumer(status.clone()) } else { Connected::Nobody };
+        let called = ConsumerStatus { name: format!("\"archive\": {}", status.name), ..status.clone() };
+        let supplier = Supplier { name: Some("mount".into()), ..Supplier::gone() };
+        let client = move |id| match id {
+            1 => Connected::Consumer(status.clone()),
+            3 => Connected::Consumer(called.clone()),
+            4 => Connected::Supplier(supplier.clone()),
+            _ => Connected::Nobody,
+        };
         let proxy = |id| Proxy { id, kind: ProxyType::PushStructured, client: Some(client(id)), details: None };
         let admin = |id, proxies| Admin { id, operator: FilterGroupOperator::And, details: None, proxies };
         let channel = |id, details| Channel {
@@ -360,8 +370,8 @@ mod tests {
             name: (id == 3).then(|| "Weather".to_owned()),
             details,
             admin_properties: None,
-            consumer_admins: vec![admin(0, vec![proxy(1), proxy(2)])],
-            supplier_admins: vec![admin(0, Vec::new())],
+            consumer_admins: vec![admin(0, vec![proxy(1), proxy(if id == 3 { 3 } else { 2 })])],
+            supplier_admins: vec![admin(0, if id == 3 { vec![proxy(4)] } else { Vec::new() })],
         };
         let details = Details {
             type_id: "IDL:T:1.0".into(),
@@ -391,8 +401,9 @@ IDL:F:1.0 at 127.0.0.1:2809
    ├─ QoS PushWindow=1
    ├─ consumer admin 0  AND_OP
    │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  active
-   │  └─ proxy 2  PUSH_STRUCTURED  not connected
+   │  └─ proxy 3  PUSH_STRUCTURED  archive  10.0.0.7:4711 a  active
    └─ supplier admin 0  AND_OP
+      └─ proxy 4  PUSH_STRUCTURED  mount  10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference
 ";
         assert_eq!(out, expected);
     }
@@ -404,7 +415,7 @@ IDL:F:1.0 at 127.0.0.1:2809
         let lines: Vec<_> = out.lines().collect();
         assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED\t10.0.0.7:4711 a  active");
         assert_eq!(lines[5], "channel 3\tWeather\tIDL:T:1.0\tPushWindow=1");
-        assert_eq!(lines.len(), 10);
+        assert_eq!(lines.len(), 11);
     }
 
     #[test]
@@ -419,5 +430,7 @@ IDL:F:1.0 at 127.0.0.1:2809
         let proxies = &parsed["channels"][0]["consumer_admins"][0]["proxies"];
         assert_eq!((&proxies[1]["type"], &proxies[1]["connected"]), (&"PUSH_STRUCTURED".into(), &false.into()));
         assert_eq!((&proxies[0]["consumer"], &proxies[0]["state"]), (&"10.0.0.7:4711 a".into(), &"active".into()));
+        let proxies = &parsed["channels"][1]["consumer_admins"][0]["proxies"];
+        assert_eq!((&proxies[1]["name"], proxies[0].get("name")), (&"archive".into(), None));
     }
 }

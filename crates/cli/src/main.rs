@@ -32,7 +32,6 @@ mod latency;
 mod logger;
 mod ls;
 mod moment;
-mod near;
 mod outgoing;
 mod over_dds;
 mod ping;

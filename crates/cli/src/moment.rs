@@ -1,43 +1,25 @@
 //! Moments as text, in UTC.
 
+use ::json::time::{self, TICKS_TO_1970, date};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `2026-11-20T21:43:05.123Z`; times before 1970 are shown as its first moment.
 pub(crate) fn rfc3339(moment: SystemTime) -> String {
-    let since = moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let (year, month, day) = date(since.as_secs() / 86_400);
-    format!("{year:04}-{month:02}-{day:02}T{}", time(since))
+    let mut text = String::new();
+    time::rfc3339(&mut text, moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
+    text
 }
 
 /// `21:43:05.123Z`.
 pub(crate) fn time_of_day(moment: SystemTime) -> String {
-    time(moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
-}
-
-fn time(since: Duration) -> String {
-    let seconds = since.as_secs();
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
-}
-
-/// Year, month and day of the day that is so many days after 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    // The calendar repeats every 400 years, which are 146,097 days. Years are counted from March here, so that the leap
-    // day is the last of its year.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
+    let mut text = String::new();
+    time::time_of_day(&mut text, moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
+    text
 }
 
 /// The moment that `2026-11-20T21:43:05.123Z` names, in 100 ns since 15 October 1582, as `TimeBase::TimeT` has it.
 pub(crate) fn ticks(text: &str) -> Option<u64> {
-    let (day, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let (day, of_day) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, between: char| -> Option<[u64; 3]> {
         let parts: Vec<&str> = text.split(between).collect();
         let is_number = |part: &&str| part.len() <= 4 && part.bytes().all(|digit| digit.is_ascii_digit());
@@ -45,7 +27,7 @@ pub(crate) fn ticks(text: &str) -> Option<u64> {
             parts.iter().map(|part| part.parse().ok().filter(|_| is_number(part))).collect();
         numbers?.try_into().ok()
     };
-    let (whole, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let (whole, fraction) = of_day.split_once('.').unwrap_or((of_day, "0"));
     let ([year, month, of_month], [hour, minute, second]) = (numbers(day, '-')?, numbers(whole, ':')?);
     let is_digits = (1..=7).contains(&fraction.len()) && fraction.bytes().all(|digit| digit.is_ascii_digit());
     if hour > 23 || minute > 59 || second > 60 || !is_digits {
@@ -61,12 +43,8 @@ pub(crate) fn ticks(text: &str) -> Option<u64> {
 
 /// The same the other way.
 pub(crate) fn of_ticks(ticks: u64) -> String {
-    let since = Duration::from_micros(ticks.saturating_sub(TICKS_TO_1970) / 10);
-    UNIX_EPOCH.checked_add(since).map_or_else(|| ticks.to_string(), rfc3339)
+    UNIX_EPOCH.checked_add(time::since_1970(ticks)).map_or_else(|| ticks.to_string(), rfc3339)
 }
-
-/// From 15 October 1582 to 1 January 1970.
-const TICKS_TO_1970: u64 = 122_192_928_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -33,6 +33,15 @@ pub(crate) fn reload(
         done.push("[log]".to_owned());
     }
     reload_access(service, running, &read, &mut done);
+    if running.client != read.client {
+        match service.reload_client_names(&read) {
+            Ok(()) => {
+                running.client.clone_from(&read.client);
+                done.push("[[client]]".to_owned());
+            }
+            Err(why) => log::error!("SIGHUP: names of clients are left as they were: {why}"),
+        }
+    }
     if let Some(console) = console {
         reload_token(console, running, &read, &mut done);
     }

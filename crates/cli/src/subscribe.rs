@@ -340,7 +340,12 @@ fn people(out: &mut String, now: SystemTime, received: &Received<'_>) {
 fn line(out: &mut String, now: SystemTime, received: &Received<'_>) {
     let time = moment::rfc3339(now);
     let shown = match received.body() {
-        ReceivedBody::Structured(_) => received.event().map(|event| json::event(out, &time, &event)),
+        ReceivedBody::Structured(_) => received.event().map(|event| {
+            // Of a subscription that began in the history.
+            let number = received.number().ok().flatten();
+            let object = json::Object::new(out).event(&time, &event).optional("number", number.map(|of| of.number));
+            object.optional("came", number.and_then(|of| of.came).map(moment::rfc3339)).end();
+        }),
         ReceivedBody::Any(_) => received.any().map(|event| {
             json::Object::new(out).member("received", &time).written("body", |out| json::any(out, &event)).end();
         }),

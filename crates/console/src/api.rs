@@ -12,7 +12,8 @@ use service::{
     Settable, SupplierStatus, reason_name,
 };
 
-use crate::access::Asking;
+use crate::access::{Access, Asking};
+use crate::channels::ChannelRef;
 use crate::http::{self, Answer};
 use crate::metrics::state_of;
 use crate::routes::{Failure, Routes};
@@ -49,7 +50,8 @@ impl<'a> Arguments<'a> {
     pub(crate) fn read(query: &'a str) -> Result<Self, Failure> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decoded(value).ok_or_else(|| Failure::Bad(format!("{name} is not UTF-8 in %-signs")))?;
+            let value = decoded(&value.replace('+', " "))
+                .ok_or_else(|| Failure::Bad(format!("{name} is not UTF-8 in %-signs")))?;
             Ok((name, value))
         });
         Ok(Self(pairs.collect::<Result<_, Failure>>()?))
@@ -62,6 +64,14 @@ impl<'a> Arguments<'a> {
     pub(crate) fn number<T: core::str::FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
         let read = |text: &str| text.parse().map_err(|_| Failure::Bad(format!("{name} is to be a number")));
         self.text(name).map(read).transpose()
+    }
+
+    /// The channel that is named.
+    pub(crate) async fn channel(&self, shared: &Shared) -> Result<Option<ChannelId>, Failure> {
+        match self.text("channel") {
+            None => Ok(None),
+            Some(text) => ChannelRef::from(text).find(shared).await.map(Some),
+        }
     }
 
     /// How many to leave out, and how many to tell.
@@ -77,7 +87,6 @@ fn decoded(text: &str) -> Option<String> {
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
-            b'+' => b' ',
             b'%' => {
                 let digits = [rest.next()?, rest.next()?];
                 u8::from_str_radix(core::str::from_utf8(&digits).ok()?, 16).ok()?
@@ -109,10 +118,10 @@ pub(crate) async fn tell(
         ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
         ["dds"] => http::json(&json!({ "joins": dds_joins(&shared.snapshot().await?.dds_joins) })),
         ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
-        ["channels", id] => channel(shared, parsed(id)?, arguments.number("behind")?, by).await?,
+        ["channels", id] => channel(shared, in_path(shared, id).await?, arguments.number("behind")?, by).await?,
         ["consumers"] => consumers(shared, arguments, by).await?,
         ["consumers", channel, proxy] => {
-            let key = ProxyKey { channel: ChannelId(parsed(channel)?), proxy: ProxyId(parsed(proxy)?) };
+            let key = ProxyKey { channel: in_path(shared, channel).await?, proxy: ProxyId(parsed(proxy)?) };
             consumer(shared, key, by).await?
         }
         ["suppliers"] => suppliers(shared, &arguments, by).await?,
@@ -149,6 +158,11 @@ fn parsed(text: &str) -> Result<u32, Failure> {
     // A sign, or a number that is not written as it is, is another path.
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain).ok_or(Failure::NotFound)
+}
+
+/// The channel that a part of a path names.
+async fn in_path(shared: &Shared, text: &str) -> Result<ChannelId, Failure> {
+    ChannelRef::from(decoded(text).ok_or(Failure::NotFound)?.as_str()).find(shared).await
 }
 
 fn millis(at: SystemTime) -> u128 {
@@ -270,14 +284,14 @@ pub(crate) fn latency(latency: &engine::Latency) -> Value {
 }
 
 /// What is configured of a channel, and how it stands.
-async fn channel(shared: &Shared, id: u32, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
+async fn channel(shared: &Shared, id: ChannelId, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
     let snapshot = shared.snapshot().await?;
-    let query = Query::Channel { channel: ChannelId(id), behind: behind.map(ProxyId) };
+    let query = Query::Channel { channel: id, behind: behind.map(ProxyId) };
     let AdminAnswer::Channel(Some(text)) = allowed(shared.ask(by, query).await?)? else {
         return Err(Failure::NotFound);
     };
     let configured: Value = serde_json::from_str(&text).unwrap_or_default();
-    let found = snapshot.channels.iter().find(|channel| channel.listed.id.0 == id);
+    let found = snapshot.channels.iter().find(|channel| channel.listed.id == id);
     let stands = found.map(|channel| channel_json(channel, snapshot.now));
     Ok(http::json(&json!({ "configured": configured, "standing": stands })))
 }
@@ -312,7 +326,7 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&(String, Option<
 /// Consumers, the slowest first.
 async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
     let snapshot = shared.snapshot().await?;
-    let (channel, of_page) = (arguments.number::<u32>("channel")?, arguments.page()?);
+    let (channel, of_page) = (arguments.channel(shared).await?, arguments.page()?);
     let state = arguments.text("state").map(str::to_owned);
     let wanted = |outbox: &&OutboxStats| {
         let in_state = match state.as_deref() {
@@ -320,7 +334,7 @@ async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> 
             Some("slow") => state_of(outbox, snapshot.now) != "keeping_up",
             Some(state) => state_of(outbox, snapshot.now) == state,
         };
-        in_state && channel.is_none_or(|channel| outbox.key.channel.0 == channel)
+        in_state && channel.is_none_or(|channel| outbox.key.channel == channel)
     };
     let mut found: Vec<OutboxStats> = snapshot.consumers.iter().filter(wanted).copied().collect();
     match arguments.text("sort") {
@@ -362,8 +376,8 @@ fn supplier_json((status, name): &(SupplierStatus, String)) -> Value {
 
 /// Suppliers by channel and proxy: 1,024 behind one of them, which the answer names if there may be more.
 async fn suppliers(shared: &Shared, arguments: &Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
-    let behind = match (arguments.number("channel")?, arguments.number("proxy")?) {
-        (Some(channel), Some(proxy)) => Some(ProxyKey { channel: ChannelId(channel), proxy: ProxyId(proxy) }),
+    let behind = match (arguments.channel(shared).await?, arguments.number("proxy")?) {
+        (Some(channel), Some(proxy)) => Some(ProxyKey { channel, proxy: ProxyId(proxy) }),
         _ => None,
     };
     let AdminAnswer::Suppliers(found) = shared.ask(by, Query::Suppliers { behind }).await? else {
@@ -400,7 +414,7 @@ async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetQos {
-    channel: u32,
+    channel: ChannelRef,
     admin: Option<u32>,
     /// Of an admin: `consumers` or `suppliers`.
     side: Option<String>,
@@ -412,7 +426,7 @@ struct SetQos {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Which {
-    channel: u32,
+    channel: ChannelRef,
     proxy: u32,
 }
 
@@ -427,17 +441,35 @@ fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Failure> {
 }
 
 /// Does what changes something.
-pub(crate) async fn change(routes: &Routes, path: &str, body: &[u8], by: Principal) -> Result<Answer, Failure> {
-    let key = |which: Which| ProxyKey { channel: ChannelId(which.channel), proxy: ProxyId(which.proxy) };
+pub(crate) async fn change(
+    routes: &Routes,
+    path: &str,
+    body: &[u8],
+    (asking, is_outside): (Asking, bool),
+) -> Result<Answer, Failure> {
+    let find = async |channel: ChannelRef| {
+        // Which names there are is for those that may look.
+        if let ChannelRef::Name(_) = channel {
+            Access::check_reading(&asking, is_outside)?;
+        }
+        channel.find(&routes.shared).await
+    };
+    let key = async || {
+        let Which { channel, proxy } = read(body)?;
+        Ok::<_, Failure>(ProxyKey { channel: find(channel).await?, proxy: ProxyId(proxy) })
+    };
     let command = match path {
-        "disconnect" => Command::Disconnect(key(read(body)?)),
+        "disconnect" => Command::Disconnect(key().await?),
         "disconnect-idle" => Command::DisconnectIdle(Duration::from_millis(read::<Idle>(body)?.idle_ms)),
-        "suspend" => Command::Suspend { key: key(read(body)?), suspended: true },
-        "resume" => Command::Suspend { key: key(read(body)?), suspended: false },
-        "qos" => qos(read(body)?)?,
+        "suspend" => Command::Suspend { key: key().await?, suspended: true },
+        "resume" => Command::Suspend { key: key().await?, suspended: false },
+        "qos" => {
+            let asked: SetQos = read(body)?;
+            qos(find(asked.channel.clone()).await?, asked)?
+        }
         _ => return Err(Failure::NotFound),
     };
-    match allowed(routes.shared.command(by, command).await?)? {
+    match allowed(routes.shared.command(asking.by.clone(), command).await?)? {
         AdminAnswer::Disconnected(0) if path == "disconnect" => {
             Err(Failure::Refused("there is no such proxy".to_owned()))
         }
@@ -448,9 +480,8 @@ pub(crate) async fn change(routes: &Routes, path: &str, body: &[u8], by: Princip
     }
 }
 
-fn qos(asked: SetQos) -> Result<Command, Failure> {
-    let SetQos { channel, admin, side, proxy, properties } = asked;
-    let channel = ChannelId(channel);
+fn qos(channel: ChannelId, asked: SetQos) -> Result<Command, Failure> {
+    let SetQos { channel: _, admin, side, proxy, properties } = asked;
     let on = match (admin, proxy) {
         (None, None) => Settable::Channel(channel),
         (None, Some(proxy)) => Settable::Proxy(ProxyKey { channel, proxy: ProxyId(proxy) }),

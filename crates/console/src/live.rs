@@ -76,7 +76,7 @@ pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
 /// Tells of a channel's events as they come, until the client has enough.
 pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Principal) -> Result<Answer, Failure> {
     let arguments = Arguments::read(query)?;
-    let channel = ChannelId(arguments.number("channel")?.unwrap_or(0));
+    let channel = arguments.channel(&routes.shared).await?.unwrap_or(ChannelId(0));
     let constraint = arguments.text("constraint").unwrap_or_default().trim().to_owned();
     if !constraint.is_empty()
         && let Err(error) = filter::Constraint::parse(&constraint, &filter::Limits::default())

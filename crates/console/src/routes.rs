@@ -51,6 +51,8 @@ pub(crate) enum Failure {
     Denied(service::Forbidden),
     /// There is no such thing.
     NotFound,
+    /// There is no channel of that name, and which may be meant.
+    NoChannel(String),
     /// There is, but not by this method; by which it is.
     Method(&'static str),
     /// The arguments, or the body, make no sense.
@@ -148,7 +150,7 @@ impl Routes {
         let body = tokio::time::timeout(self.request_within, http::read(request.into_body()));
         let body = body.await.map_err(|_| Failure::Slow)?;
         let body = body.ok_or_else(|| Failure::Bad("the body is more than 64 KiB, or ends early".to_owned()))?;
-        let answer = api::change(self, path, &body, asking.by).await?;
+        let answer = api::change(self, path, &body, (asking, client.is_outside)).await?;
         self.http_counters.add(Counter::HttpCommands, 1);
         Ok(answer)
     }
@@ -214,6 +216,7 @@ impl Routes {
                 "nothing can be changed over HTTP: http.token_file is not configured".to_owned(),
             ),
             Failure::NotFound => (Counter::HttpNotFound, StatusCode::NOT_FOUND, "there is no such thing".to_owned()),
+            Failure::NoChannel(why) => (Counter::HttpNotFound, StatusCode::NOT_FOUND, why.clone()),
             Failure::Method(_) => {
                 (Counter::HttpNotFound, StatusCode::METHOD_NOT_ALLOWED, "not by this method".to_owned())
             }

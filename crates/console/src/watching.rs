@@ -169,12 +169,15 @@ enum StreamItem {
 }
 
 fn stream_item(line: &Line, left_out: u64) -> StreamItem {
-    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (at, mut received) = (now.as_millis(), String::new());
+    service::rfc3339(&mut received, now);
     let Some(rest) = line.text.strip_prefix(BEFORE) else {
         let why = line.answer().get("reason").cloned().unwrap_or_default();
         return StreamItem::End(message("ended", &json!({ "error": why })));
     };
-    let mut text = format!("event: event\ndata: {{\"at_ms\":{at},\"left_out\":{left_out},").into_bytes();
+    let text = format!("event: event\ndata: {{\"at_ms\":{at},\"received\":\"{received}\",\"left_out\":{left_out},");
+    let mut text = text.into_bytes();
     match rest.strip_suffix(BEHIND).filter(|_| line.bytes <= SHOWN_BYTES_MAX) {
         Some(members) => text.extend_from_slice(members),
         None => text.extend_from_slice(format!("\"bytes\":{}", line.bytes).as_bytes()),
@@ -229,6 +232,8 @@ mod tests {
         let data = text.strip_prefix("event: event\ndata: ").and_then(|data| data.strip_suffix("\n\n")).unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!((&data["type"], &data["left_out"], &data["fields"]["x"]), (&json!("A/B"), &json!(3), &json!({})));
+        let (received, at) = (data["received"].as_str().unwrap(), data["at_ms"].as_u64().unwrap());
+        assert!(received.len() == 24 && received.ends_with(&format!(".{:03}Z", at % 1_000)), "{data}");
         let long = line(&format!(r#"{{"event":{{"channel":0,"type":"A/B","name":"{}"}}}}"#, "x".repeat(20_000)));
         assert!(event(&long, 0).ends_with(&format!("\"left_out\":0,\"bytes\":{}}}\n\n", long.bytes)));
         let end = line(r#"{"error":1,"reason":"the channel is gone"}"#);

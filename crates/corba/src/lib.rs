@@ -27,6 +27,7 @@ mod filters;
 mod life_cycle;
 pub mod log_lines;
 mod monitor;
+pub mod near;
 mod notify_comm;
 mod notify_ext;
 mod object;
@@ -46,9 +47,9 @@ pub use peers::Peers;
 pub use protocol::{
     AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, ClientCall, Compatibility,
     Creations, DelayedReplies, DelayedReply, Denied, Directory, Effect, Forbidden, Guard, Idle, KeyNumbers, Line,
-    ListedChannel, Lives, LocalProxy, Names, NotRestored, ObjectRequest, Objects, Part, Parting, PeerAddress, Probes,
-    Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError, RestoredClient, Settable, SupplierStatus,
-    Unpublished,
+    ListedChannel, ListedLocally, Lives, LocalChannel, LocalChannels, LocalProxy, Names, NotRestored, ObjectRequest,
+    Objects, Part, Parting, PeerAddress, Probes, Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError,
+    RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

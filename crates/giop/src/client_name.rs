@@ -53,7 +53,13 @@ pub fn check(name: &str) -> Result<(), BadClientName> {
     if name.len() > 4 * CHARS_MAX || name.chars().count() > CHARS_MAX {
         return Err(BadClientName::TooLong);
     }
-    name.chars().find(|c| is_unprintable(*c)).map_or(Ok(()), |c| Err(BadClientName::Unprintable(c)))
+    unprintable(name).map_or(Ok(()), |c| Err(BadClientName::Unprintable(c)))
+}
+
+/// The first character with which a name would show as another one.
+#[must_use]
+pub fn unprintable(name: &str) -> Option<char> {
+    name.chars().find(|c| is_unprintable(*c))
 }
 
 /// Whether a character would show a name as another one: controls, separators of lines, and what is invisible or turns text around.

@@ -2,6 +2,7 @@
 
 use crate::request::Publish;
 use crate::write::{self, Names, Sink};
+use crate::{body, time};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ impl Publish {
     /// # Errors
     /// A value does not fit its type, such as a character that a `char` cannot hold. `out` is as it was.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
-        let Self { id: _, channel: _, domain, type_name, name, header, fields, body } = self;
+        let Self { id: _, channel: _, create: _, domain, type_name, name, header, fields, body } = self;
         let before = out.len();
         let mut writer = Writer::new(out, ENCODING);
         for text in [domain, type_name, name] {
@@ -66,7 +67,7 @@ pub fn write(out: &mut impl Sink, channel: u32, event: Reader<'_>, work: &mut Wo
 /// this says, behind so many octets of `out`: into [`NUMBER_CHARACTERS`] characters, that are spaces and a zero until then.
 ///
 /// ```text
-/// {"event":{"channel":0,"number":                  17,"time":139830192000000000,"type":"Weather/Wind", …}}
+/// {"event":{"channel":0,"number":                  17,"time":139830192000000000,"came":"2025-11-21T12:00:00.000Z","type":"Wind", …}}
 /// ```
 ///
 /// # Errors
@@ -84,6 +85,9 @@ pub fn write_numbered(
     out.resize(number_at + NUMBER_CHARACTERS - 1, b' ');
     out.push_str("0,\"time\":");
     write::plain(out, came);
+    out.push_str(",\"came\":\"");
+    time::rfc3339(out, time::since_1970(came));
+    out.push_str("\"");
     write_rest(out, event, work)?;
     Ok(number_at)
 }
@@ -104,7 +108,8 @@ fn write_rest(out: &mut impl Sink, mut event: Reader<'_>, work: &mut Work) -> Re
         write::escaped(out, &domain);
         out.push_str("/");
     }
-    write::escaped(out, &text(event)?);
+    let type_name = text(event)?;
+    write::escaped(out, &type_name);
     out.push_str("\",\"name\":");
     write::text(out, &text(event)?);
     if event.clone().u32()? > 0 {
@@ -114,12 +119,23 @@ fn write_rest(out: &mut impl Sink, mut event: Reader<'_>, work: &mut Work) -> Re
         event.u32()?;
     }
     out.push_str(",\"fields\":");
+    let mut fields = event.clone();
     properties(out, event, work)?;
     out.push_str(",\"body\":");
     let body = AnyRef::read(event, work)?;
     match body.kind() {
         Kind::Null => out.push_str("null"),
-        _ => write::any(out, &body.decode(work)?),
+        _ => {
+            let mut body = body.decode(work)?;
+            let mut left = fields.seq_len(PROPERTY_BYTES_MIN)?;
+            let fields = core::iter::from_fn(|| {
+                left = left.checked_sub(1)?;
+                let name = text(&mut fields).ok()?;
+                Some((name, AnyRef::read(&mut fields, work).and_then(|any| any.decode(work)).ok()?.value))
+            });
+            body::leave_out_fields(&mut body, &type_name, fields);
+            write::any(out, &body);
+        }
     }
     out.push_str("}}\n");
     Ok(())
@@ -177,6 +193,7 @@ fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, ReadError> {
 mod tests {
     use super::*;
     use crate::read;
+    use crate::request::ChannelRef;
     use alloc::vec;
     use giop::typecode::TypeCode;
     use giop::value::Value;
@@ -197,7 +214,8 @@ mod tests {
     fn publish(fields: Vec<(String, AnyValue)>) -> Publish {
         Publish {
             id: None,
-            channel: 0,
+            channel: ChannelRef::default(),
+            create: false,
             domain: "Weather".into(),
             type_name: "Wind".into(),
             name: String::new(),
@@ -230,6 +248,45 @@ mod tests {
             r##""fields":{"speed":1,"speed#2":2},"body":{"type":"sequence<double>","value":[1.0,2.5]}}}"##
         );
         assert_eq!(published(&full).trim_end(), expected);
+    }
+
+    #[test]
+    fn members_of_a_typed_events_body_are_shown_once_and_other_bodies_whole() {
+        let wind = |name: &str| {
+            let members = [
+                ("speed", TypeCode::primitive(Kind::Double)),
+                ("site", TypeCode::string()),
+                ("gusts", TypeCode::primitive(Kind::Double)),
+            ];
+            let code = TypeCode::structure("IDL:Wind:1.0", name, &members);
+            let values = [Value::Double(12.5), Value::String("north".into()), Value::Double(20.0)];
+            let fields = ["speed", "site", "gusts"].map(String::from).into_iter().zip(values).collect();
+            AnyValue::new(code, Value::Struct { type_name: name.into(), fields })
+        };
+        let of = |text: &str| read::field(text).unwrap();
+        for (fields, name, body) in [
+            (&["speed=12.5", "site=north", "gusts=20.0"][..], "Wind", r#"{"type":"Wind","value":{}}"#),
+            (&["speed=12.5", "gusts=20.0"], "Wind", r#"{"type":"Wind","value":{"site":"north"}}"#),
+            (&["speed=12.5", "site=south"], "Wind", r#"{"type":"Wind","value":{"site":"north","gusts":20.0}}"#),
+            (&[], "Wind", r#"{"type":"Wind","value":{"speed":12.5,"site":"north","gusts":20.0}}"#),
+            (&["speed=12.5"], "Gale", r#"{"type":"Gale","value":{"speed":12.5,"site":"north","gusts":20.0}}"#),
+        ] {
+            let event = Publish { body: wind(name), ..publish(fields.iter().map(|text| of(text)).collect()) };
+            let line = published(&event);
+            assert!(line.contains(&alloc::format!("\"body\":{body}}}")), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_number_has_its_time_as_text_beside_it() {
+        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        publish(Vec::new()).write(&mut bytes).unwrap();
+        let at = write_numbered(&mut out, 7, 139_886_496_051_234_567, Reader::new(&bytes, ENCODING), &mut work());
+        out[at.unwrap()..][..NUMBER_CHARACTERS].copy_from_slice(b"                  17");
+        let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let event = &line["event"];
+        assert_eq!((&event["number"], &event["time"]), (&17.into(), &139_886_496_051_234_567_u64.into()));
+        assert_eq!(event["came"], "2026-01-25T16:00:05.123Z");
     }
 
     #[test]

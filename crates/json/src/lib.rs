@@ -24,16 +24,18 @@
 extern crate alloc;
 
 pub mod answer;
+pub mod body;
 pub mod event;
 pub mod read;
 pub mod request;
 pub mod session;
 pub mod strict;
+pub mod time;
 pub mod typed;
 pub mod write;
 
 mod lines;
 mod shape;
 
-pub use request::{Publish, Refused, Request, Subscribe};
+pub use request::{ChannelRef, Publish, Refused, Request, Subscribe};
 pub use session::{Heard, Limits, Session};

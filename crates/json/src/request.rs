@@ -1,6 +1,6 @@
 //! What a line asks for.
 
-use crate::read;
+use crate::{body, read};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
@@ -32,6 +32,13 @@ pub enum Request {
         /// A secret that the service knows.
         token: Option<String>,
     },
+    /// `{"op":"channels","id":5}`: which channels are there?
+    Channels {
+        /// The request's id, by which it is answered. Has to be there.
+        id: u64,
+        /// The first of those behind this one; of all if it was left out.
+        behind: Option<u32>,
+    },
     /// `{"op":"ping","id":4}`: is anybody there?
     Ping {
         /// The request's id, by which it is answered. Has to be there.
@@ -39,13 +46,31 @@ pub enum Request {
     },
 }
 
+/// A channel as a client names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ChannelRef {
+    /// `7`: the channel of that number.
+    Number(u32),
+    /// `"Weather"`, `"7"`: the channel of that name, also if the name consists of digits.
+    Name(String),
+}
+
+impl Default for ChannelRef {
+    /// The default channel.
+    fn default() -> Self {
+        Self::Number(0)
+    }
+}
+
 /// A subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribe {
     /// The request's id, by which it is answered and by which the subscription is ended. Has to be there.
     pub id: u64,
-    /// The channel's number; 0, the default channel's, if it was left out.
-    pub channel: u32,
+    /// The channel; the default one if it was left out.
+    pub channel: ChannelRef,
+    /// Whether the channel is made if none has the name.
+    pub create: bool,
     /// Domain and name of each event type, which may have wildcards; all (`*`, `*`) if it was left out.
     pub types: Vec<(String, String)>,
     /// A constraint in the filter language; empty if it was left out.
@@ -59,8 +84,10 @@ pub struct Subscribe {
 pub struct Publish {
     /// The request's id; if it was left out, only a refusal is answered.
     pub id: Option<u64>,
-    /// The channel's number; 0, the default channel's, if it was left out.
-    pub channel: u32,
+    /// The channel; the default one if it was left out.
+    pub channel: ChannelRef,
+    /// Whether the channel is made if none has the name.
+    pub create: bool,
     /// Domain of the event's type.
     pub domain: String,
     /// Name of the event's type.
@@ -102,7 +129,9 @@ struct Members(Map<String, Json>);
 
 impl Members {
     fn request(mut self, id: Option<u64>) -> Result<Request, String> {
-        let op = self.text("op")?.ok_or("a request has an \"op\": subscribe, unsubscribe, publish, hello or ping")?;
+        let op = self
+            .text("op")?
+            .ok_or("a request has an \"op\": subscribe, unsubscribe, publish, channels, hello or ping")?;
         let request = match op.as_str() {
             "subscribe" => Request::Subscribe(self.subscribe(id)?),
             "unsubscribe" => {
@@ -115,10 +144,15 @@ impl Members {
                 (None, None) => return Err("hello has a \"name\" or a \"token\"".to_owned()),
                 (name, token) => Request::Hello { id, name, token },
             },
+            "channels" => {
+                let id = id.ok_or("channels has an \"id\", with which it is answered")?;
+                let behind = self.id("behind")?.map(u32::try_from).transpose();
+                Request::Channels { id, behind: behind.map_err(|_| NO_NUMBER)? }
+            }
             "ping" => Request::Ping { id: id.ok_or("ping has an \"id\", with which it is answered")? },
             other => {
                 return Err(format!(
-                    "there is no op `{}`, only subscribe, unsubscribe, publish, hello and ping",
+                    "there is no op `{}`, only subscribe, unsubscribe, publish, channels, hello and ping",
                     shortened(other)
                 ));
             }
@@ -137,9 +171,11 @@ impl Members {
             }
             Some(_) => return Err("\"types\" is an array of event types such as \"Weather/*\"".to_owned()),
         };
+        let (channel, create) = self.channel()?;
         Ok(Subscribe {
             id: id.ok_or("subscribe has an \"id\", by which the subscription can be ended")?,
-            channel: self.channel()?,
+            channel,
+            create,
             types,
             constraint: self.text("where")?.unwrap_or_default(),
             from: self.place("from")?,
@@ -149,19 +185,30 @@ impl Members {
     fn publish(&mut self, id: Option<u64>) -> Result<Publish, String> {
         let (domain, type_name) = self.published_type()?;
         // Members of an event that `campanile sub --json` has printed, or that came over this protocol.
-        for of_delivery in ["received", "number", "time"] {
+        for of_delivery in ["received", "number", "time", "came"] {
             self.0.remove(of_delivery);
         }
+        let (channel, create) = self.channel()?;
+        let body = self.body(&type_name);
         Ok(Publish {
             id,
-            channel: self.channel()?,
+            channel,
+            create,
             domain,
             type_name,
             name: self.text("name")?.unwrap_or_default(),
             header: self.properties("header")?,
             fields: self.properties("fields")?,
-            body: self.0.remove("body").map(|body| read::from_json(&body)).unwrap_or_default(),
+            body,
         })
+    }
+
+    /// The body as it was written, without its type, and with the fields in place of the members that were left out for them.
+    fn body(&mut self, type_name: &str) -> AnyValue {
+        let Some(json) = self.0.remove("body") else { return AnyValue::default() };
+        let Some((name, value)) = body::typed(&json) else { return read::from_json(&json) };
+        let fields = self.0.get("fields").and_then(Json::as_object);
+        read::from_json(&body::with_fields(value, name, Some(type_name), fields, |_| true))
     }
 
     /// `"type":"Weather/Wind"`, `"type":"Wind"` without a domain, or, as former versions of `campanile sub --json` wrote it, the domain in a
@@ -209,13 +256,21 @@ impl Members {
         }
     }
 
-    fn channel(&mut self) -> Result<u32, String> {
+    /// A number is a channel's number, and a string its name, whatever stands in it.
+    fn channel(&mut self) -> Result<(ChannelRef, bool), String> {
+        let create = match self.0.remove("create") {
+            None | Some(Json::Null) => false,
+            Some(Json::Bool(create)) => create,
+            Some(_) => return Err("\"create\" is true or false".to_owned()),
+        };
         match self.0.remove("channel") {
-            None | Some(Json::Null) => Ok(0),
-            Some(json) => json
-                .as_u64()
-                .and_then(|number| u32::try_from(number).ok())
-                .ok_or_else(|| "\"channel\" is a channel's number, as `campanile ls` shows it".to_owned()),
+            Some(Json::String(name)) => Ok((ChannelRef::Name(name), create)),
+            _ if create => Err("\"create\" makes the channel that \"channel\" names, and there is no name".to_owned()),
+            None | Some(Json::Null) => Ok((ChannelRef::default(), false)),
+            Some(json) => {
+                let number = json.as_u64().and_then(|number| u32::try_from(number).ok());
+                number.map(|number| (ChannelRef::Number(number), false)).ok_or_else(|| NO_NUMBER.to_owned())
+            }
         }
     }
 
@@ -228,15 +283,17 @@ impl Members {
     }
 }
 
+const NO_NUMBER: &str = "a channel is its name, or its number as `campanile ls` shows it";
 const NO_TYPE: &str = "an event type is \"DOMAIN/NAME\", for example \"Weather/Wind\"";
 
-/// Domain and name. `*` alone stands for all types.
+/// Domain and name. `*` alone stands for all types, another name alone for a type without a domain.
 fn event_type(text: Option<&str>) -> Result<(String, String), String> {
-    let split = text.and_then(|text| if text == "*" { Some(("*", "*")) } else { text.split_once('/') });
-    match split {
-        Some((domain, name)) => Ok((domain.to_owned(), name.to_owned())),
-        None => Err(NO_TYPE.to_owned()),
-    }
+    let (domain, name) = match text {
+        Some("*") => ("*", "*"),
+        Some("") | None => return Err(NO_TYPE.to_owned()),
+        Some(text) => text.split_once('/').unwrap_or(("", text)),
+    };
+    Ok((domain.to_owned(), name.to_owned()))
 }
 
 /// The beginning of a client's text, as errors quote it.
@@ -255,18 +312,20 @@ mod tests {
 
     #[test]
     fn a_subscription_has_types_and_a_constraint() {
-        let request = r#"{"op":"subscribe","id":1,"channel":7,"types":["Weather/*","*"],"where":"$speed > 10"}"#;
+        let request =
+            r#"{"op":"subscribe","id":1,"channel":7,"types":["Weather/*","*","Wind","/Rain"],"where":"$speed > 10"}"#;
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let expected = Subscribe {
             id: 1,
-            channel: 7,
-            types: vec![pair("Weather", "*"), pair("*", "*")],
+            channel: ChannelRef::Number(7),
+            create: false,
+            types: vec![pair("Weather", "*"), pair("*", "*"), pair("", "Wind"), pair("", "Rain")],
             constraint: "$speed > 10".to_owned(),
             from: None,
         };
         assert_eq!(parsed(request), Ok(Request::Subscribe(expected)));
-        let expected =
-            Subscribe { id: 2, channel: 0, types: vec![pair("*", "*")], constraint: String::new(), from: None };
+        let (channel, types) = (ChannelRef::default(), vec![pair("*", "*")]);
+        let expected = Subscribe { id: 2, channel, create: false, types, constraint: String::new(), from: None };
         assert_eq!(parsed(r#"{"op":"subscribe","id":2}"#), Ok(Request::Subscribe(expected)));
         for (from, place) in [(r#""last:100""#, Some("last:100")), ("7", Some("number:7")), ("null", None)] {
             let line = format!(r#"{{"op":"subscribe","id":2,"from":{from}}}"#);
@@ -289,7 +348,26 @@ mod tests {
         assert_eq!(publish.fields, [as_typed("gusts=[1,2.5]"), as_typed("speed=12.5")]);
         assert_eq!(publish.body, read::inferred("{\"x\":\"y\"}").unwrap());
         let Ok(Request::Publish(least)) = parsed(r#"{"op":"publish","type":"/"}"#) else { panic!() };
-        assert_eq!((least.id, least.channel, least.body), (None, 0, AnyValue::default()));
+        assert_eq!((least.id, least.channel, least.body), (None, ChannelRef::Number(0), AnyValue::default()));
+    }
+
+    #[test]
+    fn a_channel_is_a_number_or_a_name_and_digits_in_quotes_are_a_name() {
+        let named = |name: &str| ChannelRef::Name(name.to_owned());
+        for (members, channel) in [
+            ("", ChannelRef::Number(0)),
+            (r#","channel":null"#, ChannelRef::Number(0)),
+            (r#","channel":7"#, ChannelRef::Number(7)),
+            (r#","channel":7,"create":false"#, ChannelRef::Number(7)),
+            (r#","channel":"7""#, named("7")),
+            (r#","channel":"Weather","create":true"#, named("Weather")),
+        ] {
+            let line = format!(r#"{{"op":"publish","type":"A/B"{members}}}"#);
+            let Ok(Request::Publish(publish)) = parsed(&line) else { panic!("{line}") };
+            assert_eq!((publish.channel, publish.create), (channel, line.contains("true")), "{line}");
+        }
+        let list = r#"{"op":"channels","id":5,"behind":255}"#;
+        assert_eq!(parsed(list), Ok(Request::Channels { id: 5, behind: Some(255) }));
     }
 
     #[test]
@@ -297,12 +375,33 @@ mod tests {
         for (line, domain, name) in [
             (r#"{"op":"publish","received":"x","type":"Weather/Wind","fields":{}}"#, "Weather", "Wind"),
             (r#"{"op":"publish","received":"x","domain":"Weather","type":"Wind","fields":{}}"#, "Weather", "Wind"),
-            (r#"{"op":"publish","channel":0,"number":17,"time":1,"type":"Weather/Wind"}"#, "Weather", "Wind"),
+            (
+                r#"{"op":"publish","channel":0,"number":17,"time":1,"came":"x","type":"Weather/Wind"}"#,
+                "Weather",
+                "Wind",
+            ),
             (r#"{"op":"publish","type":"Wind"}"#, "", "Wind"),
             (r#"{"op":"publish","type":"/Wind"}"#, "", "Wind"),
         ] {
             let Ok(Request::Publish(publish)) = parsed(line) else { panic!("{line}") };
             assert_eq!((publish.domain.as_str(), publish.type_name.as_str()), (domain, name), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_what_was_printed_with_the_members_that_are_fields() {
+        for (body, expected) in [
+            (r#"{"type":"long","value":7}"#, "7"),
+            (r#"{"type":"Wind","value":{}}"#, r#"{"speed":1,"y:short":2}"#),
+            (r#"{"type":"Wind","value":{"speed":3}}"#, r#"{"speed":3,"y:short":2}"#),
+            (r#"{"type":"Gale","value":{"x":3}}"#, r#"{"x":3}"#),
+            (r#"{"x":1}"#, r#"{"x":1}"#),
+        ] {
+            let line =
+                format!(r#"{{"op":"publish","type":"A/Wind","fields":{{"speed":1,"y:short":2}},"body":{body}}}"#);
+            let Ok(Request::Publish(publish)) = parsed(&line) else { panic!("{line}") };
+            let expected: Json = serde_json::from_str(expected).unwrap();
+            assert_eq!(publish.body, read::from_json(&expected), "{line}");
         }
     }
 
@@ -331,9 +430,15 @@ mod tests {
             (r#"{"op":"publish","id":1}"#, Some(1), "an event type is"),
             (r#"{"op":"publish","id":1,"type":"A/B/C"}"#, Some(1), "has no `/`, but `B/C` has"),
             (r#"{"op":"publish","id":1,"domain":"A","type":"A/B"}"#, Some(1), "has no `/`, but `A/B` has"),
-            (r#"{"op":"subscribe","id":1,"types":["Wind"]}"#, Some(1), "an event type is"),
-            (r#"{"op":"publish","id":1,"type":"A/B","channel":-1}"#, Some(1), "\"channel\" is a channel's number"),
-            (r#"{"op":"publish","id":1,"type":"A/B","channel":4294967296}"#, Some(1), "\"channel\" is"),
+            (r#"{"op":"subscribe","id":1,"types":[""]}"#, Some(1), "an event type is"),
+            (r#"{"op":"subscribe","id":1,"create":true}"#, Some(1), "there is no name"),
+            (r#"{"op":"subscribe","id":1,"channel":7,"create":true}"#, Some(1), "there is no name"),
+            (r#"{"op":"subscribe","id":1,"channel":"A","create":1}"#, Some(1), "\"create\" is true or false"),
+            (r#"{"op":"channels"}"#, None, "channels has an \"id\""),
+            (r#"{"op":"channels","id":1,"behind":4294967296}"#, Some(1), "a channel is its name, or its number"),
+            (r#"{"op":"channels","id":1,"channel":1}"#, Some(1), "channels has no member `channel`"),
+            (r#"{"op":"publish","id":1,"type":"A/B","channel":-1}"#, Some(1), "a channel is its name"),
+            (r#"{"op":"publish","id":1,"type":"A/B","channel":4294967296}"#, Some(1), "a channel is its name"),
             (r#"{"op":"publish","id":1,"type":"A/B","fields":[]}"#, Some(1), "\"fields\" is an object"),
             (r#"{"op":"publish","id":1,"type":"A/B","fields":{"a:color":1}}"#, Some(1), "there is no type `color`"),
             (r#"{"op":"ping"}"#, None, "ping has an \"id\""),

@@ -34,6 +34,7 @@ mod start;
 mod store;
 mod time;
 
+pub use ::json::time::rfc3339;
 pub use accounts::{CertifiedName, Principal};
 pub use admin::drain::Undone;
 pub use admin::operators::Operators;
@@ -50,7 +51,7 @@ pub use config::{
     LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType,
     TimeDriven, Tls, Undeclarable, Unfit,
 };
-pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus};
+pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};
 pub use counters::{Counter, Counters, HttpCounters, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;

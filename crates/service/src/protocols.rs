@@ -30,6 +30,7 @@ use arc_swap::ArcSwap;
 use engine::{ChannelId, Delivery, Event, Form, LaneId, OutboxId, OutputForm, Peer, ProxyKey, Snapshot, Time};
 
 use crate::config::{Config, ConfigError};
+use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::{Arrival, Entrance, Named};
 use crate::lane::io::net::{self, Listener, Poll};
@@ -38,10 +39,10 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
-use access::{ClientNames, OutgoingPolicy, Tokens};
+use access::{OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
-use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
+use corba::{LocalChannels, LocalProxy};
 
 use self::tempo::types::DeclaredTypes;
 
@@ -169,6 +170,8 @@ pub(crate) trait WireProtocol: Sized {
     const ANSWER: fn(&mut Worker, Self::Claim, Option<Refused>);
     /// Takes notice that administration has made a proxy, or refused it.
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = |_, _, _, _| ();
+    /// Takes notice of the channels that one of its clients has asked for, or why it is told of none.
+    const CHANNELS_LISTED: fn(&mut Core, Peer, Result<LocalChannels, String>) = |_, _, _| ();
     /// Takes notice that a proxy was ended elsewhere.
     const PROXY_GONE: fn(&mut Core, Peer) = |_, _| ();
 
@@ -407,8 +410,6 @@ impl Clients {
 pub(crate) struct Clients {
     /// The addresses that connections are taken from, whatever their protocol; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
-    /// What the configuration calls clients by their addresses.
-    names: Arc<ClientNames>,
     /// Where they are taken from; the main lane's alone.
     entrances: ByTag<[Entrance; Layer::ALL.len()]>,
     /// Those of CORBA's, which lanes pass to each other.
@@ -486,16 +487,13 @@ impl Clients {
             }
         }
         let entrances = streams.map(|of_protocol| of_protocol.map(Entrance::new));
-        let names = Arc::clone(&common.client_names);
-        Ok(Self { addresses, names, entrances, giop: giop::callers::Clients::new(common) })
+        Ok(Self { addresses, entrances, giop: giop::callers::Clients::new(common) })
     }
 
     /// An account for a new client, with the name that the configuration gives to its address; `None` where none are taken.
-    pub(crate) fn open_account(&mut self, from: IpAddr) -> Option<Arc<Account>> {
+    pub(crate) fn open_account(&mut self, from: IpAddr, cx: &Context) -> Option<Arc<Account>> {
         let account = self.addresses.as_mut()?.open(from);
-        if let Some(name) = self.names.of(account.from()) {
-            account.identity().give_name(Arc::clone(name));
-        }
+        cx.name_by_configuration(&account);
         Some(account)
     }
 

@@ -329,8 +329,9 @@ fn assemble(
     let types = Arc::new(config.tempo_types()?);
     let start = |(opened, directory)| start_keepers(opened, directory, (config, &types), (&waker, &counters), origin);
     let (store, keepers) = opened.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
-    let known = Known { accounts: Arc::clone(&accounts), tokens, published: Arc::clone(&published) };
-    let guarding = (policy, Arc::clone(&known.tokens), Arc::new(config.client_names()?));
+    let client_names = Arc::new(ArcSwap::from_pointee(config.client_names()?));
+    let known = Known { accounts: Arc::clone(&accounts), tokens, client_names, published: Arc::clone(&published) };
+    let guarding = (policy, Arc::clone(&known.tokens), Arc::clone(&known.client_names));
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
@@ -595,7 +596,7 @@ fn common(
     accounts: Arc<Accounts>,
     origin: Instant,
     address_outlives: bool,
-    (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ClientNames>),
+    (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ArcSwap<ClientNames>>),
 ) -> Common {
     // As many of the smallest as there is room for in the queue come to the limit.
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);

@@ -93,6 +93,7 @@ mod tests {
             ("campanile --json -s pub sub -n 1", "campanile sub --json -s pub -n 1"),
             ("campanile -s h:1 pub -- -x=1", "campanile pub -s h:1 -- -x=1"),
             ("campanile -o json ls", "campanile ls --json"),
+            ("campanile --client-name x pub --name y a=1", "campanile pub --client-name x --name y a=1"),
             ("campanile top -o json --output json -ojson", "campanile top --json --json --json"),
             ("campanile pub -o yaml -- -o json", "campanile pub -o yaml -- -o json"),
             // Nothing to do, or nothing that can be done.

@@ -40,7 +40,7 @@ pub(crate) struct ServerOptions {
 }
 
 /// What may be said of it.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 struct Given {
     /// The service: HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or an IOR file; a factory or a channel [default:
     /// $CAMPANILE_SERVER, that of the context in use, or the local service]
@@ -52,21 +52,28 @@ struct Given {
     /// Seconds to wait for each answer of the service
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds, hide_short_help = true)]
     timeout: Duration,
+    /// What the service calls this command in its logs and lists; an empty text: nothing [default: its program and host]
+    #[arg(long, value_name = "NAME", value_parser = client_name, hide_short_help = true)]
+    client_name: Option<String>,
     #[command(flatten)]
     tls: TlsOptions,
 }
 
+/// A name that a client may have, or the empty text.
+fn client_name(text: &str) -> Result<String, String> {
+    Settings::default().set_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+}
+
 /// The service that is named, or else that of the environment, of the context in use, or the local one.
 pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
-    let given =
-        Given { server: server.map(str::to_owned), context: None, timeout: Duration::MAX, tls: TlsOptions::default() };
+    let given = Given { server: server.map(str::to_owned), timeout: Duration::MAX, ..Given::default() };
     given.resolve(None).map(|options| options.server)
 }
 
 impl Given {
     /// `transport` is `None` for a command without a choice of transports, `Some(None)` if the choice was left open.
     fn resolve(self, transport: Option<Option<TransportArg>>) -> Result<ServerOptions, String> {
-        let Self { server, context, timeout, tls } = self;
+        let Self { server, context, timeout, client_name, tls } = self;
         let wrong = |error: SettingsError| error.to_string();
         let mut settings = match &context {
             Some(name) => Settings::of_context(name).map_err(wrong)?,
@@ -74,6 +81,9 @@ impl Given {
             None if server.is_some() => Settings::load().unwrap_or_default(),
             None => Settings::load().map_err(wrong)?,
         };
+        if client_name.is_some() {
+            settings.name = client_name;
+        }
         match transport {
             Some(Some(said)) => settings.transport = said.into(),
             _ if server.is_some() => settings.transport = Transport::Notification,

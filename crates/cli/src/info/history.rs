@@ -18,16 +18,19 @@ pub(super) struct History {
     pub(super) last: Option<Event>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) number: u64,
     /// In 100 ns since 15 October 1582.
-    #[serde(rename = "time", serialize_with = "time")]
     pub(super) came: u64,
 }
 
-fn time<S: Serializer>(ticks: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    moment::of_ticks(*ticks).serialize(serializer)
+impl Serialize for Event {
+    /// `came` as everywhere; former versions have the same as `time`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (number, came) = (self.number, moment::of_ticks(self.came));
+        serde_json::json!({ "number": number, "came": came, "time": came }).serialize(serializer)
+    }
 }
 
 impl Unmarshal for History {
@@ -92,6 +95,9 @@ mod tests {
         assert_eq!(history.describe(), told);
         let one = History { last: first, events: 1, ..history };
         assert_eq!(one.describe(), "1 event, 41 of 2026-11-20T21:43:05.000Z; 65.5 kB on disk");
+        let json = serde_json::to_value(first).unwrap();
+        let came = "2026-11-20T21:43:05.000Z";
+        assert_eq!(json, serde_json::json!({ "number": 41, "came": came, "time": came }));
         let none = History { events: 0, first: None, last: None, ..history };
         assert_eq!(none.describe(), "no events; 65.5 kB on disk of some that are too old");
         let json = serde_json::to_string(&none).unwrap();

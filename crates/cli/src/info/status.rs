@@ -134,17 +134,27 @@ impl ConsumerStatus {
     }
 }
 
-/// The name that a client gave its proxy, of `supplier proxy 1 "mount" of channel 0 (10.0.0.7)`, as the service writes it between quotes.
+/// The name that a client gave its proxy, of `supplier proxy 1 "mount" of channel 0 (10.0.0.7)`, or else its own, of `"mount": supplier
+/// proxy 1 of channel 0`, as the service writes it between quotes.
 pub(crate) fn given_name(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once(" proxy ")?;
-    let quoted = rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(" \"")?;
+    let (own, rest) = quoted(text).map_or((None, text), |(name, rest)| (Some(name), rest));
+    let of_proxy = || {
+        let (_, rest) = rest.split_once(" proxy ")?;
+        quoted(rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(' ')?)
+    };
+    of_proxy().map(|(name, _)| name).or(own)
+}
+
+/// A name between quotes with which a text begins, and what is behind it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('"')?;
     let mut is_escaped = false;
-    let end = quoted.find(|letter| {
+    let end = text.find(|letter| {
         let is_end = letter == '"' && !is_escaped;
         is_escaped = letter == '\\' && !is_escaped;
         is_end
     })?;
-    quoted.get(..end)
+    Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
 impl Unmarshal for ConsumerStatus {
@@ -282,6 +292,10 @@ mod tests {
             (r#"consumer proxy 12 "archive" of channel 0 "x" (h:1 k)"#, Some("archive  h:1 k")),
             (r#"consumer proxy 1 "a \"b\"" of channel 0"#, Some(r#"a \"b\""#)),
             (r#"consumer proxy 1 of channel 0 "Weather""#, None),
+            (r#""archive": consumer proxy 1 of channel 0 (h:1 k)"#, Some("archive  h:1 k")),
+            (r#""archive": consumer proxy 1 "mount" of channel 0 (h:1 k)"#, Some("mount  h:1 k")),
+            (r#""a proxy 7 \"b\"": consumer proxy 1 of channel 0"#, Some(r#"a proxy 7 \"b\""#)),
+            (r#""unfinished"#, None),
         ] {
             let status = ConsumerStatus { name: name.into(), ..ConsumerStatus::default() };
             assert_eq!(status.label().as_deref(), label, "{name}");

@@ -4,7 +4,7 @@ use client::notify::Property;
 use service::{Counter, Query};
 use testing::wait_until;
 
-use crate::support::{Rig, numbered, start};
+use crate::support::{NOBODY, Rig, numbered, start};
 
 /// What a path tells when it fits.
 fn answer(rig: &Rig, path: &str, what: &str, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
@@ -124,6 +124,52 @@ fn quality_of_service_is_set_at_each_level_or_said_why_not() {
         assert_eq!(answer.status, status, "{body}: {answer:?}");
         assert!(answer.body.contains(why), "{body}: {answer:?}");
     }
+}
+
+#[test]
+fn a_channel_is_named_where_a_number_is_taken_and_digits_in_quotes_are_a_name() {
+    let rig = start();
+    let (weather, one) = (rig.named_channel("Weather station/3"), rig.named_channel("1"));
+    assert_eq!((weather, one), (1, 2));
+    let (_proxy, _mute) = rig.mute_consumer(Some(one), &[]);
+    for (path, id) in [("1", 1), ("Weather%20station%2F3", 1), ("%221%22", 2), ("2", 2)] {
+        let found =
+            answer(&rig, &format!("/api/v1/channels/{path}"), "the channel", |found| found["configured"]["id"] == id);
+        assert_eq!(found["standing"]["id"], id, "{path}");
+    }
+    for (channel, total) in [("1", 0), ("Weather+station/3", 0), ("%221%22", 1), ("2", 1)] {
+        answer(&rig, &format!("/api/v1/consumers?channel={channel}"), "its consumers", |found| found["total"] == total);
+    }
+    answer(&rig, "/api/v1/consumers/%221%22/0", "the consumer", |found| found["channel"] == one);
+    assert_eq!(rig.get("/api/v1/suppliers?channel=%221%22&proxy=0").status, 200);
+    for (path, why) in [
+        ("channels/Weather%20staton%2F3", "; did you mean Weather station/3?"),
+        ("channels/%223%22", r#"there is no channel \"3\""#),
+        ("channels/007", r#"there is no channel \"007\""#),
+        ("consumers?channel=Attic", r#"there is no channel \"Attic\""#),
+        ("consumers?channel=", r#"there is no channel \"\""#),
+        ("suppliers?channel=Attic&proxy=0", "there is no channel"),
+        ("events?channel=Attic", "there is no channel"),
+        ("channels/a%0Ab%1b", r#"\"a\\nb\\u{1b}\""#),
+    ] {
+        let found = rig.get(&format!("/api/v1/{path}"));
+        assert!(found.status == 404 && found.body.contains(why), "{path}: {found:?}");
+    }
+    let long = rig.get(&format!("/api/v1/channels/{}", "x".repeat(2_000)));
+    assert!(long.status == 404 && long.body.len() < 200, "{long:?}");
+    for (body, status) in [
+        (r#"{"channel":"Weather station/3","properties":{"FullOutbox":"Discard"}}"#, 200),
+        (r#"{"channel":"1","proxy":0,"properties":{"MaxEventsPerConsumer":7}}"#, 200),
+        (r#"{"channel":1,"proxy":0,"properties":{"MaxEventsPerConsumer":7}}"#, 409),
+        (r#"{"channel":"Attic","properties":{"FullOutbox":"Discard"}}"#, 404),
+        (r#"{"channel":[1],"properties":{}}"#, 400),
+    ] {
+        assert_eq!(rig.post("/api/v1/qos", body).status, status, "{body}");
+    }
+    assert_eq!(rig.post("/api/v1/suspend", r#"{"channel":"1","proxy":0}"#).json()["done"], true);
+    let mut watched = rig.watch_as(NOBODY, "channel=Weather+station/3").unwrap();
+    rig.supplier(Some(weather)).publish(&numbered(7)).unwrap();
+    assert_eq!(watched.next().unwrap().1["channel"], weather);
 }
 
 #[test]

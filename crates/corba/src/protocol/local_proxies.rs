@@ -5,7 +5,10 @@
 //! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
+use super::names::NAME_BYTES_MAX;
 use super::{Objects, Protocol, Thing, octets_of_types, weights};
+use crate::exceptions::{ACCESS_DENIED, Raised};
+use crate::near;
 use crate::proxy_kind::{Events, ProxyKind};
 use accounts::{Account, Resource};
 use engine::{
@@ -13,15 +16,65 @@ use engine::{
     SettingsPatch, Side, StartFrom, SubscriptionTarget,
 };
 use filter::{Constraint, ConstraintError, Limits};
+use giop::client_name;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+
+/// A channel as a client of another protocol names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalChannel {
+    /// By its number.
+    Number(ChannelId),
+    /// By its name, whatever that consists of.
+    Name {
+        /// The name.
+        name: String,
+        /// Whether the channel is made if there is none of that name.
+        create: bool,
+    },
+}
+
+impl From<ChannelId> for LocalChannel {
+    fn from(channel: ChannelId) -> Self {
+        Self::Number(channel)
+    }
+}
+
+/// A channel as clients of other protocols are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedLocally {
+    /// Its number.
+    pub id: ChannelId,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Connected consumers.
+    pub consumers: u32,
+    /// Connected suppliers.
+    pub suppliers: u32,
+}
+
+/// A page of the channels that a client may know of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalChannels {
+    /// By number, [`LocalChannels::AT_ONCE`] at most.
+    pub channels: Vec<ListedLocally>,
+    /// The channel behind which the next page begins; nothing if this is the last.
+    pub next: Option<ChannelId>,
+}
+
+impl LocalChannels {
+    /// Maximum channels in a page.
+    pub const AT_ONCE: usize = 100;
+    /// Maximum channels that are looked at for a page, the ones that the client may not know of included.
+    const LOOKED_AT: usize = 1_024;
+}
 
 /// What a client of another protocol wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalProxy {
     /// The channel.
-    pub channel: ChannelId,
+    pub channel: LocalChannel,
     /// By which its protocol knows it: [`LocalProxy::FIRST_PEER`] or one behind it, and never one that was used before.
     pub peer: Peer,
     /// What the client is called in logs.
@@ -76,6 +129,10 @@ pub enum RegisterError {
     NoHistory,
     /// The rules do not allow it.
     Denied,
+    /// No channel has that name, as far as the client may know; the name that is near, if there is one.
+    NoChannel(String, Option<String>),
+    /// The channel of that name cannot be made, and why.
+    NotMade(String, String),
 }
 
 impl From<Refusal> for RegisterError {
@@ -94,6 +151,11 @@ impl fmt::Display for RegisterError {
             Self::TooManyConstraints => {
                 f.write_str("the constraints of this channel's consumers are as large as they may be")
             }
+            Self::NoChannel(name, near) => {
+                write!(f, "there is no channel \"{}\"", beginning(name))?;
+                near.iter().try_for_each(|near| write!(f, "; did you mean \"{}\"?", beginning(near)))
+            }
+            Self::NotMade(name, why) => write!(f, "the channel \"{}\" cannot be made: {why}", beginning(name)),
             Self::NoHistory => {
                 f.write_str("the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes")
             }
@@ -102,6 +164,11 @@ impl fmt::Display for RegisterError {
 }
 
 impl std::error::Error for RegisterError {}
+
+/// The beginning of a client's text, as errors quote it.
+fn beginning(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_debug).collect()
+}
 
 /// A client of another protocol that takes part.
 #[derive(Debug)]
@@ -138,8 +205,87 @@ impl Protocol {
         }
     }
 
+    /// Some of the channels that `principal` may know of, behind one of them if that is said.
+    pub fn local_channels(&mut self, behind: Option<ChannelId>, principal: &Arc<Account>) -> LocalChannels {
+        self.objects.ledger.principal = Some(Arc::clone(principal));
+        let mut page = LocalChannels::default();
+        let all = self.objects.hierarchy.channels().filter(|channel| behind.is_none_or(|behind| channel.id() > behind));
+        let mut last = None;
+        for (number, channel) in all.enumerate() {
+            if number == LocalChannels::LOOKED_AT || page.channels.len() == LocalChannels::AT_ONCE {
+                page.next = last;
+                break;
+            }
+            last = Some(channel.id());
+            if self.guard.knows(&self.objects, channel.id()) {
+                page.channels.push(ListedLocally {
+                    id: channel.id(),
+                    name: self.objects.names.channel_name(channel.id()).map(str::to_owned),
+                    consumers: channel.connected(Side::Consumers),
+                    suppliers: channel.connected(Side::Suppliers),
+                });
+            }
+        }
+        self.objects.ledger.principal = None;
+        page
+    }
+
     fn create_local_proxy(&mut self, local_proxy: LocalProxy) -> Result<ProxyKey, RegisterError> {
-        let LocalProxy { channel, peer, name, part, about } = local_proxy;
+        let found = match &local_proxy.channel {
+            LocalChannel::Number(channel) => Some(*channel),
+            LocalChannel::Name { name, .. } => self.channel_known_as(name),
+        };
+        match (found, &local_proxy.channel) {
+            (Some(channel), _) => self.create_local_proxy_in(channel, local_proxy),
+            (None, LocalChannel::Name { name, create: true }) => {
+                let channel = self.create_local_channel(name)?;
+                let created = self.create_local_proxy_in(channel, local_proxy);
+                if created.is_err() {
+                    // Its client asked for both.
+                    _ = self.destroy_channel(channel);
+                }
+                created
+            }
+            (None, LocalChannel::Name { name, .. }) => {
+                let known = self.channels_known().take(LocalChannels::LOOKED_AT);
+                let names = known.filter_map(|channel| self.objects.names.channel_name(channel));
+                Err(RegisterError::NoChannel(name.clone(), near::nearest(name, names).map(str::to_owned)))
+            }
+            (None, LocalChannel::Number(channel)) => Err(Refusal::ChannelNotFound { channel: *channel }.into()),
+        }
+    }
+
+    /// The channel that has a name, if the requesting client may know of it.
+    fn channel_known_as(&self, name: &str) -> Option<ChannelId> {
+        self.objects.names.channel_named(name).filter(|channel| self.guard.knows(&self.objects, *channel))
+    }
+
+    /// Makes a channel with a name that shows as it is: other protocols' clients have no bytes that text could not have.
+    fn create_local_channel(&mut self, name: &str) -> Result<ChannelId, RegisterError> {
+        let failed = |why: String| RegisterError::NotMade(name.to_owned(), why);
+        if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(failed(format!("a channel's name has 1 to {NAME_BYTES_MAX} octets, and not spaces alone")));
+        }
+        if let Some(c) = client_name::unprintable(name) {
+            let why = "a name has no control, invisible or direction characters, such as";
+            return Err(failed(format!("{why} U+{:04X}", u32::from(c))));
+        }
+        let requested = self.objects.initial_properties();
+        let made = self.create_channel(requested, Some(name));
+        let what = format!("create_named_channel on the service: \"{}\"", beginning(name));
+        self.guard.note_act(&self.objects, what, made.as_ref().map(drop));
+        made.map_err(|raised| match raised {
+            Raised::System(ACCESS_DENIED) => RegisterError::Denied,
+            raised => failed(raised.to_string()),
+        })
+    }
+
+    fn create_local_proxy_in(
+        &mut self,
+        channel: ChannelId,
+        local_proxy: LocalProxy,
+    ) -> Result<ProxyKey, RegisterError> {
+        let LocalProxy { channel: _, peer, name, part, about } = local_proxy;
         let kind = ProxyKind { events: Events::Structured, pull: false };
         let passing = engine::ProxyKind { on_main_lane: true, ..kind.passing() };
         let (side, types) = match &part {

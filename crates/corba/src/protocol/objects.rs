@@ -16,6 +16,7 @@ use crate::qos::{Most, RequestedProperties, Unknown};
 use crate::references::References;
 use crate::table::{self, AdminKey, Servant, Target};
 use access::Channel;
+use accounts::Account;
 use engine::{
     AdminId, ChannelId, FilterId, Hierarchy, Operator, Peer, ProxyId, ProxyKey, ProxyState, Side, Time, Topics,
 };
@@ -210,6 +211,18 @@ impl Objects {
             return None;
         }
         self.ledger.owner(Thing::Proxy(key))?.identity().name().cloned()
+    }
+
+    /// Gives the clients of all proxies the names that the configuration has for them now.
+    pub fn rename_clients<'n>(&self, name: impl Fn(&Account) -> Option<&'n Arc<str>>) {
+        for channel in self.hierarchy.channels() {
+            for proxy in channel.proxies() {
+                let key = ProxyKey { channel: channel.id(), proxy: proxy.id };
+                if let Some(account) = self.ledger.owner(Thing::Proxy(key)) {
+                    account.identity().give_name(name(&account));
+                }
+            }
+        }
     }
 
     /// Emits a line for troubleshooting, where such lines are logged.

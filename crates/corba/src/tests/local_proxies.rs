@@ -20,11 +20,12 @@ fn consumer(channel: ChannelId, constraint: &str) -> LocalProxy {
     let types = vec![EventType::new("Weather", "*")];
     let constraint = constraint.to_owned();
     let part = Part::Consumer { types, constraint, output_form: OutputForm(3 << 8), start: None, looks_on: false };
-    LocalProxy { channel, peer: peer(1), name: "somebody's socket".to_owned(), part, about: None }
+    LocalProxy { channel: channel.into(), peer: peer(1), name: "somebody's socket".to_owned(), part, about: None }
 }
 
 fn supplier(channel: ChannelId) -> LocalProxy {
-    LocalProxy { channel, peer: peer(2), name: "another socket".to_owned(), part: Part::Supplier, about: None }
+    let (channel, name) = (channel.into(), "another socket".to_owned());
+    LocalProxy { channel, peer: peer(2), name, part: Part::Supplier, about: None }
 }
 
 fn gone(protocol: &mut Protocol) -> Vec<Peer> {

@@ -499,6 +499,12 @@ impl Lane {
         Some(self.channels.range(first, places)?.map(ChannelState::stats))
     }
 
+    /// How a channel is doing; nothing if the lane does not have it.
+    #[must_use]
+    pub fn channel_stats(&self, channel: ChannelId) -> Option<ChannelStats> {
+        Some(self.channels.get(*self.places.slots.get(&channel)?)?.stats())
+    }
+
     /// How each channel is doing.
     pub fn channels(&self) -> impl Iterator<Item = ChannelStats> {
         self.channels.iter().map(ChannelState::stats)

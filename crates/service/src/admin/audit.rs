@@ -170,6 +170,7 @@ impl Administration {
             Command::SetAccess(Some(rules)) => {
                 format!("set {} rules of access on the service", rules.numbers().count())
             }
+            Command::SetClientNames(names) => format!("set {} names of clients on the service", names.len()),
             Command::DeclareChannel(channel) => format!("declare on channel \"{}\"", channel.name.escape_debug()),
             Command::Suspend { key, suspended } => {
                 format!("{} on {}", if *suspended { "suspend" } else { "resume" }, self.name(*key))

@@ -17,7 +17,7 @@ use crate::lane::io::entrance::Visitor;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::{ToAdministration, Visit};
 use crate::published::Published;
-use access::{Tokens, Who};
+use access::{ClientNames, Tokens, Who};
 use accounts::{Accounts, Addresses, CertifiedName, Principal};
 
 /// See the module. Clones share everything.
@@ -33,6 +33,8 @@ pub(crate) struct Known {
     pub(crate) accounts: Arc<Accounts>,
     /// The tokens that clients may show.
     pub(crate) tokens: Arc<ArcSwap<Tokens>>,
+    /// What the configuration calls clients.
+    pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
     pub(crate) published: Arc<ArcSwap<Published>>,
 }
 
@@ -68,6 +70,7 @@ impl Operators {
         let account = self.known.accounts.account_of(from.to_canonical());
         token.map(|name| account.identity().show_token(name));
         certified.map(|name| account.identity().certify(name));
+        account.identity().give_name(self.known.client_names.load().of(&account));
         Principal::Operator(account)
     }
 

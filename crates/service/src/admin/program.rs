@@ -52,6 +52,17 @@ impl Service {
         Ok(config.access_warnings())
     }
 
+    /// Replaces what clients are called that say no name of themselves, also those that have connected.
+    ///
+    /// # Errors
+    /// One makes no sense, or administration does not take them; then they are as they were.
+    pub fn reload_client_names(&self, config: &Config) -> Result<(), NotReloaded> {
+        let names = Arc::new(config.client_names()?);
+        let before = self.known.client_names.swap(Arc::clone(&names));
+        let renamed = self.command(Command::SetClientNames(names)).map_err(NotReloaded::Declined);
+        renamed.map(drop).inspect_err(|_| self.known.client_names.store(before))
+    }
+
     /// Identification of operators over HTTP, and their access to events.
     #[must_use]
     pub fn operators(&self) -> Operators {

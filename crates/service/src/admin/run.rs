@@ -509,6 +509,10 @@ impl Administration {
                 self.objects.set_access(rules.clone());
                 Answer::Applied(Ok(()))
             }
+            Command::SetClientNames(names) => {
+                self.objects.rename_clients(|account| names.of(account));
+                Answer::Applied(Ok(()))
+            }
             Command::DeclareChannel(channel) => Answer::Applied(self.objects.declare_channel(channel)),
             Command::Suspend { key, suspended } => Answer::Done(self.objects.set_suspended(*key, *suspended)),
             Command::SetQos { on, properties } => Answer::Done(self.objects.set_declared(*on, properties)),

@@ -89,6 +89,8 @@ pub enum Command {
     ApplyTopology(String),
     /// Replace the rules of access, also for connected clients; with none, everything is allowed: [`Answer::Applied`].
     SetAccess(Option<access::Rules>),
+    /// Replace what clients are called that say no name of themselves, also those with proxies: [`Answer::Applied`].
+    SetClientNames(Arc<access::ClientNames>),
     /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
     DeclareChannel(DeclaredChannel),
     /// An act on dead letters of a channel: [`Answer::DeadLettersDone`].

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError};
-use access::{AddressRange, AddressRanges, ClientNames, OutgoingPolicy, RuleText, Rules, Tokens};
+use access::{AddressRanges, BadWho, ClientNames, OutgoingPolicy, RuleText, Rules, Tokens};
 
 /// Grants or denies rights on channels and event types to clients. The first rule that applies decides; where there are rules and none
 /// applies, access is denied.
@@ -45,17 +45,21 @@ pub struct OutgoingConfig {
     pub allow: Option<Vec<String>>,
 }
 
-/// Names the clients of an address that say no name of themselves. The first entry that has the address counts.
+/// Names clients that say no name of themselves. The first entry that means a client counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientEntry {
-    /// An address, or a range of addresses.
-    pub address: String,
+    /// Whom it is about, as in an [`AccessRule`]. 1 at least, if there is no `address`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub who: Vec<String>,
+    /// An address, or a range of addresses: one more of `who`, as former versions have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// The name: 1 to 64 characters, none of which is a control, invisible or direction character.
     pub name: String,
 }
 
-/// Most entries of `client`.
+/// Most entries of `client`, and of `who` in all of them: each new connection is held against them.
 const CLIENTS_MAX: usize = 1_024;
 
 /// What rules call the token of `http.token_file`: no token of `[tokens]` has that name beside it.
@@ -107,7 +111,7 @@ impl Config {
         Ok(OutgoingPolicy::new(allow))
     }
 
-    /// What clients are called by their addresses.
+    /// What clients are called that say no name of themselves.
     ///
     /// # Errors
     /// Names the first entry that makes no sense.
@@ -116,13 +120,23 @@ impl Config {
         if self.client.len() > CLIENTS_MAX {
             return Err(bad(CLIENTS_MAX + 1, format!("there are {CLIENTS_MAX} at most")));
         }
-        let named = |(entry, ClientEntry { address, name }): (usize, &ClientEntry)| {
-            let range: AddressRange = address.parse().map_err(|()| {
-                let address = address.escape_debug();
-                bad(entry, format!("\"{address}\" is no address and no range of addresses such as \"10.0.0.0/8\""))
-            })?;
+        let mut patterns = 0;
+        let named = |(entry, ClientEntry { who, address, name }): (usize, &ClientEntry)| {
+            let all =
+                who.iter().chain(address).map(|one| one.parse().map_err(|why: BadWho| bad(entry, why.to_string())));
+            let all: Vec<_> = all.collect::<Result<_, _>>()?;
+            patterns += all.len();
+            if all.is_empty() {
+                return Err(bad(entry, "it needs clients (`who`)".to_owned()));
+            }
+            if patterns > CLIENTS_MAX {
+                return Err(bad(
+                    entry,
+                    format!("`who` has {CLIENTS_MAX} entries at most, in all of [[client]] together"),
+                ));
+            }
             giop::client_name::check(name).map_err(|error| bad(entry, error.to_string()))?;
-            Ok((range, name.as_str().into()))
+            Ok((all, name.as_str().into()))
         };
         (1..).zip(&self.client).map(named).collect()
     }

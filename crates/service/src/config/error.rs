@@ -86,7 +86,7 @@ pub enum ConfigError {
         /// The value found.
         value: String,
     },
-    /// An entry of `client` has no range of addresses, or a name that is none.
+    /// An entry of `client` names no clients, or has a name that is none.
     BadClient {
         /// The entry, counted from 1.
         entry: usize,

@@ -19,7 +19,9 @@ use crate::lane::io::system;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::LaneThread;
 use crate::lane::reporting::Reporting;
+use access::ClientNames;
 use accounts::Spent;
+use arc_swap::ArcSwap;
 
 /// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
 const LISTS: usize = 64;
@@ -50,6 +52,8 @@ pub(crate) struct Context {
     /// Where connections are posted for their TLS handshakes to be made.
     pub(crate) unsecured: Option<Mailbox<Unsecured>>,
     pub(crate) counters: Arc<Block>,
+    /// What the configuration calls clients.
+    pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
 }
 
 /// Which lane it is.

@@ -87,7 +87,7 @@ pub(crate) struct Common {
     /// What clients have.
     pub(crate) accounts: Arc<Accounts>,
     /// What the configuration calls clients by their addresses.
-    pub(crate) client_names: Arc<ClientNames>,
+    pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
     /// For messages that find no room in what clients may have for those that are not complete.
     pub(crate) reserve: Arc<Reserve>,
     /// What the events of all channels may take.
@@ -207,6 +207,7 @@ impl Worker {
                     deliveries: Deliveries::default(),
                     reporting: Reporting::new(ends.administration),
                     unsecured,
+                    client_names: Arc::clone(&common.client_names),
                     counters,
                 },
                 protocols,

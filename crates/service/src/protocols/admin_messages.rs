@@ -25,10 +25,11 @@ impl ToProtocol {
         (Tag::of_peer(peer) != Tag::Giop).then_some(Self::LocalProxy(local_proxies::Notice::Gone(peer)))
     }
 
-    /// Has it say something else, which was made for it. (Local proxies change nothing that is kept, and have no such answer.)
+    /// Has it say something else, which was made for it.
     pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
-        if let Self::Giop(message) = self {
-            message.set_bytes(bytes);
+        match self {
+            Self::Giop(message) => message.set_bytes(bytes),
+            Self::LocalProxy(notice) => notice.set_refusal(&bytes),
         }
     }
 }
@@ -144,12 +145,14 @@ impl Request {
         }
     }
 
-    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for local proxies, since their proxies
-    /// do not outlive the process.
+    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for a local proxy, which does not
+    /// outlive the process, unless a channel was made for it.
     pub(crate) fn not_stored(&self, why: Declined) -> Option<Vec<u8>> {
         match self {
             Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),
-            Self::LocalProxy(_) => None,
+            Self::LocalProxy(request) => {
+                (why == Declined::NotMade && request.may_create()).then(|| local_proxies::Request::decline(why).bytes)
+            }
         }
     }
 

@@ -7,6 +7,11 @@ use crate::counters::Counter;
 use crate::lane::context::Context;
 
 impl Context {
+    /// Gives a client the name that the configuration has for what is known of it by now.
+    pub(crate) fn name_by_configuration(&self, account: &Account) {
+        account.identity().give_name(self.client_names.load().of(account));
+    }
+
     /// Gives a client the name that it says, which it may repeat and not change.
     ///
     /// # Errors

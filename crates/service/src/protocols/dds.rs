@@ -313,7 +313,7 @@ impl Protocol {
             }
         };
         let local_proxy =
-            LocalProxy { channel: join.setup.channel, peer, name: join.setup.name.clone(), part, about: None };
+            LocalProxy { channel: join.setup.channel.into(), peer, name: join.setup.name.clone(), part, about: None };
         let own = Arc::clone(&self.own);
         let octets = self.request_bytes_min.max(1024);
         match cx.request_local_proxy(at as u64, local_proxy, (&own, octets)) {

@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use corba::LocalChannels;
 use corba::event::{self, FORM_STRUCTURED, Translated};
 use core::time::Duration;
 use engine::{ChannelId, Delivery, Event, Form, NumberForm, NumberPlace, OutboxId, OutputForm, Peer, ProxyKey};
@@ -90,7 +91,9 @@ pub(crate) enum Part {
     /// The subscription with that id.
     Subscription(u64),
     /// Publishing into a channel.
-    Supplier(ChannelId),
+    Supplier,
+    /// No proxy, but the handle of the request with that id for the list of channels.
+    Channels(u64),
 }
 
 impl WireProtocol for Protocol {
@@ -169,6 +172,8 @@ impl WireProtocol for Protocol {
         |worker, claim, refused| worker.core.answer_json(claim, refused);
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::json_proxy_registered;
     const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| core.protocols.json.json_proxy_gone(peer, &mut core.cx);
+    const CHANNELS_LISTED: fn(&mut Core, Peer, Result<LocalChannels, String>) =
+        |core, peer, channels| core.protocols.json.answer_json_channels(peer, channels, &mut core.cx);
     const FITS: fn(Form, u64, OutputForm) -> bool = |_, _, _| false;
     const PUT_INTO: PutInto = |_, channel, event, (output_form, came), out| {
         let came = output_form.marks_numbers().then_some(came);

@@ -1,7 +1,7 @@
 //! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
-use corba::{LocalProxy, RegisterError};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, RegisterError};
 use engine::{ChannelId, Peer, ProxyId, ProxyKey};
 
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
@@ -30,6 +30,8 @@ pub(crate) enum Action {
     Proxy(LocalProxy),
     /// A proxy less.
     Dismissal(ProxyKey),
+    /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
+    Channels { peer: Peer, behind: Option<ChannelId> },
 }
 
 /// From administration to a protocol.
@@ -37,6 +39,8 @@ pub(crate) enum Action {
 pub(crate) enum Notice {
     /// The proxy that was asked for, or why there is none; and what its client was charged meanwhile.
     Registered { peer: Peer, proxy: Result<ProxyKey, String>, charge: Charge },
+    /// The channels that were asked for, or why there are none.
+    Channels { peer: Peer, channels: Result<LocalChannels, String> },
     /// A proxy is gone that was not needed any more.
     Dismissed,
     /// A proxy was ended by another than its client.
@@ -50,6 +54,7 @@ impl Request {
         let notice = match action {
             Action::Proxy(local_proxy) => Notice::Registered { peer: local_proxy.peer, proxy: decode(bytes), charge },
             Action::Dismissal(_) => Notice::Dismissed,
+            Action::Channels { peer, .. } => Notice::Channels { peer, channels: decode_channels(bytes) },
         };
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
     }
@@ -65,12 +70,30 @@ impl Request {
                 objects.remove_local_proxy(*key);
                 Answered::default()
             }
+            Action::Channels { behind, .. } => {
+                let channels = objects.local_channels(*behind, self.charge.account());
+                Answered { bytes: encode_channels(&channels), fault: None }
+            }
         }
+    }
+
+    /// Whether it may make what outlives the process.
+    pub(crate) const fn may_create(&self) -> bool {
+        matches!(&self.action, Action::Proxy(LocalProxy { channel: LocalChannel::Name { create: true, .. }, .. }))
     }
 
     /// Says why it is not done.
     pub(crate) fn decline(why: Declined) -> Answered {
         Answered { bytes: refusal(&why), fault: Some(Fault::Other) }
+    }
+}
+
+impl Notice {
+    /// Has it say that nothing was done, for the reason in an answer.
+    pub(crate) fn set_refusal(&mut self, bytes: &[u8]) {
+        if let Self::Registered { proxy, .. } = self {
+            *proxy = decode(bytes);
+        }
     }
 }
 
@@ -96,8 +119,47 @@ fn decode(bytes: &[u8]) -> Result<ProxyKey, String> {
             let (channel, proxy) = (u32::from_le_bytes(*channel), u32::from_le_bytes(*proxy));
             Ok(ProxyKey { channel: ChannelId(channel), proxy: ProxyId(proxy) })
         }
-        Some((_, reason)) => Err(String::from_utf8_lossy(reason).into_owned()),
-        None => Err("the service could not do it".to_owned()),
+        _ => Err(reason_of(bytes)),
+    }
+}
+
+/// The same of channels: each one's numbers and its name, behind the number of the channel that the next page is behind.
+fn encode_channels(LocalChannels { channels, next }: &LocalChannels) -> Vec<u8> {
+    let mut bytes = b"+".to_vec();
+    bytes.extend_from_slice(&next.map_or([0xff; 8], |next| u64::from(next.0).to_le_bytes()));
+    for ListedLocally { id, name, consumers, suppliers } in channels {
+        let name = name.as_deref().unwrap_or_default();
+        for number in [id.0, *consumers, *suppliers, u32::try_from(name.len()).unwrap_or_default()] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(name.as_bytes());
+    }
+    bytes
+}
+
+fn decode_channels(bytes: &[u8]) -> Result<LocalChannels, String> {
+    let Some((next, mut rest)) = bytes.strip_prefix(b"+").and_then(|bytes| bytes.split_first_chunk::<8>()) else {
+        return Err(reason_of(bytes));
+    };
+    let next = u32::try_from(u64::from_le_bytes(*next)).ok().map(ChannelId);
+    let mut channels = Vec::new();
+    while let Some((numbers, behind)) = rest.split_first_chunk::<16>() {
+        let mut numbers =
+            numbers.chunks_exact(4).map(|number| u32::from_le_bytes(number.try_into().unwrap_or_default()));
+        let [id, consumers, suppliers, length] = core::array::from_fn(|_| numbers.next().unwrap_or_default());
+        let (name, behind) = behind.split_at_checked(length as usize).unwrap_or_default();
+        let name = (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned());
+        channels.push(ListedLocally { id: ChannelId(id), name, consumers, suppliers });
+        rest = behind;
+    }
+    Ok(LocalChannels { channels, next })
+}
+
+/// Why something was not done.
+fn reason_of(bytes: &[u8]) -> String {
+    match bytes.split_first() {
+        Some((_, reason)) => String::from_utf8_lossy(reason).into_owned(),
+        None => "the service could not do it".to_owned(),
     }
 }
 
@@ -119,6 +181,19 @@ impl Context {
         &mut self,
         client: u64,
         local_proxy: LocalProxy,
+        charged: (&Arc<Account>, u64),
+    ) -> Result<(), &'static str> {
+        self.request_of_administration(client, Action::Proxy(local_proxy), charged)
+    }
+
+    /// Asks administration for something, as [`request_local_proxy`](Self::request_local_proxy).
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn request_of_administration(
+        &mut self,
+        client: u64,
+        action: Action,
         (account, octets): (&Arc<Account>, u64),
     ) -> Result<(), &'static str> {
         let charge = account.charge(Resource::RequestBytes, octets).map_err(|spent| {
@@ -126,7 +201,7 @@ impl Context {
             NO_ROOM
         })?;
         self.counters.add(Counter::Requests, 1);
-        let request = Request { client, action: Action::Proxy(local_proxy), charge };
+        let request = Request { client, action, charge };
         self.reporting.administration.send(request.into()).map_err(|_| {
             self.counters.add(Counter::AdministrationFull, 1);
             NO_ROOM
@@ -147,6 +222,9 @@ impl Worker {
             Notice::Registered { peer, proxy, charge } => {
                 by_tag!(Tag::of_peer(peer), P => P::PROXY_REGISTERED(&mut self.core, peer, proxy, charge.account()));
             }
+            Notice::Channels { peer, channels } => {
+                by_tag!(Tag::of_peer(peer), P => P::CHANNELS_LISTED(&mut self.core, peer, channels));
+            }
             Notice::Dismissed => {}
             Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::PROXY_GONE(&mut self.core, peer)),
         }
@@ -165,6 +243,17 @@ mod tests {
         assert_eq!(decode(&encode(&Err(refused.clone()))), Err(refused.to_string()));
         for bytes in [&b""[..], b"+", b"+123"] {
             assert!(decode(bytes).is_err());
+            assert!(decode_channels(bytes).is_err());
+        }
+        let listed = |id, name: &str| ListedLocally {
+            id: ChannelId(id),
+            name: (!name.is_empty()).then(|| name.to_owned()),
+            consumers: 7,
+            suppliers: 8,
+        };
+        for next in [None, Some(ChannelId(u32::MAX))] {
+            let channels = LocalChannels { channels: vec![listed(0, ""), listed(3, "Wétter\n")], next };
+            assert_eq!(decode_channels(&encode_channels(&channels)), Ok(channels));
         }
     }
 }

@@ -135,7 +135,7 @@ impl Core {
         for (peer, part) in peers.into_iter().zip(parts) {
             self.protocols.toy.peers.insert(peer, token);
             let (channel, name) = (ChannelId(0), format!("toy at {address}"));
-            let proxy = LocalProxy { channel, peer, name, part, about: None };
+            let proxy = LocalProxy { channel: channel.into(), peer, name, part, about: None };
             self.cx
                 .request_local_proxy(token.to_bits(), proxy, (&account, self.protocols.toy.request_bytes_min))
                 .ok()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use accounts::{Account, Principal, Resource};
-use corba::{LocalProxy, Part};
+use corba::{LocalChannel, LocalProxy, Part};
 use engine::{ChannelId, DisconnectReason, Notice, Peer, ProxyId, ProxyKey};
 use giop::cdr::CharSet;
 
@@ -29,7 +29,9 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         charge: charge(),
         may_be_large: false,
     };
-    let local_proxy = |part| LocalProxy { channel: KEY.channel, peer: Peer(1), name: String::new(), part, about: None };
+    let channel = LocalChannel::from(KEY.channel);
+    let local_proxy =
+        |part| LocalProxy { channel: channel.clone(), peer: Peer(1), name: String::new(), part, about: None };
     let of_local_proxy = |action| local_proxies::Request { client: number, action, charge: charge() }.into();
     let constraint = "$n == 1 and ".repeat(5_000) + "$n == 2";
     let subscribes = Part::Consumer {

@@ -26,6 +26,10 @@ fn consumers(service: &Service) -> Vec<String> {
     names
 }
 
+fn entry(who: &str, name: &str) -> ClientEntry {
+    ClientEntry { who: vec![who.into()], address: None, name: name.into() }
+}
+
 fn hello(name: &str) -> String {
     let escaped: String = name.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
     format!(r#"{{"op":"hello","id":7,"name":"{escaped}"}}"#)
@@ -63,8 +67,9 @@ fn clients_of_two_protocols_are_shown_by_the_names_that_they_say_and_two_may_hav
 
 #[test]
 fn a_client_that_says_nothing_is_called_as_the_configuration_calls_its_address() {
-    let entry = |address: &str, name: &str| ClientEntry { address: address.into(), name: name.into() };
-    let service = start(vec![entry("127.0.8.1", "dome"), entry("127.0.8.0/24", "hall"), entry("127.0.8.3", "late")]);
+    // The former key says the same.
+    let dome = ClientEntry { who: Vec::new(), address: Some("127.0.8.1".into()), name: "dome".into() };
+    let service = start(vec![dome, entry("127.0.8.0/24", "hall"), entry("127.0.8.3", "late")]);
     for (from, says, called) in [
         ("127.0.8.1", None, "\"dome\": "),
         ("127.0.8.3", None, "\"hall\": "),
@@ -77,6 +82,70 @@ fn a_client_that_says_nothing_is_called_as_the_configuration_calls_its_address()
         let names = consumers(&service);
         assert!(names.iter().any(|name| name.starts_with(called) && name.contains(from)), "{names:?}");
     }
+}
+
+/// Whoever shows an identity is called by it from then on; an entry that comes first counts.
+#[test]
+fn entries_are_about_clients_as_rules_are_and_are_read_again_for_those_that_are_connected() {
+    let token = |name: &str| format!("the secret token of {name}");
+    let hash = |name: &str| {
+        let digest = access::digest_of(token(name).as_bytes());
+        (name.to_owned(), format!("sha256:{}", digest.map(|octet| format!("{octet:02x}")).concat()))
+    };
+    let config = Config {
+        client: vec![entry("token:archive*", "archive"), entry("127.0.8.7", "dome"), entry("anonymous", "stranger")],
+        tokens: ["archive-1", "other"].map(hash).into(),
+        json: Json { listen: Some("0".into()), ..Json::default() },
+        ..Config::default()
+    };
+    let service = start_with(config.clone());
+    let mut clients = Vec::new();
+    for (from, shows, says) in [
+        ("127.0.8.7", Some("archive-1"), None),
+        ("127.0.8.7", Some("other"), None),
+        ("127.0.8.8", None, None),
+        ("127.0.8.8", Some("other"), None),
+        ("127.0.8.7", None, Some("camera")),
+    ] {
+        let mut lines = Lines::connect_from(&service, from);
+        if let Some(name) = shows {
+            let hello = format!(r#"{{"op":"hello","id":7,"token":"{}"}}"#, token(name));
+            assert_eq!(lines.ask(&hello), r#"{"ok":7}"#);
+        }
+        says.into_iter().for_each(|name| assert_eq!(lines.ask(&hello(name)), r#"{"ok":7}"#));
+        assert_eq!(lines.ask(SUBSCRIBE), r#"{"ok":1}"#);
+        clients.push(lines);
+    }
+    let called = || {
+        let mut names: Vec<String> = consumers(&service)
+            .iter()
+            .map(|name| name.split_once(": consumer").map_or("", |(name, _)| name).to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(called(), ["", "\"archive\"", "\"camera\"", "\"dome\"", "\"stranger\""]);
+    let read = |client: Vec<ClientEntry>| Config { client, ..config.clone() };
+    service.reload_client_names(&read(vec![entry("127.0.8.0/24", "hall"), entry("*", "late")])).unwrap();
+    assert_eq!(called(), ["\"camera\"", "\"hall\"", "\"hall\"", "\"hall\"", "\"hall\""]);
+    for (bad, why) in [
+        (entry("10.0.0.0/33", "x"), "client: entry 1: \"10.0.0.0/33\" names no client: "),
+        (entry("certificate:plant", "x"), "says its kind"),
+        (entry("10.0.0.1", ""), "client: entry 1: a client's name is not empty"),
+        (entry("10.0.0.1", "evil\u{202e}txt"), "U+202E"),
+        (ClientEntry { who: Vec::new(), address: None, name: "x".into() }, "it needs clients"),
+        (ClientEntry { who: vec!["*".into(); 1_025], address: None, name: "x".into() }, "1024 entries at most"),
+    ] {
+        let refused = service.reload_client_names(&read(vec![bad])).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(called().len(), 5);
+    service.reload_client_names(&read(Vec::new())).unwrap();
+    assert_eq!(called(), ["", "", "", "", "\"camera\""]);
+    let mut late = Lines::connect_from(&service, "127.0.8.7");
+    assert_eq!(late.ask(SUBSCRIBE), r#"{"ok":1}"#);
+    assert_eq!(called().len(), 6);
+    assert_eq!(called().iter().filter(|name| name.is_empty()).count(), 5);
 }
 
 #[test]

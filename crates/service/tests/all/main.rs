@@ -20,6 +20,7 @@ mod guessing;
 mod history;
 mod hostile;
 mod json;
+mod json_channels;
 mod json_pools;
 mod kinds;
 mod lanes;

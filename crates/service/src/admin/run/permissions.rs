@@ -49,9 +49,10 @@ impl Administration {
             }
             Command::DeadLetters { channel, .. } => (Some(*channel), "to replay or remove dead letters"),
             Command::DisconnectIdle(_) => (None, "disconnect-idle"),
-            Command::ApplyTopology(_) | Command::SetAccess(_) | Command::DeclareChannel(_) => {
-                (None, "to configure the service")
-            }
+            Command::ApplyTopology(_)
+            | Command::SetAccess(_)
+            | Command::SetClientNames(_)
+            | Command::DeclareChannel(_) => (None, "to configure the service"),
         };
         let forbidden = self.forbids(by, Some(Right::Administer), channel, what);
         let Command::SetQos { properties, .. } = command else { return forbidden };

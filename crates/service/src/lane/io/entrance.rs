@@ -200,6 +200,7 @@ impl Worker {
                 let Some(stream) = stream.ok().filter(|_| is_open) else { return };
                 if let Some(name) = name {
                     place.account().identity().certify(name);
+                    self.core.cx.name_by_configuration(place.account());
                 }
                 let slice = self.core.cx.io.slices.arrive(place.account().ip());
                 let at = self.core.cx.clock.now;
@@ -227,6 +228,7 @@ impl Worker {
         let (shown, identity) = (account.identity(), place.account().identity());
         shown.certified().map(|name| identity.certify(Arc::clone(name)));
         shown.token().map(|name| identity.show_token(Arc::clone(name)));
+        self.core.cx.name_by_configuration(place.account());
         let slice = self.core.cx.io.slices.arrive(place.account().ip());
         let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: true, at: self.core.cx.clock.now };
         if self.greet(Tag::Json, arrival).is_none() {
@@ -239,7 +241,7 @@ impl Worker {
     /// # Errors
     /// Why there is none, for its client.
     fn place_for(&mut self, protocol: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
-        let Some(account) = self.clients.open_account(address.ip()) else {
+        let Some(account) = self.clients.open_account(address.ip(), &self.core.cx) else {
             return Err("no connections are taken here");
         };
         let mut granted = account.charge(Resource::Connections, 1);

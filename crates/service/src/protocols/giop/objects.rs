@@ -33,8 +33,8 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply, Exception,
-    Forbidden, ListedChannel, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError, RestoredClient, Settable,
-    SupplierStatus, Unpublished,
+    Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
+    RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -375,6 +375,11 @@ impl Objects {
         self.protocol.register_local_proxy(local_proxy, principal)
     }
 
+    /// Some of the channels that such a client may know of.
+    pub(crate) fn local_channels(&mut self, behind: Option<ChannelId>, principal: &Arc<Account>) -> LocalChannels {
+        self.protocol.local_channels(behind, principal)
+    }
+
     /// Such a client goes.
     pub(crate) fn remove_local_proxy(&mut self, key: ProxyKey) {
         self.protocol.remove_local_proxy(key);
@@ -393,6 +398,11 @@ impl Objects {
     /// These rules of access hold from now on.
     pub(crate) fn set_access(&mut self, rules: Option<Rules>) {
         self.protocol.guard.replace_access(&mut self.protocol.objects, rules);
+    }
+
+    /// What the configuration calls clients from now on that say no name of themselves.
+    pub(crate) fn rename_clients<'n>(&self, name: impl Fn(&Account) -> Option<&'n Arc<str>>) {
+        self.protocol.objects.rename_clients(name);
     }
 
     /// Some channels, by number.

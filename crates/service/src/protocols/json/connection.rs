@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use accounts::{Account, Charge, Resource, Spent};
-use engine::{ChannelId, Delivery, Event, Outcome, Peer, ProxyKey, Time};
+use engine::{Delivery, Event, Outcome, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
-use json::{Limits, Publish, Session};
+use json::{ChannelRef, Limits, Publish, Session};
 
 use super::{Protocol, Proxy};
 use crate::counters::Counter;
@@ -82,8 +82,8 @@ pub(crate) struct Input {
 pub(crate) struct Proxies {
     /// Subscriptions by their ids.
     pub(super) subscriptions: HashMap<u64, Peer>,
-    /// For publishing, by channel.
-    pub(super) suppliers: HashMap<ChannelId, Peer>,
+    /// For publishing, by channel, as its client names that.
+    pub(super) suppliers: HashMap<ChannelRef, Peer>,
     /// An event that waits for such a proxy to be there.
     pub(super) waiting: Option<Box<Publish>>,
     /// Consumers with outboxes that wait for room.

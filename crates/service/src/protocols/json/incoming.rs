@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use access::Right;
 use accounts::Account;
-use corba::LocalProxy;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy};
 use engine::{ChannelId, Event, EventType, Peer, PendingEvent, ProxyKey};
 use giop::cdr::Reader;
-use json::{Heard, Publish, Request, Subscribe, answer};
+use json::answer::{self, ListedChannel};
+use json::{ChannelRef, Heard, Publish, Request, Subscribe};
 
-use super::Protocol;
+use super::{Protocol, Proxy};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
 use crate::lane::context::Context;
@@ -27,7 +28,7 @@ use crate::protocols;
 use crate::protocols::Tag;
 use crate::protocols::json::connection::Connection;
 use crate::protocols::json::{OUTPUT_FORM, Part};
-use crate::protocols::local_proxies::NO_ROOM;
+use crate::protocols::local_proxies::{Action, NO_ROOM};
 use crate::store::journal::StoreRefusal;
 
 /// Octets read of a connection at once.
@@ -124,10 +125,11 @@ impl Core {
                     }
                 }
             }
-            Part::Supplier(channel) => {
+            Part::Channels(_) => {}
+            Part::Supplier => {
                 let waiting = connection.proxies.waiting.take();
                 if proxy.is_err() {
-                    connection.proxies.suppliers.remove(&channel);
+                    connection.proxies.suppliers.retain(|_, other| *other != peer);
                 }
                 match (waiting, proxy) {
                     (Some(publish), Ok(_)) => self.publish_json(token, publish, 0),
@@ -257,6 +259,9 @@ impl Core {
             Request::Hello { id, name, token: shown } => {
                 self.greet_json(token, id, (name.as_deref(), shown.as_deref()))
             }
+            Request::Channels { id, behind } => {
+                self.protocols.json.ask_for_channels(token, id, behind.map(ChannelId), &mut self.cx)
+            }
             Request::Ping { id } => self.protocols.json.confirm_json(token, Some(id), &mut self.cx),
             Request::Publish(publish) => self.publish_json(token, publish, bytes),
             Request::Subscribe(subscribe) => self.protocols.json.subscribe_json(token, subscribe, &mut self.cx),
@@ -289,6 +294,7 @@ impl Core {
         match found {
             Some(name) => {
                 account.identity().show_token(name);
+                self.cx.name_by_configuration(&account);
                 self.access.forget_known();
                 self.protocols.json.confirm_json(token, id, &mut self.cx);
             }
@@ -306,16 +312,15 @@ impl Core {
         if self.cx.reporting.draining.has_begun() {
             return self.protocols.json.refuse_json(token, publish.id, "the service is about to end", &mut self.cx);
         }
-        let channel = ChannelId(publish.channel);
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
-        let peer = connection.proxies.suppliers.get(&channel).copied();
+        let peer = connection.proxies.suppliers.get(&publish.channel).copied();
         let open = peer.and_then(|peer| self.protocols.json.open_proxy(peer));
         match open {
-            Some(proxy) => match self.permit_json(token, channel, &publish) {
+            Some(proxy) => match self.permit_json(token, proxy.channel, &publish) {
                 Ok(permit) => self.take_in_json(token, (proxy, permit), &publish, bytes),
                 Err(()) => self.protocols.json.refuse_json(token, publish.id, NOT_PERMITTED, &mut self.cx),
             },
-            None => self.protocols.json.ask_for_supplier(token, channel, publish, &mut self.cx),
+            None => self.protocols.json.ask_for_supplier(token, publish, &mut self.cx),
         }
     }
 
@@ -457,10 +462,11 @@ impl Protocol {
         }
     }
 
-    fn ask_for_supplier(&mut self, token: Token, channel: ChannelId, publish: Box<Publish>, cx: &mut Context) {
-        let id = publish.id;
+    fn ask_for_supplier(&mut self, token: Token, publish: Box<Publish>, cx: &mut Context) {
+        let (id, channel, create) = (publish.id, publish.channel.clone(), publish.create);
         let about = EventType::new(publish.domain.as_str(), publish.type_name.as_str());
-        match self.ask_for_proxy(token, Part::Supplier(channel), channel, (corba::Part::Supplier, Some(about)), cx) {
+        let requested = (corba::Part::Supplier, Some(about));
+        match self.ask_for_proxy(token, Part::Supplier, (channel.clone(), create), requested, cx) {
             Ok(peer) => {
                 if let Some(connection) = self.connections.get_mut(token) {
                     connection.proxies.suppliers.insert(channel, peer);
@@ -472,7 +478,7 @@ impl Protocol {
     }
 
     fn subscribe_json(&mut self, token: Token, subscribe: Subscribe, cx: &mut Context) {
-        let Subscribe { id, channel, types, constraint, from } = subscribe;
+        let Subscribe { id, channel, create, types, constraint, from } = subscribe;
         let Some(connection) = self.connections.get(token) else { return };
         let (subscriptions, looks_on) = (&connection.proxies.subscriptions, connection.looks_on);
         if subscriptions.contains_key(&id) {
@@ -491,7 +497,7 @@ impl Protocol {
             place => place.flatten(),
         };
         let part = corba::Part::Consumer { types, constraint, output_form: OUTPUT_FORM, start, looks_on };
-        match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), (part, None), cx) {
+        match self.ask_for_proxy(token, Part::Subscription(id), (channel, create), (part, None), cx) {
             Ok(peer) => {
                 if let Some(connection) = self.connections.get_mut(token) {
                     connection.proxies.subscriptions.insert(id, peer);
@@ -525,7 +531,7 @@ impl Protocol {
         &mut self,
         token: Token,
         part: Part,
-        channel: ChannelId,
+        (channel, create): (ChannelRef, bool),
         (requested_part, about): (corba::Part, Option<EventType>),
         cx: &mut Context,
     ) -> Result<Peer, &'static str> {
@@ -539,7 +545,15 @@ impl Protocol {
                 types.iter().map(|kind| kind.domain.len() + kind.name.len() + 64).sum::<usize>() + constraint.len()
             }
         };
-        let octets = (octets as u64).max(protocol.settings.request_bytes_min);
+        let (channel, name_octets) = match channel {
+            ChannelRef::Number(number) => (ChannelId(number).into(), 0),
+            ChannelRef::Name(name) => {
+                let octets = name.len();
+                (LocalChannel::Name { name, create }, octets)
+            }
+        };
+        let octets = (octets + name_octets) as u64;
+        let octets = octets.max(protocol.settings.request_bytes_min);
         let account = Arc::clone(connection.account());
         let peer = protocol.add_proxy(token, part);
         let requested = cx.request_local_proxy(
@@ -552,6 +566,44 @@ impl Protocol {
             return Err(reason);
         }
         Ok(peer)
+    }
+
+    /// Asks administration for some of the channels, behind one of them if that is said.
+    fn ask_for_channels(&mut self, token: Token, id: u64, behind: Option<ChannelId>, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let account = Arc::clone(connection.account());
+        connection.await_answer(0);
+        let peer = self.add_proxy(token, Part::Channels(id));
+        let charged = (&account, self.settings.request_bytes_min);
+        let asked = cx.request_of_administration(token.to_bits(), Action::Channels { peer, behind }, charged);
+        if let Err(reason) = asked {
+            self.answer_json_channels(peer, Err(reason.to_owned()), cx);
+        }
+    }
+
+    /// Tells a client of the channels that it has asked for, or why not.
+    pub(crate) fn answer_json_channels(
+        &mut self,
+        peer: Peer,
+        channels: Result<LocalChannels, String>,
+        cx: &mut Context,
+    ) {
+        let Some(Proxy { connection: token, part: Part::Channels(id), .. }) = self.remove_proxy(peer) else { return };
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.note_answer(0);
+        match channels {
+            Err(reason) => self.refuse_json(token, Some(id), &reason, cx),
+            Ok(LocalChannels { channels, next }) => {
+                let listed = channels.into_iter().map(|ListedLocally { id, name, consumers, suppliers }| {
+                    let events = cx.lane.channel_stats(id).map_or(0, |stats| stats.traffic.events_in);
+                    ListedChannel { channel: id.0, name: name.unwrap_or_default(), consumers, suppliers, events }
+                });
+                let listed: Vec<ListedChannel> = listed.collect();
+                connection.output.lend(&mut cx.io.spares);
+                answer::channels(connection.output.bytes(), id, &listed, next.map(|next| next.0));
+            }
+        }
+        self.resume_json(token, cx);
     }
 
     /// A proxy of a client's is not needed any more. One that is not there yet is released when it is.
@@ -577,7 +629,8 @@ impl Protocol {
         let Some(connection) = self.connections.get_mut(proxy.connection) else { return };
         match proxy.part {
             // It is made again with the next event.
-            Part::Supplier(channel) => _ = connection.proxies.suppliers.remove(&channel),
+            Part::Supplier => connection.proxies.suppliers.retain(|_, other| *other != peer),
+            Part::Channels(_) => {}
             Part::Subscription(id) => {
                 connection.proxies.subscriptions.remove(&id);
                 let reason =

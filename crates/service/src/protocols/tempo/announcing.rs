@@ -83,12 +83,13 @@ impl Worker {
             // The session that was there has begun anew.
             self.core.protocols.tempo.give_up_session(former, &mut self.core.cx);
         }
-        let account = self.clients.open_account(address.ip())?;
+        let account = self.clients.open_account(address.ip(), &self.core.cx)?;
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.protocols.tempo.out.connections.get(connection)
             && let Some(name) = connection.certified()
         {
             account.identity().certify(Arc::clone(name));
+            self.core.cx.name_by_configuration(&account);
         }
         let slice = self.core.cx.io.slices.arrive(account.ip());
         let session = self.core.protocols.tempo.sessions.insert(Session::new(number, place, account, slice));

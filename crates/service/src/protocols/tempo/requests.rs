@@ -101,7 +101,7 @@ impl Protocol {
         };
         protocol.proxies.insert(peer, Proxy { session, purpose, key: None, blocked: None });
         let octets = (octets as u64).max(protocol.settings.request_bytes_min);
-        let local_proxy = LocalProxy { channel, peer, name, part: requested_part, about: Some(about) };
+        let local_proxy = LocalProxy { channel: channel.into(), peer, name, part: requested_part, about: Some(about) };
         match cx.request_local_proxy(client(session), local_proxy, (&account, octets)) {
             Ok(()) => ProxyStatus::Waits,
             Err(_) => ProxyStatus::Refused,

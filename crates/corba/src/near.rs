@@ -1,14 +1,25 @@
 //! Names that are near to one that there is not: what may have been meant.
+//!
+//! What it takes is bounded, since clients may ask: names of more than 64 letters are near to none, and those alone are compared letter by
+//! letter that are as long, up to two letters.
 
 /// Names that differ in so many letters are no slip.
 const SLIPS_MAX: usize = 2;
+/// Letters of a name that others are compared with.
+const LETTERS_MAX: usize = 64;
 
 /// Of `names`, the one that is nearest to `given`, if it is near enough to be what was meant: without regard to case, up to two letters
 /// missing, added, changed or swapped, but fewer than half of them.
-pub(crate) fn nearest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let letters = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
+#[must_use]
+pub fn nearest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(LETTERS_MAX + 1).collect::<Vec<_>>();
     let wanted = letters(given);
-    let near = names.into_iter().map(|name| (slips(&wanted, &letters(name)), name));
+    if wanted.len() > LETTERS_MAX {
+        return None;
+    }
+    let alike = names.into_iter().map(|name| (letters(name), name));
+    let alike = alike.filter(|(there, _)| there.len().abs_diff(wanted.len()) <= SLIPS_MAX);
+    let near = alike.map(|(there, name)| (slips(&wanted, &there), name));
     near.filter(|(slips, _)| *slips <= SLIPS_MAX && slips * 2 < wanted.len())
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, name)| name)
@@ -37,7 +48,8 @@ fn slips(given: &[char], there: &[char]) -> usize {
 }
 
 /// The nearest name in a question, to be put behind what was said; nothing if none is near.
-pub(crate) fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+#[must_use]
+pub fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     nearest(given, names).map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
@@ -57,6 +69,8 @@ mod tests {
             ("W", None),
             ("Pressure", None),
             ("", None),
+            (&"Weather".repeat(1_000), None),
+            (&"W".repeat(65), None),
         ] {
             assert_eq!(nearest(given, names), meant, "{given}");
         }
