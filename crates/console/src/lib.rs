@@ -10,18 +10,21 @@
 
 mod access;
 mod api;
+mod frames;
 mod http;
 mod live;
 mod metrics;
 mod openmetrics;
 mod pages;
 mod places;
+mod publish;
 mod routes;
 mod series;
 mod server;
 mod shared;
 mod stream;
 mod watching;
+mod websocket;
 
 use core::fmt;
 use std::io;
