@@ -295,9 +295,7 @@ impl Server {
         let mut connection = http.serve_connection(stream, answering);
         let ends = poll_fn(|cx| connection.poll_without_shutdown(cx));
         let Some(ended) = self.unless_overdue(&watch, patience, ends).await else { return };
-        if ended.is_err() {
-            return self.note_end(from, &watch, ended);
-        }
+        self.note_end(from, &watch, ended);
         let Parts { io, read_buf, .. } = connection.into_parts();
         let mut stream = io.into_inner();
         match client.upgrade.take() {

@@ -66,7 +66,7 @@ fn what_is_no_event_is_refused_with_its_path() {
 #[test]
 fn where_there_are_rules_they_decide_by_channel_and_type() {
     let mut rules = config();
-    rules.access.insert(0, rule(&["token:reader"], &["publish"], &["Radar"], &["Test/*"], true));
+    rules.access.insert(0, rule(&["token:reader"], &["publish"], &["Radar"], &["Secret/*"], false));
     let rig = start_by(rules);
     let publish =
         |who, channel: u32, of: &str| rig.post_as(who, PUBLISH, &json!({ "channel": channel, "type": of }).to_string());
