@@ -1,5 +1,6 @@
 //! Checks of a request: the name by which it calls this host, the token that it shows, and the site of the page that sends it.
 
+use std::borrow::Cow;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -11,12 +12,15 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use service::{Http, Principal};
 
 use crate::ConsoleError;
+use crate::websocket::offered_token;
 
 /// What is allowed.
 #[derive(Debug)]
 pub(crate) struct Access {
     /// By which names, lower case and without ports, this host may be called.
     hosts: Vec<String>,
+    /// Pages of which other sites may open WebSockets, lower case.
+    origins: Vec<String>,
     /// HTTP's own; it may be another one after SIGHUP.
     token: Arc<Token>,
 }
@@ -41,6 +45,8 @@ pub(crate) enum Forbidden {
     Host,
     /// It came from a page of another site.
     CrossSite,
+    /// A page of another site wants a WebSocket.
+    Origin,
     /// The token is missing or wrong.
     Token,
     /// An unknown token was shown.
@@ -66,7 +72,8 @@ impl Access {
     pub(crate) fn new(http: &Http, addresses: impl Iterator<Item = SocketAddr>, token: Arc<Token>) -> Self {
         let own = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into_iter();
         let own = own.chain(addresses.map(|address| host_of(address.ip())));
-        Self { hosts: own.chain(http.hosts.iter().map(|host| host.to_ascii_lowercase())).collect(), token }
+        let lower = |texts: &[String]| texts.iter().map(|text| text.to_ascii_lowercase()).collect::<Vec<_>>();
+        Self { hosts: own.chain(lower(&http.hosts)).collect(), origins: lower(&http.origins), token }
     }
 
     /// Whether there is a token.
@@ -112,6 +119,17 @@ impl Access {
         if asking.has_token || asking.has_right.is_some() { Ok(()) } else { Err(Forbidden::Token) }
     }
 
+    /// Refuses a WebSocket of another site's page, unless that may have one: browsers open them without asking first.
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
+        let mut origins = headers.get_all(ORIGIN).into_iter();
+        if let (Some(origin), None) = (origins.next(), origins.next())
+            && origin.to_str().is_ok_and(|origin| self.origins.contains(&origin.to_ascii_lowercase()))
+        {
+            return Ok(());
+        }
+        self.check_site(headers).map_err(|_| Forbidden::Origin)
+    }
+
     /// Refuses what a page of another site has a browser send, as far as the request shows that.
     pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
         // Each of several fields is looked at. One page asks: a request with two origins is refused.
@@ -127,13 +145,13 @@ impl Access {
 }
 
 /// The token that a request shows. Of two neither counts: an empty one is returned, which is never known.
-pub(crate) fn shown_token(headers: &HeaderMap) -> Option<&[u8]> {
+pub(crate) fn shown_token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let mut fields = headers.get_all(AUTHORIZATION).into_iter();
-    let (field, other) = (fields.next()?, fields.next());
-    if other.is_some() {
-        return Some(b"");
+    let Some(field) = fields.next() else { return offered_token(headers) };
+    if fields.next().is_some() {
+        return Some(Cow::Borrowed(b""));
     }
-    Some(field.as_bytes().strip_prefix(b"Bearer ")?.trim_ascii())
+    Some(Cow::Borrowed(field.as_bytes().strip_prefix(b"Bearer ")?.trim_ascii()))
 }
 
 fn host_of(ip: IpAddr) -> String {
@@ -178,7 +196,7 @@ mod tests {
 
     /// Client that asks with these headers, where there are no rules.
     fn asking(access: &Access, headers: &HeaderMap) -> Asking {
-        let has_token = shown_token(headers).is_some_and(|shown| access.is_token(shown));
+        let has_token = shown_token(headers).is_some_and(|shown| access.is_token(&shown));
         Asking { by: Principal::Service, has_token, has_right: None }
     }
 
@@ -249,6 +267,44 @@ mod tests {
             ),
         ] {
             assert_eq!(change(&access, &fields), outcome, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_websocket_is_for_pages_of_this_host_and_for_those_that_are_named() {
+        let origins = vec!["https://Dash.example".into(), "http://10.0.0.7:8080".into()];
+        let http = Http { origins, ..Http::default() };
+        let address = "127.0.0.1:2812".parse().unwrap();
+        let access = Access::new(&http, [address].into_iter(), Arc::default());
+        let host = ("host", "localhost:2812");
+        let of = |origin| ("origin", origin);
+        for (fields, is_open) in [
+            (vec![host], true),
+            (vec![host, of("http://localhost:2812")], true),
+            (vec![host, of("https://dash.example")], true),
+            (vec![host, of("https://dash.example"), ("sec-fetch-site", "cross-site")], true),
+            (vec![host, of("http://10.0.0.7:8080")], true),
+            (vec![host, of("http://dash.example")], false),
+            (vec![host, of("https://dash.example:8443")], false),
+            (vec![host, of("https://dash.example.evil")], false),
+            (vec![host, of("null")], false),
+            (vec![host, of("https://dash.example"), of("https://dash.example")], false),
+            (vec![host, of("https://dash.example"), of("https://evil.example")], false),
+            (vec![host, ("sec-fetch-site", "cross-site")], false),
+        ] {
+            let came = access.check_origin(&headers(&fields));
+            assert_eq!(came, if is_open { Ok(()) } else { Err(Forbidden::Origin) }, "{fields:?}");
+        }
+        // It is for WebSockets only.
+        assert_eq!(access.check_site(&headers(&[host, of("https://dash.example")])), Err(Forbidden::CrossSite));
+        // A browser shows a token among the names of protocols.
+        let shown = |offered| shown_token(&headers(&[("sec-websocket-protocol", offered)])).map(Cow::into_owned);
+        assert_eq!(shown("campanile.json"), None);
+        assert_eq!(shown("campanile.json, campanile.bearer.c2VjcmV0"), Some(b"secret".to_vec()));
+        for wrong in
+            ["campanile.bearer.c2V=", "campanile.bearer.c2VjcmV0, campanile.bearer.c2VjcmV0", "campanile.bearer."]
+        {
+            assert_eq!(shown(wrong), Some(Vec::new()), "{wrong}");
         }
     }
 

@@ -35,6 +35,7 @@ pub(crate) struct Live {
 pub(crate) struct Open {
     streams: Cell<u32>,
     watchers: Cell<u32>,
+    websockets: Cell<u32>,
     http_counters: HttpCounters,
 }
 
@@ -47,9 +48,22 @@ impl Drop for Watcher {
     }
 }
 
+/// Place of a WebSocket: its connection is one that is being answered.
+pub(crate) struct WebSocketSlot {
+    open: Rc<Open>,
+    watch: Rc<Watch>,
+}
+
+impl Drop for WebSocketSlot {
+    fn drop(&mut self) {
+        self.watch.count_stream(false);
+        self.open.set_websockets(self.open.websockets.get().saturating_sub(1));
+    }
+}
+
 impl Open {
     pub(crate) fn new(http_counters: HttpCounters) -> Rc<Self> {
-        Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), http_counters })
+        Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), websockets: Cell::new(0), http_counters })
     }
 
     /// One more watches events, unless so many do.
@@ -59,6 +73,21 @@ impl Open {
             self.watchers.set(watchers + 1);
             Watcher(Rc::clone(self))
         })
+    }
+
+    /// One more WebSocket, unless so many are open.
+    pub(crate) fn take_websocket(self: &Rc<Self>, most: u32, watch: &Rc<Watch>) -> Option<WebSocketSlot> {
+        let websockets = self.websockets.get();
+        (websockets < most).then(|| {
+            watch.count_stream(true);
+            self.set_websockets(websockets + 1);
+            WebSocketSlot { open: Rc::clone(self), watch: Rc::clone(watch) }
+        })
+    }
+
+    fn set_websockets(&self, websockets: u32) {
+        self.websockets.set(websockets);
+        self.http_counters.set(Counter::HttpWebSocketsOpen, websockets.into());
     }
 
     pub(crate) fn streams(&self) -> u32 {

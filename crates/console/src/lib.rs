@@ -11,18 +11,21 @@
 mod access;
 mod api;
 mod channels;
+mod frames;
 mod http;
 mod live;
 mod metrics;
 mod openmetrics;
 mod pages;
 mod places;
+mod publish;
 mod routes;
 mod series;
 mod server;
 mod shared;
 mod stream;
 mod watching;
+mod websocket;
 
 use core::fmt;
 use std::io;

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use engine::{ChannelId, OutboxStats};
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use hyper::header::HeaderValue;
 use serde_json::{Value, json};
-use service::{Counter, Principal};
+use service::{Counter, Principal, VisitPurpose};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -89,10 +90,11 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     })?;
     let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
     let (operators, address) = (routes.operators.clone(), client.from);
-    let visit = move || operators.visit(&by, address, channel, ANSWERS_WITHIN);
+    let visit = move || operators.visit(&by, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
     let (connection, told) = on_a_thread(visit).await?;
     allowed(told)?;
-    let watching = Watching::begin(connection, channel, &constraint).await.map_err(Failure::Refused)?;
+    let watching = Watching::begin(connection, channel, &constraint).await;
+    let watching = watching.map_err(|why| Failure::Refused(why.to_string()))?;
     tokio::task::spawn_local(async move {
         watching.run(to, EVERY).await;
         drop(slot);
@@ -111,7 +113,10 @@ fn stream(routes: &Routes, waiting_max: usize) -> Result<(mpsc::Sender<Bytes>, m
 
 fn answer(routes: &Routes, from: mpsc::Receiver<Bytes>, client: Client) -> Answer {
     let live = Live::new(from, client.watch, Rc::clone(&routes.open));
-    http::answer(StatusCode::OK, KIND, Body::Live(live))
+    let mut answer = http::answer(StatusCode::OK, KIND, Body::Live(live));
+    // A proxy would keep messages until it has enough of them.
+    answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    answer
 }
 
 /// A message of a stream.

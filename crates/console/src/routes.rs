@@ -1,12 +1,13 @@
 //! Which request is answered by what.
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, SEC_WEBSOCKET_VERSION};
 use hyper::{Method, Request, StatusCode};
 use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, Operators, Principal};
 
@@ -16,8 +17,10 @@ use crate::http::{self, Answer, Open};
 use crate::live;
 use crate::metrics;
 use crate::pages;
+use crate::publish;
 use crate::shared::Shared;
 use crate::stream::Watch;
+use crate::websocket::{self, WebSocket};
 
 /// Client, as its connection shows it.
 #[derive(Clone)]
@@ -30,6 +33,8 @@ pub(crate) struct Client {
     /// Its connection is beyond the limit, where only health is answered and something is changed.
     pub(crate) is_reserved: bool,
     pub(crate) watch: Rc<Watch>,
+    /// What its connection becomes once its request is answered.
+    pub(crate) upgrade: Rc<Cell<Option<WebSocket>>>,
 }
 
 /// What answers.
@@ -40,6 +45,7 @@ pub(crate) struct Routes {
     pub(crate) http_counters: HttpCounters,
     pub(crate) open: Rc<Open>,
     pub(crate) request_within: Duration,
+    pub(crate) websockets: websocket::Limits,
 }
 
 /// Why there is no answer but an error.
@@ -65,6 +71,8 @@ pub(crate) enum Failure {
     Slow,
     /// As many are served as may be.
     Busy(String),
+    /// WebSockets are spoken in one version only.
+    WebSocketVersion,
 }
 
 impl From<Declined> for Failure {
@@ -119,6 +127,9 @@ impl Routes {
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(Failure::NotFound) };
         if is_reading {
             Access::check_reading(&asking, client.is_outside)?;
+            if path == "events" && websocket::is_requested(request.headers()) {
+                return websocket::open(self, &request, client, asking).await;
+            }
             // A page of another site could not read it, and is to occupy nothing.
             self.access.check_site(request.headers())?;
             match path {
@@ -150,7 +161,10 @@ impl Routes {
         let body = tokio::time::timeout(self.request_within, http::read(request.into_body()));
         let body = body.await.map_err(|_| Failure::Slow)?;
         let body = body.ok_or_else(|| Failure::Bad("the body is more than 64 KiB, or ends early".to_owned()))?;
-        let answer = api::change(self, path, &body, (asking, client.is_outside)).await?;
+        let answer = match path {
+            "publish" => publish::publish(self, &body, asking.by, client.from).await?,
+            _ => api::change(self, path, &body, (asking, client.is_outside)).await?,
+        };
         self.http_counters.add(Counter::HttpCommands, 1);
         Ok(answer)
     }
@@ -158,6 +172,7 @@ impl Routes {
     /// Identifies the client that asks. Where there are rules, an unknown token is refused whatever is asked for.
     fn recognize(&self, headers: &HeaderMap, client: &Client) -> Result<Asking, Forbidden> {
         let shown = shown_token(headers);
+        let shown = shown.as_deref();
         let has_token = shown.is_some_and(|shown| self.access.is_token(shown));
         let is_ruled = self.operators.are_ruled();
         let token = match shown {
@@ -201,6 +216,11 @@ impl Routes {
                 StatusCode::FORBIDDEN,
                 "a page of another site can change nothing here".to_owned(),
             ),
+            Failure::Forbidden(Forbidden::Origin) => (
+                Counter::HttpCrossSiteRefused,
+                StatusCode::FORBIDDEN,
+                "pages of other sites open no WebSocket here: name their origin in http.origins".to_owned(),
+            ),
             Failure::Forbidden(Forbidden::Token) => (
                 Counter::HttpUnauthorized,
                 StatusCode::UNAUTHORIZED,
@@ -221,6 +241,11 @@ impl Routes {
                 (Counter::HttpNotFound, StatusCode::METHOD_NOT_ALLOWED, "not by this method".to_owned())
             }
             Failure::Bad(why) => (Counter::HttpBodiesRefused, StatusCode::BAD_REQUEST, why.clone()),
+            Failure::WebSocketVersion => (
+                Counter::HttpBodiesRefused,
+                StatusCode::UPGRADE_REQUIRED,
+                "WebSockets have version 13 here (Sec-WebSocket-Version)".to_owned(),
+            ),
             Failure::Slow => {
                 (Counter::HttpSlowRequests, StatusCode::REQUEST_TIMEOUT, "the body did not come in time".to_owned())
             }
@@ -237,6 +262,9 @@ impl Routes {
             Failure::Method(allowed) => drop(answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed))),
             Failure::Forbidden(Forbidden::Token | Forbidden::NoSuchToken) => {
                 answer.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"Campanile\""));
+            }
+            Failure::WebSocketVersion => {
+                answer.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             }
             // The rest of it is not read.
             Failure::Slow => drop(answer.headers_mut().insert("connection", HeaderValue::from_static("close"))),

@@ -2,6 +2,8 @@
 
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
+use core::future::poll_fn;
+use core::pin::Pin;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use accounts::CertifiedName;
-use hyper::server::conn::http1;
+use hyper::server::conn::http1::{self, Parts};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use service::{Config, Counter, HandshakeFailure, HandshakeReports, HttpCounters, Operators, TlsServer};
@@ -26,6 +28,7 @@ use crate::places::{Places, Slot};
 use crate::routes::{Client, Routes};
 use crate::shared::Shared;
 use crate::stream::{Overdue, Patience, Stream, Watch};
+use crate::websocket;
 
 /// Octets of a request's head, and fields in it.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -103,6 +106,7 @@ pub(crate) struct Plan {
     http_counters: HttpCounters,
     patience: Patience,
     handshake_within: Duration,
+    websockets: websocket::Limits,
     reports: HandshakeReports,
 }
 
@@ -121,16 +125,18 @@ impl Plan {
             idle: IDLE,
         };
         let handshake_within = Duration::from_millis(config.tls.handshake_ms.into());
-        Self { access, operators, shared, http_counters, patience, handshake_within, reports }
+        let websockets = websocket::Limits::of(config);
+        Self { access, operators, shared, http_counters, patience, handshake_within, websockets, reports }
     }
 
     /// Serves until `ended` is true.
     pub(crate) async fn run(self, listening: Vec<Listening>, mut ended: watch::Receiver<bool>) {
-        let Self { access, operators, shared, http_counters, patience, handshake_within, reports } = self;
+        let Self { access, operators, shared, http_counters, patience, handshake_within, websockets, reports } = self;
         let places = RefCell::new(Places::new(operators.addresses()));
         let open = Open::new(http_counters.clone());
         let shared = Rc::new(shared);
-        let routes = Routes { access, operators, shared, http_counters, open, request_within: patience.request };
+        let request_within = patience.request;
+        let routes = Routes { access, operators, shared, http_counters, open, request_within, websockets };
         let reports = RefCell::new(reports);
         let (freed, handshakes) = (Notify::new(), Cell::new(0));
         let server = Rc::new(Server { routes, patience, handshake_within, places, freed, handshakes, reports });
@@ -164,8 +170,9 @@ async fn accept(server: Rc<Server>, listening: Listening) {
             let _ = socket.set_nodelay(true);
             // What a client does not read is to be seen here, and not by the system alone.
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
+            let (watched, upgrade) = (Rc::clone(&watch), Rc::default());
             let client =
-                Client { from, is_outside, certified: None, is_reserved: slot.is_reserved, watch: Rc::clone(&watch) };
+                Client { from, is_outside, certified: None, is_reserved: slot.is_reserved, watch: watched, upgrade };
             let served = async {
                 match secure {
                     None => server.serve(socket, client).await,
@@ -277,7 +284,7 @@ impl Server {
         let answering = service_fn(|request| {
             client.watch.begin_answer();
             let client = client.clone();
-            async move { Ok::<_, Infallible>(self.routes.answer(request, client).await) }
+            Box::pin(async move { Ok::<_, Infallible>(self.routes.answer(request, client).await) })
         });
         let stream = TokioIo::new(Stream::new(stream, Rc::clone(&watch)));
         let mut http = http1::Builder::new();
@@ -285,10 +292,28 @@ impl Server {
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEAD_FIELDS_MAX)
             .header_read_timeout(None);
-        let mut connection = core::pin::pin!(http.serve_connection(stream, answering));
+        let mut connection = http.serve_connection(stream, answering);
+        let ends = poll_fn(|cx| connection.poll_without_shutdown(cx));
+        let Some(ended) = self.unless_overdue(&watch, patience, ends).await else { return };
+        self.note_end(from, &watch, ended);
+        let Parts { io, read_buf, .. } = connection.into_parts();
+        let mut stream = io.into_inner();
+        match client.upgrade.take() {
+            Some(websocket) => websocket.run(stream, &read_buf).await,
+            None => {
+                let shut = poll_fn(|cx| Pin::new(&mut stream).poll_shutdown(cx));
+                // A client that is gone has its end already.
+                let _ = self.unless_overdue(&watch, patience, shut).await;
+            }
+        }
+    }
+
+    /// What is done for a connection; nothing if it takes too long, which is counted.
+    async fn unless_overdue<T>(&self, watch: &Watch, patience: Patience, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = core::pin::pin!(work);
         loop {
-            if let Ok(ended) = tokio::time::timeout(LOOKS_EVERY, connection.as_mut()).await {
-                return self.note_end(from, &watch, ended);
+            if let Ok(done) = tokio::time::timeout(LOOKS_EVERY, work.as_mut()).await {
+                return Some(done);
             }
             let Some(overdue) = watch.overdue(patience, Instant::now()) else { continue };
             let counter = match overdue {
@@ -296,7 +321,8 @@ impl Server {
                 Overdue::Answer => Counter::HttpSlowReaders,
                 Overdue::Idle => Counter::HttpIdleClosed,
             };
-            return self.routes.http_counters.add(counter, 1);
+            self.routes.http_counters.add(counter, 1);
+            return None;
         }
     }
 

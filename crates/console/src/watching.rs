@@ -3,6 +3,7 @@
 //! It is connected through no port, as a client that speaks lines of JSON, with the principal that asked over HTTP: so its constraint is
 //! evaluated as any consumer's, rules of access hold for it, it is seen in the hierarchy, and it is gone when the browser is.
 
+use core::fmt;
 use core::time::Duration;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -30,6 +31,30 @@ const BEHIND: &[u8] = b"}}";
 pub(crate) struct Watching {
     stream: tokio::net::UnixStream,
     lines: Lines,
+}
+
+/// Why the first line on a connection was not carried out.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The service says why.
+    Refused(String),
+    /// There is no answer in time.
+    Late,
+    /// The connection was closed before.
+    NoRoom,
+    /// The system refuses it.
+    Broken(io::Error),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => f.write_str(why),
+            Self::Late => f.write_str("the service has not answered in time"),
+            Self::NoRoom => f.write_str("there is no room for another connection from there"),
+            Self::Broken(error) => error.fmt(f),
+        }
+    }
 }
 
 /// What has arrived of lines, of each no more than is shown.
@@ -91,17 +116,24 @@ impl Watching {
         connection: UnixStream,
         ChannelId(channel): ChannelId,
         constraint: &str,
-    ) -> Result<Self, String> {
-        let failed = |error: io::Error| error.to_string();
-        let stream = tokio::net::UnixStream::from_std(connection).map_err(failed)?;
-        let mut watching = Self { stream, lines: Lines::default() };
+    ) -> Result<Self, Unanswered> {
         let request = json!({ "op": "subscribe", "id": 1, "channel": channel, "where": constraint });
-        watching.write(format!("{request}\n").as_bytes()).await.map_err(failed)?;
-        let answer = tokio::time::timeout(WITHIN, watching.next()).await;
-        let answer = answer.map_err(|_| "the service has not answered in time")?.map_err(failed)?;
-        let answer = answer.ok_or("there is no room for another connection from there")?.answer();
+        Self::ask(connection, &format!("{request}\n"), WITHIN).await
+    }
+
+    /// Asks for something with the first line on a connection.
+    ///
+    /// # Errors
+    /// Why it was not done, as far as that is known.
+    pub(crate) async fn ask(connection: UnixStream, line: &str, within: Duration) -> Result<Self, Unanswered> {
+        let stream = tokio::net::UnixStream::from_std(connection).map_err(Unanswered::Broken)?;
+        let mut watching = Self { stream, lines: Lines::default() };
+        watching.write(line.as_bytes()).await.map_err(Unanswered::Broken)?;
+        let answer = tokio::time::timeout(within, watching.next()).await;
+        let answer = answer.map_err(|_| Unanswered::Late)?.map_err(Unanswered::Broken)?;
+        let answer = answer.ok_or(Unanswered::NoRoom)?.answer();
         match answer.get("reason").and_then(Value::as_str) {
-            Some(reason) => Err(reason.to_owned()),
+            Some(reason) => Err(Unanswered::Refused(reason.to_owned())),
             None => Ok(watching),
         }
     }

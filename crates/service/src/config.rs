@@ -338,6 +338,8 @@ impl Config {
             ("http.connections_max", u64::from(self.http.connections_max), 1, 1_024),
             ("http.request_within_ms", u64::from(self.http.request_within_ms), 100, 600_000),
             ("http.answer_within_ms", u64::from(self.http.answer_within_ms), 100, 600_000),
+            ("http.websockets_max", u64::from(self.http.websockets_max), 0, 1_024),
+            ("http.websocket_ping_ms", u64::from(self.http.websocket_ping_ms), 100, 600_000),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
             ("tls.handshake_ms", u64::from(self.tls.handshake_ms), 100, 600_000),
             ("tempo.types (entries)", self.tempo.types.len() as u64, 0, TYPES_MAX as u64),

@@ -601,7 +601,15 @@ counters! {
     HttpStreamsOpen = "http_streams_open",
     /// Live streams over HTTP that were refused since as many were open as may be.
     HttpStreamsRefused = "http_streams_refused",
-    /// Changes that were requested over HTTP and made.
+    /// WebSockets that are open now.
+    HttpWebSocketsOpen = "http_websockets_open",
+    /// WebSockets refused since `http.websockets_max` were open.
+    HttpWebSocketsRefused = "http_websockets_refused",
+    /// WebSockets closed for what came: no frames of this protocol, no text, or a message of more than `json.line_bytes_max`.
+    HttpWebSocketsBroken = "http_websockets_broken",
+    /// WebSockets closed since nothing came from the client, not even an answer to a ping, for `http.websocket_ping_ms`.
+    HttpWebSocketsSilent = "http_websockets_silent",
+    /// Changes that were requested over HTTP and made, and events that were published so.
     HttpCommands = "http_commands",
 }
 
@@ -708,6 +716,7 @@ impl Counter {
                 | Self::StoreFull
                 | Self::HttpConnectionsOpen
                 | Self::HttpStreamsOpen
+                | Self::HttpWebSocketsOpen
         )
     }
 

@@ -37,7 +37,7 @@ mod time;
 pub use ::json::time::rfc3339;
 pub use accounts::{CertifiedName, Principal};
 pub use admin::drain::Undone;
-pub use admin::operators::Operators;
+pub use admin::operators::{Operators, VisitPurpose};
 pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
@@ -56,6 +56,7 @@ pub use counters::{Counter, Counters, HttpCounters, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
 pub use overflow::history::stored::StoredHistory;
+pub use protocols::json::NOT_PERMITTED;
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
 pub use store::requests::DeadLetter;
 pub use store::salvage::{Salvaged, SalvagedTable, salvage};

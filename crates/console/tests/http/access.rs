@@ -19,13 +19,13 @@ pub(crate) fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allo
     AccessRule { name: None, who: list(who), may: list(may), on: list(on), types: list(types), allow }
 }
 
-const OPERATOR: Who<'static> = Who { token: "the secret of the operator", ..NOBODY };
-const READER: Who<'static> = Who { token: "the secret of the reader", ..NOBODY };
-const NEIGHBOUR: Who<'static> = Who { from: [127, 0, 0, 2], ..NOBODY };
-const OWN: Who<'static> = Who { token: TOKEN, ..NOBODY };
+pub(crate) const OPERATOR: Who<'static> = Who { token: "the secret of the operator", ..NOBODY };
+pub(crate) const READER: Who<'static> = Who { token: "the secret of the reader", ..NOBODY };
+pub(crate) const NEIGHBOUR: Who<'static> = Who { from: [127, 0, 0, 2], ..NOBODY };
+pub(crate) const OWN: Who<'static> = Who { token: TOKEN, ..NOBODY };
 
 /// Channels 0, 1 and 2. Clients of CORBA may publish and connect consumers from 127.0.0.9, as this test's own do.
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     let channel = |name: &str| DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new() };
     let token = |name: &str| {
         let digest = access::digest_of(format!("the secret of the {name}").as_bytes());

@@ -9,5 +9,7 @@ mod grammar;
 mod hostile;
 mod metrics;
 mod packaging;
+mod publish;
 mod secure;
 mod support;
+mod websocket;

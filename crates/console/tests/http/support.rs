@@ -85,7 +85,7 @@ pub(crate) fn nameless() -> OrbOptions {
 pub(crate) const NOBODY: Who<'static> = Who { from: [127, 0, 0, 1], token: "", tls: None };
 
 impl Who<'_> {
-    fn fields(self) -> String {
+    pub(crate) fn fields(self) -> String {
         if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) }
     }
 }
@@ -208,7 +208,7 @@ impl Rig {
         Self::send_on(Box::new(self.connect()), request)
     }
 
-    fn send_on(mut stream: Box<dyn Connection>, request: &str) -> Answer {
+    pub(crate) fn send_on(mut stream: Box<dyn Connection>, request: &str) -> Answer {
         stream.write_all(request.as_bytes()).unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();

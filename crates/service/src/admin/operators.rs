@@ -27,6 +27,28 @@ pub struct Operators {
     pub(crate) administration: Arc<Mutex<Mailbox<ToAdministration>>>,
 }
 
+/// What an operator has a connection for lines of JSON for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VisitPurpose {
+    /// To look at a channel's events.
+    Look(ChannelId),
+    /// To publish an event to a channel.
+    Publish(ChannelId),
+    /// For whatever lines ask for; where it may not publish, it only looks.
+    Lines {
+        /// Whether its lines may publish, as far as rules of access allow it.
+        may_publish: bool,
+    },
+}
+
+impl VisitPurpose {
+    /// Whether it is an onlooker: one that publishes nothing, and never blocks suppliers.
+    const fn looks_on(self) -> bool {
+        matches!(self, Self::Look(_) | Self::Lines { may_publish: false })
+    }
+}
+
 /// Identities and rights of clients, for any thread.
 #[derive(Clone)]
 pub(crate) struct Known {
@@ -90,8 +112,8 @@ impl Operators {
         has_room && administration.send(ToAdministration::RefusedAct { by: by.clone(), what, why }).is_ok()
     }
 
-    /// Connects an operator at `from` to a channel's events, as [lines of JSON](crate::Json): through no port, and as a client like any
-    /// other, with the rights of `by`. It may only look: it never blocks suppliers. The connection is closed if there is no room for it.
+    /// Connects an operator at `from`, for [lines of JSON](crate::Json): through no port, and as a client like any other, with the rights of
+    /// `by`. One that only looks never blocks suppliers. The connection is closed if there is no room for it.
     ///
     /// # Errors
     /// When administration has not answered within that time, or the system refuses a socket.
@@ -99,7 +121,7 @@ impl Operators {
         &self,
         by: &Principal,
         from: SocketAddr,
-        channel: ChannelId,
+        purpose: VisitPurpose,
         within: Duration,
     ) -> Result<(UnixStream, Answer), Declined> {
         let Principal::Operator(account) = by else { return Err(Declined::NotPermitted) };
@@ -107,8 +129,8 @@ impl Operators {
         // What a lane does with a socket it does with either kind.
         let tcp = TcpStream::from(OwnedFd::from(theirs));
         let address = SocketAddr::new(from.ip().to_canonical(), from.port());
-        let visitor = Visitor { tcp, address, account: Arc::clone(account) };
-        let visit = |to| ToAdministration::Visit(Box::new(Visit { visitor, channel, to }));
+        let visitor = Visitor { tcp, address, account: Arc::clone(account), looks_on: purpose.looks_on() };
+        let visit = |to| ToAdministration::Visit(Box::new(Visit { visitor, purpose, to }));
         let answer = consult(&self.administration, Some(within), visit)?;
         Ok((ours, answer))
     }

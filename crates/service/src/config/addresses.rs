@@ -39,6 +39,9 @@ impl Config {
 
     /// An address for HTTP. Any but a loopback address needs a token or access rules.
     pub(super) fn of_http(&self, key: &'static str, listen: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
+        if let Some(value) = self.http.origins.iter().find(|origin| !is_origin(origin)) {
+            return Err(ConfigError::BadOrigin { value: value.clone() });
+        }
         let Some(address) = parse_listen(key, listen)? else { return Ok(None) };
         let nobody_may = self.http.token_file.is_none() && self.access.is_empty();
         if !address.ip().is_loopback() && nobody_may {
@@ -83,6 +86,15 @@ impl Config {
         }
         Ok((host, port))
     }
+}
+
+/// Whether a text is `SCHEME://HOST` or `SCHEME://HOST:PORT`, as browsers write the origin of a page.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, authority)) = text.split_once("://") else { return false };
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet));
+    let is_host = |octet: u8| octet.is_ascii_alphanumeric() || b".:-_[]".contains(&octet);
+    is_scheme && !authority.is_empty() && authority.bytes().all(is_host)
 }
 
 /// The address to listen on, if any, by the value of a key: a port on the loopback address, or `HOST:PORT`.

@@ -86,6 +86,11 @@ pub enum ConfigError {
         /// The value found.
         value: String,
     },
+    /// What `http.origins` has is no origin of a page.
+    BadOrigin {
+        /// The value found.
+        value: String,
+    },
     /// An entry of `client` names no clients, or has a name that is none.
     BadClient {
         /// The entry, counted from 1.
@@ -159,6 +164,11 @@ impl fmt::Display for ConfigError {
             Self::BadOutgoing { value } => {
                 write!(f, "outgoing.allow: \"{value}\" is no address and no range of addresses such as \"10.0.0.0/8\"")
             }
+            Self::BadOrigin { value } => write!(
+                f,
+                "http.origins: \"{value}\" is no origin such as \"https://dashboard.example\" or \"http://10.0.0.7:8080\": a scheme, a host, \
+                 its port if that is not the scheme's own, and nothing behind"
+            ),
             Self::BadClient { entry, why } => write!(f, "client: entry {entry}: {why}"),
             Self::BadGroup { value } => write!(
                 f,

@@ -28,6 +28,9 @@ pub struct Http {
     /// Names by which browsers and scrapers may call this host, beside those of the loopback address and the listening address: a request
     /// for another name is refused, since a page of another site may have a browser send it. Default: none.
     pub hosts: Vec<String>,
+    /// Origins of the pages that may open WebSockets here, beside those of the host that is asked: `https://dashboard.example`, with its port
+    /// if that is not the scheme's own. Default: none, and pages of other sites are refused.
+    pub origins: Vec<String>,
     /// Consumers that the metrics tell of by name, 0 to 10,000. Default 100: those with the largest backlogs. The others are summed up.
     pub consumers_max: u32,
     /// Channels that the metrics tell of by number, 1 to 10,000. Default 1,000: those with the lowest. The others are summed up.
@@ -39,6 +42,11 @@ pub struct Http {
     pub request_within_ms: u32,
     /// Milliseconds in which an answer has to be read, 100 to 600,000. Default 10,000. Else its connection is closed.
     pub answer_within_ms: u32,
+    /// WebSockets that may be open at once, 0 to 1,024. Default 16. They are among `connections_max`, and more are refused.
+    pub websockets_max: u32,
+    /// Milliseconds between two pings on a WebSocket from which nothing comes, 100 to 600,000. Default 20,000. After as long without an
+    /// answer it is closed.
+    pub websocket_ping_ms: u32,
 }
 
 /// Tempo, the small protocol for publishers and subscribers, over UDP and TCP. It has no security: nothing is encrypted, and clients are
@@ -87,11 +95,14 @@ impl Default for Http {
             listen: None,
             token_file: None,
             hosts: Vec::new(),
+            origins: Vec::new(),
             consumers_max: 100,
             channels_max: 1_000,
             connections_max: 64,
             request_within_ms: 5_000,
             answer_within_ms: 10_000,
+            websockets_max: 16,
+            websocket_ping_ms: 20_000,
         }
     }
 }

@@ -9,6 +9,7 @@ use corba::{LocalChannel, LocalProxy, Part};
 use engine::{ChannelId, DisconnectReason, Notice, Peer, ProxyId, ProxyKey};
 use giop::cdr::CharSet;
 
+use crate::admin::operators::VisitPurpose;
 use crate::admin::values::{Command, Query};
 use crate::lane::io::entrance::Visitor;
 use crate::lane::io::slots::Token;
@@ -44,7 +45,8 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
     let (to, by) = (|| sync_channel(1).0, || Principal::Operator(Arc::clone(account)));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let visitor = Visitor { tcp, address: listener.local_addr().unwrap(), account: Arc::clone(account) };
+    let visitor =
+        Visitor { tcp, address: listener.local_addr().unwrap(), account: Arc::clone(account), looks_on: true };
     let (reason, gone) = (
         DisconnectReason::Gone,
         Notice::ConsumerDisconnected { key: KEY, peer: None, reason: DisconnectReason::Gone, discarded: 0 },
@@ -66,7 +68,7 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         ("a command over HTTP", ToAdministration::Command(Command::Disconnect(KEY), to(), by())),
         ("a refusal of HTTP", ToAdministration::RefusedAct { by: by(), what: String::new(), why: "" }),
         ("a look at events over HTTP", {
-            let visit = Visit { visitor, channel: KEY.channel, to: to() };
+            let visit = Visit { visitor, purpose: VisitPurpose::Look(KEY.channel), to: to() };
             ToAdministration::Visit(Box::new(visit))
         }),
         ("a consumer that is gone", ToAdministration::Notice(gone, None)),

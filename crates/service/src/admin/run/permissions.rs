@@ -3,11 +3,12 @@
 
 use engine::ChannelId;
 
+use crate::admin::operators::VisitPurpose;
 use crate::admin::run::{Administration, Answers};
 use crate::admin::values::{Answer, Command, Query};
 use crate::admin::waiting::Sending;
 use crate::lane::links::messages::{LaneThread, ToLane, Visit};
-use crate::protocols::{Forbidden, Settable, dead_letter_channels};
+use crate::protocols::{ActOutcome, Forbidden, Settable, dead_letter_channels};
 use access::Right;
 use accounts::Principal;
 
@@ -63,11 +64,23 @@ impl Administration {
         })
     }
 
-    /// Admits an operator to a channel's events, if it may look at them.
+    /// Admits an operator to a channel, if it may look at its events, or publish there. What lines of JSON ask for is decided line by line.
     pub(super) fn receive_visit(&mut self, visit: Visit, answers: &mut Answers) {
-        let Visit { visitor, channel, to } = visit;
+        let Visit { visitor, purpose, to } = visit;
         let by = Principal::Operator(visitor.account.clone());
-        let forbidden = self.forbids(&by, Some(Right::Subscribe), Some(channel), "to look at events");
+        let forbidden = match purpose {
+            VisitPurpose::Look(channel) => {
+                self.forbids(&by, Some(Right::Subscribe), Some(channel), "to look at events")
+            }
+            VisitPurpose::Publish(channel) => {
+                let forbidden = self.forbids(&by, Some(Right::Publish), Some(channel), "to publish an event");
+                let outcome = forbidden.as_ref().map(|forbidden| ActOutcome::Denied(forbidden.rule.clone()));
+                let what = format!("publish on channel {}", channel.0);
+                self.audit(&by, &what, &outcome.unwrap_or(ActOutcome::Done(Some("admitted".to_owned()))));
+                forbidden
+            }
+            VisitPurpose::Lines { .. } => None,
+        };
         let answer = forbidden.map_or(Answer::Done(Ok(())), Answer::Denied);
         if let Answer::Done(_) = answer {
             self.lane_registry.send(LaneThread::MAIN, ToLane::Visitor(Box::new(visitor)));

@@ -47,7 +47,7 @@ pub(crate) struct Arrival {
     pub(crate) at: Time,
 }
 
-/// An operator that looks at events over HTTP: a connection for lines of JSON that came through no port.
+/// An operator that comes over HTTP: a connection for lines of JSON that came through no port.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) tcp: TcpStream,
@@ -55,6 +55,8 @@ pub(crate) struct Visitor {
     pub(crate) address: SocketAddr,
     /// What was shown there.
     pub(crate) account: Arc<Account>,
+    /// It only looks at events.
+    pub(crate) looks_on: bool,
 }
 
 impl Entrance {
@@ -217,10 +219,10 @@ impl Worker {
         }
     }
 
-    /// Admits an operator that looks at events over HTTP, with its identity there. Its connection counts as one from its address.
+    /// Admits an operator that comes over HTTP, with its identity there. Its connection counts as one from its address.
     #[cold]
     pub(crate) fn let_in_visitor(&mut self, visitor: Visitor) {
-        let Visitor { tcp, address, account } = visitor;
+        let Visitor { tcp, address, account, looks_on } = visitor;
         if self.core.cx.reporting.draining.has_begun() {
             return;
         }
@@ -230,7 +232,7 @@ impl Worker {
         shown.token().map(|name| identity.show_token(Arc::clone(name)));
         self.core.cx.name_by_configuration(place.account());
         let slice = self.core.cx.io.slices.arrive(place.account().ip());
-        let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: true, at: self.core.cx.clock.now };
+        let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on, at: self.core.cx.clock.now };
         if self.greet(Tag::Json, arrival).is_none() {
             self.core.cx.io.slices.leave(slice);
         }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-use engine::{ChannelId, ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
+use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
+use crate::admin::operators::VisitPurpose;
 use crate::admin::values::{Answer, Command, ConsumerStatus, Declined, Dropped, Query};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
@@ -36,7 +37,7 @@ pub(crate) enum ToAdministration {
     /// A query or a command of the program that the service is part of, on behalf of a principal. It waits for the answer.
     Query(Query, SyncSender<Result<Answer, Declined>>, Principal),
     Command(Command, SyncSender<Result<Answer, Declined>>, Principal),
-    /// An operator that is known by HTTP wants to look at a channel's events, and waits for whether it may.
+    /// An operator that is known by HTTP wants a connection for lines of JSON, and waits for whether it may have it.
     Visit(Box<Visit>),
     /// A command over HTTP that was refused there for this reason.
     RefusedAct {
@@ -86,7 +87,7 @@ pub(crate) enum ToAdministration {
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) visitor: Visitor,
-    pub(crate) channel: ChannelId,
+    pub(crate) purpose: VisitPurpose,
     pub(crate) to: SyncSender<Result<Answer, Declined>>,
 }
 

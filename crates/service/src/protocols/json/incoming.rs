@@ -313,6 +313,10 @@ impl Core {
             return self.protocols.json.refuse_json(token, publish.id, "the service is about to end", &mut self.cx);
         }
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+        if connection.looks_on {
+            self.cx.counters.add(Counter::JsonLinesRefused, 1);
+            return self.protocols.json.refuse_json(token, publish.id, LOOKS_ON, &mut self.cx);
+        }
         let peer = connection.proxies.suppliers.get(&publish.channel).copied();
         let open = peer.and_then(|peer| self.protocols.json.open_proxy(peer));
         match open {
@@ -651,8 +655,11 @@ pub(crate) struct Claim {
     bytes: usize,
 }
 
-/// Why an event is not taken that its client may not publish.
-const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
+/// Why an event is not taken that its client may not publish, in the line that says so.
+pub const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
+
+/// Why an onlooker's event is not taken.
+const LOOKS_ON: &str = "this connection only looks on: over HTTP publishing needs the token (http.token_file), or rules of access that allow it";
 
 /// Subscriptions of one connection, which each event may meet one after the other.
 const SUBSCRIPTIONS_MAX: usize = 256;
