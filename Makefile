@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build lab build-with-dds soak static install deb try-deb container install-cpp java-package wheel \
+.PHONY: library run test check build lab build-with-dds soak static install deb try-deb container install-cpp java-package wheel dist \
 	install-test-tools bench fuzz clean
 
 # A small observatory through a service of its own, with the console, until Ctrl-C. Other ports than 2809 and 2812:
@@ -35,6 +35,7 @@ lab: build
 # The same service, which can join channels to DDS: needs a C and a C++ compiler and CMake.
 build-with-dds:
 	$(CARGO) build --release --locked -p campanile-cli --features dds
+	@packaging/strip.sh $(CAMPANILE)
 
 # The service for systemd (without DDS: make build, then `make -o build-with-dds install`); then: systemctl daemon-reload, systemctl enable
 # --now campanile.socket
@@ -50,11 +51,13 @@ install: build-with-dds
 	[ -e $(DESTDIR)/etc/campanile/campanile.toml ] || install -D -m 644 -t $(DESTDIR)/etc/campanile config/campanile.toml
 
 # The Debian package: target/debian/campanile_VERSION_ARCHITECTURE.deb, and one with what debuggers need beside it. Needs Python 3, too.
+# Stripped files have none of that: Cargo puts the program there once more as it was linked, and cargo-deb takes it apart in copies.
 deb: build-with-dds $(CARGO_DEB)
+	$(CARGO) build --release --locked --quiet -p campanile-cli --features dds
 	packaging/stage.sh $(CAMPANILE) target/stage /usr/bin campanile
 	packaging/third-party.py campanile-cli --features dds | gzip -9n > target/stage/third-party.gz
 	$(CARGO_DEB) -p campanile-cli --no-build --locked --dbgsym --quiet
-	@ls target/debian/*.deb
+	@ls target/debian/*.deb target/debian/*.ddeb
 
 $(CARGO_DEB):
 	$(CARGO) install --locked --version 3.6.2 --root $(CARGO_DEB:/bin/cargo-deb=) cargo-deb
@@ -79,13 +82,27 @@ container: static
 	{ packaging/third-party.py campanile-cli; cat /usr/share/doc/musl/copyright; } | gzip -9n > target/container/third-party.gz
 	BUILDAH_FORMAT=docker $(CONTAINER) build -t campanile -f packaging/container/Containerfile target/container
 
-# With DDS, which needs CMake and a C compiler; WHEEL_FEATURES= leaves it out.
+# Licences of what others have written of it.
+target/third-party.txt: Cargo.lock
+	packaging/third-party.py campanile-cli -p campanile-ffi -p campanile-python \
+		--features campanile-cli/dds,campanile-ffi/dds,campanile-python/dds > $@
+
+# Campanile for Python with the command `campanile`, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then:
+# pip install target/wheels/campanile-*.whl. Without DDS: make build, then make -o build-with-dds wheel WHEEL_FEATURES=
+WHEELS := target/wheels
 WHEEL_FEATURES ?= --features dds
-# Campanile for Python, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then: pip install target/wheels/campanile-*.whl
-wheel:
-	python3 -m venv target/maturin
-	target/maturin/bin/python -m pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
-	target/maturin/bin/maturin build --profile library --locked $(WHEEL_FEATURES) -m crates/python/Cargo.toml -o target/wheels
+wheel: build-with-dds target/third-party.txt
+	$(CARGO) rustc --profile library --locked -p campanile-python --lib --crate-type cdylib $(WHEEL_FEATURES)
+	@packaging/strip.sh target/library/lib_native.so
+	crates/python/wheels.py $(CAMPANILE) target/library/lib_native.so $(WHEELS) target/third-party.txt
+
+# What those install who have no toolchain: the wheel, and an archive of program, libraries for C and C++, manual and documents. The tests
+# pack what they have built themselves (crates/cli/tests/command/packages.rs), by the same wheels.py and dist.sh.
+dist: WHEELS := target/dist
+dist: LIBRARY_FEATURES := dds
+dist: wheel library
+	@packaging/strip.sh $(LIBRARY)
+	packaging/dist.sh $(CAMPANILE) $(LIBRARY) $$(rustc -vV | sed -n 's/^host: //p') target/dist target/third-party.txt
 
 # The library for C and C++: libcampanile.so, headers, CMake's package, pkg-config's file.
 install-cpp: library

@@ -18,5 +18,5 @@ mv "$to/lib/libcampanile.so.$version.new" "$to/lib/libcampanile.so.$version"
 ln -sf "libcampanile.so.$version" "$to/lib/libcampanile.so.$major"
 ln -sf "libcampanile.so.$major" "$to/lib/libcampanile.so"
 for file in pkgconfig/campanile.pc cmake/campanile/campanile-config.cmake cmake/campanile/campanile-config-version.cmake; do
-    sed "s,@PREFIX@,$prefix,g; s,@VERSION@,$version,g; s,@MAJOR@,$major,g" "$here/cpp/packaging/$(basename "$file").in" > "$to/lib/$file"
+    sed "s,@VERSION@,$version,g; s,@MAJOR@,$major,g" "$here/cpp/packaging/$(basename "$file").in" > "$to/lib/$file"
 done

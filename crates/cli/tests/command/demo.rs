@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use testing::{Leash, output_in_time, wait_until};
 
 /// A running demo with a folder for temporary files that nothing else uses.
-struct Demo {
+pub(crate) struct Demo {
     program: Child,
     stdout: BufReader<ChildStdout>,
     temporary: PathBuf,
@@ -22,9 +22,14 @@ struct Demo {
 
 impl Demo {
     fn start(name: &str) -> Self {
+        Self::start_of(Path::new(PROGRAM), name)
+    }
+
+    /// That of another file than the tested one.
+    pub(crate) fn start_of(program: &Path, name: &str) -> Self {
         let temporary = std::env::temp_dir().join(format!("campanile-{}-demo-{name}", std::process::id()));
         fs::create_dir(&temporary).unwrap();
-        let (program, stdout, introduction) = Self::spawn(&temporary);
+        let (program, stdout, introduction) = Self::spawn(program, &temporary);
         let word_behind = |what: &str| {
             let rest = introduction.split_once(what).map_or("", |(_, rest)| rest);
             rest.split([',', '/', '\n']).next().unwrap_or_default().to_owned()
@@ -33,8 +38,8 @@ impl Demo {
         Self { program, stdout, temporary, address, console, introduction }
     }
 
-    fn spawn(temporary: &Path) -> (Child, BufReader<ChildStdout>, String) {
-        let mut command = Command::new(PROGRAM);
+    fn spawn(program: &Path, temporary: &Path) -> (Child, BufReader<ChildStdout>, String) {
+        let mut command = Command::new(program);
         command.args(["demo", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).env("TMPDIR", temporary);
         let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(program.stdout.take().unwrap());
@@ -48,7 +53,23 @@ impl Demo {
 
     /// Another one with the same folder for temporary files.
     fn beside(&self) -> Child {
-        Self::spawn(&self.temporary).0
+        Self::spawn(Path::new(PROGRAM), &self.temporary).0
+    }
+
+    /// Where its service is.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Ends it by a signal; nothing of it is left then.
+    pub(crate) fn end(mut self, signal: &str) {
+        send_signal(&self.program, signal);
+        let _leash = Leash::new(&self.program, "the demo to stop");
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        assert!(rest.ends_with("campanile: the demo has stopped, and nothing of it is left\n"), "{rest}");
+        assert_eq!(self.program.wait().unwrap().code(), Some(0));
+        assert_eq!(fs::read_dir(&self.temporary).unwrap().count(), 0);
     }
 
     fn run(&self, command: &str, options: &[&str]) -> Output {
@@ -104,20 +125,14 @@ fn the_observatory_is_there_by_name_and_what_others_type_does_not_disturb_it() {
 #[test]
 fn a_signal_ends_it_and_nothing_is_left() {
     for signal in ["INT", "TERM", "HUP"] {
-        let mut demo = Demo::start(signal);
+        let demo = Demo::start(signal);
         let mut console = TcpStream::connect(&demo.console).unwrap();
         write!(console, "GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", demo.console).unwrap();
         let mut page = String::new();
         console.read_to_string(&mut page).unwrap();
         assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
         assert_eq!(fs::read_dir(&demo.temporary).unwrap().count(), 1, "the store");
-        send_signal(&demo.program, signal);
-        let _leash = Leash::new(&demo.program, "the demo to stop");
-        let mut rest = String::new();
-        demo.stdout.read_to_string(&mut rest).unwrap();
-        assert!(rest.ends_with("campanile: the demo has stopped, and nothing of it is left\n"), "{rest}");
-        assert_eq!(demo.program.wait().unwrap().code(), Some(0));
-        assert_eq!(fs::read_dir(&demo.temporary).unwrap().count(), 0);
+        demo.end(signal);
     }
 }
 

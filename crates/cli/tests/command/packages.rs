@@ -1,10 +1,11 @@
 //! What is installed beside the program (packaging): that it holds together. That it works, `make try-deb` shows.
 
+use crate::demo::Demo;
 use crate::restart::Folder;
 use crate::support::{PROGRAM, text};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use testing::output_in_time;
 use toml::{Table, Value};
 
@@ -98,8 +99,8 @@ fn scripts_of_packages_are_ones_that_shells_take() {
     let (_folder, stage) = staged("completions", None);
     let debian = packaging().join("debian");
     let scripts = ["postinst", "prerm", "postrm", "try.sh", "try-inside.sh"].map(|name| debian.join(name));
-    let stage_script = packaging().join("stage.sh");
-    for script in scripts.iter().chain([&stage_script]) {
+    let of_all = ["stage.sh", "strip.sh", "dist.sh"].map(|name| packaging().join(name));
+    for script in scripts.iter().chain(&of_all) {
         is_content("sh", &["-n"], std::slice::from_ref(script));
         is_content("shellcheck", &[], std::slice::from_ref(script));
     }
@@ -126,4 +127,135 @@ fn the_configuration_of_packages_is_one_and_of_several_the_last_counts() {
     let output = check(&shipped, &wrong);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no_such_key"), "{}", text(&output.stderr));
+}
+
+/// A file that cargo has built for the tests of the workspace, without what only debuggers need.
+fn stripped(name: &str, folder: &Path) -> PathBuf {
+    let built = Path::new(PROGRAM).with_file_name(name);
+    assert!(built.exists(), "{} is missing: cargo test --workspace builds it", built.display());
+    let copy = folder.join(built.file_name().unwrap());
+    succeeds(Command::new("objcopy").arg("--strip-all").args([&built, &copy]));
+    copy
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = output_in_time(command);
+    assert!(status.success(), "{command:?}: {}{}", text(&stdout), text(&stderr));
+    text(&stdout)
+}
+
+/// Packs a wheel, and gives its path.
+fn wheel(program: &Path, library: &Path, folder: &Path) -> PathBuf {
+    let mut command = Command::new(Path::new(CRATE).join("../python/wheels.py"));
+    PathBuf::from(succeeds(command.args([program, library, folder])).trim_end())
+}
+
+/// The wheel of what cargo has built for tests, in a folder.
+pub(crate) fn wheel_of_tests(folder: &Path) -> PathBuf {
+    wheel(&stripped("campanile", folder), &stripped("deps/lib_native.so", folder), &folder.join("target/wheels"))
+}
+
+fn new_environment(folder: &Path) -> PathBuf {
+    let environment = folder.join("venv");
+    succeeds(Command::new("python3").args(["-m", "venv"]).arg(&environment));
+    environment.join("bin")
+}
+
+fn pip_install(environment: &Path, wheel: &Path) -> Output {
+    let mut pip = Command::new(environment.join("pip"));
+    output_in_time(pip.args(["--disable-pip-version-check", "install", "--no-index"]).arg(wheel))
+}
+
+#[test]
+fn an_installed_wheel_has_the_command_and_the_module() {
+    let folder = Folder::made("wheel");
+    let wheel = wheel_of_tests(folder.folder());
+    let environment = new_environment(folder.folder());
+    let output = pip_install(&environment, &wheel);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let program = environment.join("campanile");
+    assert_eq!(succeeds(Command::new(&program).arg("--version")), format!("campanile {}\n", env!("CARGO_PKG_VERSION")));
+    let demo = Demo::start_of(&program, "wheel");
+    let publish = "import campanile\n\
+        @campanile.event\nclass Wind:\n    speed: float\n\
+        with campanile.Consumer('Weather', Wind).events() as winds:\n\
+        \x20   campanile.Supplier('Weather').publish(Wind(11.5))\n    print(winds.next(), campanile.__file__)";
+    let mut python = Command::new(environment.join("python"));
+    let said = succeeds(python.args(["-I", "-c", publish]).env("CAMPANILE_SERVER", demo.address()));
+    assert!(said.starts_with("Wind(speed=11.5) ") && said.contains(folder.path()), "{said}");
+    demo.end("INT");
+    // The licences, and each file as RECORD has it: pip warns of what is not.
+    let listed = succeeds(Command::new(environment.join("pip")).args(["show", "--files", "campanile"]));
+    for file in ["licenses/LICENSE-MIT", "../bin/campanile", "campanile/py.typed", "License: Apache-2.0 OR MIT"] {
+        assert!(listed.contains(file), "{file}: {listed}");
+    }
+}
+
+/// The tag of a wheel was that of its library: on an older glibc pip would have installed a program that does not start.
+#[test]
+fn a_wheel_says_which_glibc_its_program_needs_and_pip_refuses_it_elsewhere() {
+    let folder = Folder::made("wheel-elsewhere");
+    let (program, library) = (stripped("campanile", folder.folder()), stripped("deps/lib_native.so", folder.folder()));
+    let mut octets = fs::read(&program).unwrap();
+    // The same program, as if it had been linked to a glibc that is to come.
+    let places: Vec<usize> =
+        octets.windows(8).enumerate().filter(|(_, name)| name == b"GLIBC_2.").map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        if octets[at + 8].is_ascii_digit() && octets[at + 9].is_ascii_digit() && octets[at + 10] == 0 {
+            octets[at + 8] = b'9';
+        }
+    }
+    fs::write(&program, octets).unwrap();
+    let wheel = wheel(&program, &library, folder.folder());
+    let name = wheel.file_name().unwrap().to_str().unwrap();
+    assert!(name.contains("-cp311-abi3-manylinux_2_9"), "{name}");
+    let output = pip_install(&new_environment(folder.folder()), &wheel);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("is not a supported wheel on this platform"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_unpacked_archive_has_all_that_its_users_want_and_is_the_same_whoever_packs_it() {
+    let folder = Folder::made("archive");
+    let program = stripped("campanile", folder.folder());
+    let library = stripped("deps/libcampanile_ffi.so", folder.folder());
+    let pack = |mask: &str, to: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "umask $0; exec \"$@\"", mask]).arg(packaging().join("dist.sh"));
+        let archive = succeeds(shell.args([&program, &library]).arg("here-linux-gnu").arg(folder.folder().join(to)));
+        PathBuf::from(archive.trim_end())
+    };
+    let archive = pack("022", "dist");
+    let name = format!("campanile-{}-here-linux-gnu", env!("CARGO_PKG_VERSION"));
+    assert_eq!(archive.file_name().unwrap().to_str(), Some(format!("{name}.tar.gz").as_str()));
+    assert!(fs::read(&archive).unwrap() == fs::read(pack("077", "again")).unwrap());
+    succeeds(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(folder.folder()));
+    let tree = folder.folder().join(name);
+    for file in [
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "README.md",
+        "config/campanile.toml",
+        "docs/operating.md",
+        "include/campanile.hpp",
+        "lib/systemd/system/campanile.service",
+        "packaging/prometheus/campanile.rules.yml",
+        "share/bash-completion/completions/campanile",
+        "share/man/man1/campanile-serve.1",
+    ] {
+        assert!(tree.join(file).is_file(), "{file}");
+    }
+    let program = tree.join("bin/campanile");
+    let mut serve = Command::new(&program);
+    let checked = succeeds(serve.args(["serve", "--check", "--config"]).arg(tree.join("config/campanile.toml")));
+    assert!(checked.contains("nothing is wrong"), "{checked}");
+    Demo::start_of(&program, "archive").end("TERM");
+    // A program in C, by what pkg-config says of the tree where it lies.
+    let source = folder.folder().join("version.c");
+    fs::write(&source, "#include <campanile.h>\nint main(void) { campanile_supplier_free(0); }\n").unwrap();
+    let build = "cc $0 -o $0.out $(pkg-config --cflags --libs campanile) && LD_LIBRARY_PATH=$1 $0.out";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", build]).arg(&source).arg(tree.join("lib"));
+    succeeds(shell.env("PKG_CONFIG_PATH", tree.join("lib/pkgconfig")));
 }
