@@ -58,7 +58,7 @@ pub struct Woken {
 #[derive(Clone, Debug)]
 pub enum News {
     /// It has come, or changed.
-    Found(Endpoint),
+    Found(Box<Endpoint>),
     /// It is gone.
     Gone(Guid),
 }
@@ -155,7 +155,7 @@ impl WaitSet {
                     if found.is_gone {
                         visit(News::Gone(Guid(found.key)));
                     } else if !found.partitions.iter().any(|partition| partition == BUILT_IN_PARTITION) {
-                        visit(News::Found(Endpoint::of(*role, found)));
+                        visit(News::Found(Box::new(Endpoint::of(*role, found))));
                     }
                 };
                 builtin.take_news(show).map_err(Error::cyclone("wait for discovery"))?;

@@ -146,18 +146,23 @@ impl RawPeer {
 
     /// Has a writer or a reader; says it when it [speaks](Self::speak) next. Returns its number among its kind.
     pub fn announce(&mut self, is_writer: bool, (topic, type_name): (&str, &str), policies: &[Parameter]) -> usize {
-        let number = self.announced[usize::from(!is_writer)].len();
+        let number = self.announced_of(is_writer).len();
         let guid = self.guid(is_writer, number).to_vec();
         let mut all = vec![(0x5a, guid), (0x05, string(topic)), (0x07, string(type_name))];
         all.extend_from_slice(policies);
-        self.announced[usize::from(!is_writer)].push((parameters(&all), true));
+        self.announced_of(is_writer).push((parameters(&all), true));
         number
+    }
+
+    fn announced_of(&mut self, is_writer: bool) -> &mut Vec<(Vec<u8>, bool)> {
+        let [writers, readers] = &mut self.announced;
+        if is_writer { writers } else { readers }
     }
 
     /// Has it no more.
     pub fn withdraw(&mut self, is_writer: bool, number: usize) {
         let guid = self.guid(is_writer, number).to_vec();
-        self.announced[usize::from(!is_writer)].push((parameters(&[(0x5a, guid)]), false));
+        self.announced_of(is_writer).push((parameters(&[(0x5a, guid)]), false));
     }
 
     /// Says that it is there, and all that it has had: to be said again until the others know. Those that do have it once nonetheless, since

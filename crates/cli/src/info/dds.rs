@@ -75,7 +75,7 @@ impl Join {
         }
         let more = incompatible.len().saturating_sub(SHOWN) as u64 + incompatible_beyond;
         if more > 0 {
-            let _ = writeln!(out, "    and {} more that do not match", show::count(&more));
+            let _ = writeln!(out, "    and {} more that do not match", show::count(more));
         }
     }
 }

@@ -27,7 +27,7 @@ impl Learnt {
     fn look(&mut self) {
         let Self { set, found, gone } = self;
         let take = |news| match news {
-            News::Found(endpoint) => found.entry(endpoint.guid).or_insert((0, endpoint)).0 += 1,
+            News::Found(endpoint) => found.entry(endpoint.guid).or_insert_with(|| (0, *endpoint)).0 += 1,
             News::Gone(guid) => gone.push(guid),
         };
         set.wait_for_news(Some(Duration::from_millis(20)), &mut Vec::new(), take).unwrap();

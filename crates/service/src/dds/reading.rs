@@ -216,7 +216,7 @@ impl Reading {
         let mut is_changed = false;
         for new in news.drain(..) {
             match new {
-                News::Found(endpoint) => is_changed |= self.look(endpoint),
+                News::Found(endpoint) => is_changed |= self.look(*endpoint),
                 News::Gone(guid) => {
                     self.pending.remove(&guid);
                     is_changed |= self.incompatible.gone(self.join.described(), guid);
