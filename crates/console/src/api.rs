@@ -106,6 +106,7 @@ pub(crate) async fn tell(
             http::json(&service(routes, &*shared.snapshot().await?, (is_ruled, is_outside)))
         }
         ["counters"] => http::json(&counters(&shared.snapshot().await?.counters)),
+        ["figures"] => figures(shared, &arguments)?,
         ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
         ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
         ["channels", id] => channel(shared, parsed(id)?, arguments.number("behind")?, by).await?,
@@ -185,6 +186,16 @@ fn counters(counters: &[(&'static str, u64)]) -> Value {
 fn lanes(snapshot: &Snapshot) -> Value {
     let lane = |lane: &crate::shared::Lane| json!({ "id": lane.id, "name": lane.name, "priority": lane.priority, "counters": counters(lane.counters()) });
     snapshot.lanes.iter().map(lane).collect()
+}
+
+/// The last hour of a consumer, of a channel, or of the service.
+fn figures(shared: &Shared, arguments: &Arguments<'_>) -> Result<Answer, Failure> {
+    let proxy = arguments.number("proxy")?.map(ProxyId);
+    let of = arguments.number("channel")?.map(|channel| (ChannelId(channel), proxy));
+    if of.is_none() && proxy.is_some() {
+        return Err(Failure::Bad("proxy needs channel".to_owned()));
+    }
+    Ok(http::json(&shared.figures.borrow().json(of).ok_or(Failure::NotFound)?))
 }
 
 /// A page of something: how many there are at all, and some of them.

@@ -10,6 +10,7 @@
 
 mod access;
 mod api;
+mod figures;
 mod http;
 mod live;
 mod metrics;

@@ -3,7 +3,7 @@
 //! The lanes are asked for their state twice a second at most, however many clients scrape and look. Administration only passes on what
 //! they answer; it is put together, sorted and summed up on a thread of HTTP's.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -16,6 +16,7 @@ use service::{
 };
 use tokio::sync::Mutex;
 
+use crate::figures::Figures as Hour;
 use crate::metrics::state_of;
 use crate::series::{Lives, Series};
 
@@ -101,6 +102,7 @@ pub(crate) struct Queries {
 pub(crate) struct Shared {
     queries: Queries,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
+    pub(crate) figures: RefCell<Hour>,
     pub(crate) counters: Counters,
     pub(crate) liveness: service::Liveness,
     pub(crate) service: About,
@@ -132,6 +134,7 @@ impl Shared {
                 lives: Arc::default(),
             },
             snapshot: Mutex::new(None),
+            figures: RefCell::new(Hour::new()),
             counters: service.counters().clone(),
             liveness: service.liveness(),
             service: About {
@@ -165,10 +168,23 @@ impl Shared {
         if let Some(known) = snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
             return Ok(Arc::clone(known));
         }
-        let queries = self.queries.clone();
-        let found = Arc::new(on_a_thread(move || queries.snapshot(&Principal::Service)).await?);
+        let found = self.look().await?;
         *snapshot = Some(Arc::clone(&found));
         Ok(found)
+    }
+
+    /// The same for what looks by itself: clients that ask next get no older answer for that.
+    pub(crate) async fn sample(&self) -> Result<Arc<Snapshot>, Declined> {
+        let snapshot = self.snapshot.lock().await;
+        match snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
+            Some(known) => Ok(Arc::clone(known)),
+            None => self.look().await,
+        }
+    }
+
+    async fn look(&self) -> Result<Arc<Snapshot>, Declined> {
+        let queries = self.queries.clone();
+        Ok(Arc::new(on_a_thread(move || queries.snapshot(&Principal::Service)).await?))
     }
 
     /// Asks administration something.

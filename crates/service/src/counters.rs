@@ -597,6 +597,10 @@ counters! {
     HttpStreamsOpen = "http_streams_open",
     /// Live streams over HTTP that were refused since as many were open as may be.
     HttpStreamsRefused = "http_streams_refused",
+    /// Octets of the last hour's figures, which HTTP serves.
+    HttpFiguresBytes = "http_figures_bytes",
+    /// Channels and consumers of which HTTP keeps no figures, since as many have some as may.
+    HttpFiguresLeftOut = "http_figures_left_out",
     /// Changes that were requested over HTTP and made.
     HttpCommands = "http_commands",
 }
@@ -704,6 +708,8 @@ impl Counter {
                 | Self::StoreFull
                 | Self::HttpConnectionsOpen
                 | Self::HttpStreamsOpen
+                | Self::HttpFiguresBytes
+                | Self::HttpFiguresLeftOut
         )
     }
 

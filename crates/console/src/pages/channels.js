@@ -2,6 +2,7 @@
 
 import { age, bytes, count, el, show, toast, took } from "/dom.js";
 import { confirm, setQos } from "/dialogs.js";
+import { lastHour } from "/plots.js";
 import { get, post } from "/service.js";
 
 const AT_ONCE = 1_000;
@@ -133,6 +134,7 @@ export const view = {
           line("Latency", `half within ${took(standing.latency.p50_below_ns)}, 99 % within ${took(standing.latency.p99_below_ns)}`),
           line("Profile", profile),
         ].flat()) : null,
+        lastHour({ channel: id }),
         el("h2", {}, "Settings"), settings(own), el("h2", {}, "Limits"), settings(limits),
         ...filters.slice(0, 50).map((filter) => el("p", { class: "detail" }, `filter ${filter.id}: ${(filter.constraints ?? []).map((constraint) => constraint.text ?? JSON.stringify(constraint)).join("; ")}`)),
         el("h2", {}, "What can be done"), el("div", { class: "acts" },

@@ -75,4 +75,5 @@ addEventListener("hashchange", route);
 tellToken();
 route();
 introduce();
+overview.begin().catch((error) => toast(error.message, true));
 live();

@@ -1,6 +1,7 @@
 // Questions before what hurts, the token, and what can be done to a consumer.
 
 import { age, bytes, count, el, badge, reason, toast, took } from "/dom.js";
+import { lastHour } from "/plots.js";
 import { PROPERTIES } from "/properties.js";
 import { get, onTokenNeeded, post, setToken, token } from "/service.js";
 
@@ -123,6 +124,7 @@ export async function openConsumer(consumer) {
       line("Failures in a row", count(told.failures)),
       line("Latency", latency.count ? `half within ${took(latency.p50_below_ns)}, 99 % within ${took(latency.p99_below_ns)}, mean ${took(latency.sum_ns / latency.count)}` : "–"),
     ].flat()),
+    lastHour(which(told)),
     actions(told, () => document.querySelector("dialog")?.close()),
   ], [{ text: "Close", value: "", first: true }]);
 }

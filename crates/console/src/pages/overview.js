@@ -2,14 +2,25 @@
 
 import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, took } from "/dom.js";
 import { actions, openConsumer, press } from "/dialogs.js";
-import { Plot } from "/plots.js";
+import { Plot, events } from "/plots.js";
+import { get } from "/service.js";
 
 const rates = new Plot("Events a second", ["in", "delivered", "dropped", "refused"], rate, 10);
-const waiting = new Plot("Events that wait", ["all consumers"], (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)} M` : count(Math.round(number)), 10);
+const waiting = new Plot("Events that wait", ["all consumers"], events, 10);
 const latencies = new Plot("From arrival until taken", ["half within", "99 % within"], took, 1e6);
 const lanes = new Plot("Octets in a second", ["in"], (number) => bytes(Math.round(number)), 1024, Array.from({ length: 40 }, (_, power) => 2 ** power));
 let last = null;
 export let perSecond = {};
+
+/** What the service has kept of the last hour. */
+export async function begin() {
+  const kept = await get("figures");
+  const times = kept.at_ms.map((at) => at / 1000);
+  rates.begin(times, [kept.events_in, kept.delivered, kept.dropped, kept.events_refused]);
+  waiting.begin(times, [kept.backlog_events]);
+  latencies.begin(times, [kept.p50_below_ns, kept.p99_below_ns]);
+  lanes.begin(times, [kept.event_bytes_in]);
+}
 
 /** Below which bound so much of what came between two moments lies. */
 function quantile(before, now, share) {
