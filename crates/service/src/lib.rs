@@ -41,7 +41,7 @@ pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
     Answer, ChannelStatus, Command, ConsumerStatus, DeadLetterAct, Declined, Dropped, Figures, HistoryEvent,
-    HistoryStatus, Query,
+    HistoryStatus, Query, TypeEvents,
 };
 pub use config::{
     AccessRule, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError, ConnectionReliability,

@@ -25,6 +25,7 @@ impl Administration {
             | Query::Channels(_)
             | Query::History(_)
             | Query::Drops
+            | Query::Types
             | Query::Suppliers { .. }
             | Query::Restored { .. }
             | Query::Progress
