@@ -16,13 +16,14 @@ use service::Counter;
 
 use crate::metrics::state_of;
 use crate::shared::Snapshot;
+use crate::sources::{SOURCES_BYTES_MAX, Source, Sources};
 
 /// Time that a point stands for, and how many such points an hour has.
 pub(crate) const STEP: Duration = Duration::from_secs(2);
 const FINE: usize = 1_800;
 /// Steps of a coarse point, and how many such points an hour has.
-const COARSE_STEPS: u32 = 15;
-const COARSE: usize = FINE / COARSE_STEPS as usize;
+pub(crate) const COARSE_STEPS: u32 = 15;
+pub(crate) const COARSE: usize = FINE / COARSE_STEPS as usize;
 /// Series, and those that have a point for each step.
 const SERIES_MAX: usize = 11_000;
 const CHANNELS_IN_FULL: usize = 1_000;
@@ -31,12 +32,13 @@ const CONSUMERS_IN_FULL: usize = 256;
 const BUSIEST: usize = CONSUMERS_IN_FULL / 2;
 /// Memory that all this may take, and what map and allocator take for a series.
 pub(crate) const BYTES_MAX: usize = 16_000_000;
-const ENTRY_BYTES: usize = 56;
+pub(crate) const ENTRY_BYTES: usize = 56;
 const SERIES_BYTES: usize = size_of::<Series>() + ENTRY_BYTES;
 const FINE_BYTES: usize = FINE * size_of::<Point>();
 const WHOLE_BYTES: usize = FINE * size_of::<Whole>();
 const _: () = assert!(
-    SERIES_MAX * SERIES_BYTES + (CHANNELS_IN_FULL + CONSUMERS_IN_FULL) * FINE_BYTES + WHOLE_BYTES <= BYTES_MAX,
+    SERIES_MAX * SERIES_BYTES + (CHANNELS_IN_FULL + CONSUMERS_IN_FULL) * FINE_BYTES + WHOLE_BYTES + SOURCES_BYTES_MAX
+        <= BYTES_MAX,
     "an hour of figures has to fit"
 );
 
@@ -95,26 +97,25 @@ pub(crate) struct Figures {
     /// Channels and consumers with a point for each step.
     in_full: [usize; 2],
     left_out: usize,
+    sources: Sources,
 }
 
 /// Sets what a ring has at a time, and that nothing is known since the time before.
-fn put<T: Copy>(ring: &mut [T], before: u32, now: u32, unknown: T, value: T) {
+pub(crate) fn put<T: Copy>(ring: &mut [T], before: u32, now: u32, unknown: T, value: T) {
     let length = u32::try_from(ring.len()).unwrap_or(u32::MAX);
-    for at in (before + 1).max(now.saturating_sub(length))..=now {
-        if let Some(point) = ring.get_mut((at % length) as usize) {
-            *point = if at == now { value } else { unknown };
-        }
-    }
+    let mut set = |at: u32, value| ring.get_mut((at % length) as usize).into_iter().for_each(|point| *point = value);
+    ((before + 1).max(now.saturating_sub(length))..now).for_each(|at| set(at, unknown));
+    set(now, value);
 }
 
 /// What a ring has, and of when.
-fn points<T: Copy>(ring: &[T], to: u32) -> impl Iterator<Item = (u32, T)> + '_ {
+pub(crate) fn points<T: Copy>(ring: &[T], to: u32) -> impl Iterator<Item = (u32, T)> + '_ {
     let length = u32::try_from(ring.len()).unwrap_or(u32::MAX);
     ((to + 1).saturating_sub(length)..=to).filter_map(move |at| Some((at, *ring.get((at % length) as usize)?)))
 }
 
 /// A number in an octet: itself below 16, then the nearest in steps of an eighth to a sixteenth of it, to 2^33. 255 is none.
-fn code(number: u64) -> u8 {
+pub(crate) fn code(number: u64) -> u8 {
     let Some(power) = number.checked_ilog2().filter(|power| *power >= 4) else {
         return u8::try_from(number).unwrap_or(0);
     };
@@ -124,7 +125,7 @@ fn code(number: u64) -> u8 {
     u8::try_from(u64::from(power - 4) * 8 + eighths + 8).map_or(u8::MAX - 1, |code| code.min(u8::MAX - 1))
 }
 
-const fn number(code: u8) -> u64 {
+pub(crate) const fn number(code: u8) -> u64 {
     match code {
         0..16 => code as u64,
         _ => (8 + (code as u64 - 16) % 8) << (1 + (code - 16) / 8),
@@ -196,6 +197,7 @@ impl Figures {
             series: BTreeMap::new(),
             in_full: [0; 2],
             left_out: 0,
+            sources: Sources::default(),
         }
     }
 
@@ -307,12 +309,37 @@ impl Figures {
     /// Memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         let in_full: usize = self.in_full.iter().sum();
-        self.series.len() * SERIES_BYTES + in_full * FINE_BYTES + WHOLE_BYTES
+        self.series.len() * SERIES_BYTES + in_full * FINE_BYTES + WHOLE_BYTES + self.sources.bytes()
     }
 
-    /// Channels and consumers of which nothing is kept.
+    /// Channels, consumers, suppliers and event types of which nothing is kept.
     pub(crate) const fn left_out(&self) -> usize {
-        self.left_out
+        self.left_out + self.sources.left_out()
+    }
+
+    /// Whether suppliers and event types are to be noted: another half minute has begun.
+    pub(crate) fn are_sources_due(&self) -> bool {
+        self.noted.is_some_and(|noted| noted > 0 && self.sources.noted() != Some(noted / COARSE_STEPS))
+    }
+
+    /// Takes in how many events came of suppliers and event types so far: of all that there are.
+    pub(crate) fn take_sources(&mut self, totals: impl Iterator<Item = (Source, u64)>) {
+        self.sources.note(self.noted.unwrap_or(0) / COARSE_STEPS, totals);
+    }
+
+    /// The last hour of a supplier or an event type; nothing if there is nothing of it.
+    pub(crate) fn source_json(&self, of: &Source) -> Option<Value> {
+        let points = self.sources.points(of)?;
+        let at: Value = points.iter().map(|(half, _)| self.millis(half * COARSE_STEPS)).collect();
+        let events: Value = points.iter().map(|(_, events)| events.map(|events| rate(events, COARSE_STEPS))).collect();
+        Some(json!({ "at_ms": at, "events": events, "kept": self.stored() }))
+    }
+
+    fn stored(&self) -> Value {
+        json!({
+            "bytes": self.bytes(), "bytes_max": BYTES_MAX, "series": self.series.len() + self.sources.len(),
+            "left_out": self.left_out(),
+        })
     }
 
     /// The last hour of a channel or consumer, or of the service; nothing if there is nothing of it.
@@ -335,12 +362,7 @@ impl Figures {
             }
             None => self.whole_json(),
         };
-        told.insert(
-            "kept".to_owned(),
-            json!({
-                "bytes": self.bytes(), "bytes_max": BYTES_MAX, "series": self.series.len(), "left_out": self.left_out,
-            }),
-        );
+        told.insert("kept".to_owned(), self.stored());
         Some(Value::Object(told))
     }
 
@@ -374,7 +396,7 @@ const fn room(in_full: &mut [usize; 2], key: Key) -> (&mut usize, usize) {
 }
 
 /// How many a second there were.
-fn rate(events: u64, steps: u32) -> Value {
+pub(crate) fn rate(events: u64, steps: u32) -> Value {
     let tenths = events.saturating_mul(10) / (STEP.as_secs() * u64::from(steps));
     json!(tenths as f64 / 10.0)
 }

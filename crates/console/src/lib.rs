@@ -10,17 +10,22 @@
 
 mod access;
 mod api;
+mod directory;
 mod figures;
+mod history;
 mod http;
+mod journal;
 mod live;
 mod metrics;
 mod openmetrics;
 mod pages;
 mod places;
 mod routes;
+mod sampling;
 mod series;
 mod server;
 mod shared;
+mod sources;
 mod stream;
 mod watching;
 
@@ -33,6 +38,8 @@ use std::thread::{Builder, JoinHandle};
 
 use service::{Config, ConfigError, HandshakeReports, Service};
 use tokio::sync::watch;
+
+pub use crate::journal::note_line;
 
 use crate::access::{Access, Token, read_token};
 use crate::server::{Listening, Plan};

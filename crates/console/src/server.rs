@@ -16,16 +16,15 @@ use service::{Config, Counter, HandshakeFailure, HandshakeReports, HttpCounters,
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
-use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::ConsoleError;
 use crate::access::Access;
-use crate::figures::STEP;
 use crate::http::Open;
 use crate::places::{Places, Slot};
 use crate::routes::{Client, Routes};
+use crate::sampling::sample;
 use crate::shared::Shared;
 use crate::stream::{Overdue, Patience, Stream, Watch};
 
@@ -132,7 +131,7 @@ impl Plan {
         let places = RefCell::new(Places::new(operators.addresses()));
         let open = Open::new(http_counters.clone());
         let shared = Rc::new(shared);
-        tokio::task::spawn_local(note(Rc::clone(&shared), http_counters.clone()));
+        tokio::task::spawn_local(sample(Rc::clone(&shared), http_counters.clone()));
         let routes = Routes { access, operators, shared, http_counters, open, request_within: patience.request };
         let reports = RefCell::new(reports);
         let (freed, handshakes) = (Notify::new(), Cell::new(0));
@@ -142,21 +141,6 @@ impl Plan {
         }
         // If it fails, the sender is gone, too. What was spawned ends with the runtime.
         let _ = ended.wait_for(|ended| *ended).await;
-    }
-}
-
-/// Notes the figures of each step, whether they are looked at or not.
-async fn note(shared: Rc<Shared>, http_counters: HttpCounters) {
-    let mut times = tokio::time::interval(STEP);
-    times.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        times.tick().await;
-        // What administration does not answer is a gap.
-        let Ok(snapshot) = shared.sample().await else { continue };
-        let mut figures = shared.figures.borrow_mut();
-        figures.take(&snapshot);
-        http_counters.set(Counter::HttpFiguresLeftOut, figures.left_out() as u64);
-        http_counters.set(Counter::HttpFiguresBytes, figures.bytes() as u64);
     }
 }
 

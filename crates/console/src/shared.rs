@@ -11,12 +11,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use engine::{ChannelId, ChannelStats, OutboxState, OutboxStats, ProxyKey, Time};
+use serde_json::Value;
 use service::{
     Answer, Asker, Config, Counter, Counters, Declined, Figures, LaneCounters, ListedChannel, Principal, Query, Service,
 };
 use tokio::sync::Mutex;
 
+use crate::directory::{DeclaredType, Directory, declared_types};
 use crate::figures::Figures as Hour;
+use crate::journal::Drops;
 use crate::metrics::state_of;
 use crate::series::{Lives, Series};
 
@@ -103,6 +106,9 @@ pub(crate) struct Shared {
     queries: Queries,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     pub(crate) figures: RefCell<Hour>,
+    pub(crate) drops: RefCell<Drops>,
+    pub(crate) directory: Directory,
+    pub(crate) declared: Vec<DeclaredType>,
     pub(crate) counters: Counters,
     pub(crate) liveness: service::Liveness,
     pub(crate) service: About,
@@ -118,6 +124,9 @@ pub(crate) struct About {
     pub(crate) json_address: Option<String>,
     pub(crate) tempo_address: Option<String>,
     pub(crate) store: Option<String>,
+    /// As the configuration has them.
+    pub(crate) dds_joins: Value,
+    pub(crate) tempo_types: Value,
     pub(crate) reference: String,
     pub(crate) url: String,
     pub(crate) started: SystemTime,
@@ -135,6 +144,9 @@ impl Shared {
             },
             snapshot: Mutex::new(None),
             figures: RefCell::new(Hour::new()),
+            drops: RefCell::default(),
+            directory: Directory::default(),
+            declared: declared_types(config),
             counters: service.counters().clone(),
             liveness: service.liveness(),
             service: About {
@@ -142,6 +154,8 @@ impl Shared {
                 json_address: service.json_address().map(|address| address.to_string()),
                 tempo_address: service.tempo_address().map(|address| address.to_string()),
                 store: service.store_directory().map(|folder| folder.display().to_string()),
+                dds_joins: serde_json::to_value(&config.dds.joins).unwrap_or_default(),
+                tempo_types: serde_json::to_value(&config.tempo.types).unwrap_or_default(),
                 reference: service.reference().to_owned(),
                 url: service.corbaloc("NotificationService"),
                 started: SystemTime::now(),

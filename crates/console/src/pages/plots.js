@@ -47,16 +47,18 @@ export class Plot {
     this.plot.setSize({ width: Math.max(200, this.box.clientWidth), height: 170 });
   }
 
-  /** Begins with what the service has kept, before what was added meanwhile. */
-  begin(times, series) {
-    const since = this.data[0].findIndex((at, index) => index > 0 && at > (times.at(-1) ?? 0));
-    const later = this.data.map((values) => (since < 0 ? [] : values.slice(since)));
-    this.data = [times, ...series].map((values, at) => values.concat(later[at]));
+  /** Begins with what the service has kept, before what was added meanwhile; or goes on with it, with `more`. */
+  begin(times, series, more = false) {
+    const known = this.data;
+    const since = more ? 0 : known[0].findIndex((at, index) => index > 0 && at > (times.at(-1) ?? 0));
+    const kept = [times, ...series].map((values, at) => (more ? known[at].concat(values) : values.concat(since < 0 ? [] : known[at].slice(since))));
+    const first = Math.max(0, kept[0].findIndex((at) => at >= kept[0].at(-1) - HOUR));
+    this.data = kept.map((values) => values.slice(first));
     this.values.forEach((value, at) => this.tell(value, this.data[at + 1].at(-1)));
     this.redraw();
   }
 
-  tell(element, value) { element.textContent = value === undefined || value === null ? "–" : this.shown(value); }
+  tell(element, value) { element.textContent = value === undefined || value === null ? "–" : `${this.isAbout && value >= 8 ? "≈ " : ""}${this.shown(value)}`; }
 
   redraw() {
     this.element.dataset.points = this.data[0].length;
@@ -84,27 +86,41 @@ export class Plot {
 
 export const events = (number) => (number >= 1e6 ? `${(number / 1e6).toFixed(1)} M` : count(Math.round(number)));
 
-/** The last hour of a channel ({channel}) or a consumer ({channel, proxy}), which goes on while it is shown. */
-export function lastHour(of) {
-  const names = of.proxy === undefined ? ["events_in", "delivered", "dropped"] : ["delivered", "dropped"];
-  const rates = new Plot("Events a second", names.map((name) => (name === "events_in" ? "in" : name)), rate, 10);
-  const waiting = new Plot("Events that wait", ["events"], events, 10);
-  const element = el("div", { class: "plots", "aria-live": "off" }, rates.element, waiting.element);
+/** Plots of the last hour that the service has kept of something, and that goes on while they are shown: { title, names, shown }, by the API's names. */
+function lastHour(of, plots) {
+  const all = plots.map(({ title, names, called, shown }) => ({ names, plot: new Plot(title, called ?? names, shown, 10) }));
+  // The service keeps these within a sixteenth.
+  all.forEach(({ plot }) => { plot.isAbout = true; });
+  const none = el("p", { class: "quiet" });
+  const element = el("div", { class: "plots", "aria-live": "off" }, ...all.map(({ plot }) => plot.element), none);
+  let [from, loading] = [0, false];
   const load = async () => {
-    const kept = await get("figures", of).catch(() => null);
-    if (!kept?.at_ms.length) return;
-    const times = kept.at_ms.map((at) => at / 1000);
-    rates.begin(times, names.map((name) => kept[name]));
-    waiting.begin(times, [kept.backlog_events]);
+    if (loading) return;
+    loading = true;
+    try {
+      const kept = await get("figures", { ...of, since_ms: from });
+      const times = kept.at_ms.map((at) => at / 1000);
+      for (const { names, plot } of all) plot.begin(times, names.map((name) => kept[name]), from > 0);
+      // The last points may be of a time that is not over.
+      if (times.length) from = kept.at_ms.at(-1);
+      none.textContent = from ? "" : "There are no figures of it yet.";
+    } catch (error) { none.textContent = error.status === 404 ? "No figures are kept of it." : error.message; } finally { loading = false; }
   };
   load();
   const timer = setInterval(() => {
-    if (element.isConnected) { load(); return; }
+    if (element.isConnected) { if (!document.hidden) load(); return; }
     clearInterval(timer);
-    rates.end();
-    waiting.end();
+    all.forEach(({ plot }) => plot.end());
   }, 2_000);
   return element;
 }
+
+const waits = { title: "Events that wait", names: ["backlog_events"], called: ["events"], shown: events };
+
+export const hourOfChannel = (channel) => lastHour({ channel },
+  [{ title: "Events a second", names: ["events_in", "delivered", "dropped"], called: ["in", "delivered", "dropped"], shown: rate }, waits]);
+export const hourOfConsumer = (channel, proxy) => lastHour({ channel, proxy }, [{ title: "Events a second", names: ["delivered", "dropped"], shown: rate }, waits]);
+export const hourOfSupplier = (channel, proxy) => lastHour({ channel, proxy, side: "suppliers" }, [{ title: "Events a second", names: ["events"], called: ["sent"], shown: rate }]);
+export const hourOfType = (type) => lastHour({ type }, [{ title: "Events a second", names: ["events"], called: ["in"], shown: rate }]);
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all.forEach((plot) => plot.plot && plot.draw()));

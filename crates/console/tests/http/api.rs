@@ -7,7 +7,12 @@ use testing::wait_until;
 use crate::support::{Rig, numbered, start};
 
 /// What a path tells when it fits.
-fn answer(rig: &Rig, path: &str, what: &str, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+pub(crate) fn answer(
+    rig: &Rig,
+    path: &str,
+    what: &str,
+    fits: impl Fn(&serde_json::Value) -> bool,
+) -> serde_json::Value {
     let mut last = serde_json::Value::Null;
     wait_until(what, || {
         last = rig.get_json(path);
@@ -64,7 +69,7 @@ fn an_hour_is_kept_of_service_channels_and_consumers_before_it_is_asked_for() {
     assert!(told.get("events_in").is_none() && told["kept"]["left_out"] == 0, "{told}");
     let told = answer(&rig, "/api/v1/figures", "the service's", |told| some(&told["events_in"]));
     assert!(told["kept"]["bytes"].as_u64() < told["kept"]["bytes_max"].as_u64());
-    assert!(rig.count(Counter::HttpFiguresBytes) > 0);
+    assert!(rig.count(Counter::HttpFiguresBytes) > 0 && rig.count(Counter::HttpFiguresLeftOut) == 0);
     // What there is not, or not any more.
     assert_eq!(rig.get("/api/v1/figures?channel=77").status, 404);
     assert_eq!(rig.get(&format!("{of_channel}&proxy=77")).status, 404);
