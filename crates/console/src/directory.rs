@@ -14,7 +14,7 @@ use crate::routes::Failure;
 use crate::shared::{Names, Queries, Shared};
 
 /// How long a list of suppliers or event types counts as new, and what consumers are called.
-const LIST_FRESH_FOR: Duration = Duration::from_secs(2);
+const LIST_FRESH_FOR: Duration = Duration::from_secs(1);
 const NAMES_FRESH_FOR: Duration = Duration::from_secs(15);
 /// Consumers and suppliers that are looked at.
 const LOOKED_AT_MAX: usize = 16_384;

@@ -13,8 +13,8 @@ export class Speeds {
 
   of(key, events, at) {
     const known = this.before.get(key);
-    // Speed is over a second at least: what is drawn again at once has the one from before.
-    if (known && at - known.at < 1_000) return known.speed;
+    // Speed is over some seconds, since what is listed may be a second old: what is drawn again before that has the one from before.
+    if (known && at - known.at < 3_000) return known.speed;
     const speed = known ? Math.max(0, (events - known.events) / ((at - known.at) / 1000)) : undefined;
     this.before.delete(key);
     this.before.set(key, { at, events, speed });
