@@ -30,6 +30,7 @@ impl Log for Logger {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
+            console::note_line(record);
             let mut lines = line_of(record);
             let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
             let is_read = *left_out == 0;

@@ -1,5 +1,6 @@
 //! `/api/v1/…`: what operators look at, as JSON, and what they do.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,18 +15,19 @@ use service::{
 
 use crate::access::{Access, Asking};
 use crate::channels::ChannelRef;
+use crate::directory::{self, SUPPLIERS_AT_ONCE, Sought};
 use crate::http::{self, Answer};
+use crate::journal::lines_json;
 use crate::metrics::state_of;
 use crate::routes::{Failure, Routes};
 use crate::shared::{Channel, Shared, Snapshot, slowness};
+use crate::sources::Source;
 
 /// Entries of a page, unless another number is asked for, and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
 /// How long administration and the lanes may take to say that they go on.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(5);
-/// Suppliers that are asked for at once.
-const SUPPLIERS_AT_ONCE: usize = 1_024;
 
 /// Whether the service goes on; or, if it is asked so, whether it is fit for new clients, too.
 pub(crate) async fn health(shared: &Shared, is_readiness: bool) -> Result<(), String> {
@@ -74,8 +76,19 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// The condition that events are to meet; empty if there is none.
+    pub(crate) fn constraint(&self) -> Result<String, Failure> {
+        let text = self.text("constraint").unwrap_or_default().trim();
+        if !text.is_empty()
+            && let Err(error) = filter::Constraint::parse(text, &filter::Limits::default())
+        {
+            return Err(Failure::Bad(format!("not a constraint: {error}")));
+        }
+        Ok(text.to_owned())
+    }
+
     /// How many to leave out, and how many to tell.
-    fn page(&self) -> Result<(usize, usize), Failure> {
+    pub(crate) fn page(&self) -> Result<(usize, usize), Failure> {
         let offset = self.number("offset")?.unwrap_or(0);
         let limit = self.number("limit")?.unwrap_or(PAGE);
         Ok((offset, limit.min(PAGE_MAX)))
@@ -115,6 +128,7 @@ pub(crate) async fn tell(
             http::json(&service(routes, &*shared.snapshot().await?, (is_ruled, is_outside)))
         }
         ["counters"] => http::json(&counters(&shared.snapshot().await?.counters)),
+        ["figures"] => figures(shared, &arguments).await?,
         ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
         ["dds"] => http::json(&json!({ "joins": dds_joins(&shared.snapshot().await?.dds_joins) })),
         ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
@@ -124,7 +138,21 @@ pub(crate) async fn tell(
             let key = ProxyKey { channel: in_path(shared, channel).await?, proxy: ProxyId(parsed(proxy)?) };
             consumer(shared, key, by).await?
         }
+        ["suppliers"] if arguments.text("limit").is_some() => {
+            http::json(&directory::suppliers(shared, arguments).await?)
+        }
         ["suppliers"] => suppliers(shared, &arguments, by).await?,
+        ["suppliers", channel, proxy] => {
+            let key = ProxyKey { channel: in_path(shared, channel).await?, proxy: ProxyId(parsed(proxy)?) };
+            http::json(&directory::supplier(shared, key).await?)
+        }
+        ["types"] => http::json(&directory::types(shared, arguments).await?),
+        ["search"] => http::json(&directory::search(shared, arguments).await?),
+        ["log" | "protocols"] if !routes.operators.may_administer(&by) => {
+            return Err(Failure::NeedsAdministrator);
+        }
+        ["log"] => http::json(&lines_json(arguments.number("behind")?.unwrap_or(0))),
+        ["protocols"] => http::json(&protocols(shared, &*shared.snapshot().await?)),
         ["constraint"] => constraint(arguments.text("text").unwrap_or_default()),
         ["drops"] => drops(shared, by).await?,
         ["topology"] => match allowed(shared.ask(by, Query::Topology).await?)? {
@@ -227,14 +255,72 @@ fn dds_joins(joins: &[DdsJoinStatus]) -> Value {
     joins.iter().map(join).collect()
 }
 
+/// The last hour of a consumer or supplier, of a channel, of an event type, or of the service.
+async fn figures(shared: &Shared, arguments: &Arguments<'_>) -> Result<Answer, Failure> {
+    let proxy = arguments.number("proxy")?.map(ProxyId);
+    let of = arguments.channel(shared).await?.map(|channel| (channel, proxy));
+    let figures = shared.figures.borrow();
+    let told = match (of, arguments.text("side"), arguments.text("type")) {
+        (None, None, None) if proxy.is_some() => return Err(Failure::Bad("proxy needs channel".to_owned())),
+        (None, None, Some(name)) => figures.source_json(&Source::Type(name.into())),
+        (Some((channel, Some(proxy))), Some("suppliers"), None) => {
+            figures.source_json(&Source::Supplier(ProxyKey { channel, proxy }))
+        }
+        (_, None | Some("consumers"), None) => figures.json(of),
+        _ => return Err(Failure::Bad("of a channel, a proxy and its side, or a type".to_owned())),
+    };
+    let mut told = told.ok_or(Failure::NotFound)?;
+    if let Some(since_ms) = arguments.number("since_ms")? {
+        keep_later(&mut told, since_ms);
+    }
+    Ok(http::json(&told))
+}
+
+/// Leaves out the points that are not later than a moment.
+fn keep_later(told: &mut Value, since_ms: u64) {
+    let at = told["at_ms"].as_array().map_or(&[][..], Vec::as_slice);
+    let earlier = at.partition_point(|at| at.as_u64() <= Some(since_ms));
+    let lists = told.as_object_mut().into_iter().flat_map(|members| members.values_mut());
+    lists.filter_map(Value::as_array_mut).for_each(|list| drop(list.drain(..earlier.min(list.len()))));
+}
+
+/// What the configuration says of DDS and Tempo, and what came of it.
+fn protocols(shared: &Shared, snapshot: &Snapshot) -> Value {
+    let counted = |prefix: &str| {
+        let some: Vec<_> = snapshot.counters.iter().filter(|(name, _)| name.starts_with(prefix)).copied().collect();
+        counters(&some)
+    };
+    json!({
+        "dds": { "joins": shared.service.dds_joins, "found": dds_joins(&snapshot.dds_joins), "counters": counted("dds_") },
+        "tempo": {
+            "address": shared.service.tempo_address, "types": shared.service.tempo_types, "counters": counted("tempo_"),
+        },
+    })
+}
+
 /// A page of something: how many there are at all, and some of them.
-fn page<T>(all: &[T], (offset, limit): (usize, usize), told: impl Fn(&T) -> Value) -> Value {
+pub(crate) fn page<T>(all: &[T], (offset, limit): (usize, usize), told: impl Fn(&T) -> Value) -> Value {
     let entries: Vec<Value> = all.iter().skip(offset).take(limit).map(told).collect();
     json!({ "total": all.len(), "offset": offset, "entries": entries })
 }
 
 fn channels(snapshot: &Snapshot, arguments: &Arguments<'_>) -> Result<Value, Failure> {
-    Ok(page(&snapshot.channels, arguments.page()?, |channel| channel_json(channel, snapshot.now)))
+    let sought = Sought::of(arguments);
+    let is_sought = |channel: &&Channel| {
+        let name = channel.listed.name.as_deref().unwrap_or_default();
+        sought.as_ref().is_none_or(|sought| sought.is(name, &[channel.listed.id.0]))
+    };
+    let mut found: Vec<&Channel> = snapshot.channels.iter().filter(is_sought).collect();
+    let traffic = |channel: &Channel| channel.stats.map(|stats| stats.traffic).unwrap_or_default();
+    match arguments.text("sort") {
+        None | Some("" | "number") => {}
+        Some("backlog") => found.sort_by_key(|channel| Reverse(channel.backlog_events)),
+        Some("events") => found.sort_by_key(|channel| Reverse(traffic(channel).events_in)),
+        Some("dropped") => found.sort_by_key(|channel| Reverse(traffic(channel).discards.total())),
+        Some("consumers") => found.sort_by_key(|channel| Reverse(channel.consumers)),
+        Some(_) => return Err(Failure::Bad("sort is one of number, backlog, events, dropped, consumers".to_owned())),
+    }
+    Ok(page(&found, arguments.page()?, |channel| channel_json(channel, snapshot.now)))
 }
 
 /// A channel, as it stands.
@@ -328,18 +414,23 @@ async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> 
     let snapshot = shared.snapshot().await?;
     let (channel, of_page) = (arguments.channel(shared).await?, arguments.page()?);
     let state = arguments.text("state").map(str::to_owned);
+    let sought = Sought::of(&arguments);
+    // Names are only asked for where something is sought in them.
+    let called = if sought.is_some() { Some(shared.consumer_names().await?) } else { None };
+    let name_of = |key: &ProxyKey| called.as_ref().and_then(|names| names.get(key)).map_or("", |(name, _)| name);
     let wanted = |outbox: &&OutboxStats| {
         let in_state = match state.as_deref() {
             None | Some("") => true,
             Some("slow") => state_of(outbox, snapshot.now) != "keeping_up",
             Some(state) => state_of(outbox, snapshot.now) == state,
         };
-        in_state && channel.is_none_or(|channel| outbox.key.channel == channel)
+        let is_sought = |sought: &Sought| sought.is(name_of(&outbox.key), &[]) || sought.is_proxy(outbox.key);
+        in_state && channel.is_none_or(|channel| outbox.key.channel == channel) && sought.as_ref().is_none_or(is_sought)
     };
     let mut found: Vec<OutboxStats> = snapshot.consumers.iter().filter(wanted).copied().collect();
     match arguments.text("sort") {
-        Some("delivered") => found.sort_by_key(|outbox| core::cmp::Reverse(outbox.delivered)),
-        Some("dropped") => found.sort_by_key(|outbox| core::cmp::Reverse(outbox.discards.total())),
+        Some("delivered") => found.sort_by_key(|outbox| Reverse(outbox.delivered)),
+        Some("dropped") => found.sort_by_key(|outbox| Reverse(outbox.discards.total())),
         Some("oldest") => found.sort_by_key(|outbox| (outbox.oldest.is_none(), outbox.oldest)),
         Some("number") => found.sort_by_key(|outbox| outbox.key),
         None | Some("") => found.sort_by_key(slowness),
@@ -360,7 +451,7 @@ async fn consumer(shared: &Shared, key: ProxyKey, by: Principal) -> Result<Answe
     Ok(http::json(&consumer_json(found, names.get(&key), snapshot.now)))
 }
 
-fn supplier_json((status, name): &(SupplierStatus, String)) -> Value {
+pub(crate) fn supplier_json((status, name): &(SupplierStatus, String)) -> Value {
     json!({
         "channel": status.key.channel.0,
         "proxy": status.key.proxy.0,
@@ -407,7 +498,8 @@ async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
             })
         })
         .collect();
-    Ok(http::json(&json!({ "entries": entries, "others": beyond })))
+    let lately = shared.drops.borrow().json();
+    Ok(http::json(&json!({ "entries": entries, "others": beyond, "lately": lately })))
 }
 
 /// Channel, admin or proxy that gets a quality of service, and its properties.

@@ -1,14 +1,14 @@
 //! Channels as requests name them: by number or by name.
 
 use engine::ChannelId;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use service::near;
 
 use crate::routes::Failure;
 use crate::shared::Shared;
 
 /// A channel in a path, an argument or a body.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a channel is its number, or a string with its name")]
 pub(crate) enum ChannelRef {
     /// Its number.

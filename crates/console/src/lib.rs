@@ -11,8 +11,12 @@
 mod access;
 mod api;
 mod channels;
+mod directory;
+mod figures;
 mod frames;
+mod history;
 mod http;
+mod journal;
 mod live;
 mod metrics;
 mod openmetrics;
@@ -20,9 +24,11 @@ mod pages;
 mod places;
 mod publish;
 mod routes;
+mod sampling;
 mod series;
 mod server;
 mod shared;
+mod sources;
 mod stream;
 mod watching;
 mod websocket;
@@ -36,6 +42,8 @@ use std::thread::{Builder, JoinHandle};
 
 use service::{Config, ConfigError, HandshakeReports, Service};
 use tokio::sync::watch;
+
+pub use crate::journal::note_line;
 
 use crate::access::{Access, Token, read_token};
 use crate::server::{Listening, Plan};

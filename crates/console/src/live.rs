@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::{Arguments, allowed, channel_json, consumer_json, latency};
-use crate::http::{self, Answer, Body, Live};
+use crate::http::{self, Answer, Body, Live, Watcher};
 use crate::metrics::{STATES, state_of};
 use crate::routes::{Client, Failure, Routes};
 use crate::shared::{ANSWERS_WITHIN, Channel, Snapshot, on_a_thread};
@@ -78,28 +78,28 @@ pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
 pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Principal) -> Result<Answer, Failure> {
     let arguments = Arguments::read(query)?;
     let channel = arguments.channel(&routes.shared).await?.unwrap_or(ChannelId(0));
-    let constraint = arguments.text("constraint").unwrap_or_default().trim().to_owned();
-    if !constraint.is_empty()
-        && let Err(error) = filter::Constraint::parse(&constraint, &filter::Limits::default())
-    {
-        return Err(Failure::Bad(format!("not a constraint: {error}")));
-    }
-    let slot = routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
-        routes.http_counters.add(Counter::HttpStreamsRefused, 1);
-        Failure::Busy(format!("{WATCHERS_MAX} watch events already, and no more can"))
-    })?;
+    let constraint = arguments.constraint()?;
+    let slot = watcher(routes)?;
     let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
     let (operators, address) = (routes.operators.clone(), client.from);
     let visit = move || operators.visit(&by, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
     let (connection, told) = on_a_thread(visit).await?;
     allowed(told)?;
-    let watching = Watching::begin(connection, channel, &constraint).await;
+    let watching = Watching::begin(connection, channel, &constraint, None).await;
     let watching = watching.map_err(|why| Failure::Refused(why.to_string()))?;
     tokio::task::spawn_local(async move {
         watching.run(to, EVERY).await;
         drop(slot);
     });
     Ok(answer(routes, from, client))
+}
+
+/// Place of a client that looks at events, if there may be another.
+pub(crate) fn watcher(routes: &Routes) -> Result<Watcher, Failure> {
+    routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
+        routes.http_counters.add(Counter::HttpStreamsRefused, 1);
+        Failure::Busy(format!("{WATCHERS_MAX} watch events already, and no more can"))
+    })
 }
 
 /// Both ends of a stream, if there may be another.

@@ -7,11 +7,12 @@ use std::net::SocketAddr;
 
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use service::{NOT_PERMITTED, Principal, VisitPurpose};
 
 use crate::api::allowed;
+use crate::channels::ChannelRef;
 use crate::http::{self, Answer};
 use crate::routes::{Failure, Routes};
 use crate::shared::{ANSWERS_WITHIN, on_a_thread};
@@ -22,7 +23,7 @@ use crate::watching::{Unanswered, Watching};
 #[serde(deny_unknown_fields)]
 struct Event<'b> {
     #[serde(default)]
-    channel: Value,
+    channel: Option<ChannelRef>,
     #[serde(borrow, rename = "type")]
     event_type: &'b RawValue,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -58,15 +59,18 @@ fn line(event: &Event<'_>) -> Result<String, Failure> {
 /// Publishes an event.
 pub(crate) async fn publish(routes: &Routes, body: &[u8], by: Principal, from: SocketAddr) -> Result<Answer, Failure> {
     let mut event: Event<'_> = serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))?;
-    let channel = channel(routes, &event.channel).await?;
-    event.channel = json!(channel);
+    let channel = match event.channel.take() {
+        None => ChannelId(0),
+        Some(channel) => channel.find(&routes.shared).await?,
+    };
+    event.channel = Some(ChannelRef::Number(channel.0));
     let line = line(&event)?;
     let operators = routes.operators.clone();
-    let purpose = VisitPurpose::Publish(ChannelId(channel));
+    let purpose = VisitPurpose::Publish(channel);
     let (connection, told) = on_a_thread(move || operators.visit(&by, from, purpose, ANSWERS_WITHIN)).await?;
     allowed(told)?;
     match Watching::ask(connection, &line, ANSWERS_WITHIN).await {
-        Ok(_) => Ok(http::json(&json!({ "published": 1, "channel": channel }))),
+        Ok(_) => Ok(http::json(&json!({ "published": 1, "channel": channel.0 }))),
         Err(Unanswered::Refused(why)) if why == NOT_PERMITTED => {
             Err(Failure::Denied(service::Forbidden { why, rule: "its event type".to_owned() }))
         }
@@ -76,23 +80,6 @@ pub(crate) async fn publish(routes: &Routes, body: &[u8], by: Principal, from: S
             Err(Failure::Busy(why.to_owned()))
         }
         Err(why) => Err(Failure::Busy(why.to_string())),
-    }
-}
-
-/// The number of a channel that is named, numbered, or left out.
-async fn channel(routes: &Routes, channel: &Value) -> Result<u32, Failure> {
-    match channel {
-        Value::Null => Ok(0),
-        Value::String(name) => {
-            let snapshot = routes.shared.snapshot().await?;
-            let found = snapshot.channels.iter().find(|channel| channel.listed.name.as_deref() == Some(name));
-            let none = || Failure::Refused(format!("there is no channel called \"{name}\""));
-            found.map(|channel| channel.listed.id.0).ok_or_else(none)
-        }
-        number => {
-            let number = number.as_u64().and_then(|number| u32::try_from(number).ok());
-            number.ok_or_else(|| Failure::Bad("channel: it is a channel's number, or its name".to_owned()))
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, O
 
 use crate::access::{Access, Asking, Forbidden, shown_token};
 use crate::api;
+use crate::history;
 use crate::http::{self, Answer, Open};
 use crate::live;
 use crate::metrics;
@@ -55,6 +56,8 @@ pub(crate) enum Failure {
     Forbidden(Forbidden),
     /// The rules of access do not allow it, as administration has noted.
     Denied(service::Forbidden),
+    /// The rules of access give the right to administer the service to others only.
+    NeedsAdministrator,
     /// There is no such thing.
     NotFound,
     /// There is no channel of that name, and which may be meant.
@@ -136,6 +139,9 @@ impl Routes {
                 "live" => return live::tell(self, client),
                 "events" => {
                     return live::watch(self, client, request.uri().query().unwrap_or_default(), asking.by).await;
+                }
+                "history" => {
+                    return history::tell(self, client, request.uri().query().unwrap_or_default(), asking.by).await;
                 }
                 _ => {}
             }
@@ -234,6 +240,11 @@ impl Routes {
                 Counter::HttpUnauthorized,
                 StatusCode::FORBIDDEN,
                 "nothing can be changed over HTTP: http.token_file is not configured".to_owned(),
+            ),
+            Failure::NeedsAdministrator => (
+                Counter::HttpUnauthorized,
+                StatusCode::FORBIDDEN,
+                "this needs the right to administer the service".to_owned(),
             ),
             Failure::NotFound => (Counter::HttpNotFound, StatusCode::NOT_FOUND, "there is no such thing".to_owned()),
             Failure::NoChannel(why) => (Counter::HttpNotFound, StatusCode::NOT_FOUND, why.clone()),

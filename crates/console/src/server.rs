@@ -26,6 +26,7 @@ use crate::access::Access;
 use crate::http::Open;
 use crate::places::{Places, Slot};
 use crate::routes::{Client, Routes};
+use crate::sampling::sample;
 use crate::shared::Shared;
 use crate::stream::{Overdue, Patience, Stream, Watch};
 use crate::websocket;
@@ -135,6 +136,7 @@ impl Plan {
         let places = RefCell::new(Places::new(operators.addresses()));
         let open = Open::new(http_counters.clone());
         let shared = Rc::new(shared);
+        tokio::task::spawn_local(sample(Rc::clone(&shared), http_counters.clone()));
         let request_within = patience.request;
         let routes = Routes { access, operators, shared, http_counters, open, request_within, websockets };
         let reports = RefCell::new(reports);

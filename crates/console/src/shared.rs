@@ -3,7 +3,7 @@
 //! The lanes are asked for their state twice a second at most, however many clients scrape and look. Administration only passes on what
 //! they answer; it is put together, sorted and summed up on a thread of HTTP's.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -11,12 +11,16 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use engine::{ChannelId, ChannelStats, OutboxState, OutboxStats, ProxyKey, Time};
+use serde_json::Value;
 use service::{
     Answer, Asker, Config, Counter, Counters, DdsJoinStatus, Declined, Figures, LaneCounters, ListedChannel, Principal,
     Query, Service,
 };
 use tokio::sync::Mutex;
 
+use crate::directory::{DeclaredType, Directory, declared_types};
+use crate::figures::Figures as Hour;
+use crate::journal::Drops;
 use crate::metrics::state_of;
 use crate::series::{Lives, Series};
 
@@ -103,6 +107,10 @@ pub(crate) struct Queries {
 pub(crate) struct Shared {
     queries: Queries,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
+    pub(crate) figures: RefCell<Hour>,
+    pub(crate) drops: RefCell<Drops>,
+    pub(crate) directory: Directory,
+    pub(crate) declared: Vec<DeclaredType>,
     pub(crate) counters: Counters,
     pub(crate) liveness: service::Liveness,
     pub(crate) service: About,
@@ -118,6 +126,9 @@ pub(crate) struct About {
     pub(crate) json_address: Option<String>,
     pub(crate) tempo_address: Option<String>,
     pub(crate) store: Option<String>,
+    /// As the configuration has them.
+    pub(crate) dds_joins: Value,
+    pub(crate) tempo_types: Value,
     pub(crate) reference: String,
     pub(crate) url: String,
     pub(crate) started: SystemTime,
@@ -134,6 +145,10 @@ impl Shared {
                 lives: Arc::default(),
             },
             snapshot: Mutex::new(None),
+            figures: RefCell::new(Hour::new()),
+            drops: RefCell::default(),
+            directory: Directory::default(),
+            declared: declared_types(config),
             counters: service.counters().clone(),
             liveness: service.liveness(),
             service: About {
@@ -141,6 +156,8 @@ impl Shared {
                 json_address: service.json_address().map(|address| address.to_string()),
                 tempo_address: service.tempo_address().map(|address| address.to_string()),
                 store: service.store_directory().map(|folder| folder.display().to_string()),
+                dds_joins: serde_json::to_value(&config.dds.joins).unwrap_or_default(),
+                tempo_types: serde_json::to_value(&config.tempo.types).unwrap_or_default(),
                 reference: service.reference().to_owned(),
                 url: service.corbaloc("NotificationService"),
                 started: SystemTime::now(),
@@ -167,10 +184,23 @@ impl Shared {
         if let Some(known) = snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
             return Ok(Arc::clone(known));
         }
-        let queries = self.queries.clone();
-        let found = Arc::new(on_a_thread(move || queries.snapshot(&Principal::Service)).await?);
+        let found = self.look().await?;
         *snapshot = Some(Arc::clone(&found));
         Ok(found)
+    }
+
+    /// The same for what looks by itself: clients that ask next get no older answer for that.
+    pub(crate) async fn sample(&self) -> Result<Arc<Snapshot>, Declined> {
+        let snapshot = self.snapshot.lock().await;
+        match snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
+            Some(known) => Ok(Arc::clone(known)),
+            None => self.look().await,
+        }
+    }
+
+    async fn look(&self) -> Result<Arc<Snapshot>, Declined> {
+        let queries = self.queries.clone();
+        Ok(Arc::new(on_a_thread(move || queries.snapshot(&Principal::Service)).await?))
     }
 
     /// Asks administration something.

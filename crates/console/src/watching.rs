@@ -5,6 +5,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -108,7 +109,7 @@ impl Lines {
 }
 
 impl Watching {
-    /// Asks for a channel's events.
+    /// Asks for a channel's events: those that come, or from a place in its history on.
     ///
     /// # Errors
     /// Why there are none.
@@ -116,8 +117,12 @@ impl Watching {
         connection: UnixStream,
         ChannelId(channel): ChannelId,
         constraint: &str,
+        from: Option<&str>,
     ) -> Result<Self, Unanswered> {
-        let request = json!({ "op": "subscribe", "id": 1, "channel": channel, "where": constraint });
+        let mut request = json!({ "op": "subscribe", "id": 1, "channel": channel, "where": constraint });
+        if let (Some(from), Some(members)) = (from, request.as_object_mut()) {
+            members.insert("from".to_owned(), json!(from));
+        }
         Self::ask(connection, &format!("{request}\n"), WITHIN).await
     }
 
@@ -158,6 +163,13 @@ impl Watching {
                 StreamItem::End(why) => return drop(to.send(why).await),
             }
         }
+    }
+
+    /// The next event's members as an object; one that is too long says how long. Nothing at the end.
+    pub(crate) async fn next_event(&mut self) -> io::Result<Option<String>> {
+        let Some(line) = self.next().await? else { return Ok(None) };
+        let members = line.text.strip_prefix(BEFORE).map(|rest| members_of(&line, rest));
+        Ok(members.map(|members| format!("{{{}}}", String::from_utf8_lossy(&members))))
     }
 
     async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
@@ -210,12 +222,17 @@ fn stream_item(line: &Line, left_out: u64) -> StreamItem {
     };
     let text = format!("event: event\ndata: {{\"at_ms\":{at},\"received\":\"{received}\",\"left_out\":{left_out},");
     let mut text = text.into_bytes();
-    match rest.strip_suffix(BEHIND).filter(|_| line.bytes <= SHOWN_BYTES_MAX) {
-        Some(members) => text.extend_from_slice(members),
-        None => text.extend_from_slice(format!("\"bytes\":{}", line.bytes).as_bytes()),
-    }
+    text.extend_from_slice(&members_of(line, rest));
     text.extend_from_slice(b"}\n\n");
     StreamItem::Event(Bytes::from(text))
+}
+
+/// What is shown of an event, of which `rest` is the line behind [`BEFORE`].
+fn members_of<'l>(line: &Line, rest: &'l [u8]) -> Cow<'l, [u8]> {
+    match rest.strip_suffix(BEHIND).filter(|_| line.bytes <= SHOWN_BYTES_MAX) {
+        Some(members) => members.into(),
+        None => format!("\"bytes\":{}", line.bytes).into_bytes().into(),
+    }
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ pub use lane::{
     Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DeliveryCounters,
     DiscardReason, Discards, DisconnectReason, Disposition, FetchedHistory, FilterCounters, Handover, HandoverCounters,
     HistoryCounters, Holding, Lane, Latency, MemoryPool, Notice, OutboxState, OutboxStats, Outcome, Overflow,
-    OverflowCounters, RoutingCounters, ScheduledEvent, TakenCounters, Traffic, TypeDrops, Undelivered, WaitsFor,
+    OverflowCounters, RoutingCounters, ScheduledEvent, TakenCounters, Traffic, TypeDrops, TypeTraffic, Undelivered,
+    WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use owner::Owner;

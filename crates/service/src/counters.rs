@@ -609,6 +609,10 @@ counters! {
     HttpWebSocketsBroken = "http_websockets_broken",
     /// WebSockets closed since nothing came from the client, not even an answer to a ping, for `http.websocket_ping_ms`.
     HttpWebSocketsSilent = "http_websockets_silent",
+    /// Octets of the last hour's figures, which HTTP serves.
+    HttpFiguresBytes = "http_figures_bytes",
+    /// Channels and consumers of which HTTP keeps no figures, since as many have some as may.
+    HttpFiguresLeftOut = "http_figures_left_out",
     /// Changes that were requested over HTTP and made, and events that were published so.
     HttpCommands = "http_commands",
 }
@@ -717,6 +721,8 @@ impl Counter {
                 | Self::HttpConnectionsOpen
                 | Self::HttpStreamsOpen
                 | Self::HttpWebSocketsOpen
+                | Self::HttpFiguresBytes
+                | Self::HttpFiguresLeftOut
         )
     }
 

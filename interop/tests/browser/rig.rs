@@ -21,7 +21,8 @@ pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
 
 pub(crate) struct Rig {
     pub(crate) service: Service,
-    pub(crate) console: Console,
+    console: Option<Console>,
+    config: Config,
     token: PathBuf,
 }
 
@@ -45,20 +46,37 @@ impl Rig {
         Self::start_by(name, Config { tls, ..Config::default() })
     }
 
+    /// Without a token's file: nothing can be changed over HTTP.
+    pub(crate) fn start_read_only() -> Self {
+        let http = Http { listen: Some("0".into()), ..Http::default() };
+        let config = Config { listen: "127.0.0.1:0".into(), http, ..Config::default() };
+        let service = Service::start(config.clone()).unwrap();
+        let console = Console::start(&config, &service).unwrap();
+        Self { service, console, config, token: PathBuf::new() }
+    }
+
     fn start_by(name: &str, config: Config) -> Self {
         let token = std::env::temp_dir().join(format!("campanile-browser-{}-{name}", std::process::id()));
         std::fs::write(&token, TOKEN).unwrap();
         let http = Http { token_file: Some(token.clone()), ..config.http };
         let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
         let service = Service::start(config.clone()).unwrap();
-        let console = Console::start(&config, &service).unwrap().unwrap();
-        Self { service, console, token }
+        let console = Console::start(&config, &service).unwrap();
+        Self { service, console, config, token }
     }
 
     pub(crate) fn url(&self) -> String {
-        let (plain, secure) = (self.console.address(), self.console.secure_address());
+        let console = self.console.as_ref().unwrap();
+        let (plain, secure) = (console.address(), console.secure_address());
         let plain = plain.map(|address| format!("http://{address}/"));
         plain.or_else(|| Some(format!("https://{}/", secure?))).unwrap()
+    }
+
+    /// Ends the console for so long, and serves it again at its address.
+    pub(crate) fn without_console(&mut self, meanwhile: impl FnOnce()) {
+        self.config.http.listen = self.console.take().and_then(|console| Some(console.address()?.to_string()));
+        meanwhile();
+        self.console = Console::start(&self.config, &self.service).unwrap();
     }
 
     /// Events that somebody takes, until it is dropped.

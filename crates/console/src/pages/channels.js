@@ -1,10 +1,30 @@
-// The hierarchy as a tree: channels, their admins, their proxies; and what is configured of a channel beside it.
+// All channels; and what a channel is made of, as a tree: its admins, their proxies.
 
-import { age, bytes, count, el, show, toast, took } from "/dom.js";
-import { confirm, setQos } from "/dialogs.js";
-import { get, post } from "/service.js";
+import { address, channelLink, go } from "/address.js";
+import { age, bytes, count, el, show, within } from "/dom.js";
+import { list } from "/lists.js";
+import { get } from "/service.js";
 
-const AT_ONCE = 1_000;
+export const view = list({
+  title: "Channels", path: "channels",
+  sorts: [["", "number"], ["backlog", "what waits"], ["events", "events"], ["dropped", "drops"], ["consumers", "consumers"]],
+  id: (channel) => `channel-${channel.id}`, empty: "No such channels.",
+  row: (channel) => (channel.held_suppliers ? "bad" : channel.consumers_behind ? "warn" : ""),
+  onopen: (channel) => go("channel", [channel.id]),
+  columns: () => [
+    { title: "Channel", wide: true, sort: "", cell: (channel) => channelLink(channel.id, channel.name) },
+    { title: "Events in", number: true, sort: "events", cell: (channel) => count(channel.events_in) },
+    { title: "Delivered", number: true, cell: (channel) => count(channel.delivered) },
+    { title: "Dropped", number: true, sort: "dropped", cell: (channel) => count(channel.dropped) },
+    { title: "Wait", number: true, sort: "backlog", cell: (channel) => count(channel.backlog_events) },
+    { title: "Oldest", number: true, cell: (channel) => age(channel.oldest_ms) },
+    { title: "Consumers", number: true, sort: "consumers", cell: (channel) => count(channel.consumers) },
+    { title: "behind", number: true, cell: (channel) => count(channel.consumers_behind) },
+    { title: "Blocked suppliers", number: true, cell: (channel) => count(channel.held_suppliers) },
+    { title: "Memory", number: true, cell: (channel) => bytes(channel.memory_bytes) },
+    { title: "99 % within", number: true, cell: (channel) => within(channel.latency, channel.latency.p99_below_ns) },
+  ],
+});
 
 function move(event, item) {
   if (event.target !== item) return;
@@ -25,11 +45,11 @@ function move(event, item) {
 }
 
 /** A line of the tree, with what is beneath it when it is opened. */
-function item(parts, load, onselect) {
+function item(parts, load, to) {
   const line = el("div", { class: "row" }, ...parts);
   const self = el("li", { role: "treeitem", tabindex: "-1", "aria-expanded": load ? "false" : null }, line);
-  self.addEventListener("keydown", (event) => { if (event.target === self && event.key === "Enter") onselect?.(); move(event, self); });
   self.toggle = async () => {
+    if (to) { location.hash = to; return; }
     if (!load) return;
     const opened = self.getAttribute("aria-expanded") === "true";
     self.setAttribute("aria-expanded", opened ? "false" : "true");
@@ -39,134 +59,48 @@ function item(parts, load, onselect) {
     self.append(group);
     try { await load(group); } catch (error) { group.append(item([error.message])); }
   };
-  line.addEventListener("click", () => { self.focus(); onselect?.(); self.toggle(); });
+  self.addEventListener("keydown", (event) => move(event, self));
+  line.addEventListener("click", () => { self.focus(); self.toggle(); });
   return self;
 }
 
-const KINDS = { Any: "Any", Structured: "structured", Sequence: "sequences", Plain: "Event Service" };
+export const KINDS = { Any: "Any", Structured: "structured", Sequence: "sequences", Plain: "Event Service" };
+/** Proxies that an admin shows at most. */
+const PROXIES_MAX = 1_000;
 
-function proxyLine(channel, proxy, view) {
+function proxyLine(channel, proxy) {
   const gone = proxy.client ? (proxy.client.suspended ? "suspended" : "connected") : "not connected";
-  const line = item([
+  const view = proxy.side === "Consumers" ? "consumer" : "supplier";
+  return item([
     el("b", {}, `proxy ${proxy.id}`), `${KINDS[proxy.events] ?? proxy.events}, ${proxy.pull ? "pull" : "push"}`,
     el("span", { class: "detail" }, [proxy.name, gone].filter(Boolean).join("  ")),
-  ], null, () => view.showProxy(channel, proxy));
-  return line;
+  ], null, address(view, [channel, proxy.id]));
 }
 
-async function proxies(channel, admin, group, view) {
+async function proxies(channel, admin, group) {
   let behind;
   for (;;) {
-    const { configured } = await get(`channels/${channel}`, { behind });
-    const found = configured.proxies;
+    const found = (await get(`channels/${channel}`, { behind })).configured.proxies;
     if (!found.length) break;
-    group.append(...found.filter((proxy) => proxy.side === admin.side && proxy.admin === admin.id).map((proxy) => proxyLine(channel, proxy, view)));
+    group.append(...found.filter((proxy) => proxy.side === admin.side && proxy.admin === admin.id).map((proxy) => proxyLine(channel, proxy)));
     behind = found.at(-1).id;
-    if (found.length < 256 || group.children.length >= 1_000) break;
+    if (found.length < 256) break;
+    if (group.children.length >= PROXIES_MAX) {
+      group.append(item([el("span", { class: "detail" }, "and more: the list of consumers or suppliers has all")]));
+      break;
+    }
   }
   if (!group.children.length) group.append(item([el("span", { class: "detail" }, "no proxies")]));
 }
 
-async function admins(channel, group, view) {
-  const { configured } = await get(`channels/${channel}`);
-  for (const admin of configured.admins) {
-    const side = admin.side === "Consumers" ? "consumers" : "suppliers";
-    group.append(item([el("b", {}, `${side} admin ${admin.id}`), `filters by ${admin.operator.toUpperCase()}`, el("span", { class: "detail" }, admin.name ?? "")],
-      (inner) => proxies(channel, admin, inner, view)));
-  }
+/** The admins of a channel, as a tree. */
+export function tree(channel, admins) {
+  const lines = admins.map((admin) => item([
+    el("b", {}, `${admin.side === "Consumers" ? "consumers" : "suppliers"} admin ${admin.id}`), `filters by ${admin.operator.toUpperCase()}`,
+    el("span", { class: "detail" }, admin.name ?? ""),
+  ], (inner) => proxies(channel, admin, inner)));
+  if (lines[0]) lines[0].tabIndex = 0;
+  const all = el("ul", { role: "tree", "aria-label": "Admins and proxies" });
+  show(all, ...lines);
+  return all;
 }
-
-const line = (name, text) => [el("dt", {}, name), el("dd", {}, text)];
-
-function settings(values) {
-  const shown = Object.entries(values ?? {}).map(([name, value]) => line(name, typeof value === "object" ? JSON.stringify(value) : String(value)));
-  return shown.length ? el("dl", {}, ...shown.flat()) : el("p", { class: "quiet" }, "nothing of its own");
-}
-
-/** A join to DDS, and what does not match it there. */
-function joinPart(join) {
-  const beyond = join.incompatible_beyond ? el("p", { class: "quiet" }, `${count(join.incompatible_beyond)} more did not match`) : null;
-  return el("div", {}, el("h2", {}, "Joined to DDS"), el("p", {}, `${join.name}: reads ${count(join.topics_read)} topics, writes ${count(join.topics_written)}`),
-    ...join.incompatible.map((found) => el("p", { class: "dds" }, el("span", { class: "state warn" }, found.policy),
-      ` ${found.topic}: ${found.peer}. Offered: ${found.offered}; requested: ${found.requested}. To do: ${found.advice}.`)), beyond);
-}
-
-export const view = {
-  title: "Channels",
-  async open(main, chosen) {
-    this.tree = el("ul", { role: "tree", "aria-label": "Channels" });
-    this.detail = el("section", { class: "panel", "aria-live": "polite" }, el("p", { class: "quiet" }, "Choose a channel or a proxy."));
-    this.find = el("input", { id: "find", type: "search", placeholder: "number or name", oninput: () => this.filter() });
-    this.counted = el("span", { class: "quiet" });
-    show(main, el("div", { class: "tools" }, el("label", {}, "Find", this.find), this.counted), el("div", { class: "split" }, el("div", { class: "panel" }, this.tree), this.detail));
-    try {
-      let all = [];
-      for (;;) {
-        const found = await get("channels", { offset: all.length, limit: AT_ONCE });
-        all = all.concat(found.entries);
-        if (all.length >= found.total || !found.entries.length) break;
-      }
-      this.counted.textContent = `${count(all.length)} channels`;
-      const lines = all.map((channel) => {
-        const slow = channel.consumers_behind ? `${count(channel.consumers_behind)} behind, oldest ${age(channel.oldest_ms)}` : "";
-        const self = item([
-          el("b", {}, `channel ${channel.id}`), channel.name ?? "",
-          el("span", { class: "detail" }, `${count(channel.consumers)} consumers, ${count(channel.events_in)} in, ${count(channel.delivered)} delivered`),
-          slow ? el("span", { class: `state ${channel.held_suppliers ? "bad" : "warn"}` }, slow) : null,
-        ], (group) => admins(channel.id, group, this), () => this.showChannel(channel.id));
-        self.dataset.find = `${channel.id} ${channel.name ?? ""}`.toLowerCase();
-        self.dataset.id = `channel-${channel.id}`;
-        return self;
-      });
-      this.tree.replaceChildren(...lines);
-      const first = lines.find((entry) => entry.dataset.id === `channel-${chosen}`) ?? lines[0];
-      if (first) first.tabIndex = 0;
-      if (chosen !== undefined && first) { first.scrollIntoView({ block: "nearest" }); first.toggle(); this.showChannel(Number(chosen)); }
-    } catch (error) { toast(error.message, true); }
-  },
-  filter() {
-    const text = this.find.value.trim().toLowerCase();
-    for (const entry of this.tree.children) entry.hidden = !entry.dataset.find.includes(text);
-  },
-  async showChannel(id) {
-    try {
-      const [{ configured, standing }, { joins }] = await Promise.all([get(`channels/${id}`), get("dds")]);
-      const { limits, settings: own, filters, profile } = configured;
-      show(this.detail, el("h2", {}, configured.name ? `Channel ${id}: ${configured.name}` : `Channel ${id}`),
-        standing ? el("dl", {}, ...[
-          line("Events in", `${count(standing.events_in)}, ${bytes(standing.event_bytes_in)}`), line("Delivered", `${count(standing.delivered)}, ${bytes(standing.delivered_bytes)}`),
-          line("Refused", count(standing.events_refused)), line("Dropped", `${count(standing.dropped)} ${Object.entries(standing.dropped_by_reason).map(([why, events]) => `${why} ${count(events)}`).join(", ")}`),
-          line("Wait", `${count(standing.backlog_events)}, ${bytes(standing.backlog_bytes)}, oldest ${age(standing.oldest_ms) || "–"}`),
-          line("Blocked suppliers", count(standing.held_suppliers)), line("Memory", bytes(standing.memory_bytes)),
-          line("Latency", `half within ${took(standing.latency.p50_below_ns)}, 99 % within ${took(standing.latency.p99_below_ns)}`),
-          line("Profile", profile),
-        ].flat()) : null,
-        el("h2", {}, "Settings"), settings(own), el("h2", {}, "Limits"), settings(limits),
-        ...filters.slice(0, 50).map((filter) => el("p", { class: "detail" }, `filter ${filter.id}: ${(filter.constraints ?? []).map((constraint) => constraint.text ?? JSON.stringify(constraint)).join("; ")}`)),
-        ...joins.filter((join) => join.channel === id).map(joinPart),
-        el("h2", {}, "What can be done"), el("div", { class: "acts" },
-          el("button", { type: "button", onclick: () => setQos({ channel: id }, `channel ${id}`) }, "Set QoS"),
-          el("button", { type: "button", onclick: () => { location.hash = `#events/${id}`; } }, "Watch its events")));
-    } catch (error) { toast(error.message, true); }
-  },
-  showProxy(channel, proxy) {
-    const side = proxy.side === "Consumers" ? "consumer" : "supplier";
-    const disconnects = async () => {
-      const text = `The client of proxy ${proxy.id} of channel ${channel} is disconnected, and the proxy is gone.`;
-      if (!await confirm("Disconnect?", text, "Disconnect")) return;
-      try { await post("disconnect", { channel, proxy: proxy.id }); toast(`Disconnected: proxy ${proxy.id}`); } catch (error) { toast(error.message, true); }
-    };
-    show(this.detail, el("h2", {}, `Proxy ${proxy.id} of channel ${channel}: a ${side}'s`),
-      el("dl", {}, ...[
-        line("Name", proxy.name ?? "–"), line("Events", `${KINDS[proxy.events] ?? proxy.events}, ${proxy.pull ? "pull" : "push"}`),
-        line("Client", proxy.client ? (proxy.client.suspended ? "suspended" : "connected") : "not connected"),
-        line("Types", proxy.types ? proxy.types.map((type) => `${type.domain}/${type.name}`).join(", ") : "all"),
-      ].flat()),
-      el("h2", {}, "Settings"), settings(proxy.settings), el("h2", {}, "What can be done"),
-      el("div", { class: "acts" },
-        el("button", { type: "button", onclick: () => setQos({ channel, proxy: proxy.id }, `proxy ${proxy.id} of channel ${channel}`) }, "Set QoS"),
-        el("button", { type: "button", class: "hurts", onclick: disconnects }, "Disconnect")));
-  },
-  tell() {},
-  close() {},
-};

@@ -1,8 +1,9 @@
 // Questions before what hurts, the token, and what can be done to a consumer.
 
-import { age, bytes, count, el, badge, reason, toast, took } from "/dom.js";
+import { count, el, toast } from "/dom.js";
 import { PROPERTIES } from "/properties.js";
-import { get, onTokenNeeded, post, setToken, token } from "/service.js";
+import { choices, range } from "/qos.js";
+import { canChange, onTokenNeeded, post, setToken, token } from "/service.js";
 
 /** Shows a dialog, and promises what it ends with. The way out that changes nothing has the focus. */
 function ask(title, content, ends) {
@@ -80,14 +81,26 @@ function value(text) {
   return /^-?[0-9]+$/.test(text) ? Number(text) : text;
 }
 
-/** Sets a property of a channel ({channel}) or a proxy ({channel, proxy}). */
-export async function setQos(on, name) {
-  const property = el("input", { name: "property", list: "properties", required: true, autofocus: true });
-  const text = el("input", { name: "value", required: true });
+/** Sets a property of a channel ({channel}), an admin ({channel, admin, side}) or a proxy ({channel, proxy}). */
+export async function setQos(on, name, first = "") {
+  const property = el("input", { name: "property", list: "properties", required: true, autofocus: !first, value: first });
+  const text = el("input", { name: "value", required: true, autofocus: Boolean(first) });
+  const options = el("datalist", { id: "values" });
+  text.setAttribute("list", "values");
+  const help = el("p", { class: "help" });
+  const tell = () => {
+    const known = PROPERTIES.find((option) => option.name === property.value.trim());
+    options.replaceChildren(...(choices(known ?? {}) ?? []).map(([value, label]) => el("option", { value, label })));
+    const byNumber = choices(known ?? {})?.filter(([value, label]) => value !== label).map(([value, label]) => `${value} is ${label}`).join(", ");
+    help.textContent = known ? `${range(known)}. ${byNumber ? `${byNumber}. ` : ""}${known.help}` : "A number, true or false, a choice, or a time with its unit (us, ms, s, min, h, d).";
+  };
+  property.addEventListener("input", tell);
+  tell();
   const how = await ask("Quality of service", [
-    el("p", {}, `Of ${name}. A number, true or false, a choice, or a time with its unit (us, ms, s, min, h, d); docs/qos.md says what each does.`),
-    el("datalist", { id: "properties" }, ...PROPERTIES.map((option) => el("option", { value: option }))),
-    el("label", {}, "Property", property), el("label", {}, "Value", text),
+    el("p", {}, `Of ${name}.`),
+    el("datalist", { id: "properties" }, ...PROPERTIES.map((option) => el("option", { value: option.name })),
+      ...["MaxQueueLength", "MaxConsumers", "MaxSuppliers", "RejectNewEvents"].map((value) => el("option", { value }))),
+    el("label", {}, "Property", property), el("label", {}, "Value", text), options, help,
   ], [{ text: "Set", value: "yes" }, { text: "Cancel", value: "" }]);
   if (how !== "yes" || !property.value) return false;
   const set = { [property.value.trim()]: value(text.value.trim()) };
@@ -95,34 +108,22 @@ export async function setQos(on, name) {
   return attempt(() => post("qos", { ...on, properties: set }), `Set: ${property.value.trim()} of ${name}`);
 }
 
-export const actions = (consumer, done) => el("div", { class: "acts" },
+/** Disconnects a supplier. */
+export async function disconnectSupplier(supplier) {
+  const text = `${called(supplier)} is disconnected and its proxy is gone. Its program is notified, where it gave a reference, and has to connect anew.`;
+  if (!await confirm("Disconnect?", text, "Disconnect")) return false;
+  return attempt(() => post("disconnect", which(supplier)), `Disconnected: ${called(supplier)}`);
+}
+
+/** What can be done to a consumer; nothing where nothing can. */
+export const actions = (consumer, done) => !canChange() ? null : el("div", { class: "acts" },
   el("button", { type: "button", "data-act": "suspend", onclick: async () => { if (await suspend(consumer)) done?.(); } }, consumer.state === "suspended" ? "Resume" : "Suspend"),
   el("button", { type: "button", "data-act": "qos", onclick: async () => { if (await setQos(which(consumer), called(consumer))) done?.(); } }, "QoS"),
   el("button", { type: "button", "data-act": "disconnect", class: "hurts", onclick: async () => { if (await disconnect(consumer)) done?.(); } }, "Disconnect"));
 
 /** What a key does to a consumer. */
 export async function press(key, consumer, done) {
+  if (!canChange()) return;
   const act = { s: suspend, d: disconnect, q: (consumer) => setQos(which(consumer), called(consumer)) }[key];
   if (act && await act(consumer)) done?.();
-}
-
-/** All that is known of a consumer. */
-export async function openConsumer(consumer) {
-  let told = consumer;
-  try { told = await get(`consumers/${consumer.channel}/${consumer.proxy}`); } catch (error) { toast(error.message, true); return; }
-  const line = (name, text) => [el("dt", {}, name), el("dd", {}, text)];
-  const { latency } = told;
-  await ask(called(told), [
-    el("p", {}, badge(told.state), " ", reason(told)),
-    el("dl", {}, ...[
-      line("Waiting", `${count(told.backlog_events)} events, ${bytes(told.backlog_bytes)}${told.overflow_events ? `; ${count(told.overflow_events)} on disk` : ""}`),
-      line("Oldest", told.oldest_ms === null ? "–" : `${age(told.oldest_ms)} ago`),
-      line("Unanswered", count(told.unanswered)), line("Waiting for their time", count(told.delayed)),
-      line("Delivered", `${count(told.delivered)} events, ${bytes(told.delivered_bytes)}`),
-      line("Dropped", `${count(told.dropped)} ${Object.entries(told.dropped_by_reason).map(([why, events]) => `${why} ${count(events)}`).join(", ")}`),
-      line("Failures in a row", count(told.failures)),
-      line("Latency", latency.count ? `half within ${took(latency.p50_below_ns)}, 99 % within ${took(latency.p99_below_ns)}, mean ${took(latency.sum_ns / latency.count)}` : "–"),
-    ].flat()),
-    actions(told, () => document.querySelector("dialog")?.close()),
-  ], [{ text: "Close", value: "", first: true }]);
 }

@@ -16,7 +16,7 @@ export function el(name, attributes = {}, ...children) {
 /** Puts children in the place of those that there are, and the focus where it was. */
 export function show(parent, ...children) {
   const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
-  parent.replaceChildren(...children);
+  parent.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
   if (focused) parent.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
@@ -54,17 +54,15 @@ export function took(ns) {
   return `${(ns / 1e9).toFixed(1)} s`;
 }
 
-const STATES = {
-  keeping_up: ["keeps up", "good"], behind: ["behind", "warn"], socket_full: ["socket full", "warn"], retrying: ["failing", "bad"],
-  suspended: ["suspended", "warn"], holding: ["HOLDS SUPPLIERS", "bad"], disconnected: ["disconnected", "bad"],
-};
+/** Below which time a share of what a latency counts lies; the last of its bounds is 50 s. */
+export const within = ({ count: counted }, ns) => (counted && ns === null ? "> 50 s" : took(ns));
 
-export const level = (consumer) => STATES[consumer.state]?.[1] ?? "good";
+// The words are those of the API and of the metrics.
+const LEVELS = { keeping_up: "good", behind: "warn", socket_full: "warn", retrying: "bad", suspended: "warn", holding: "bad", disconnected: "bad" };
 
-export function badge(state) {
-  const [text, kind] = STATES[state] ?? [state, "good"];
-  return el("span", { class: `state ${kind}` }, text);
-}
+export const level = (consumer) => LEVELS[consumer.state] ?? "good";
+
+export const badge = (state) => el("span", { class: `state ${LEVELS[state] ?? "good"}` }, String(state).replaceAll("_", " "));
 
 /** Why a consumer is slow, and what is being done about it. */
 export function reason(consumer) {
@@ -106,18 +104,21 @@ export function bar(value, most) {
 
 export function toast(text, bad = false) {
   const line = el("p", { class: bad ? "bad" : "" }, text);
-  document.getElementById("toasts").append(line);
+  const lines = document.getElementById("toasts");
+  lines.append(line);
+  while (lines.children.length > 5) lines.firstElementChild.remove();
   setTimeout(() => line.remove(), bad ? 12_000 : 5_000);
 }
 
-/** A table: columns are { title, number, sort, cell }, rows have an id. */
+/** A table: columns are { title, number, sort, wide, line, cell }, rows have an id. On a phone each row is a card, in which `line` has one of its own. */
 export function table({ columns, rows, id, onopen, onkey, sorted, onsort, row: kind, empty }) {
+  if (!rows.length) return el("p", { class: "none" }, empty ?? "Nothing.");
   const head = el("tr", {}, ...columns.map((column) => el("th", {
     scope: "col", class: column.number ? "n" : "", "aria-sort": column.sort !== undefined && column.sort === sorted ? "descending" : null,
   }, column.sort !== undefined && onsort ? el("button", { type: "button", onclick: () => onsort(column.sort), "data-id": `sort-${column.sort}` }, column.title) : column.title)));
   const lines = rows.map((row, at) => el("tr", {
     tabindex: at === 0 ? "0" : "-1", "data-id": id(row), class: kind?.(row) ?? "",
-    onclick: (event) => { if (onopen && !event.target.closest("button")) onopen(row); },
+    onclick: (event) => { if (onopen && !event.target.closest("button, a")) onopen(row); },
     onkeydown: (event) => {
       if (event.target !== event.currentTarget) return;
       const line = event.currentTarget;
@@ -126,7 +127,23 @@ export function table({ columns, rows, id, onopen, onkey, sorted, onsort, row: k
       else if (event.key === "Enter" && onopen) onopen(row);
       else onkey?.(event.key, row);
     },
-  }, ...columns.map((column) => el("td", { class: column.number ? "n" : column.wide ? "wide" : "" }, column.cell(row)))));
-  if (!rows.length) return el("p", { class: "none" }, empty ?? "Nothing.");
+  }, ...columns.map((column) => el("td", { class: column.number ? "n" : column.wide ? "wide" : column.line ? "line" : "", "data-label": column.title }, column.cell(row)))));
   return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...lines)));
 }
+
+/** Names and values, those that there are. */
+export function facts(...lines) {
+  const there = lines.filter((line) => line && line[1] !== null && line[1] !== undefined && line[1] !== "");
+  return el("dl", {}, ...there.flatMap(([name, ...values]) => [el("dt", {}, name), el("dd", {}, ...values)]));
+}
+
+/** When something was, in milliseconds since 1970. */
+export function moment(ms) {
+  const at = new Date(ms);
+  if (Number.isNaN(at.getTime())) return "–";
+  const pad = (number, digits = 2) => String(number).padStart(digits, "0");
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+/** Reasons with how often. */
+export const reasons = (by) => Object.entries(by ?? {}).map(([why, events]) => `${why} ${count(events)}`).join(", ");

@@ -24,3 +24,22 @@ export function members(text) {
   }
   return found;
 }
+
+/** The texts of an array's elements. */
+export function elements(text) {
+  const inner = text.trim().slice(1, -1);
+  const found = [];
+  let [depth, quoted, from] = [0, false, 0];
+  for (let at = 0; at < inner.length; at += 1) {
+    const c = inner[at];
+    if (quoted) {
+      if (c === "\\") at += 1;
+      else if (c === '"') quoted = false;
+    } else if (c === '"') quoted = true;
+    else if (c === "{" || c === "[") depth += 1;
+    else if (c === "}" || c === "]") depth -= 1;
+    else if (c === "," && depth === 0) { found.push(inner.slice(from, at)); from = at + 1; }
+  }
+  if (inner.trim()) found.push(inner.slice(from));
+  return found;
+}

@@ -1,8 +1,7 @@
-// The threads that carry events; and what was dropped, of which type, for whom and why.
+// The threads that carry events.
 
 import { count, el, rate, show, table, took } from "/dom.js";
 import { Plot } from "/plots.js";
-import { get } from "/service.js";
 
 const rounds = new Plot("Rounds a second", ["all lanes"], rate, 10);
 let last = null;
@@ -45,30 +44,4 @@ export const lanesView = {
     }));
   },
   close() {},
-};
-
-export const dropsView = {
-  title: "Drops",
-  open(main) {
-    this.list = el("div");
-    this.more = el("p", { class: "quiet" });
-    show(main, this.more, this.list);
-    this.load();
-    this.timer = setInterval(() => this.load(), 5_000);
-  },
-  async load() {
-    try {
-      const { entries, others } = await get("drops");
-      this.more.textContent = others ? `${count(others)} more events were dropped than there is room here to list one by one.` : "";
-      show(this.list, table({
-        rows: entries, id: (drop) => `${drop.channel}/${drop.proxy}/${drop.domain}/${drop.type}/${drop.reason}`, empty: "Nothing was dropped.",
-        columns: [
-          { title: "Consumer", wide: true, cell: (drop) => drop.name }, { title: "Event type", wide: true, cell: (drop) => `${drop.domain}/${drop.type}` },
-          { title: "Reason", cell: (drop) => drop.reason }, { title: "Events", number: true, cell: (drop) => count(drop.events) },
-        ],
-      }));
-    } catch (error) { show(this.list, el("p", { class: "none" }, error.message)); }
-  },
-  tell() {},
-  close() { clearInterval(this.timer); },
 };

@@ -1,15 +1,27 @@
 // What an operator sees at first: whether all keep up, and if not, who does not, why, and what is being done.
 
-import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, took } from "/dom.js";
-import { actions, openConsumer, press } from "/dialogs.js";
-import { Plot } from "/plots.js";
+import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, took, within } from "/dom.js";
+import { channelLink, consumerLink, go } from "/address.js";
+import { actions, press } from "/dialogs.js";
+import { Plot, events } from "/plots.js";
+import { get } from "/service.js";
 
 const rates = new Plot("Events a second", ["in", "delivered", "dropped", "refused"], rate, 10);
-const waiting = new Plot("Events that wait", ["all consumers"], (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)} M` : count(Math.round(number)), 10);
+const waiting = new Plot("Events that wait", ["all consumers"], events, 10);
 const latencies = new Plot("From arrival until taken", ["half within", "99 % within"], took, 1e6);
 const lanes = new Plot("Octets in a second", ["in"], (number) => bytes(Math.round(number)), 1024, Array.from({ length: 40 }, (_, power) => 2 ** power));
 let last = null;
 export let perSecond = {};
+
+/** What the service has kept of the last hour. */
+export async function begin() {
+  const kept = await get("figures");
+  const times = kept.at_ms.map((at) => at / 1000);
+  rates.begin(times, [kept.events_in, kept.delivered, kept.dropped, kept.events_refused]);
+  waiting.begin(times, [kept.backlog_events]);
+  latencies.begin(times, [kept.p50_below_ns, kept.p99_below_ns]);
+  lanes.begin(times, [kept.event_bytes_in]);
+}
 
 /** Below which bound so much of what came between two moments lies. */
 function quantile(before, now, share) {
@@ -43,7 +55,7 @@ function verdict(now) {
   }
   const what = `${count(slow)} of ${count(now.consumers_total)} consumers ${slow === 1 ? "does" : "do"} not keep up. `;
   return el("div", { class: `verdict ${bad ? "bad" : "warn"}`, id: "verdict" },
-    el("strong", {}, what, `Slowest: ${first.name ?? `proxy ${first.proxy}`}`),
+    el("strong", {}, what, "Slowest: ", consumerLink(first)),
     el("p", {}, badge(first.state), ` ${count(first.backlog_events)} events wait, the oldest for ${age(first.oldest_ms) || "no time"}. ${reason(first)}`));
 }
 
@@ -72,23 +84,22 @@ export const view = {
     const most = Math.max(0, ...now.slowest.map((consumer) => consumer.backlog_events));
     const again = () => {};
     show(this.slowest, table({
-      rows: now.slowest, id: (consumer) => `${consumer.channel}/${consumer.proxy}`, row: level, onopen: openConsumer,
+      rows: now.slowest, id: (consumer) => `${consumer.channel}/${consumer.proxy}`, row: level, onopen: (consumer) => go("consumer", [consumer.channel, consumer.proxy]),
       onkey: (key, consumer) => press(key, consumer, again), empty: "No consumer is behind.",
       columns: [
-        { title: "Consumer", wide: true, cell: (consumer) => consumer.name ?? `proxy ${consumer.proxy} of channel ${consumer.channel}` },
-        { title: "State", cell: (consumer) => badge(consumer.state) },
+        { title: "Consumer", wide: true, cell: consumerLink }, { title: "State", cell: (consumer) => badge(consumer.state) },
+        { title: "Why, and what is being done", wide: true, cell: reason },
         { title: "Wait", number: true, cell: (consumer) => el("span", {}, count(consumer.backlog_events), bar(consumer.backlog_events, most)) },
         { title: "Oldest", number: true, cell: (consumer) => age(consumer.oldest_ms) },
         { title: "Dropped", number: true, cell: (consumer) => count(consumer.dropped) },
-        { title: "Why, and what is being done", wide: true, cell: reason },
         { title: "", cell: (consumer) => actions(consumer, again) },
       ],
     }));
     show(this.busiest, table({
       rows: now.channels, id: (channel) => `channel-${channel.id}`, row: (channel) => channel.held_suppliers ? "bad" : channel.consumers_behind ? "warn" : "",
-      onopen: (channel) => { location.hash = `#channels/${channel.id}`; },
+      onopen: (channel) => go("channel", [channel.id]),
       columns: [
-        { title: "Channel", cell: (channel) => channel.name ? `${channel.id}  ${channel.name}` : String(channel.id) },
+        { title: "Channel", wide: true, cell: (channel) => channelLink(channel.id, channel.name) },
         { title: "Events in", number: true, cell: (channel) => count(channel.events_in) },
         { title: "Delivered", number: true, cell: (channel) => count(channel.delivered) },
         { title: "Dropped", number: true, cell: (channel) => count(channel.dropped) },
@@ -97,7 +108,7 @@ export const view = {
         { title: "Consumers", number: true, cell: (channel) => count(channel.consumers) },
         { title: "behind", number: true, cell: (channel) => count(channel.consumers_behind) },
         { title: "Memory", number: true, cell: (channel) => bytes(channel.memory_bytes) },
-        { title: "99 % within", number: true, cell: (channel) => took(channel.latency.p99_below_ns) },
+        { title: "99 % within", number: true, cell: (channel) => within(channel.latency, channel.latency.p99_below_ns) },
       ],
     }));
   },

@@ -3,11 +3,15 @@
 const KEY = "campanile-token";
 let asks = null;
 let ruled = false;
+let changes = false;
 
 export const token = () => sessionStorage.getItem(KEY);
 export function setToken(text) { if (text) sessionStorage.setItem(KEY, text); else sessionStorage.removeItem(KEY); }
 /** Where there are rules of access, they decide who may what, with a token or without. */
 export function setRuled(has) { ruled = has; }
+/** Whether anything can be changed over HTTP: without a token's file and without rules nothing can, and no button says otherwise. */
+export function setCanChange(can) { changes = can; }
+export const canChange = () => changes;
 /** Who asks the person for the token: a function that promises it, or null. */
 export function onTokenNeeded(ask) { asks = ask; }
 
@@ -15,18 +19,22 @@ function headers(more = {}) {
   return token() ? { Authorization: `Bearer ${token()}`, ...more } : more;
 }
 
-async function answered(answer) {
+async function answered(answer, read = (answer) => answer.json().catch(() => ({}))) {
+  if (answer.ok) return read(answer);
   const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw Object.assign(new Error(told.error ?? `status ${answer.status}`), { status: answer.status });
-  return told;
+  throw Object.assign(new Error(told.error ?? `status ${answer.status}`), { status: answer.status });
 }
 
-export async function get(path, parameters = {}) {
+async function ask(path, parameters, read) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== ""));
   const answer = await fetch(`/api/v1/${path}?${query}`, { headers: headers() });
-  if (answer.status === 401 && await asks?.("To look at this service from another host")) return get(path, parameters);
-  return answered(answer);
+  if (answer.status === 401 && await asks?.("To look at this service from another host")) return ask(path, parameters, read);
+  return answered(answer, read);
 }
+
+export const get = (path, parameters = {}) => ask(path, parameters);
+/** The same as it came, in all digits. */
+export const text = (path, parameters = {}) => ask(path, parameters, (answer) => answer.text());
 
 export async function post(path, body) {
   if (!token() && !ruled && !await asks?.("To change something")) throw new Error("nothing was changed: that needs the token");

@@ -68,6 +68,13 @@ fn each_command_needs_the_right_to_administer_the_channel() {
         let may = who.token == OPERATOR.token;
         assert_eq!(answer.status, if may { 200 } else { 403 }, "{who:?}: {answer:?}");
         assert_eq!(rig.get_as(who, "/api/v1/topology").status, if may { 200 } else { 403 }, "{who:?}");
+        for path in ["log", "protocols"] {
+            assert_eq!(
+                rig.get_as(who, &format!("/api/v1/{path}")).status,
+                if may { 200 } else { 403 },
+                "{who:?}: {path}"
+            );
+        }
     }
     // Five principals on three channels by four commands, of which 20 cells are allowed, and two that concern all channels.
     assert_eq!(rig.count(Counter::DeniedAdminister), 5 * 3 * 4 - 20 + 4 + 4);
@@ -110,8 +117,9 @@ fn a_client_that_looks_at_events_sees_those_that_it_may_have() {
         let answer = rig.watch_as(who, &format!("channel={channel}")).err().unwrap();
         assert_eq!(answer.status, 403, "{who:?} on {channel}: {answer:?}");
         assert_eq!(answer.json()["rule"], "no rule");
+        assert_eq!(rig.get_as(who, &format!("/api/v1/history?channel={channel}")).status, 403, "{who:?} on {channel}");
     }
-    assert_eq!(rig.count(Counter::DeniedSubscribe), 5);
+    assert_eq!(rig.count(Counter::DeniedSubscribe), 2 * 5);
     let supplier = rig.supplier(Some(1));
     supplier.publish(&StructuredEvent::new("Secret", "Plan", "")).unwrap();
     supplier.publish(&numbered(7)).unwrap();
@@ -215,7 +223,18 @@ fn a_client_that_shows_an_unknown_token_is_refused_where_there_are_rules() {
 #[test]
 fn what_is_counted_is_shown_on_this_host_and_what_is_configured_to_clients_with_a_right() {
     let rig = start_by(config());
-    let paths = ["service", "counters", "lanes", "channels", "consumers", "suppliers", "drops"];
+    let paths = [
+        "service",
+        "counters",
+        "lanes",
+        "channels",
+        "consumers",
+        "suppliers",
+        "types",
+        "figures",
+        "search?find=x",
+        "drops",
+    ];
     for who in [NOBODY, READER, NEIGHBOUR, OPERATOR] {
         assert_eq!(rig.get_as(who, "/metrics").status, 200);
         for path in paths {

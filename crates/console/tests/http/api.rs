@@ -7,7 +7,12 @@ use testing::wait_until;
 use crate::support::{NOBODY, Rig, numbered, start};
 
 /// What a path tells when it fits.
-fn answer(rig: &Rig, path: &str, what: &str, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+pub(crate) fn answer(
+    rig: &Rig,
+    path: &str,
+    what: &str,
+    fits: impl Fn(&serde_json::Value) -> bool,
+) -> serde_json::Value {
     let mut last = serde_json::Value::Null;
     wait_until(what, || {
         last = rig.get_json(path);
@@ -44,6 +49,32 @@ fn the_hierarchy_is_shown_with_connected_clients() {
     assert_eq!(rig.get_json("/api/v1/service")["can_change"], true);
     let Ok(service::Answer::Topology(text)) = rig.service.ask(Query::Topology) else { panic!("no answer") };
     assert_eq!(rig.get("/api/v1/topology").body, text);
+}
+
+#[test]
+fn an_hour_is_kept_of_service_channels_and_consumers_before_it_is_asked_for() {
+    let rig = start();
+    let channel = rig.new_channel();
+    let (_proxy, _mute) = rig.mute_consumer(Some(channel), &[]);
+    let listed = answer(&rig, &format!("/api/v1/consumers?channel={channel}"), "it", |answer| answer["total"] == 1);
+    let (of_channel, of_consumer) =
+        (format!("/api/v1/figures?channel={channel}"), format!("&proxy={}", listed["entries"][0]["proxy"]));
+    wait_until("the channel to be noted", || rig.get(&of_channel).status == 200);
+    let supplier = rig.supplier(Some(channel));
+    (0..300).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    let some = |values: &serde_json::Value| values.as_array().unwrap().iter().any(|value| value.as_f64() > Some(0.0));
+    let told = answer(&rig, &of_channel, "its events", |told| some(&told["events_in"]));
+    assert_eq!(told["at_ms"].as_array().unwrap().len(), told["backlog_events"].as_array().unwrap().len());
+    let told = answer(&rig, &format!("{of_channel}{of_consumer}"), "its backlog", |told| some(&told["backlog_events"]));
+    assert!(told.get("events_in").is_none() && told["kept"]["left_out"] == 0, "{told}");
+    let told = answer(&rig, "/api/v1/figures", "the service's", |told| some(&told["events_in"]));
+    assert!(told["kept"]["bytes"].as_u64() < told["kept"]["bytes_max"].as_u64());
+    assert!(rig.count(Counter::HttpFiguresBytes) > 0 && rig.count(Counter::HttpFiguresLeftOut) == 0);
+    // What there is not, or not any more.
+    assert_eq!(rig.get("/api/v1/figures?channel=77").status, 404);
+    assert_eq!(rig.get(&format!("{of_channel}&proxy=77")).status, 404);
+    assert_eq!(rig.get("/api/v1/figures?proxy=1").status, 400);
+    assert_eq!(rig.get("/api/v1/figures?channel=-1").status, 400);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod access_matrix;
 mod api;
 mod grammar;
 mod hostile;
+mod memory;
 mod metrics;
 mod packaging;
 mod publish;

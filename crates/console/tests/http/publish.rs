@@ -40,7 +40,7 @@ fn what_is_no_event_is_refused_with_its_path() {
         (r#"{"fields":{}}"#, 400, "missing field `type`"),
         (r#"{"type":"A/B","op":"subscribe"}"#, 400, "unknown field `op`"),
         (r#"{"type":"A/B","channel":-1}"#, 400, "channel: it is"),
-        (r#"{"type":"A/B","channel":"Nowhere"}"#, 409, "no channel called"),
+        (r#"{"type":"A/B","channel":"Nowhere"}"#, 404, "there is no channel \\\"Nowhere\\\""),
         (r#"{"type":"A/B","channel":77}"#, 409, "channel"),
         (r#"{"type":"A/B/C"}"#, 409, "no `/`"),
         (r#"{"type":5}"#, 409, "\"type\" is a string"),

@@ -279,6 +279,7 @@ impl Lane {
             return;
         }
         self.counters.taken.accepted += 1;
+        self.types.count(event.event_type);
         if let Some(state) = self.channels.get_mut(supplier.channel) {
             state.traffic.events_in += 1;
             state.traffic.event_bytes_in += event.bytes.len() as u64;

@@ -83,6 +83,7 @@ use suppliers::Suppliers;
 use tickets::Tickets;
 use timers::Timers;
 use topic_scheduler::TopicScheduler;
+pub use types::TypeTraffic;
 use types::Types;
 
 /// What became of an event that was handed in.
@@ -479,6 +480,11 @@ impl Lane {
     #[must_use]
     pub fn type_names(&self, event_type: TypeId) -> Option<(&[u8], &[u8])> {
         self.types.names(event_type)
+    }
+
+    /// The event types at so many places with the events that were taken in of each, as [`outboxes_at`](Self::outboxes_at) says of outboxes.
+    pub fn types_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = TypeTraffic<'_>>> {
+        self.types.counted_at(first, places)
     }
 
     /// How each consumer's outbox is doing.

@@ -15,6 +15,17 @@ use hashbrown::{DefaultHashBuilder, HashSet, HashTable, hash_set};
 
 use crate::TypeId;
 
+/// Events of a type that a lane took in of suppliers, of all channels together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeTraffic<'a> {
+    /// The type's domain.
+    pub domain: &'a [u8],
+    /// Its name.
+    pub name: &'a [u8],
+    /// How many there were since the lane knows the type.
+    pub events: u64,
+}
+
 /// The event types a lane has seen.
 ///
 /// At most 65,536 types, with at most 1,024 bytes in each of their names and 16 MiB in all: suppliers choose the names,
@@ -44,6 +55,8 @@ struct Names {
     /// How often the place has changed hands, modulo 32,768.
     generation: u32,
     users: u32,
+    /// Events of it that were taken in of suppliers.
+    events: u64,
 }
 
 impl Types {
@@ -96,7 +109,7 @@ impl Types {
         };
         match names.get_mut(at as usize) {
             Some(place) => (place.domain, place.name) = (domain, name),
-            None => names.push(Names { domain, name, generation: 0, users: 0 }),
+            None => names.push(Names { domain, name, generation: 0, users: 0, events: 0 }),
         }
         self.name_bytes += bytes;
         let hash_of =
@@ -154,7 +167,7 @@ impl Types {
             entry.remove();
         }
         self.name_bytes -= gone.domain.len() + gone.name.len();
-        (gone.domain, gone.name) = (Box::default(), Box::default());
+        (gone.domain, gone.name, gone.events) = (Box::default(), Box::default(), 0);
         gone.generation = (gone.generation + 1) & Self::GENERATION_MASK;
         self.free.push(at);
         self.released += 1;
@@ -181,6 +194,21 @@ impl Types {
                 None => _ = self.leaving.pop_front(),
             }
         }
+    }
+
+    /// An event of a type was taken in.
+    #[inline]
+    pub(super) fn count(&mut self, id: TypeId) {
+        if let Some(names) = self.place(id).and_then(|at| self.names.get_mut(at as usize)) {
+            names.events += 1;
+        }
+    }
+
+    /// The types at so many places with events that were counted; `None` if there are no places from there on.
+    pub(super) fn counted_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = TypeTraffic<'_>>> {
+        let from = self.names.get(first as usize..).filter(|rest| !rest.is_empty())?;
+        let some = from.iter().take(places as usize).filter(|known| known.events > 0);
+        Some(some.map(|known| TypeTraffic { domain: &known.domain, name: &known.name, events: known.events }))
     }
 
     /// The domain and name of an interned type.
@@ -238,6 +266,24 @@ mod tests {
         types.hold(c);
         types.pass_on(c);
         assert!(types.names(c).is_some());
+    }
+
+    #[test]
+    fn events_are_counted_by_type_and_forgotten_with_it() {
+        let mut types = Types::default();
+        let (a, b) = (types.intern(b"d", b"A"), types.intern(b"d", b"B"));
+        types.hold(a);
+        [a, b, a, TypeId::OTHER].into_iter().for_each(|id| types.count(id));
+        let counted = |types: &Types, first, places| {
+            let counted = types.counted_at(first, places)?;
+            Some(counted.map(|of| (of.name.to_vec(), of.events)).collect::<Vec<_>>())
+        };
+        assert_eq!(counted(&types, 0, 8), Some(vec![(b"A".to_vec(), 2), (b"B".to_vec(), 1)]));
+        assert_eq!((counted(&types, 1, 1), counted(&types, 2, 8)), (Some(vec![(b"B".to_vec(), 1)]), None));
+        types.release(a);
+        types.count(a);
+        types.intern(b"d", b"C");
+        assert_eq!(counted(&types, 0, 1), Some(vec![]), "its place is another's, of which nothing came");
     }
 
     #[test]

@@ -35,6 +35,7 @@ impl Inquiry {
         self.unreported = lanes.collect();
         let level = self.asking.iter().map(|(query, _)| match query {
             Query::Drops => SurveyLevel::Drops,
+            Query::Types => SurveyLevel::Types,
             Query::Figures => SurveyLevel::Channels,
             Query::Progress => SurveyLevel::Progress,
             _ => SurveyLevel::Outboxes,

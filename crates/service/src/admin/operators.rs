@@ -17,7 +17,7 @@ use crate::lane::io::entrance::Visitor;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::{ToAdministration, Visit};
 use crate::published::Published;
-use access::{ClientNames, Tokens, Who};
+use access::{Channel, ClientNames, Right, Tokens, Who};
 use accounts::{Accounts, Addresses, CertifiedName, Principal};
 
 /// See the module. Clones share everything.
@@ -101,6 +101,18 @@ impl Operators {
     pub fn has_any_right(&self, by: &Principal) -> bool {
         let Principal::Operator(account) = by else { return false };
         self.known.published.load().access.as_ref().is_some_and(|access| access.rules().knows_any(&Who::of(account)))
+    }
+
+    /// Whether the principal may administer the service: everybody may that HTTP admits, where there are no rules.
+    #[must_use]
+    pub fn may_administer(&self, by: &Principal) -> bool {
+        let Principal::Operator(account) = by else { return false };
+        self.known
+            .published
+            .load()
+            .access
+            .as_ref()
+            .is_none_or(|access| access.rules().grant(&Who::of(account), Right::Administer, Channel::SERVICE).is_any())
     }
 
     /// Has an audit line written about an act that was refused before administration was asked. False if the line is left out: half of the

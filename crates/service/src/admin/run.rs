@@ -476,7 +476,7 @@ impl Administration {
                     if answer == Some(None) { Err(Declined::TooLarge) } else { Ok(Answer::Channel(answer.flatten())) };
                 return answers.push(self.answered(waiting, answer));
             }
-            Query::Consumers | Query::Drops | Query::Channels(_) | Query::Figures | Query::Progress => {
+            Query::Consumers | Query::Drops | Query::Types | Query::Channels(_) | Query::Figures | Query::Progress => {
                 self.inquiry.add(query, waiting);
                 return self.survey();
             }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
-use crate::admin::values::{ChannelStatus, ConsumerStatus, Dropped};
+use crate::admin::values::{ChannelStatus, ConsumerStatus, Dropped, TypeEvents};
 use crate::counters::Counter;
 use crate::lane::links::messages::NamedDrops;
 
@@ -81,6 +81,19 @@ pub(super) fn drops(mut drops: Vec<NamedDrops>, name: impl Fn(ProxyKey) -> Strin
         events: drops.events,
     };
     drops.into_iter().map(dropped).collect()
+}
+
+/// Events by type, on all lanes together.
+pub(super) fn types(mut types: Vec<TypeEvents>) -> Vec<TypeEvents> {
+    types.sort_by(|one, other| (&one.domain, &one.name).cmp(&(&other.domain, &other.name)));
+    types.dedup_by(|other, first| {
+        let same = (&other.domain, &other.name) == (&first.domain, &first.name);
+        if same {
+            first.events += other.events;
+        }
+        same
+    });
+    types
 }
 
 /// Puts together what the lanes say of one consumer: it may have an outbox on each.

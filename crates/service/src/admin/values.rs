@@ -33,6 +33,8 @@ pub enum Query {
     History(ChannelId),
     /// What was dropped: [`Answer::Drops`]. All lanes are asked, a piece in each of their rounds.
     Drops,
+    /// How many events of each type were taken in: [`Answer::Types`]. All lanes are asked, a piece in each of their rounds.
+    Types,
     /// How the connected suppliers stand: [`Answer::Suppliers`].
     Suppliers {
         /// The first of those behind this proxy, by channel and proxy; default: of all.
@@ -149,6 +151,8 @@ pub enum Answer {
         /// How many more events were dropped than there are entries for.
         beyond: u64,
     },
+    /// By domain and name, 4,096 of each lane at most. A type of which no channel has events any more is not among them.
+    Types(Vec<TypeEvents>),
     /// Connected suppliers by channel and proxy, 1,024 at most, each with what it is called.
     Suppliers(Vec<(SupplierStatus, String)>),
     /// Proxies with clients that were connected again when the service began, by channel and proxy, 1,024 at most.
@@ -202,6 +206,7 @@ impl Answer {
             | Self::Channels(_)
             | Self::History(_)
             | Self::Drops { .. }
+            | Self::Types(_)
             | Self::Suppliers(_)
             | Self::Restored(_)
             | Self::DdsJoins(_)
@@ -369,6 +374,17 @@ pub struct Dropped {
     pub event_type: String,
     /// Why: the name of the reason's counter without `lane_dropped_`.
     pub reason: &'static str,
+    /// How many events.
+    pub events: u64,
+}
+
+/// Events of a type that were taken in, in all channels together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeEvents {
+    /// The event type's domain, and
+    pub domain: String,
+    /// its name.
+    pub name: String,
     /// How many events.
     pub events: u64,
 }

@@ -6,9 +6,10 @@
 //! An outbox that is there all the time is reported once, as it stands when its turn comes; of one that comes or goes
 //! meanwhile it depends on when.
 
-use engine::{Lane, ProxyKey, TypeDrops};
+use engine::{Lane, ProxyKey, TypeDrops, TypeTraffic};
 use hashbrown::HashMap;
 
+use crate::admin::values::TypeEvents;
 use crate::lane::draining::Draining;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::{NamedDrops, Survey, SurveyLevel, ToAdministration};
@@ -42,12 +43,13 @@ impl Reporting {
     /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
     pub(crate) fn begin_survey(&mut self, level: SurveyLevel, lane: &Lane) {
         let (drops, drops_beyond) = match level {
-            SurveyLevel::Drops => (lane.type_drops().collect(), lane.type_drops_beyond()),
+            SurveyLevel::Drops | SurveyLevel::Types => (lane.type_drops().collect(), lane.type_drops_beyond()),
             SurveyLevel::Progress | SurveyLevel::Outboxes | SurveyLevel::Channels => (Vec::new(), 0),
         };
         let next = (level > SurveyLevel::Progress).then_some(0);
         let next_channel = (level > SurveyLevel::Outboxes).then_some(0);
-        self.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
+        let next_type = (level == SurveyLevel::Types).then_some(0);
+        self.surveying = Some(Surveying { next, next_channel, next_type, types_left: TYPES_MAX, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
@@ -72,6 +74,8 @@ impl Reporting {
 /// Places for outboxes, and entries of what was dropped, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 32;
 const DROPS_PER_ROUND: usize = 32;
+/// Event types that a lane reports.
+const TYPES_MAX: usize = 4_096;
 
 /// How far the telling has come.
 pub(crate) struct Surveying {
@@ -79,6 +83,9 @@ pub(crate) struct Surveying {
     next: Option<u32>,
     /// The place of the next channel, if they are to be reported.
     next_channel: Option<u32>,
+    /// The place of the next event type, if they are to be reported, and how many more may be.
+    next_type: Option<u32>,
+    types_left: usize,
     /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
     drops: Vec<TypeDrops>,
     /// Reported with the last piece.
@@ -105,6 +112,17 @@ impl Surveying {
             chunk.channels.reserve_exact(PLACES_PER_ROUND as usize);
             chunk.channels.extend(channels);
             self.next_channel = Some(next + PLACES_PER_ROUND);
+            return (chunk, false);
+        }
+        if let Some(next) = self.next_type.filter(|_| self.types_left > 0)
+            && let Some(types) = lane.types_at(next, PLACES_PER_ROUND)
+        {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let named =
+                |of: TypeTraffic<'_>| TypeEvents { domain: text(of.domain), name: text(of.name), events: of.events };
+            chunk.types.extend(types.take(self.types_left).map(named));
+            self.types_left -= chunk.types.len();
+            self.next_type = Some(next + PLACES_PER_ROUND);
             return (chunk, false);
         }
         let rest = self.drops.len().saturating_sub(DROPS_PER_ROUND);
@@ -157,7 +175,8 @@ mod tests {
         }
         let drops: Vec<TypeDrops> = lane.type_drops().collect();
         assert_eq!(drops.len(), 40);
-        let mut surveying = Surveying { next: Some(0), next_channel: Some(0), drops, drops_beyond: 7 };
+        let (next, next_channel, next_type) = (Some(0), Some(0), Some(0));
+        let mut surveying = Surveying { next, next_channel, next_type, types_left: 1, drops, drops_beyond: 7 };
         let mut reported = Survey::default();
         let mut chunks = 0;
         loop {
@@ -167,6 +186,7 @@ mod tests {
             reported.outboxes.extend(chunk.outboxes);
             reported.channels.extend(chunk.channels);
             reported.drops.extend(chunk.drops);
+            reported.types.extend(chunk.types);
             reported.drops_beyond += chunk.drops_beyond;
             if is_last {
                 break;
@@ -175,7 +195,9 @@ mod tests {
         let mut keys: Vec<ProxyKey> = reported.outboxes.iter().map(|stats| stats.key).collect();
         keys.sort_unstable();
         assert_eq!(keys, consumers[40..]);
-        assert_eq!((reported.drops.len(), reported.drops_beyond, chunks, reported.channels.len()), (40, 7, 7, 1));
+        assert_eq!((reported.drops.len(), reported.drops_beyond, chunks, reported.channels.len()), (40, 7, 8, 1));
+        let of_type = TypeEvents { domain: "domain".to_owned(), name: "name".to_owned(), events: 1 };
+        assert_eq!(reported.types, [of_type]);
         assert!(reported.drops.iter().all(|named| (named.domain.as_str(), named.name.as_str()) == ("domain", "name")));
     }
 }

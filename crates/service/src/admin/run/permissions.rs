@@ -26,6 +26,7 @@ impl Administration {
             | Query::Channels(_)
             | Query::History(_)
             | Query::Drops
+            | Query::Types
             | Query::Suppliers { .. }
             | Query::Restored { .. }
             | Query::DdsJoins

@@ -62,8 +62,12 @@ impl Administration {
             unreachable_for: self.objects.unreachable_for(key),
             duplicate_of: self.objects.duplicate_of(key),
         };
+        // What thousands of consumers are called is only found out for queries of them.
+        let are_wanted = waiting.iter().any(|(query, _)| *query == Query::Consumers);
+        let outboxes = if are_wanted { survey.outboxes } else { Vec::new() };
         let status = Arc::new(SurveyStatus {
-            consumers: statistics::consumers(survey.outboxes, self.now(), |key| self.name(key), of_client),
+            consumers: statistics::consumers(outboxes, self.now(), |key| self.name(key), of_client),
+            types: statistics::types(survey.types),
             drops: statistics::drops(survey.drops, |key| self.name(key)),
             beyond: survey.drops_beyond,
         });
@@ -82,6 +86,7 @@ impl Administration {
         let Surveyed { query, waiting, status } = surveyed;
         let answer = match query {
             Query::Drops => Answer::Drops { drops: status.drops.clone(), beyond: status.beyond },
+            Query::Types => Answer::Types(status.types.clone()),
             Query::Progress => Answer::Progress,
             _ => Answer::Consumers(status.consumers.clone()),
         };

@@ -12,7 +12,7 @@ use std::time::Instant;
 use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::operators::VisitPurpose;
-use crate::admin::values::{Answer, Command, ConsumerStatus, Declined, Dropped, Query};
+use crate::admin::values::{Answer, Command, ConsumerStatus, Declined, Dropped, Query, TypeEvents};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
@@ -106,6 +106,8 @@ pub(crate) struct SurveyStatus {
     pub(crate) drops: Vec<Dropped>,
     /// Events that were dropped beyond those in `drops`.
     pub(crate) beyond: u64,
+    /// Events taken in by type.
+    pub(crate) types: Vec<TypeEvents>,
 }
 
 /// How things stand on a lane, or on all of them.
@@ -118,6 +120,8 @@ pub(crate) struct Survey {
     pub(crate) drops: Vec<NamedDrops>,
     /// How many more events were dropped than `drops` has places for.
     pub(crate) drops_beyond: u64,
+    /// If they were asked for.
+    pub(crate) types: Vec<TypeEvents>,
 }
 
 /// Reports of the lanes so far.
@@ -159,7 +163,8 @@ impl Survey {
     }
 
     fn add(&mut self, other: Self) {
-        let Self { outboxes, channels, drops, drops_beyond } = other;
+        let Self { outboxes, channels, drops, drops_beyond, types } = other;
+        self.types.extend(types);
         self.channels.extend(channels);
         self.outboxes.extend(outboxes);
         self.drops.extend(drops);
@@ -197,6 +202,8 @@ pub(crate) enum SurveyLevel {
     Channels,
     /// That, and what was dropped by event type.
     Drops,
+    /// That, and the events of each type.
+    Types,
 }
 
 /// From administration to a lane.

@@ -141,6 +141,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Denied(_)
         | Answer::Channels(_)
         | Answer::Figures(_)
+        | Answer::Types(_)
         | Answer::Names(_)
         | Answer::Channel(_)
         | Answer::Done(_) => {}

@@ -1,0 +1,136 @@
+//! A page of a channel's stored events, for browsers: read as a consumer with `StartFrom` reads them, which is gone when the page is full.
+
+use core::time::Duration;
+
+use engine::ChannelId;
+use serde_json::json;
+use service::{Answer as AdminAnswer, HistoryStatus, Principal, Query, VisitPurpose};
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::{Arguments, allowed};
+use crate::http::{self, Answer};
+use crate::live::watcher;
+use crate::routes::{Client, Failure, Routes};
+use crate::shared::{ANSWERS_WITHIN, on_a_thread};
+use crate::watching::Watching;
+
+/// Events of a page, unless another number is asked for, and at most.
+const EVENTS: usize = 100;
+const EVENTS_MAX: usize = 500;
+/// Octets of a page beyond which it ends.
+const BYTES_MAX: usize = 4 << 20;
+/// How long a page is waited for, and how long for the next event of it: with a condition nobody says that none comes any more.
+const WITHIN: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_millis(700);
+
+/// Tells of a channel's events from a place in its history on, and what of the history is still stored.
+pub(crate) async fn tell(routes: &Routes, client: Client, query: &str, by: Principal) -> Result<Answer, Failure> {
+    let arguments = Arguments::read(query)?;
+    let channel = arguments.channel(&routes.shared).await?.unwrap_or(ChannelId(0));
+    let limit = arguments.number("limit")?.unwrap_or(EVENTS).clamp(1, EVENTS_MAX);
+    let constraint = arguments.constraint()?;
+    let from = arguments.text("from").filter(|from| !from.is_empty()).unwrap_or("last:100").to_owned();
+    let _watcher = watcher(routes)?;
+    let (operators, address, principal) = (routes.operators.clone(), client.from, by.clone());
+    let visit = move || operators.visit(&principal, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
+    let (connection, told) = on_a_thread(visit).await?;
+    allowed(told)?;
+    let AdminAnswer::History(stored) = routes.shared.ask(by, Query::History(channel)).await? else {
+        return Err(Failure::NotFound);
+    };
+    let stored = stored.ok_or_else(|| Failure::Refused("this channel stores no history (HistoryEvents)".to_owned()))?;
+    let watching = Watching::begin(connection, channel, &constraint, Some(&from)).await;
+    let mut watching = watching.map_err(|why| Failure::Refused(why.to_string()))?;
+    let (entries, last, ended) = read(&mut watching, limit, stored.last.map_or(0, |last| last.number)).await;
+    let told = json!({
+        "first": stored.first.map(|first| json!({ "number": first.number, "time": first.came.to_string() })),
+        "last": stored.last.map(|last| json!({ "number": last.number, "time": last.came.to_string() })),
+        "events": stored.events,
+        "bytes": stored.bytes,
+        "gone": is_gone(&stored, &from),
+        "next": last.map(|last| format!("after:{last}")),
+        "ended": ended,
+    });
+    let head = told.to_string();
+    // Events stay as they came, in all digits.
+    let text = format!("{},\"entries\":[{}]}}", head.strip_suffix('}').unwrap_or_default(), entries.join(","));
+    Ok(http::whole(http::JSON, text))
+}
+
+/// Events until there are enough, or the last that is stored, and its number; and whether these are all.
+async fn read(watching: &mut Watching, limit: usize, end: u64) -> (Vec<String>, Option<u64>, bool) {
+    let deadline = Instant::now() + WITHIN;
+    let (mut entries, mut last, mut bytes) = (Vec::new(), None, 0);
+    while entries.len() < limit && bytes < BYTES_MAX {
+        if last.is_some_and(|last| last >= end) || end == 0 {
+            return (entries, last, true);
+        }
+        let quiet = deadline.min(Instant::now() + QUIET);
+        let Ok(Ok(Some(event))) = timeout_at(quiet, watching.next_event()).await else {
+            return (entries, last, quiet < deadline);
+        };
+        let number = number_of(&event);
+        bytes += event.len();
+        entries.push(event);
+        last = number.or(last);
+    }
+    (entries, last, last.is_some_and(|last| last >= end))
+}
+
+/// The number of an event, which is among the first of its members.
+fn number_of(event: &str) -> Option<u64> {
+    let (_, rest) = event.split_once("\"number\":")?;
+    let digits = rest.trim_start();
+    digits.get(..digits.find(|c: char| !c.is_ascii_digit())?)?.parse().ok()
+}
+
+/// Whether something of what is asked for is not stored any more.
+fn is_gone(stored: &HistoryStatus, from: &str) -> bool {
+    let Some(first) = stored.first else { return false };
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match from.split_once(':') {
+        Some(("number", text)) => number(text).is_some_and(|asked| asked.max(1) < first.number),
+        Some(("after", text)) => number(text).is_some_and(|asked| asked + 1 < first.number),
+        // The first that there ever was is the first that came from any moment on.
+        Some(("time", text)) => first.number > 1 && number(text).is_some_and(|asked| asked < first.came),
+        Some(("last", text)) => first.number > 1 && number(text).is_some_and(|asked| asked > stored.events),
+        _ => from == "first" && first.number > 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service::HistoryEvent;
+
+    #[test]
+    fn what_is_asked_for_and_gone_is_known() {
+        let at = |number, came| Some(HistoryEvent { number, came });
+        let stored =
+            HistoryStatus { channel: ChannelId(0), first: at(11, 500), last: at(20, 900), events: 10, bytes: 1 };
+        for (from, is) in [
+            ("number:11", false),
+            ("number:10", true),
+            ("after:10", false),
+            ("after:9", true),
+            ("time:500", false),
+            ("time:499", true),
+            ("last:10", false),
+            ("last:11", true),
+            ("first", true),
+            ("number:x", false),
+        ] {
+            assert_eq!(is_gone(&stored, from), is, "{from}");
+        }
+        let all = HistoryStatus { first: at(1, 500), ..stored };
+        for from in ["number:0", "number:1", "after:0", "time:0", "last:100", "first"] {
+            assert!(!is_gone(&all, from), "{from}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_read_with_the_spaces_before_it() {
+        assert_eq!(number_of(r#"{"channel":0,"number":                  17,"time":1}"#), Some(17));
+        assert_eq!(number_of(r#"{"channel":0}"#), None);
+    }
+}
