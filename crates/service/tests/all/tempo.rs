@@ -288,15 +288,20 @@ fn a_session_behind_another_port_is_the_same_when_it_has_proven_itself_at_both()
     // As a router has it that forgets; and a client that does not know the cookie is another one.
     let mut moved = Datagrams::new(&service, 21);
     *moved.cookie() = *subscriber.cookie();
-    moved.meet(1, Role::Subscriber, "A/B");
+    moved.announce(1, announcement(Role::Subscriber, "A/B"));
+    moved.announced("A/B");
+    moved.announce(1, announcement(Role::Subscriber, "A/B"));
     await_count(&service, Counter::TempoSessionsMoved, 1);
     assert_eq!(read(&service, Counter::TempoSessions), 2);
+    // What was sent before another one was met is there.
+    Datagrams::subscribed(&service, 22, "C/D");
+    assert!(moved.drain().iter().any(|(_, got)| matches!(got, Got::Announcement { returned: 77, .. })));
     publisher.publish(1, 1, b"here");
     assert_eq!(moved.message().1, b"here");
     let mut other = Datagrams::subscribed(&service, 21, "A/B");
     publisher.publish(1, 2, b"both");
     assert_eq!([moved.message().1, other.message().1], [b"both"; 2]);
-    assert_eq!((read(&service, Counter::TempoSessionsMoved), read(&service, Counter::TempoSessions)), (1, 3));
+    assert_eq!((read(&service, Counter::TempoSessionsMoved), read(&service, Counter::TempoSessions)), (1, 4));
 }
 
 #[test]
