@@ -216,7 +216,7 @@ static inline int tempo_order(struct tempo_endpoint *e, struct tempo_peer *p, ui
         if (!is_anew) p->lost += ahead - 1;
         p->missing = is_anew ? 0 : (ahead < 64 ? p->missing << ahead : 0) | (ahead <= 64 ? ((uint64_t)1 << (ahead - 1)) - 1 : UINT64_MAX);
         p->last = number, p->last_at = e->now, p->has_begun = 1;
-        if (e->unfinished.of == p) e->unfinished.of = NULL;
+        if (e->unfinished.of == p && e->unfinished.number - number - 1 >= 65535) e->unfinished.of = NULL; /* it is not one of the next */
     }
     return is_next;
 }
@@ -225,10 +225,10 @@ static inline int tempo_order(struct tempo_endpoint *e, struct tempo_peer *p, ui
 static inline int tempo_gather(struct tempo_endpoint *e, const struct tempo_peer *p, const struct tempo_frame *f) {
     const uint32_t at = f->as.fragment.at, total = f->as.fragment.total, n = (uint32_t)f->n, part = (total + 63) / 64;
     const uint64_t bit = (uint64_t)1 << at / part;
-    const int is_last = at + n == total, is_later = e->unfinished.of == p && f->sequence - e->unfinished.number - 1 < 0x7fffffffu;
+    const int is_last = at + n == total, is_other = e->unfinished.of == p && e->unfinished.number - f->sequence >= 65536;
     e->counters.fragments++; /* until it is of use */
     if (total > e->buffer_octets) return 0;
-    if (e->unfinished.of == NULL || is_later || e->now - e->unfinished.begun_at > e->period_ms * TEMPO_MS) {
+    if (e->unfinished.of == NULL || is_other || e->now - e->unfinished.begun_at > e->period_ms * TEMPO_MS) {
         memset(&e->unfinished, 0, sizeof e->unfinished);
         e->unfinished.of = p, e->unfinished.number = f->sequence, e->unfinished.total = total, e->unfinished.begun_at = e->now;
     }

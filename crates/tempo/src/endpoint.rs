@@ -181,10 +181,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         let Some(at) = self.topics.at(topic) else { return };
         self.discard_messages(at);
         let is_group = matches!(self.settings.channel, Channel::Group(_));
+        // A peer that is the channel as well is notified as a peer.
+        let is_due_to_channel = self.channel(at).is_some();
         let Some(topic) = self.topics.get_mut(at) else { return };
         topic.is_leaving = true;
         topic.announce_at = Nanos::MAX;
-        topic.is_due_to_channel = true;
+        topic.is_due_to_channel = is_due_to_channel;
         self.topics.is_due_to_channel = true;
         for entry in 0..PEERS {
             let Some(peer) = self.peers.get_mut(entry).filter(|peer| peer.topic == at) else { continue };

@@ -28,6 +28,8 @@ pub enum Unfit {
     Uneven,
     /// The message has another size by its other fragments.
     Total,
+    /// There is no buffer for it.
+    NoRoom,
 }
 
 /// One unfinished message at most, in a buffer (`[u8; N]`, `&mut [u8]`, `Vec<u8>`, …), with marks in words (`[u64; N]`, …).

@@ -34,7 +34,7 @@ impl Arrival {
     }
 }
 
-/// What has come of one publisher's topic.
+/// What has come of one publisher's topic; nothing by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sequence {
     last: Option<u32>,
@@ -49,12 +49,6 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Nothing has come.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { last: None, last_came: 0, missing: 0, received: 0, lost: 0, late: 0, repeated: 0, begun_anew: 0 }
-    }
-
     /// What a number would mean that came now, from a publisher with this announcement period. Counts nothing.
     #[must_use]
     pub fn look(&self, now: Nanos, period: Nanos, number: u32) -> Arrival {
@@ -112,6 +106,20 @@ impl Sequence {
         arrival
     }
 
+    /// Whether a fragment of the message with that number is of use, if others of the message `begun` have come: of one that is to be
+    /// handed on, and not before that one.
+    #[must_use]
+    pub fn takes_fragment(&self, now: Nanos, period: Nanos, number: u32, begun: Option<u32>) -> bool {
+        let is_before = begun.is_some_and(|begun| is_shortly_before(number, begun));
+        self.look(now, period, number).is_handed_on() && !is_before
+    }
+
+    /// Whether a message of which not all fragments have come is lost: it is not one of those next to the last one handed on.
+    #[must_use]
+    pub fn has_overtaken(&self, begun: u32) -> bool {
+        self.last.is_some_and(|last| !is_shortly_before(last, begun))
+    }
+
     /// The number that was handed on last.
     #[must_use]
     pub const fn last(&self) -> Option<u32> {
@@ -149,6 +157,12 @@ impl Sequence {
     }
 }
 
+/// Whether a number is before another one, and not so far that numbers began anew.
+const fn is_shortly_before(number: u32, other: u32) -> bool {
+    let behind = other.wrapping_sub(number);
+    0 < behind && behind < JUMP
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -162,7 +176,7 @@ mod tests {
 
     /// What becomes of numbers that come at once.
     fn arrivals(numbers: &[u32]) -> (Vec<Arrival>, Sequence) {
-        let mut sequence = Sequence::new();
+        let mut sequence = Sequence::default();
         (numbers.iter().map(|&number| sequence.take(0, PERIOD, number)).collect(), sequence)
     }
 
@@ -210,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_publisher_that_was_silent_for_periods_may_have_lost_more_in_them() {
-        let mut sequence = Sequence::new();
+        let mut sequence = Sequence::default();
         sequence.take(0, PERIOD, 0);
         assert_eq!(sequence.look(2 * PERIOD - 1, PERIOD, 2 * JUMP), Arrival::Anew);
         assert_eq!(sequence.look(2 * PERIOD, PERIOD, 2 * JUMP), Arrival::Next { lost: 2 * JUMP - 1 });
@@ -233,7 +247,7 @@ mod tests {
             }
             // The first one comes first, so that all others are ahead of it.
             numbers.sort_unstable();
-            let mut sequence = Sequence::new();
+            let mut sequence = Sequence::default();
             sequence.take(0, PERIOD, first.wrapping_sub(1));
             let mut handed_on = Vec::new();
             for &(_, at) in &numbers {

@@ -414,6 +414,13 @@ pub fn write_data_head(
 }
 
 impl<'b> Announcement<'b> {
+    /// One end point's, at this rate; once in a second, and with nothing else.
+    #[must_use]
+    pub const fn new(role: Role, name: &'b str, rate: u32) -> Self {
+        let (given, returned, deadline_us, end_points, largest, period_ms) = (0, 0, 0, 1, 0, 1_000);
+        Self { given, returned, rate, highest_rate: rate, deadline_us, end_points, largest, period_ms, role, name }
+    }
+
     fn read(payload: &'b [u8]) -> Option<Self> {
         let name = payload.get(ANNOUNCEMENT..)?;
         if usize::from(*payload.get(39)?) != name.len() {

@@ -156,18 +156,7 @@ pub(super) fn tempo(scene: &mut Scene) -> Result<()> {
     let mut frames = Vec::new();
     for topic in 1..=SUBSCRIPTIONS {
         let name = format!("Hostile/{session}-{topic}");
-        let announcement = Announcement {
-            given: 0,
-            returned: 0,
-            rate: 1_000,
-            highest_rate: 1_000,
-            deadline_us: 0,
-            end_points: 1,
-            largest: 1_000,
-            period_ms: 1_000,
-            role: Role::Subscriber,
-            name: &name,
-        };
+        let announcement = Announcement { largest: 1_000, ..Announcement::new(Role::Subscriber, &name, 1_000) };
         let header = Header { session, topic, sequence: 0, sent: 0, priority: 0, by_broker: false };
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
         let mut octets = vec![0; frame.octets()];

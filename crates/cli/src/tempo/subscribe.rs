@@ -95,7 +95,7 @@ fn wait(
             eprintln!("campanile: {} lost", plural(report.lost - lost, "message"));
         }
         lost = report.lost;
-        if report.publishers == 0 && !is_missed && began.elapsed() > MISSED_AFTER {
+        if report.publishers == 0 && report.received == 0 && !is_missed && began.elapsed() > MISSED_AFTER {
             is_missed = true;
             let Meeting { address, waits, .. } = meeting;
             let topic = &options.topic;

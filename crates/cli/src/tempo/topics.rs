@@ -194,18 +194,8 @@ mod tests {
 
     fn announced(session: u32, role: Role, name: &str, rate: u32) -> Vec<u8> {
         let header = Header { session, topic: 1, sequence: 0, sent: 0, priority: 0, by_broker: session == 9 };
-        let announcement = Announcement {
-            given: 0,
-            returned: 0,
-            rate,
-            highest_rate: rate,
-            deadline_us: rate / 100,
-            end_points: 1,
-            largest: 64,
-            period_ms: 1_000,
-            role,
-            name,
-        };
+        let announcement = Announcement::new(role, name, rate);
+        let announcement = Announcement { deadline_us: rate / 100, largest: 64, ..announcement };
         let mut octets = vec![0; 512];
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
         let count = frame.write(&mut octets).unwrap();

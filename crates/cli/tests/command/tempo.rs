@@ -98,6 +98,15 @@ fn a_message_goes_from_one_terminal_to_another_over_either_transport() {
 }
 
 #[test]
+fn a_publisher_that_has_left_is_not_missed() {
+    let mut sub = Running::start(&["sub", "A/B", "--from", "udp://@127.0.0.1:0", "--wait", "2.5"]);
+    assert!(publish(&["A/B", "x", "--to", &sub.address()]).status.success());
+    assert_eq!(sub.line(), "x\n");
+    let ended = sub.wait();
+    assert!(!ended.stderr.contains("publish"), "{}", ended.stderr);
+}
+
+#[test]
 fn whichever_command_waits_the_other_finds_it() {
     let at = format!("udp://{}:2811", own_loopback());
     let waiting = at.replacen("udp://", "udp://@", 1);

@@ -68,17 +68,13 @@ fn a_message_beyond_a_datagram_is_put_together_and_taken_apart_again() {
     let mut near = Datagrams::subscribed(&service, 21, "A/B");
     let mut far = Stream::subscribed(&service, 22, "A/B");
     let mut publisher = Datagrams::publishing(&service, 31, "A/B");
-    let piece = |sequence: u32, at: usize, end: usize| {
-        let fragment = Fragment { total: 100_000, at: u32::try_from(at).unwrap() };
-        let data = Data { fragment: Some(fragment), content: Content::Octets, octets: &message[at..end] };
-        frame(Header { session: 31, topic: 1, sequence, sent: 9, priority: 0, by_broker: false }, Payload::Data(data))
-    };
     let mut pieces: Vec<usize> = (0..message.len()).step_by(1_400).collect();
     // In whatever order, and some twice.
     pieces.reverse();
     pieces.push(1_400);
     for at in pieces {
-        publisher.send(&piece(7, at, message.len().min(at + 1_400)));
+        let octets = &message[at..message.len().min(at + 1_400)];
+        publisher.publish_part(7, 100_000, u32::try_from(at).unwrap(), octets);
     }
     for subscriber in [&mut near as &mut dyn EndPoint, &mut far] {
         let mut whole = vec![0; message.len()];
@@ -92,13 +88,65 @@ fn a_message_beyond_a_datagram_is_put_together_and_taken_apart_again() {
         }
         assert!(whole == message);
     }
-    // Half of one, and another one: the first is lost. Of an earlier one nothing is put together any more.
-    publisher.send(&piece(8, 0, 1_400));
-    publisher.publish(1, 9, b"next");
-    publisher.send(&piece(8, 1_400, 2_800));
-    assert_eq!(near.message().1, b"next");
-    await_count(&service, Counter::TempoLost, 1);
-    await_count(&service, Counter::TempoFragmentsRefused, 2);
+    await_count(&service, Counter::TempoFragmentsRefused, 1);
+}
+
+/// After a jump back, the broker took no fragments any more as long as there were some of a message with a number from before it.
+/// Of end points `c_header` holds the same.
+#[test]
+fn an_unfinished_message_is_lost_when_a_later_one_or_a_jump_comes_and_not_when_an_earlier_one_does() {
+    let service = start();
+    let mut subscriber = Stream::subscribed(&service, 21, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    for part in PARTS.split(' ') {
+        match part.split_once('.') {
+            None => publisher.publish(1, part.parse().unwrap(), b"whole"),
+            Some((of, half)) => {
+                publisher.publish_part(of.parse().unwrap(), 2_000, 1_000 * half.parse::<u32>().unwrap(), &[1; 1_000]);
+            }
+        }
+    }
+    let came = [(); 8].map(|()| subscriber.message().1.len());
+    assert_eq!(came, [5, 2_000, 5, 5, 5, 2_000, 5, 2_000]);
+    let counters = [Counter::TempoLost, Counter::TempoFragmentsRefused];
+    assert_eq!(counters.map(|counter| read(&service, counter)), [1, 1]);
+}
+
+/// Numbers of messages that come whole, or half. Then: 8, which an earlier one does not end; 9, which a later one does; a jump back by a whole
+/// message and one by a fragment.
+const PARTS: &str = "8.0 7 8.1 9.0 10 9.1 1000001 1000002.0 5 6.0 6.1 2000000 2000001.0 2000002.0 9.0 9.1";
+
+/// The broker kept the room until the publisher's next message in fragments.
+#[test]
+fn a_message_that_is_overtaken_by_a_later_one_gives_its_room_back() {
+    let service = start_as(|config| config.limits.incomplete_bytes_max = 1 << 20);
+    let mut subscriber = Stream::subscribed(&service, 21, "A/B");
+    let mut overtaken = Datagrams::publishing(&service, 31, "A/B");
+    let mut other = Stream::publishing(&service, 32, "A/B");
+    let part = [1; 60_000];
+    overtaken.publish_part(1, 600_000, 0, &part);
+    overtaken.publish(1, 2, b"whole");
+    assert_eq!(subscriber.message().1, b"whole");
+    (0..10).for_each(|at| other.publish_part(1, 600_000, at * 60_000, &part));
+    await_count(&service, Counter::EventsIn, 2);
+    assert_eq!(read(&service, Counter::TempoFragmentsRefused), 0);
+}
+
+/// The broker heard nothing in fragments of a message that was not complete, and forgot its publisher.
+#[test]
+fn a_publisher_whose_announcements_wait_behind_a_long_message_is_there() {
+    let service = start();
+    let mut subscriber = Stream::subscribed(&service, 21, "A/B");
+    let said = Announcement { period_ms: 200, ..announcement(Role::Publisher, "A/B") };
+    let mut publisher = Stream::new(&service, 31);
+    publisher.meet_as(1, said);
+    Datagrams::new(&service, 32).meet_as(1, said);
+    wait_until("another one to be forgotten that is silent", || {
+        publisher.publish_part(1, 257, 256, &[1]);
+        read(&service, Counter::TempoExpired) > 0
+    });
+    publisher.publish_part(1, 257, 0, &[1; 256]);
+    assert_eq!(subscriber.message().1, [1; 257]);
 }
 
 #[test]
@@ -123,7 +171,12 @@ fn a_broker_announces_what_those_on_the_other_side_come_to() {
     let sum = expected(4_000, 3_000, 2, Role::Publisher);
     while !sum(&subscriber.announced("A/B").1) {}
     drop(second);
-    let alone = expected(1_000, 1_000, 1, Role::Publisher);
+    // It proves nothing anew, as in a group, and is believed from where it is known.
+    first.send(&frame(
+        first.header(4, 0),
+        Payload::Announcement(Announcement { given: 0, rate: 2_000, highest_rate: 2_000, ..said }),
+    ));
+    let alone = expected(2_000, 2_000, 1, Role::Publisher);
     while !alone(&subscriber.announced("A/B").1) {}
     // It is known by one number in all that the broker says.
     let numbers = [subscriber.announced("A/B").0.topic, first.announced("A/B").0.topic];
@@ -190,6 +243,11 @@ fn a_probe_goes_where_messages_go_and_its_echo_comes_back_at_once() {
     publisher.send(&again);
     publisher.send(&frame(publisher.header(1, 3), Payload::Probe(probe)));
     wait_until("a probe to be refused", || read(&service, Counter::TempoProbesRefused) > 0);
+    // They are no messages.
+    publisher.drain();
+    publisher.publish(1, 4, b"a message");
+    let received = core::iter::from_fn(|| Some(publisher.report().1.received)).find(|received| *received > 0);
+    assert_eq!(received, Some(1));
 }
 
 // ---- sessions that come and go ----
@@ -223,21 +281,27 @@ fn an_end_point_that_is_silent_for_three_periods_or_says_bye_is_forgotten_and_ge
 
 #[test]
 fn a_session_behind_another_port_is_the_same_when_it_has_proven_itself_at_both() {
-    let service = start();
+    // What is not answered at once is not heard of for a minute.
+    let service = start_as(|config| config.tempo.period_ms = 60_000);
     let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
     let mut publisher = Datagrams::publishing(&service, 31, "A/B");
     // As a router has it that forgets; and a client that does not know the cookie is another one.
     let mut moved = Datagrams::new(&service, 21);
     *moved.cookie() = *subscriber.cookie();
-    moved.meet(1, Role::Subscriber, "A/B");
+    moved.announce(1, announcement(Role::Subscriber, "A/B"));
+    moved.announced("A/B");
+    moved.announce(1, announcement(Role::Subscriber, "A/B"));
     await_count(&service, Counter::TempoSessionsMoved, 1);
     assert_eq!(read(&service, Counter::TempoSessions), 2);
+    // What was sent before another one was met is there.
+    Datagrams::subscribed(&service, 22, "C/D");
+    assert!(moved.drain().iter().any(|(_, got)| matches!(got, Got::Announcement { returned: 77, .. })));
     publisher.publish(1, 1, b"here");
     assert_eq!(moved.message().1, b"here");
     let mut other = Datagrams::subscribed(&service, 21, "A/B");
     publisher.publish(1, 2, b"both");
     assert_eq!([moved.message().1, other.message().1], [b"both"; 2]);
-    assert_eq!((read(&service, Counter::TempoSessionsMoved), read(&service, Counter::TempoSessions)), (1, 3));
+    assert_eq!((read(&service, Counter::TempoSessionsMoved), read(&service, Counter::TempoSessions)), (1, 4));
 }
 
 #[test]
@@ -252,6 +316,11 @@ fn a_topics_number_means_what_it_was_announced_for_last() {
     assert_eq!((wind.message().1, rain.message().1), (b"wind".to_vec(), b"rain".to_vec()));
     publisher.publish(2, 1, b"nothing");
     await_count(&service, Counter::TempoUnbound, 1);
+    await_count(&service, Counter::TempoAnnounced, 3);
+    // In the other role as well.
+    publisher.meet(1, Role::Subscriber, "Weather/Sun");
+    publisher.publish(1, 2, b"nothing");
+    await_count(&service, Counter::TempoUnbound, 2);
     await_count(&service, Counter::TempoAnnounced, 3);
 }
 

@@ -56,8 +56,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) const fn new() -> Self {
-        Self { is_served: true, progress: None, delays: Delays::new(), echoed: None, received: 0, lost: 0 }
+    pub(super) fn new() -> Self {
+        Self { is_served: true, progress: None, delays: Delays::default(), echoed: None, received: 0, lost: 0 }
     }
 }
 

@@ -2,11 +2,10 @@
 
 use super::peers::{Due, Entry, Heard, Kind, Listener};
 use super::reports::{Gone, Message, Notice, Place, Receive};
-use super::unfinished::Outcome;
 use super::{Endpoint, Reply};
 use crate::Nanos;
 use crate::presence::{Announced, Presence};
-use crate::reassembly::Unfit;
+use crate::reassembly::{FragmentResult, Unfit};
 use crate::sequence::Arrival;
 use crate::wire::{Announcement, Data, Fragment, Frame, Header, Payload, Probe, Report, Role, Unreadable};
 
@@ -167,6 +166,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             }
         }
         if has_moved {
+            self.forget_at(from, Gone::Replaced, to, |peer| peer.session != header.session);
             if let Some(topic) = self.topics.get_mut(topic) {
                 topic.is_blocked = false;
             }
@@ -262,13 +262,11 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             self.counters.too_large += 1;
             return;
         }
-        let slot = match data.fragment {
-            None => None,
-            Some(fragment) => match self.fragment(now, at, header.sequence, fragment, data.octets) {
-                Some(slot) => Some(slot),
-                None => return,
-            },
-        };
+        if let Some(fragment) = data.fragment
+            && !self.completes(now, at, header.sequence, fragment, data.octets)
+        {
+            return;
+        }
         if !self.take(now, at, header.sequence, to) {
             return;
         }
@@ -282,30 +280,36 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             sent: header.sent,
             priority: header.priority,
             content: data.content,
-            octets: slot.map_or(data.octets, |slot| self.unfinished.message(slot)),
+            octets: if data.fragment.is_some() { self.unfinished.message(at) } else { data.octets },
         };
         to.message(message);
-        // Complete, or overtaken by this one.
-        self.counters.unfinished += u64::from(self.unfinished.release_until(at, header.sequence));
+        self.release_overtaken(at);
     }
 
-    /// Where the message is that a fragment has completed.
-    fn fragment(&mut self, now: Nanos, at: usize, number: u32, fragment: Fragment, octets: &[u8]) -> Option<usize> {
-        let Some(Entry { presence, kind: Kind::Publisher(heard), .. }) = self.peers.get(at) else { return None };
-        if !heard.sequence.look(now, presence.period(), number).is_handed_on() {
-            self.counters.fragments_late += 1;
-            return None;
-        }
+    /// Whether a fragment has completed its message.
+    fn completes(&mut self, now: Nanos, at: usize, number: u32, fragment: Fragment, octets: &[u8]) -> bool {
+        let Some(Entry { presence, kind: Kind::Publisher(heard), .. }) = self.peers.get(at) else { return false };
         let counters = &mut self.counters;
-        match self.unfinished.take(now, at, number, fragment, octets, &mut counters.unfinished) {
-            Outcome::Complete(slot) => return Some(slot),
-            Outcome::Incomplete => {}
-            Outcome::Repeated | Outcome::Late => counters.fragments_late += 1,
-            Outcome::Refused => counters.fragments_refused += 1,
-            Outcome::Unfit(Unfit::TooLarge | Unfit::TooMany) => counters.too_large += 1,
-            Outcome::Unfit(Unfit::Uneven | Unfit::Total) => counters.fragments_unfit += 1,
+        if !heard.sequence.takes_fragment(now, presence.period(), number, self.unfinished.number(at)) {
+            counters.fragments_late += 1;
+            return false;
         }
-        None
+        match self.unfinished.take(now, at, number, fragment, octets, &mut counters.unfinished) {
+            Ok(FragmentResult::Complete) => return true,
+            Ok(FragmentResult::Incomplete) => {}
+            Ok(FragmentResult::Repeated) => counters.fragments_late += 1,
+            Err(Unfit::NoRoom) => counters.fragments_refused += 1,
+            Err(Unfit::TooLarge | Unfit::TooMany) => counters.too_large += 1,
+            Err(Unfit::Uneven | Unfit::Total) => counters.fragments_unfit += 1,
+        }
+        false
+    }
+
+    /// A message of a peer that is not later than the last one handed on is complete, or lost.
+    fn release_overtaken(&mut self, at: usize) {
+        if let Some(Entry { kind: Kind::Publisher(heard), .. }) = self.peers.get(at) {
+            self.counters.unfinished += u64::from(self.unfinished.release_overtaken(at, &heard.sequence));
+        }
     }
 
     /// Counts a number, and says whether what has it is to be handed on.
@@ -328,7 +332,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         if !self.take(now, at, header.sequence, to) {
             return;
         }
-        self.counters.unfinished += u64::from(self.unfinished.release_until(at, header.sequence));
+        self.release_overtaken(at);
         let echo = Probe { echoed_by: self.settings.session, ..*probe };
         // Only a broker knows where its publisher is; and it may know of another network than ours.
         let prober = probe.to.filter(|prober| {

@@ -179,10 +179,6 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    pub(super) const fn new() -> Self {
-        Self { last_ns: 0, highest_ns: 0, total_ns: 0, echoes: 0 }
-    }
-
     pub(super) fn add(&mut self, delay: Nanos) {
         self.last_ns = delay;
         self.highest_ns = self.highest_ns.max(delay);
@@ -241,93 +237,75 @@ pub struct SubscriberReport {
     pub repeated: u64,
 }
 
-/// Everything that is discarded or refused, by reason. Each counts up and never back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Datagrams and connections with octets that are no frame.
-    pub unreadable: u64,
-    /// Frames of another version of the protocol.
-    pub other_versions: u64,
-    /// Frames of a kind that is not known, or with a payload that its kind does not have.
-    pub unknown_frames: u64,
-    /// Frames of our own session that came back.
-    pub own_frames: u64,
-    /// Announcements of topics, or roles, that have no counterpart here.
-    pub other_topics: u64,
-    /// Announcements answered because their sender has not proven its address.
-    pub unproven: u64,
-    /// Answers and echoes dropped because too many waited, or their connection had no room.
-    pub replies_dropped: u64,
-    /// Peers refused because as many as there is room for are known.
-    pub peers_refused: u64,
-    /// Sessions that claim to be at a new address while they are heard at the one before.
-    pub moves_refused: u64,
-    /// Peers that were not announced any more.
-    pub peers_expired: u64,
-    /// Sessions that were replaced by another one at their place.
-    pub peers_replaced: u64,
-    /// Topics for which a session gave the number to another topic.
-    pub peers_rebound: u64,
-    /// Subscribers release, or refused, because their connection had no room for too long.
-    pub peers_stalled: u64,
-    /// Data and probes under a number that is not bound.
-    pub unbound: u64,
-    /// Frames of a known session and topic from another place than its own.
-    pub elsewhere: u64,
-    /// Messages and fragments larger than what is taken here.
-    pub too_large: u64,
-    /// Fragments that do not fit to the others of their message.
-    pub fragments_unfit: u64,
-    /// Fragments of messages that others have overtaken, or that came before.
-    pub fragments_late: u64,
-    /// Fragments refused because too many messages are unfinished.
-    pub fragments_refused: u64,
-    /// Messages that were released unfinished.
-    pub unfinished: u64,
-    /// Echoes of probes that are not ours, are too old, or came before.
-    pub echoes_unknown: u64,
-    /// Reports and byes of peers not known at that place.
-    pub strangers: u64,
-    /// Messages not sent to a subscriber because it does not take so large ones.
-    pub too_large_for_peer: u64,
-    /// Probes left out because there was no room for them.
-    pub probes_left_out: u64,
-    /// Messages that waited on topics that were removed.
-    pub abandoned: u64,
-    /// Frames for which the buffer that was given for sending is too short.
-    pub buffer_too_short: u64,
+/// Declares [`Counters`], all of which begin with 0.
+macro_rules! counters {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// Everything that is discarded or refused, by reason. Each counts up and never back.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Counters {
+            $($(#[$doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            pub(super) const fn new() -> Self {
+                Self { $($name: 0,)+ }
+            }
+        }
+    };
 }
 
-impl Counters {
-    pub(super) const fn new() -> Self {
-        Self {
-            unreadable: 0,
-            other_versions: 0,
-            unknown_frames: 0,
-            own_frames: 0,
-            other_topics: 0,
-            unproven: 0,
-            replies_dropped: 0,
-            peers_refused: 0,
-            moves_refused: 0,
-            peers_expired: 0,
-            peers_replaced: 0,
-            peers_rebound: 0,
-            peers_stalled: 0,
-            unbound: 0,
-            elsewhere: 0,
-            too_large: 0,
-            fragments_unfit: 0,
-            fragments_late: 0,
-            fragments_refused: 0,
-            unfinished: 0,
-            echoes_unknown: 0,
-            strangers: 0,
-            too_large_for_peer: 0,
-            probes_left_out: 0,
-            abandoned: 0,
-            buffer_too_short: 0,
-        }
-    }
+counters! {
+    /// Datagrams and connections with octets that are no frame.
+    unreadable,
+    /// Frames of another version of the protocol.
+    other_versions,
+    /// Frames of a kind that is not known, or with a payload that its kind does not have.
+    unknown_frames,
+    /// Frames of our own session that came back.
+    own_frames,
+    /// Announcements of topics, or roles, that have no counterpart here.
+    other_topics,
+    /// Announcements answered because their sender has not proven its address.
+    unproven,
+    /// Answers and echoes dropped because too many waited, or their connection had no room.
+    replies_dropped,
+    /// Peers refused because as many as there is room for are known.
+    peers_refused,
+    /// Sessions that claim to be at a new address while they are heard at the one before.
+    moves_refused,
+    /// Peers that were not announced any more.
+    peers_expired,
+    /// Sessions that were replaced by another one at their place.
+    peers_replaced,
+    /// Topics for which a session gave the number to another topic.
+    peers_rebound,
+    /// Subscribers release, or refused, because their connection had no room for too long.
+    peers_stalled,
+    /// Data and probes under a number that is not bound.
+    unbound,
+    /// Frames of a known session and topic from another place than its own.
+    elsewhere,
+    /// Messages and fragments larger than what is taken here.
+    too_large,
+    /// Fragments that do not fit to the others of their message.
+    fragments_unfit,
+    /// Fragments of messages that others have overtaken, or that came before.
+    fragments_late,
+    /// Fragments refused because too many messages are unfinished.
+    fragments_refused,
+    /// Messages that were released unfinished.
+    unfinished,
+    /// Echoes of probes that are not ours, are too old, or came before.
+    echoes_unknown,
+    /// Reports and byes of peers not known at that place.
+    strangers,
+    /// Messages not sent to a subscriber because it does not take so large ones.
+    too_large_for_peer,
+    /// Probes left out because there was no room for them.
+    probes_left_out,
+    /// Messages that waited on topics that were removed.
+    abandoned,
+    /// Frames for which the buffer that was given for sending is too short.
+    buffer_too_short,
 }

@@ -154,14 +154,10 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         let announcement = Announcement {
             given,
             returned,
-            rate: topic.rate,
-            highest_rate: topic.rate,
             deadline_us: topic.deadline_us,
-            end_points: 1,
             largest,
             period_ms: self.settings.period_ms,
-            role: topic.role,
-            name: topic.name(),
+            ..Announcement::new(topic.role, topic.name(), topic.rate)
         };
         let header = self.header(now, topic.number);
         outgoing.put(to, &Frame { header, payload: Payload::Announcement(announcement) })
@@ -272,7 +268,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     }
 
     /// Where to announce a topic beside its peers: not if the channel is one of them.
-    fn channel(&self, topic: usize) -> Option<To> {
+    pub(super) fn channel(&self, topic: usize) -> Option<To> {
         match self.settings.channel {
             Channel::Group(group) => Some(To::Group(group)),
             Channel::Peer(place) if self.is_channel_open && !self.peers.of(topic).any(|peer| peer.place == place) => {

@@ -56,7 +56,7 @@ pub(super) struct Sending {
 }
 
 /// The last probes: only they are known again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Probes {
     number: u32,
     sent: [Option<(u32, Nanos)>; 4],
@@ -243,8 +243,8 @@ impl<const N: usize> Topics<N> {
             is_blocked: false,
             next_number: first_number,
             is_probe_waiting: false,
-            probes: Probes { number: 0, sent: [None; 4], slowest: (0, 0) },
-            delays: Delays::new(),
+            probes: Probes::default(),
+            delays: Delays::default(),
             counts: TopicCounts::default(),
         });
         self.untouched = self.untouched.max(at + 1);

@@ -2,6 +2,7 @@
 
 use crate::Nanos;
 use crate::reassembly::{FragmentResult, Reassembly, Unfit};
+use crate::sequence::Sequence;
 use crate::wire::Fragment;
 
 /// A message of which nothing came for so long gives way to another one.
@@ -29,23 +30,14 @@ pub(super) struct Unfinished<const MESSAGE: usize, const N: usize> {
     slots: [Slot<MESSAGE>; N],
 }
 
-/// What became of a fragment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// The message is complete: it is in this slot.
-    Complete(usize),
-    Incomplete,
-    Repeated,
-    /// A later message of the publisher has been begun.
-    Late,
-    Unfit(Unfit),
-    /// All slots are taken.
-    Refused,
-}
-
 impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
     pub(super) const fn new() -> Self {
         Self { peers: [None; N], slots: [const { Slot::new() }; N] }
+    }
+
+    /// The number of a peer's message of which fragments have come.
+    pub(super) fn number(&self, peer: usize) -> Option<u32> {
+        self.slots.get(self.slot_of(peer)?)?.message.number()
     }
 
     /// A fragment has come. Counts one up for each message that is released for it.
@@ -57,54 +49,30 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         fragment: Fragment,
         octets: &[u8],
         discarded: &mut u64,
-    ) -> Outcome {
+    ) -> Result<FragmentResult, Unfit> {
         if usize::try_from(fragment.total).is_ok_and(|total| total > MESSAGE) {
-            return Outcome::Unfit(Unfit::TooLarge);
+            return Err(Unfit::TooLarge);
         }
-        let Some(at) = self.place(now, peer) else { return Outcome::Refused };
-        let (Some(slot), Some(owner)) = (self.slots.get_mut(at), self.peers.get_mut(at)) else {
-            return Outcome::Refused;
-        };
-        if *owner != Some(peer) {
+        let at = self.place(now, peer).ok_or(Unfit::NoRoom)?;
+        let slot = self.slots.get_mut(at).ok_or(Unfit::NoRoom)?;
+        let owner = self.peers.get_mut(at).ok_or(Unfit::NoRoom)?;
+        if *owner != Some(peer) || slot.message.number() != Some(number) {
             *discarded += u64::from(slot.message.clear());
-            *owner = Some(peer);
-        }
-        match slot.message.number() {
-            Some(before) if before != number => {
-                if number.wrapping_sub(before) >= 1 << 31 {
-                    return Outcome::Late;
-                }
-                *discarded += u64::from(slot.message.clear());
-            }
-            _ => {}
         }
         slot.last_came = now;
-        match slot.message.take(number, fragment, octets) {
-            Ok(FragmentResult::Incomplete) => Outcome::Incomplete,
-            Ok(FragmentResult::Repeated) => Outcome::Repeated,
-            Ok(FragmentResult::Complete) => Outcome::Complete(at),
-            Err(unfit) => {
-                if slot.message.number().is_none() {
-                    *owner = None;
-                }
-                Outcome::Unfit(unfit)
-            }
-        }
+        let result = slot.message.take(number, fragment, octets);
+        *owner = slot.message.number().map(|_| peer);
+        result
     }
 
-    /// A message that is complete.
-    pub(super) fn message(&self, at: usize) -> &[u8] {
-        self.slots.get(at).map_or(&[], |slot| slot.message.message())
+    /// A peer's message that is complete.
+    pub(super) fn message(&self, peer: usize) -> &[u8] {
+        self.slot_of(peer).and_then(|at| self.slots.get(at)).map_or(&[], |slot| slot.message.message())
     }
 
-    /// A message of a peer is handed on: one that is not later is released. Says whether it was unfinished.
-    pub(super) fn release_until(&mut self, peer: usize, number: u32) -> bool {
-        let Some(at) = self.slot_of(peer) else { return false };
-        let is_later = |begun: u32| (1..1 << 31).contains(&begun.wrapping_sub(number));
-        match self.slots.get(at).and_then(|slot| slot.message.number()) {
-            Some(begun) if is_later(begun) => false,
-            _ => self.release(peer),
-        }
+    /// Another message of a peer is handed on, or this one: it is released if it is not later. Says whether it was unfinished.
+    pub(super) fn release_overtaken(&mut self, peer: usize, by: &Sequence) -> bool {
+        self.number(peer).is_some_and(|begun| by.has_overtaken(begun)) && self.release(peer)
     }
 
     /// A peer is gone: says whether a message of it was unfinished.

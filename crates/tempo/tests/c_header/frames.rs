@@ -234,18 +234,8 @@ fn names_are_judged_alike_octet_by_octet() {
                     }
                 }
             }
-            let template = Announcement {
-                given: 0,
-                returned: 0,
-                rate: 0,
-                highest_rate: 0,
-                deadline_us: 0,
-                end_points: 1,
-                largest: 0,
-                period_ms: 1_000,
-                role: Role::Publisher,
-                name: &"x".repeat(name.len()),
-            };
+            let longest = "x".repeat(name.len());
+            let template = Announcement::new(Role::Publisher, &longest, 0);
             let header = Header { session: 1, topic: 1, sequence: 0, sent: 0, priority: 0, by_broker: false };
             let mut bytes = vec![0; 72 + name.len()];
             let frame = Frame { header, payload: Payload::Announcement(template) };

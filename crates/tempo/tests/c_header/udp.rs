@@ -87,22 +87,9 @@ impl Hand {
     }
 
     fn announce(&self, to: SocketAddr, role: Role, returned: u64) {
-        self.send(
-            to,
-            0,
-            Payload::Announcement(Announcement {
-                given: 0x0c00_c1e5,
-                returned,
-                rate: 5_000,
-                highest_rate: 5_000,
-                deadline_us: 0,
-                end_points: 1,
-                largest: 60_000,
-                period_ms: 1_000,
-                role,
-                name: TOPIC,
-            }),
-        );
+        let announcement = Announcement::new(role, TOPIC, 5_000);
+        let announcement = Announcement { given: 0x0c00_c1e5, returned, largest: 60_000, ..announcement };
+        self.send(to, 0, Payload::Announcement(announcement));
     }
 
     fn next(&mut self) -> (SocketAddr, Frame<'_>) {

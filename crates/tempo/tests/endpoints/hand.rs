@@ -48,18 +48,7 @@ impl Stranger {
     }
 
     pub(crate) fn announcement(&self) -> Announcement<'static> {
-        Announcement {
-            given: 77,
-            returned: self.returned,
-            rate: 1_000,
-            highest_rate: 1_000,
-            deadline_us: 0,
-            end_points: 1,
-            largest: 0,
-            period_ms: 1_000,
-            role: self.role,
-            name: NAME,
-        }
+        Announcement { given: 77, returned: self.returned, ..Announcement::new(self.role, NAME, 1_000) }
     }
 
     pub(crate) fn data(&self, sequence: u32, fragment: Option<Fragment>, octets: &[u8]) -> Vec<u8> {

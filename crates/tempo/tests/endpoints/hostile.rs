@@ -182,13 +182,14 @@ fn a_session_moves_when_it_is_silent_where_it_was_and_not_when_another_end_point
     let mut who = stranger(address(1), 10, Role::Subscriber);
     hand.meet(&mut who);
     let mut thief = Stranger { place: Place::Datagram(address(2)), ..who };
+    hand.meet(&mut stranger(address(2), 11, Role::Subscriber));
     hand.meet(&mut thief);
     assert_eq!(hand.end.counters().moves_refused, 1);
     assert_eq!(hand.end.subscribers(hand.topic).next().unwrap().place, who.place);
     hand.pass(S + S / 2);
     hand.announce(&thief);
-    let peers: Vec<_> = hand.end.subscribers(hand.topic).map(|peer| peer.place).collect();
-    assert_eq!(peers, [thief.place]);
+    let peers: Vec<_> = hand.end.subscribers(hand.topic).map(|peer| (peer.session, peer.place)).collect();
+    assert_eq!(peers, [(10, thief.place)], "and replaces the session that was there");
     assert!(hand.log.notices.iter().any(|notice| matches!(notice, Notice::Moved { .. })));
     // Data and byes from where it was count no more.
     hand.give(who.place, &written(who.header(0), Payload::Bye(Role::Subscriber)));
@@ -316,6 +317,23 @@ fn a_message_that_is_overtaken_by_fragments_of_a_later_one_does_not_end_that() {
     }
     let numbers: Vec<_> = hand.log.got.iter().map(|got| got.sequence).collect();
     assert_eq!((numbers, hand.end.subscribed(hand.topic).lost), (vec![8, 9, 10, 11], 0));
+}
+
+#[test]
+fn a_message_that_is_too_large_takes_no_number_and_is_lost_when_a_later_one_comes() {
+    for fragment in [None, Some(Fragment { total: 16_385, at: 0 })] {
+        let mut hand = Hand::new(Role::Subscriber);
+        let mut who = stranger(address(1), 10, Role::Publisher);
+        hand.meet(&mut who);
+        for (number, octets) in [(4, 1), (6, 16_385), (5, 2), (7, 3)] {
+            let fragment = fragment.filter(|_| number == 6);
+            let octets = if fragment.is_some() { 1_000 } else { octets };
+            hand.give(who.place, &who.data(number, fragment, &vec![0; octets]));
+        }
+        let numbers: Vec<_> = hand.log.got.iter().map(|got| got.sequence).collect();
+        let (counters, report) = (hand.end.counters(), hand.end.subscribed(hand.topic));
+        assert_eq!((numbers, counters.too_large, report.lost, report.late), (vec![4, 5, 7], 1, 1, 0));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What goes first, and what waits for what.
 
-use tempo::endpoint::{BLOCK, Gone, Notice, Order, Place, Refused, TopicSettings};
+use tempo::endpoint::{BLOCK, Channel, Gone, Notice, Order, Place, Refused, To, TopicSettings};
 use tempo::wire::{Content, Role};
 
 use crate::hand::{Hand, Stranger, sent_data, settings, stranger};
@@ -35,7 +35,7 @@ fn messages_that_wait_go_by_priority_and_then_arrival() {
 #[test]
 fn where_arrival_counts_priorities_are_only_sent_along() {
     let mut network = Network::new(1);
-    let (here, there) = (network.add(tempo::endpoint::Channel::None), network.add(channel(0)));
+    let (here, there) = (network.add(Channel::None), network.add(channel(0)));
     let by_arrival = TopicSettings { order: Order::Arrival, ..settings("A/B", Role::Publisher) };
     let topic = network.nodes[here].end.add_topic(network.now, by_arrival).unwrap();
     network.add_topic(there, "A/B", Role::Subscriber);
@@ -49,14 +49,14 @@ fn where_arrival_counts_priorities_are_only_sent_along() {
     assert_eq!(priorities, [1, 2, 3]);
 }
 
-fn channel(at: usize) -> tempo::endpoint::Channel {
-    tempo::endpoint::Channel::Peer(Place::Datagram(address(at)))
+fn channel(at: usize) -> Channel {
+    Channel::Peer(Place::Datagram(address(at)))
 }
 
 #[test]
 fn topics_take_turns_by_their_rates_and_a_short_deadline_goes_first() {
     let mut network = Network::new(1);
-    let (here, there) = (network.add(tempo::endpoint::Channel::None), network.add(channel(0)));
+    let (here, there) = (network.add(Channel::None), network.add(channel(0)));
     let mut topics = Vec::new();
     for (name, rate, deadline_us) in [("A/slow", 1_000, 0), ("A/fast", 3_000, 0), ("A/alarm", 1_000, 1_000)] {
         let publisher = TopicSettings { rate, deadline_us, ..settings(name, Role::Publisher) };
@@ -253,9 +253,24 @@ fn a_client_that_takes_no_message_so_large_is_not_sent_it() {
 }
 
 #[test]
+fn the_channel_gets_one_bye_whether_it_is_a_peer_or_not() {
+    for is_peer in [false, true] {
+        let mut who = stranger(address(1), 10, Role::Subscriber);
+        let mut hand = Hand::with(Role::Publisher, Channel::Peer(who.place));
+        if is_peer {
+            hand.meet(&mut who);
+        }
+        hand.end.remove_topic(hand.topic);
+        let sent: Vec<_> = hand.flush().into_iter().map(|(to, bytes)| (to, bytes.len())).collect();
+        assert_eq!(sent, [(To::Place(who.place), 33)]);
+        hand.end.add_topic(0, settings("Weather/Wind", Role::Publisher)).unwrap();
+    }
+}
+
+#[test]
 fn a_topic_that_is_removed_says_bye_to_everybody_and_frees_its_place() {
     let mut network = Network::new(1);
-    let here = network.add(tempo::endpoint::Channel::None);
+    let here = network.add(Channel::None);
     let topic = network.add_topic(here, "A/B", Role::Publisher);
     let there = [0; 3].map(|_| network.add(channel(here)));
     let topics = there.map(|at| network.add_topic(at, "A/B", Role::Subscriber));

@@ -166,18 +166,9 @@ impl Publisher {
     }
 
     fn announce(&self, period_ms: u16) -> Result<(), BenchError> {
-        self.send(Payload::Announcement(Announcement {
-            given: 1,
-            returned: self.cookie,
-            rate: 1_000,
-            highest_rate: 1_000,
-            deadline_us: 0,
-            end_points: 1,
-            largest: 1_440,
-            period_ms,
-            role: Role::Publisher,
-            name: &self.name,
-        }))
+        let announcement = Announcement::new(Role::Publisher, &self.name, 1_000);
+        let cookies = Announcement { given: 1, returned: self.cookie, ..announcement };
+        self.send(Payload::Announcement(Announcement { largest: 1_440, period_ms, ..cookies }))
     }
 
     fn send(&self, payload: Payload<'_>) -> Result<(), BenchError> {

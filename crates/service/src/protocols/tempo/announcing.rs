@@ -5,14 +5,14 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use tempo::Nanos;
-use tempo::presence::{Announced, Presence};
+use tempo::presence::{Announced, Presence, Summary};
 use tempo::wire::{Announcement, Frame, Header, NAME_MAX, Payload, Report, Role};
 
-use super::Protocol;
 use super::delivery::send;
 use super::requests::ProxyStatus;
 use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber, Way};
 use super::topics::Name;
+use super::{Protocol, Settings};
 use crate::counters::Counter;
 use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
@@ -45,27 +45,34 @@ impl Worker {
             Place::Datagram(address) => tempo.way_of(announcement.returned, address, header.session),
         };
         let Some(way) = proven else {
-            if announcement.given == 0 && tempo.is_there_yet(place, header, announcement.role, cx) {
+            if announcement.given == 0 && tempo.renew_bound(place, header, announcement, name, cx) {
                 return;
             }
             let way = if by_group { Way::Group } else { Way::Single };
             return tempo.answer_unproven((address, way), header, announcement, name, cx);
         };
-        let Some(session) = self.session_at(place, address, header.session) else { return };
+        let Some((session, has_moved)) = self.session_at(place, address, header.session) else { return };
         let Core { protocols: Protocols { tempo, .. }, cx, .. } = &mut self.core;
         if let Some(known) = tempo.sessions.get_mut(session) {
             known.given = announcement.given;
             known.way = way;
         }
         tempo.note_announced(session, header.topic, announcement, (name, says_first), cx);
+        if has_moved
+            && let Some(known) = tempo.sessions.get(session)
+            && let Some(part) = known.part(header.topic, announcement.role)
+            && tempo.is_open(part)
+        {
+            tempo.announce(part, cx);
+        }
         tempo.forget_session_if_empty(session, cx);
     }
 
-    /// The session with that number at a place that has proven itself.
-    fn session_at(&mut self, place: Place, address: SocketAddr, number: u32) -> Option<Token> {
+    /// The session with that number at a place that has proven itself, and whether it has moved there by that.
+    fn session_at(&mut self, place: Place, address: SocketAddr, number: u32) -> Option<(Token, bool)> {
         let sessions = &mut self.core.protocols.tempo.sessions;
         if let Some(session) = sessions.find(number, place) {
-            return Some(session);
+            return Some((session, false));
         }
         // Where rights go by address, a session stays at its IP address.
         let may_move = |from: &Session| !self.core.access.is_on() || from.account.from() == address.ip().to_canonical();
@@ -74,7 +81,7 @@ impl Worker {
             && sessions.relocate(session, address)
         {
             self.core.cx.counters.add(Counter::TempoSessionsMoved, 1);
-            return Some(session);
+            return Some((session, true));
         }
         if self.core.cx.reporting.draining.has_begun() {
             return None;
@@ -98,7 +105,24 @@ impl Worker {
         {
             connection.sessions.push(session);
         }
-        Some(session)
+        Some((session, false))
+    }
+}
+
+impl Settings {
+    /// An announcement of what the end points of a role come to, with the cookies that it gives and returns.
+    fn announcement<'n>(
+        &self,
+        role: Role,
+        summary: &Summary,
+        (given, returned): (u64, u64),
+        name: &'n str,
+    ) -> Announcement<'n> {
+        let &Summary { rates, lowest_rate, highest_rate, deadline_us, end_points } = summary;
+        let rate = if role == Role::Publisher { rates } else { lowest_rate };
+        let announcement = Announcement::new(role, name, rate);
+        let (largest, period_ms) = (self.message_bytes_max, self.period_ms);
+        Announcement { given, returned, highest_rate, deadline_us, end_points, largest, period_ms, ..announcement }
     }
 }
 
@@ -132,14 +156,23 @@ impl Protocol {
         }
     }
 
-    /// Whether an end point that announces something to all, and asks for no answer, is known here. Its presence is renewed then.
-    fn is_there_yet(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) -> bool {
-        let now = cx.clock.now.0;
-        let sessions = &mut self.sessions;
-        let session = sessions.find(header.session, place).and_then(|session| sessions.get(session));
-        let part = session.and_then(|session| session.part(header.topic, role));
-        let known = part.and_then(|part| sessions.part_mut(part)).map(|part| part.presence.touch(now));
-        known.is_some()
+    /// Renews what an end point announces that asks for no answer and proves nothing, if it has bound that number to that name there.
+    fn renew_bound(
+        &mut self,
+        place: Place,
+        header: &Header,
+        announcement: &Announcement<'_>,
+        name: Name<'_>,
+        cx: &mut Context,
+    ) -> bool {
+        let session = self.sessions.find(header.session, place);
+        let topic = self.topics.find(name);
+        let part =
+            session.zip(topic).and_then(|(session, topic)| self.sessions.part_on(session, topic, announcement.role));
+        let is_bound = |part: &Token| self.sessions.part(*part).is_some_and(|known| known.number == header.topic);
+        let Some(part) = part.filter(is_bound) else { return false };
+        self.renew_part(part, Announced::from(announcement), cx);
+        true
     }
 
     /// Answers an end point that has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
@@ -166,18 +199,8 @@ impl Protocol {
         let known = topics.find(name).and_then(|topic| topics.get_mut(topic));
         let side = known.map(|topic| topic.side_mut(heard.role.counterpart()));
         let summary = side.map(|side| side.summary(sessions, now).0).unwrap_or_default();
-        let answer = Announcement {
-            given: cookies.cookie(from, way.proof_of(header.session)),
-            returned: heard.given,
-            rate: if heard.role == Role::Subscriber { summary.rates } else { summary.lowest_rate },
-            highest_rate: summary.highest_rate,
-            deadline_us: summary.deadline_us,
-            end_points: summary.end_points,
-            largest: settings.message_bytes_max,
-            period_ms: settings.period_ms,
-            role: heard.role.counterpart(),
-            name: heard.name,
-        };
+        let cookies = (cookies.cookie(from, way.proof_of(header.session)), heard.given);
+        let answer = settings.announcement(heard.role.counterpart(), &summary, cookies, heard.name);
         let header = Header { session: *own, topic: number, sequence: 0, sent: 0, priority: 0, by_broker: true };
         let frame = Frame { header, payload: Payload::Announcement(answer) };
         let begin = answers.len();
@@ -219,12 +242,14 @@ impl Protocol {
         let topic = topics.find(name);
         let of_number = known.part(number, role);
         let of_topic = topic.and_then(|topic| sessions.part_on(session, topic, role));
+        let is_of_other = |part: &Token| sessions.part(*part).is_none_or(|part| Some(part.topic) != topic);
+        let of_other_role = known.part(number, role.counterpart()).filter(is_of_other);
         if let Some(part) = of_number.filter(|part| of_topic == Some(*part)) {
             return self.renew_part(part, announced, cx);
         }
         // The number means another topic than before, or the topic has another number. The session stays, even if that was all it had.
         sessions.hold(session);
-        for former in [of_number, of_topic].into_iter().flatten() {
+        for former in [of_number, of_topic, of_other_role].into_iter().flatten() {
             self.give_up_part(former, cx);
         }
         self.add_part((session, number, role), announced, (name, says_first), cx);
@@ -388,10 +413,9 @@ impl Protocol {
     }
 
     fn note_tempo_levels(&self, cx: &Context) {
-        let protocol = self;
-        cx.counters.set(Counter::TempoSessions, protocol.sessions.len() as u64);
-        cx.counters.set(Counter::TempoAnnounced, protocol.sessions.announced as u64);
-        cx.counters.set(Counter::TempoTopics, protocol.topics.len() as u64);
+        cx.counters.set(Counter::TempoSessions, self.sessions.len() as u64);
+        cx.counters.set(Counter::TempoAnnounced, self.sessions.announced as u64);
+        cx.counters.set(Counter::TempoTopics, self.topics.len() as u64);
     }
 
     /// Announces what is due, and forgets end points that were silent for too long.
@@ -429,24 +453,14 @@ impl Protocol {
         };
         let (to, role, says_first) = (known.session, known.role().counterpart(), known.says_first);
         let Some(topic) = topics.get_mut(known.topic) else { return };
-        let (given, returned) = match session.place {
+        let cookies = match session.place {
             Place::Datagram(address) => (cookies.cookie(address, session.way.proof_of(session.number)), session.given),
             Place::Stream(_) => (0, 0),
         };
         let (summary, _) = topic.side_mut(role).summary(sessions, now);
         let mut buffer = [0; NAME_MAX];
-        let announcement = Announcement {
-            given,
-            returned,
-            rate: if role == Role::Publisher { summary.rates } else { summary.lowest_rate },
-            highest_rate: summary.highest_rate,
-            deadline_us: summary.deadline_us,
-            end_points: summary.end_points,
-            largest: settings.message_bytes_max,
-            period_ms: settings.period_ms,
-            role,
-            name: topic.name().announced(says_first, &mut buffer),
-        };
+        let name = topic.name().announced(says_first, &mut buffer);
+        let announcement = settings.announcement(role, &summary, cookies, name);
         let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
         send(out, sessions, to, &frame, &mut cx.io.spares);
@@ -474,11 +488,11 @@ impl Protocol {
         let Protocol { sessions, topics, .. } = self;
         let Some(known) = sessions.part(part) else { return };
         let Is::Publisher(publisher) = &known.is else { return };
-        let Publisher { sequence, discarded, .. } = &**publisher;
+        let Publisher { sequence, received, discarded, .. } = &**publisher;
         let Some(topic) = topics.get_mut(known.topic).filter(|_| sequence.last().is_some()) else { return };
         let (summary, reports) = topic.subscribers.summary(sessions, now);
         let report = Report {
-            received: sequence.received().saturating_sub(*discarded),
+            received: *received,
             lost: sequence.lost().saturating_add(*discarded).saturating_add(reports.lost),
             rate: reports.lowest_rate,
             end_points: summary.end_points,
@@ -487,12 +501,4 @@ impl Protocol {
         let header = self.header(number);
         self.send_tempo_frame(to, &Frame { header, payload: Payload::Report(report) }, cx);
     }
-}
-
-impl Core {
-    // ---- what is announced here ----
-
-    // ---- what goes ----
-
-    // ---- what is announced from here ----
 }

@@ -120,10 +120,17 @@ impl Worker {
 }
 
 impl Protocol {
-    /// The part that a publisher has under the number of a frame of its.
-    pub(super) fn publisher(&self, place: Place, header: &Header) -> Option<Token> {
-        let session = self.sessions.find(header.session, place)?;
-        self.sessions.get(session)?.part(header.topic, Role::Publisher)
+    /// The part of the publisher that sends under a number that it has announced from there.
+    pub(super) fn sender(&mut self, place: Place, header: &Header, cx: &Context) -> Option<Token> {
+        let session = self.sessions.find(header.session, place).and_then(|session| self.sessions.get(session));
+        let part = session.and_then(|session| session.part(header.topic, Role::Publisher));
+        match part.and_then(|part| self.sessions.part_mut(part)) {
+            // There announcements wait behind what it sends.
+            Some(known) if matches!(place, Place::Stream(_)) => known.presence.touch(cx.clock.now.0),
+            Some(_) => {}
+            None => self.count_unbound(place, header, cx),
+        }
+        part
     }
 
     /// Counts what cannot be read.
@@ -158,8 +165,7 @@ impl Protocol {
 
     /// Handles an end point's giving up of a role.
     fn hear_bye(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) {
-        let protocol = &*self;
-        let session = protocol.sessions.find(header.session, place).and_then(|session| protocol.sessions.get(session));
+        let session = self.sessions.find(header.session, place).and_then(|session| self.sessions.get(session));
         match session.and_then(|session| session.part(header.topic, role)) {
             Some(part) => self.give_up_part(part, cx),
             None => self.count_unbound(place, header, cx),
@@ -189,10 +195,7 @@ impl Protocol {
 
     /// Handles a publisher's probe, which is queued like a message: it measures the delay of messages.
     pub(super) fn hear_probe(&mut self, place: Place, header: &Header, probe: Probe, cx: &mut Context) -> Heard {
-        let Some(part) = self.publisher(place, header) else {
-            self.count_unbound(place, header, cx);
-            return Heard::Done;
-        };
+        let Some(part) = self.sender(place, header, cx) else { return Heard::Done };
         if let Some(topic) = self.has_to_wait(place, part, size_of::<Waiting>(), cx) {
             return Heard::Wait(topic);
         }
@@ -221,7 +224,7 @@ impl Protocol {
         if !topic.input.has_room(&publisher.queued, takes, settings.bounds)
             || claim_room(&session.account, takes).is_err()
         {
-            self.discard(part, Counter::TempoInputFull, cx);
+            cx.counters.add(Counter::TempoInputFull, 1);
             return Heard::Done;
         }
         // Publishers that announce early probe early.
@@ -258,8 +261,7 @@ impl Protocol {
         for at in from..until.min(subscribers) {
             let known = self.topics.get(topic);
             let Some(subscriber) = known.and_then(|topic| topic.subscribers.parts.get(at)).copied() else { break };
-            let protocol = &*self;
-            let to = protocol.sessions.part(subscriber).and_then(|part| protocol.sessions.get(part.session));
+            let to = self.sessions.part(subscriber).and_then(|part| self.sessions.get(part.session));
             // Others of a group have its publishers' probes from themselves.
             if way == Way::Single || to.is_none_or(|to| to.way == Way::Single) {
                 self.send_probe(subscriber, (*probe, priority), cx);

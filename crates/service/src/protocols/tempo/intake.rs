@@ -46,27 +46,17 @@ impl Core {
 
     /// A message has come, or a part of one.
     pub(super) fn hear_data(&mut self, place: Place, header: &Header, data: &Data<'_>, alone: bool) -> Heard {
-        let Some(part) = self.protocols.tempo.publisher(place, header) else {
-            self.protocols.tempo.count_unbound(place, header, &self.cx);
-            return Heard::Done;
-        };
+        let Some(part) = self.protocols.tempo.sender(place, header, &self.cx) else { return Heard::Done };
         if self.cx.reporting.draining.has_begun() {
             self.cx.counters.add(Counter::RefusedStopping, 1);
             return Heard::Done;
         }
-        self.take_data(place, part, header, data, alone)
-    }
-
-    /// Takes what a publisher sends.
-    pub(super) fn take_data(
-        &mut self,
-        place: Place,
-        part: Token,
-        header: &Header,
-        data: &Data<'_>,
-        alone: bool,
-    ) -> Heard {
         let octets = data.fragment.map_or(data.octets.len(), |fragment| fragment.total as usize);
+        // Its number is not taken: it is lost when a later one comes.
+        if octets > self.protocols.tempo.settings.message_bytes_max as usize {
+            self.cx.counters.add(Counter::TempoTooLarge, 1);
+            return Heard::Done;
+        }
         if let Some(topic) = self.protocols.tempo.has_to_wait(place, part, octets, &self.cx) {
             return Heard::Wait(topic);
         }
@@ -81,13 +71,11 @@ impl Core {
         if !self.protocols.tempo.is_in_order(part, header.sequence, &mut self.cx) {
             return;
         }
-        if octets.len() > self.protocols.tempo.settings.message_bytes_max as usize {
-            return self.protocols.tempo.discard(part, Counter::TempoTooLarge, &mut self.cx);
-        }
         let Protocol { sessions, topics, scheduler, proxies, settings, .. } = &mut self.protocols.tempo;
         let Some((known, session)) = sessions.both(part) else { return };
         let token = known.topic;
         let Some(publisher) = known.publisher() else { return };
+        publisher.received += 1;
         let proxy = publisher.proxy.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key);
         let Some(topic) = topics.get_mut(token) else { return };
         if alone
@@ -121,34 +109,24 @@ impl Core {
     /// Takes a part of a message, and the message if it is the last part of it.
     fn take_fragment(&mut self, part: Token, header: &Header, fragment: Fragment, data: &Data<'_>) {
         let now = self.cx.clock.now.0;
-        let limit = self.protocols.tempo.settings.message_bytes_max;
         let Some((known, session)) = self.protocols.tempo.sessions.both(part) else { return };
         let (period, account) = (known.presence.period(), &session.account);
         let Some(publisher) = known.publisher() else { return };
-        // A part alone says nothing of whether its message was lost.
-        if !publisher.sequence.look(now, period, header.sequence).is_handed_on() {
-            return self.cx.counters.add(Counter::TempoFragmentsRefused, 1);
-        }
-        if fragment.total > limit {
-            return self.cx.counters.add(Counter::TempoTooLarge, 1);
-        }
-        let Some(unfinished) = publisher.unfinished_for(header.sequence, fragment, account) else {
-            return self.cx.counters.add(Counter::TempoFragmentsRefused, 1);
-        };
-        match unfinished.fragments.take(header.sequence, fragment, data.octets) {
-            Ok(FragmentResult::Incomplete | FragmentResult::Repeated) => {}
-            Err(_) => self.cx.counters.add(Counter::TempoFragmentsRefused, 1),
-            Ok(FragmentResult::Complete) => {
-                let Some(mut unfinished) = publisher.unfinished.take() else { return };
+        let begun = publisher.unfinished.as_ref().and_then(|unfinished| unfinished.fragments.number());
+        let is_taken = publisher.sequence.takes_fragment(now, period, header.sequence, begun);
+        let room = if is_taken { publisher.room_for(fragment.total as usize, account) } else { None };
+        match room.map(|unfinished| unfinished.fragments.take(header.sequence, fragment, data.octets)) {
+            Some(Ok(FragmentResult::Incomplete | FragmentResult::Repeated)) => {}
+            Some(Ok(FragmentResult::Complete)) => {
+                let Some(unfinished) = publisher.unfinished.take() else { return };
                 self.take_message(part, header, (data.content, unfinished.fragments.message()), false);
-                unfinished.fragments.clear();
-                let known = self.protocols.tempo.sessions.part_mut(part);
-                if let Some(publisher) = known.and_then(|known| known.publisher())
-                    && unfinished.octets <= REUSED_BUFFER_BYTES
+                if let Some(known) = self.protocols.tempo.sessions.part_mut(part)
+                    && let Some(publisher) = known.publisher()
                 {
-                    publisher.unfinished = Some(unfinished);
+                    publisher.release(unfinished);
                 }
             }
+            Some(Err(_)) | None => self.cx.counters.add(Counter::TempoFragmentsRefused, 1),
         }
     }
 
@@ -281,11 +259,7 @@ impl Protocol {
     /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
     pub(super) fn is_in_order(&mut self, part: Token, number: u32, cx: &mut Context) -> bool {
         let now = cx.clock.now.0;
-        let Some((part, session)) = self.sessions.both(part) else { return false };
-        if let Place::Stream(_) = session.place {
-            // There announcements wait behind data.
-            part.presence.touch(now);
-        }
+        let Some(part) = self.sessions.part_mut(part) else { return false };
         let period = part.presence.period();
         let Some(publisher) = part.publisher() else { return false };
         let arrival = publisher.sequence.take(now, period, number);
@@ -294,6 +268,14 @@ impl Protocol {
             Arrival::Anew => {}
             Arrival::Late => cx.counters.add(Counter::TempoLate, 1),
             Arrival::Repeated => cx.counters.add(Counter::TempoRepeated, 1),
+        }
+        let is_lost = |unfinished: &mut Unfinished| {
+            unfinished.fragments.number().is_some_and(|begun| publisher.sequence.has_overtaken(begun))
+        };
+        if arrival.is_handed_on()
+            && let Some(unfinished) = publisher.unfinished.take_if(is_lost)
+        {
+            publisher.release(unfinished);
         }
         #[cfg(test)]
         if !arrival.is_handed_on() && crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
@@ -317,6 +299,7 @@ impl Protocol {
     pub(super) fn discard(&mut self, part: Token, why: Counter, cx: &mut Context) {
         cx.counters.add(why, 1);
         if let Some(publisher) = self.sessions.part_mut(part).and_then(|part| part.publisher()) {
+            publisher.received = publisher.received.saturating_sub(1);
             publisher.discarded += 1;
         }
     }
@@ -410,23 +393,23 @@ impl Worker {
 }
 
 impl Publisher {
-    /// Where fragments of the message with that number go, of which this is one. Nothing if they are not taken: they are of a message
-    /// before the one that is being put together, are too small, or there is no room.
-    fn unfinished_for(&mut self, number: u32, fragment: Fragment, account: &Arc<Account>) -> Option<&mut Unfinished> {
-        let total = fragment.total as usize;
-        if let Some(unfinished) = &self.unfinished
-            && let Some(before) = unfinished.fragments.number()
-            && (number.wrapping_sub(before) >= 1 << 31)
-        {
-            return None;
-        }
-        if self.unfinished.as_ref().is_none_or(|unfinished| unfinished.octets < total) {
+    /// Where fragments of a message of so many octets go, if there is room for them.
+    fn room_for(&mut self, octets: usize, account: &Arc<Account>) -> Option<&mut Unfinished> {
+        if self.unfinished.as_ref().is_none_or(|unfinished| unfinished.octets < octets) {
             self.unfinished = None;
-            let charge = account.charge(Resource::IncompleteBytes, total as u64).ok()?;
-            let marks = vec![0; total / FRAGMENT_MIN / 64 + 1];
-            let fragments = Reassembly::new(vec![0; total], marks);
-            self.unfinished = Some(Unfinished { fragments, octets: total, _charge: charge });
+            let charge = account.charge(Resource::IncompleteBytes, octets as u64).ok()?;
+            let marks = vec![0; octets / FRAGMENT_MIN / 64 + 1];
+            let fragments = Reassembly::new(vec![0; octets], marks);
+            self.unfinished = Some(Unfinished { fragments, octets, _charge: charge });
         }
         self.unfinished.as_mut()
+    }
+
+    /// A message in fragments was handed in, or is lost.
+    fn release(&mut self, mut unfinished: Unfinished) {
+        unfinished.fragments.clear();
+        if unfinished.octets <= REUSED_BUFFER_BYTES {
+            self.unfinished = Some(unfinished);
+        }
     }
 }

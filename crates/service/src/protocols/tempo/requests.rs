@@ -40,7 +40,7 @@ impl Protocol {
     }
 
     /// The proxy that a part needs.
-    fn proxy_of(&self, part: &Part) -> Option<Peer> {
+    fn proxy_of(part: &Part) -> Option<Peer> {
         match &part.is {
             Is::Subscriber(subscriber) => Some(subscriber.peer),
             Is::Publisher(publisher) => publisher.proxy,
@@ -49,20 +49,18 @@ impl Protocol {
 
     /// Whether a part's proxy is there.
     pub(super) fn is_open(&self, part: Token) -> bool {
-        let protocol = self;
-        let peer = protocol.sessions.part(part).and_then(|part| protocol.proxy_of(part));
-        peer.and_then(|peer| protocol.proxies.get(&peer)).is_some_and(|proxy| proxy.key.is_some())
+        let peer = self.sessions.part(part).and_then(Self::proxy_of);
+        peer.and_then(|peer| self.proxies.get(&peer)).is_some_and(|proxy| proxy.key.is_some())
     }
 
     /// Asks administration for the proxy that a new part needs.
     pub(super) fn ask_for_part(&mut self, part: Token, cx: &mut Context) -> ProxyStatus {
-        let protocol = &mut *self;
-        let Some(known) = protocol.sessions.part(part) else { return ProxyStatus::Refused };
+        let Some(known) = self.sessions.part(part) else { return ProxyStatus::Refused };
         let (session, topic) = (known.session, known.topic);
-        let Some((holder, topic)) = protocol.sessions.get(session).zip(protocol.topics.get(topic)) else {
+        let Some((holder, topic)) = self.sessions.get(session).zip(self.topics.get(topic)) else {
             return ProxyStatus::Refused;
         };
-        let (channel, account, name) = (topic.channel, Arc::clone(&holder.account), protocol.name_of(holder));
+        let (channel, account, name) = (topic.channel, Arc::clone(&holder.account), self.name_of(holder));
         let (domain, of_type) = topic.name().event_type();
         let about = EventType::new(domain, of_type);
         let (purpose, requested_part, octets) = match &known.is {
@@ -85,22 +83,22 @@ impl Protocol {
             Is::Publisher(_) => {
                 let (peer, is_new) = match holder.supplier(channel) {
                     Some(peer) => (peer, false),
-                    None => (protocol.new_peer(), true),
+                    None => (self.new_peer(), true),
                 };
-                let Some((known, holder)) = protocol.sessions.both(part) else { return ProxyStatus::Refused };
+                let Some((known, holder)) = self.sessions.both(part) else { return ProxyStatus::Refused };
                 holder.use_supplier(channel, peer);
                 if let Some(publisher) = known.publisher() {
                     publisher.proxy = Some(peer);
                 }
                 if !is_new {
-                    let is_open = protocol.proxies.get(&peer).is_some_and(|proxy| proxy.key.is_some());
+                    let is_open = self.proxies.get(&peer).is_some_and(|proxy| proxy.key.is_some());
                     return if is_open { ProxyStatus::Open } else { ProxyStatus::Waits };
                 }
                 peer
             }
         };
-        protocol.proxies.insert(peer, Proxy { session, purpose, key: None, blocked: None });
-        let octets = (octets as u64).max(protocol.settings.request_bytes_min);
+        self.proxies.insert(peer, Proxy { session, purpose, key: None, blocked: None });
+        let octets = (octets as u64).max(self.settings.request_bytes_min);
         let local_proxy = LocalProxy { channel: channel.into(), peer, name, part: requested_part, about: Some(about) };
         match cx.request_local_proxy(client(session), local_proxy, (&account, octets)) {
             Ok(()) => ProxyStatus::Waits,
@@ -110,11 +108,10 @@ impl Protocol {
 
     /// A part is gone: so is its proxy, if no other part needs it.
     pub(super) fn dismiss_part(&mut self, gone: &Part, token: Token, cx: &mut Context) {
-        let protocol = &mut *self;
         let peer = match &gone.is {
             Is::Subscriber(subscriber) => Some(subscriber.peer),
             Is::Publisher(publisher) => {
-                let session = protocol.sessions.get_mut(gone.session);
+                let session = self.sessions.get_mut(gone.session);
                 publisher.proxy.filter(|peer| session.is_some_and(|session| session.leave_supplier(*peer)))
             }
         };
@@ -141,10 +138,9 @@ impl Protocol {
     }
 
     fn dismiss_tempo(&mut self, session: Token, peer: Peer, cx: &mut Context) {
-        let protocol = &mut *self;
-        let Some(proxy) = protocol.proxies.remove(&peer) else { return };
-        proxy.key.iter().for_each(|key| _ = protocol.grouped.remove(key));
-        let account = protocol.sessions.get(session).map(|session| Arc::clone(&session.account));
+        let Some(proxy) = self.proxies.remove(&peer) else { return };
+        proxy.key.iter().for_each(|key| _ = self.grouped.remove(key));
+        let account = self.sessions.get(session).map(|session| Arc::clone(&session.account));
         if let Some((key, account)) = proxy.key.zip(account) {
             cx.remove_local_proxy(client(session), key, &account);
         }
@@ -170,10 +166,9 @@ impl Protocol {
                 proxy.key = Some(key);
                 let (session, is_supplier) = (proxy.session, proxy.purpose == Purpose::Supplier);
                 let blocked = proxy.blocked.take();
-                let protocol = &mut *self;
-                protocol.said.of_proxies = false;
-                if is_supplier && protocol.sessions.get(session).is_some_and(|session| session.way == Way::Group) {
-                    protocol.grouped.insert(key);
+                self.said.of_proxies = false;
+                if is_supplier && self.sessions.get(session).is_some_and(|session| session.way == Way::Group) {
+                    self.grouped.insert(key);
                 }
                 let parts = self.parts_with(peer);
                 for part in parts {
@@ -240,10 +235,9 @@ impl Protocol {
     /// There is no such proxy: the parts that need it are forgotten. They may be announced again.
     fn remove_parts_with(&mut self, peer: Peer, cx: &mut Context) {
         let parts = self.parts_with(peer);
-        let protocol = &mut *self;
-        if let Some(gone) = protocol.proxies.remove(&peer) {
-            gone.key.iter().for_each(|key| _ = protocol.grouped.remove(key));
-            if let Some(session) = protocol.sessions.get_mut(gone.session) {
+        if let Some(gone) = self.proxies.remove(&peer) {
+            gone.key.iter().for_each(|key| _ = self.grouped.remove(key));
+            if let Some(session) = self.sessions.get_mut(gone.session) {
                 session.forget_supplier(peer);
             }
         }

@@ -111,7 +111,8 @@ pub(crate) struct Publisher {
     pub(crate) proxy: Option<Peer>,
     pub(crate) sequence: Sequence,
     pub(crate) unfinished: Option<Unfinished>,
-    /// Messages of it that were discarded here.
+    /// Messages of it that were taken, without probes, and that were discarded here.
+    pub(crate) received: u64,
     pub(crate) discarded: u64,
     /// Messages of it that were not handed in yet, or are being so.
     pub(crate) waiting: u32,

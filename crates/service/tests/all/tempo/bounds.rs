@@ -281,15 +281,11 @@ fn messages_that_are_too_large_and_fragments_that_fit_to_nothing_are_counted() {
     let mut publisher = Stream::publishing(&service, 31, "A/B");
     publisher.publish(1, 1, &[0; 2_001]);
     await_count(&service, Counter::TempoTooLarge, 1);
-    let fragment = |sequence: u32, total: u32, at: u32, octets: usize| {
-        let data = Data { fragment: Some(Fragment { total, at }), content: Content::Octets, octets: &vec![0; octets] };
-        frame(Header { session: 31, topic: 1, sequence, sent: 0, priority: 0, by_broker: false }, Payload::Data(data))
-    };
-    publisher.send(&fragment(2, 5_000, 0, 1_400));
+    publisher.publish_part(2, 5_000, 0, &[0; 1_400]);
     await_count(&service, Counter::TempoTooLarge, 2);
     // Of sizes that do not fit to each other.
-    publisher.send(&fragment(3, 1_900, 0, 1_100));
-    publisher.send(&fragment(3, 1_900, 1_000, 200));
+    publisher.publish_part(3, 1_900, 0, &[0; 1_100]);
+    publisher.publish_part(3, 1_900, 1_000, &[0; 200]);
     await_count(&service, Counter::TempoFragmentsRefused, 1);
     // A subscriber that takes little.
     let mut subscriber = Datagrams::new(&service, 21);
@@ -298,6 +294,20 @@ fn messages_that_are_too_large_and_fragments_that_fit_to_nothing_are_counted() {
     publisher.publish(1, 5, &[6; 10]);
     assert_eq!(subscriber.message().1, [6; 10]);
     await_count(&service, Counter::DroppedUntranslatable, 1);
+}
+
+/// A whole one took its number at the broker, and those before it that came after it were late.
+#[test]
+fn a_message_that_is_too_large_takes_no_number_and_is_lost_when_a_later_one_comes() {
+    let service = start_as(|config| config.limits.message_bytes_max = 2_000);
+    let mut subscriber = Stream::subscribed(&service, 21, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    for (number, octets) in [(4, 1), (6, 2_001), (5, 2), (7, 3)] {
+        publisher.publish(1, number, &vec![0; octets]);
+    }
+    assert_eq!([(); 3].map(|()| subscriber.message().1.len()), [1, 2, 3]);
+    let counters = [Counter::TempoTooLarge, Counter::TempoLost, Counter::TempoLate];
+    assert_eq!(counters.map(|counter| read(&service, counter)), [1, 1, 0]);
 }
 
 #[test]

@@ -53,18 +53,7 @@ pub(crate) fn frame(header: Header, payload: Payload<'_>) -> Vec<u8> {
 /// An announcement of a message a second.
 pub(crate) fn announcement(role: Role, name: &str) -> Announcement<'_> {
     assert!(name.len() <= NAME_MAX);
-    Announcement {
-        given: 77,
-        returned: 0,
-        rate: 1_000,
-        highest_rate: 1_000,
-        deadline_us: 0,
-        end_points: 1,
-        largest: 1 << 20,
-        period_ms: 60_000,
-        role,
-        name,
-    }
+    Announcement { given: 77, largest: 1 << 20, period_ms: 60_000, ..Announcement::new(role, name, 1_000) }
 }
 
 /// One end point's session, however it reaches the service.
@@ -144,6 +133,13 @@ pub(crate) trait EndPoint {
                 return (header, report);
             }
         }
+    }
+
+    /// Sends a part of a message of `total` octets on the first topic.
+    fn publish_part(&mut self, sequence: u32, total: u32, at: u32, octets: &[u8]) {
+        let data = Data { fragment: Some(Fragment { total, at }), content: Content::Octets, octets };
+        let octets = frame(self.header(1, sequence), Payload::Data(data));
+        self.send(&octets);
     }
 
     fn publish(&mut self, topic: u32, sequence: u32, octets: &[u8]) {
