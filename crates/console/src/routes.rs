@@ -135,22 +135,28 @@ impl Routes {
             }
             // A page of another site could not read it, and is to occupy nothing.
             self.access.check_site(request.headers())?;
-            match path {
-                "live" => return live::tell(self, client),
-                "events" => {
-                    return live::watch(self, client, request.uri().query().unwrap_or_default(), asking.by).await;
-                }
-                "history" => {
-                    return history::tell(self, client, request.uri().query().unwrap_or_default(), asking.by).await;
-                }
-                _ => {}
-            }
             let query = request.uri().query().unwrap_or_default();
-            return api::tell(self, path, query, asking, client.is_outside).await;
+            return match path {
+                "live" => live::tell(self, client),
+                "events" => live::watch(self, client, query, asking.by).await,
+                "history" => history::tell(self, client, query, asking.by).await,
+                _ => api::tell(self, path, query, asking, client.is_outside).await,
+            };
         }
-        if request.method() != Method::POST {
-            return Err(Failure::Method("GET, HEAD, POST"));
+        if request.method() == Method::POST {
+            return self.change(path, request, client, asking).await;
         }
+        Err(Failure::Method("GET, HEAD, POST"))
+    }
+
+    /// Does what a client asks for.
+    async fn change(
+        &self,
+        path: &str,
+        request: Request<Incoming>,
+        client: Client,
+        asking: Asking,
+    ) -> Result<Answer, Failure> {
         self.access.check_changing(request.headers(), &asking).inspect_err(|why| {
             let why = match why {
                 Forbidden::ReadOnly => "there is no token by which anything could be changed",

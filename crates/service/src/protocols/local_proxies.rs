@@ -25,6 +25,7 @@ pub(crate) struct Request {
 
 /// What is needed.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "requests travel in boxes")]
 pub(crate) enum Action {
     /// A proxy.
     Proxy(LocalProxy),
@@ -91,8 +92,10 @@ impl Request {
 impl Notice {
     /// Has it say that nothing was done, for the reason in an answer.
     pub(crate) fn set_refusal(&mut self, bytes: &[u8]) {
-        if let Self::Registered { proxy, .. } = self {
-            *proxy = decode(bytes);
+        match self {
+            Self::Registered { proxy, .. } => *proxy = decode(bytes),
+            Self::Channels { channels, .. } => *channels = decode_channels(bytes),
+            Self::Dismissed | Self::Gone(_) => {}
         }
     }
 }
