@@ -130,7 +130,7 @@ impl RawPeer {
         let mut prefix = [0xf0; 12];
         prefix[4..8].copy_from_slice(&std::process::id().to_le_bytes());
         prefix[8..10].copy_from_slice(&socket.local_addr().map_or(0, |address| address.port()).to_le_bytes());
-        Self { socket, ports: first..first + 64, prefix, name: name.to_owned(), announced: Default::default() }
+        Self { socket, ports: first..first + 16, prefix, name: name.to_owned(), announced: Default::default() }
     }
 
     /// What identifies an endpoint that was announced.

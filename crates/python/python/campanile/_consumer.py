@@ -254,6 +254,7 @@ class Consumer(Generic[T]):
         tls_ca: str | os.PathLike[str] | None = None,
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
+        dds: dict[str, Any] | None = None,
         wait_for_service: float | datetime.timedelta | None = None,
         shared_thread: bool | None = None,
         slow_after: float = 1.0,
@@ -274,6 +275,7 @@ class Consumer(Generic[T]):
             "tls_ca": tls_ca,
             "tls_certificate": tls_certificate,
             "tls_key": tls_key,
+            "dds": dds,
             "wait_for_service": wait_for_service,
             "shared_thread": shared_thread,
         }
