@@ -2,9 +2,9 @@
 
 use crate::log::listen;
 use crate::pointers::{borrow_mut, give, take, text};
-use crate::status::{Failure, Status, guarded};
+use crate::status::{Failure, guarded};
 use campanile::settings::{Context, Contexts};
-use campanile::{Settings, SettingsError};
+use campanile::{ErrorCode, Settings, SettingsError};
 use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct SettingsHandle(pub(crate) Settings);
 /// The settings of the environment (`CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT`, `CAMPANILE_CONTEXT`), the saved context, and defaults. To be
 /// freed with `campanile_settings_free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHandle) -> Status {
+pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHandle) -> ErrorCode {
     listen();
     guarded(|| {
         let loaded = SettingsHandle(Settings::load()?);
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHan
 pub unsafe extern "C" fn campanile_settings_of_context(
     name: *const c_char,
     settings: *mut *mut SettingsHandle,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let name = unsafe { text(name, "name") }?;
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn campanile_settings_set(
     settings: *mut SettingsHandle,
     key: *const c_char,
     value: *const c_char,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (settings, key, value) =
@@ -101,7 +101,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
         "tls.key" => settings.tls.key = file(value),
         _ => match key.strip_prefix("dds.") {
             Some(path) => set_dds(settings, path, value)?,
-            None => return Err(Failure::new(Status::Settings, format!("there is no setting {key:?}"))),
+            None => return Err(Failure::new(ErrorCode::Settings, format!("there is no setting {key:?}"))),
         },
     }
     Ok(())
@@ -120,7 +120,7 @@ fn file(value: &str) -> Option<PathBuf> {
 /// Settings of DDS are set as `contexts.toml` would have them, so that all there are can be.
 fn set_dds(settings: &mut Settings, path: &str, value: &str) -> Result<(), Failure> {
     let wrong =
-        |reason: String| Failure::new(Status::Settings, format!("dds.{path} is {value:?}: {}", reason.trim_end()));
+        |reason: String| Failure::new(ErrorCode::Settings, format!("dds.{path} is {value:?}: {}", reason.trim_end()));
     let mut all = Table::try_from(&settings.dds).map_err(|error| wrong(error.to_string()))?;
     let plain = Value::String(value.to_owned());
     let meant = format!("it = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("it"));
