@@ -64,11 +64,13 @@ pub enum Error {
     },
 }
 
-/// Sorts of [`Error`] as numbers, for languages that have no sums. They stay as they are.
+/// Why something was not done, as a number for languages without sums; those from 100 on only such languages have. Numbers stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum ErrorCode {
+    /// It is done.
+    Ok = 0,
     /// The settings are wrong.
     Settings = 1,
     /// The service cannot be reached, or did not answer: it may be there later.
@@ -77,22 +79,34 @@ pub enum ErrorCode {
     Refused = 3,
     /// The name cannot be a channel's.
     ChannelName = 4,
-    /// The type cannot be an event's.
+    /// The type cannot be an event's, or its IDL text has a mistake.
     Type = 5,
     /// The value is none of its type, or cannot travel.
     Value = 6,
-    /// The process was forked.
+    /// The process was forked: what was made before belongs to the parent.
     Forked = 7,
     /// The transport is not in this build.
     NoTransport = 8,
     /// No thread could be started.
     Thread = 9,
-    /// Readers are behind and there is no room for more: it may be tried again.
+    /// Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again.
     Slowed = 10,
     /// DDS cannot do what it was asked for.
     Dds = 11,
     /// The filter is none.
     Filter = 12,
+    /// An argument is wrong: a null pointer, text that is not UTF-8, a handle that is not in the state for it.
+    Argument = 100,
+    /// Nothing came in time.
+    Timeout = 101,
+    /// It is closed, or its callback had enough.
+    Closed = 102,
+    /// A callback has asked for what would wait for its own end.
+    FromCallback = 103,
+    /// The library has a bug; the message says where.
+    Bug = 104,
+    /// Something of a later version of the library.
+    Other = 105,
 }
 
 impl Error {

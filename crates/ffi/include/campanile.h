@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What a function answers: that it is done, or why not. Numbers stay as they are.
+// Why something was not done, as a number for languages without sums; those from 100 on only such languages have. Numbers stay as they are.
 enum campanile_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t

@@ -6,11 +6,11 @@ use crate::gate::Gate;
 use crate::log::listen;
 use crate::pointers::{borrow, give, put, take, text};
 use crate::settings::SettingsHandle;
-use crate::status::{Failure, Status, guarded};
+use crate::status::{Failure, guarded};
 use crate::trouble::{OnTrouble, TroubleReport, report};
 use crate::types::Type;
 use campanile::raw::{Queue, RawConsumer, RawEvent, RawSubscription};
-use campanile::{CallbackError, Next};
+use campanile::{CallbackError, ErrorCode, Next};
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -203,7 +203,7 @@ impl Consumer {
         self.check_process()?;
         if self.shared.gate.is_this_inside() {
             let message = "a consumer cannot be closed by its own callback, which it would wait for: answer CAMPANILE_ANSWER_ENOUGH";
-            return Err(Failure::new(Status::FromCallback, message));
+            return Err(Failure::new(ErrorCode::FromCallback, message));
         }
         self.shared.gate.close();
         self.shared.queue.close();
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn campanile_consumer_new(
     channel: *const c_char,
     settings: *const SettingsHandle,
     consumer: *mut *mut Consumer,
-) -> Status {
+) -> ErrorCode {
     listen();
     guarded(|| {
         // SAFETY: the header asks for it.
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn campanile_consumer_on(
     function: OnEvent,
     context: *mut c_void,
     release: Release,
-) -> Status {
+) -> ErrorCode {
     let context = Context { pointer: context, release };
     guarded(|| {
         // SAFETY: the header asks for it.
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn campanile_consumer_on_any(
     function: OnEvent,
     context: *mut c_void,
     release: Release,
-) -> Status {
+) -> ErrorCode {
     let context = Context { pointer: context, release };
     guarded(|| {
         // SAFETY: the header asks for it.
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn campanile_consumer_on_trouble(
     function: OnTrouble,
     context: *mut c_void,
     release: Release,
-) -> Status {
+) -> ErrorCode {
     let context = Context { pointer: context, release };
     guarded(|| {
         // SAFETY: the header asks for it.
@@ -324,7 +324,7 @@ pub unsafe extern "C" fn campanile_consumer_on_trouble(
 /// Only events for which this holds, in the Extended Trader Constraint Language: `$speed > 10 and $station == 'north'`. The service
 /// applies it, so that other events do not travel.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, constraint: *const c_char) -> Status {
+pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, constraint: *const c_char) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (consumer, constraint) = unsafe { (borrow(consumer, "consumer")?, text(constraint, "constraint")?) };
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, co
 /// `since:10m`, `unix:1764000000.5` (a time in seconds since 1970), `last-of-each-type`, `last-of-each:station` or `new`. A subscription that
 /// has to be made anew goes on behind the last event that came. Not over DDS.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_start_from(consumer: *const Consumer, start: *const c_char) -> Status {
+pub unsafe extern "C" fn campanile_consumer_start_from(consumer: *const Consumer, start: *const c_char) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (consumer, start) = unsafe { (borrow(consumer, "consumer")?, text(start, "start")?) };
@@ -347,7 +347,7 @@ pub unsafe extern "C" fn campanile_consumer_start_from(consumer: *const Consumer
 
 /// How long a callback may take before that is reported as trouble. Default 1000.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer, milliseconds: u32) -> Status {
+pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer, milliseconds: u32) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
@@ -358,7 +358,7 @@ pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer
 /// Subscribes: events that are published from now on come. The channel is made if there is none. A consumer that could not be made ready is
 /// closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_ready(consumer: *const Consumer) -> Status {
+pub unsafe extern "C" fn campanile_consumer_ready(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn campanile_consumer_next(
     consumer: *const Consumer,
     limit_ms: i64,
     event: *mut *mut Event,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
@@ -412,13 +412,13 @@ pub unsafe extern "C" fn campanile_consumer_next(
 /// A file descriptor that can be read from while there is an event for `campanile_consumer_next`, or there will be none any more: for `poll` and
 /// its like. It is the consumer's: only waited for, never read nor closed, and good until the consumer is freed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_descriptor(consumer: *const Consumer, descriptor: *mut c_int) -> Status {
+pub unsafe extern "C" fn campanile_consumer_descriptor(consumer: *const Consumer, descriptor: *mut c_int) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
         consumer.check_process()?;
         let made = consumer.shared.queue.descriptor();
-        let made = made.map_err(|error| Failure::new(Status::Other, format!("no file descriptor: {error}")))?;
+        let made = made.map_err(|error| Failure::new(ErrorCode::Other, format!("no file descriptor: {error}")))?;
         // SAFETY: the header asks for it.
         unsafe { put(descriptor, made.as_raw_fd()) }
     })
@@ -427,7 +427,7 @@ pub unsafe extern "C" fn campanile_consumer_descriptor(consumer: *const Consumer
 /// Has no more events come, without waiting for anything, from any thread, callbacks among them: `campanile_consumer_next` answers
 /// `CAMPANILE_STATUS_CLOSED` once those that are here are taken. The consumer is to be closed or freed all the same.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_stop(consumer: *const Consumer) -> Status {
+pub unsafe extern "C" fn campanile_consumer_stop(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn campanile_consumer_reconnections(consumer: *const Consu
 
 /// Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_check(consumer: *const Consumer) -> Status {
+pub unsafe extern "C" fn campanile_consumer_check(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
@@ -466,7 +466,7 @@ pub unsafe extern "C" fn campanile_consumer_has_ended(consumer: *const Consumer)
 /// wakes those that wait in `campanile_consumer_next`. Within a callback of the consumer's own it answers
 /// `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_consumer_close(consumer: *const Consumer) -> Status {
+pub unsafe extern "C" fn campanile_consumer_close(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         unsafe { borrow(consumer, "consumer") }?.close()

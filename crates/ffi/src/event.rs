@@ -1,9 +1,9 @@
 //! An event as C sees it.
 
 use crate::pointers::{borrow, put};
-use crate::status::{Status, c_string, guarded};
+use crate::status::{c_string, guarded};
 use crate::types::json_of;
-use campanile::raw::RawEvent;
+use campanile::{ErrorCode, raw::RawEvent};
 use campanile::{EventNumber, TypeCode};
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -146,7 +146,7 @@ impl Owned {
 
 /// The event's value as JSON: `{"speed":11.5,"direction":270.0}`. To be freed with `campanile_text_free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_event_json(event: *const Event, json: *mut *mut c_char) -> Status {
+pub unsafe extern "C" fn campanile_event_json(event: *const Event, json: *mut *mut c_char) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (type_code, cdr) = unsafe { borrow(event, "event")?.parts() };
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn campanile_event_json(event: *const Event, json: *mut *m
 
 /// The event's type as IDL text. To be freed with `campanile_text_free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_event_idl(event: *const Event, idl: *mut *mut c_char) -> Status {
+pub unsafe extern "C" fn campanile_event_idl(event: *const Event, idl: *mut *mut c_char) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (type_code, _) = unsafe { borrow(event, "event")?.parts() };

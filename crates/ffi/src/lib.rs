@@ -2,7 +2,7 @@
 //!
 //! # In this crate
 //!
-//! Functions of C over [`campanile::raw`], each of which answers a [`Status`](crate::status::Status). What they promise stands in
+//! Functions of C over [`campanile::raw`], each of which answers a [`ErrorCode`](campanile::ErrorCode). What they promise stands in
 //! `include/campanile.h`, which is made of this crate by cbindgen; `cpp/` has C++17 over it, and `java/` Java 17.
 //!
 //! What is unsafe here is what C cannot promise: that pointers are what they are said to be. The header says it once for all functions.

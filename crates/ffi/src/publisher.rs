@@ -2,10 +2,10 @@
 
 use crate::exit::{AtExit, tell_at_exit};
 use crate::pointers::{borrow, give, octets, put, take};
-use crate::status::{Failure, Status, c_string, guarded};
+use crate::status::{Failure, c_string, guarded};
 use crate::supplier::Supplier;
 use crate::types::Type;
-use campanile::raw::RawPublisher;
+use campanile::{ErrorCode, raw::RawPublisher};
 use campanile::{Fate, Loss, PublishOptions};
 use std::ffi::{CString, c_char};
 use std::process;
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn campanile_publisher_new(
     supplier: *const Supplier,
     options: *const PublisherOptions,
     publisher: *mut *mut Publisher,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (supplier, options) = unsafe { (borrow(supplier, "supplier")?, options.as_ref()) };
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn campanile_publisher_publish(
     cdr: *const u8,
     cdr_size: usize,
     number: *mut u64,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (publisher, of, cdr) =
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn campanile_publisher_publish(
 
 /// Sends what was gathered now.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_publisher_flush(publisher: *const Publisher) -> Status {
+pub unsafe extern "C" fn campanile_publisher_flush(publisher: *const Publisher) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn campanile_publisher_flush(publisher: *const Publisher) 
 pub unsafe extern "C" fn campanile_publisher_sync(
     publisher: *const Publisher,
     tally: *mut PublisherCounters,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn campanile_publisher_sync(
 pub unsafe extern "C" fn campanile_publisher_tally(
     publisher: *const Publisher,
     tally: *mut PublisherCounters,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;
@@ -227,7 +227,10 @@ pub unsafe extern "C" fn campanile_publisher_tally(
 /// The next events that did not arrive, or perhaps not: `CAMPANILE_STATUS_OK` with `loss`, or `CAMPANILE_STATUS_TIMEOUT` when there are
 /// none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_publisher_next_loss(publisher: *const Publisher, loss: *mut LossReport) -> Status {
+pub unsafe extern "C" fn campanile_publisher_next_loss(
+    publisher: *const Publisher,
+    loss: *mut LossReport,
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;
@@ -255,7 +258,7 @@ pub unsafe extern "C" fn campanile_publisher_close(
     publisher: *const Publisher,
     limit_ms: u32,
     tally: *mut PublisherCounters,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let publisher = unsafe { borrow(publisher, "publisher") }?;

@@ -2,8 +2,8 @@
 
 use crate::log::listen;
 use crate::pointers::{borrow_mut, give, take, text};
-use crate::status::{Failure, Status, guarded};
-use campanile::{Settings, SettingsError};
+use crate::status::{Failure, guarded};
+use campanile::{ErrorCode, Settings, SettingsError};
 use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct SettingsHandle(pub(crate) Settings);
 /// The settings of the environment (`CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT`, `CAMPANILE_CONTEXT`), the saved context, and defaults. To be
 /// freed with `campanile_settings_free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHandle) -> Status {
+pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHandle) -> ErrorCode {
     listen();
     guarded(|| {
         let loaded = SettingsHandle(Settings::load()?);
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHan
 pub unsafe extern "C" fn campanile_settings_of_context(
     name: *const c_char,
     settings: *mut *mut SettingsHandle,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let name = unsafe { text(name, "name") }?;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn campanile_settings_set(
     settings: *mut SettingsHandle,
     key: *const c_char,
     value: *const c_char,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (settings, key, value) =
@@ -99,7 +99,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
         "tls.key" => settings.tls.key = file(value),
         _ => match key.strip_prefix("dds.") {
             Some(path) => settings.set_dds(path, value)?,
-            None => return Err(Failure::new(Status::Settings, format!("there is no setting {key:?}"))),
+            None => return Err(Failure::new(ErrorCode::Settings, format!("there is no setting {key:?}"))),
         },
     }
     Ok(())

@@ -1,79 +1,15 @@
 //! What functions answer, and what is known of the last error.
 
+use campanile::ErrorCode;
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a function answers: that it is done, or why not. Numbers stay as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Status {
-    /// It is done.
-    Ok = 0,
-    /// The settings are wrong.
-    Settings = 1,
-    /// The service cannot be reached, or did not answer: it may be there later.
-    Unreachable = 2,
-    /// The service refuses.
-    Refused = 3,
-    /// The name cannot be a channel's.
-    ChannelName = 4,
-    /// The type cannot be an event's, or its IDL text has a mistake.
-    Type = 5,
-    /// The value is none of its type, or cannot travel.
-    Value = 6,
-    /// The process was forked: what was made before belongs to the parent.
-    Forked = 7,
-    /// The transport is not in this build.
-    NoTransport = 8,
-    /// No thread could be started.
-    Thread = 9,
-    /// Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again.
-    Slowed = 10,
-    /// DDS cannot do what it was asked for.
-    Dds = 11,
-    /// The filter is none.
-    Filter = 12,
-    /// An argument is wrong: a null pointer, text that is not UTF-8, a handle that is not in the state for it.
-    Argument = 100,
-    /// Nothing came in time.
-    Timeout = 101,
-    /// It is closed, or its callback had enough.
-    Closed = 102,
-    /// A callback has asked for what would wait for its own end.
-    FromCallback = 103,
-    /// The library has a bug; the message says where.
-    Bug = 104,
-    /// Something of a later version of the library.
-    Other = 105,
-}
-
-impl From<campanile::ErrorCode> for Status {
-    fn from(code: campanile::ErrorCode) -> Self {
-        use campanile::ErrorCode;
-        match code {
-            ErrorCode::Settings => Self::Settings,
-            ErrorCode::Unreachable => Self::Unreachable,
-            ErrorCode::Refused => Self::Refused,
-            ErrorCode::ChannelName => Self::ChannelName,
-            ErrorCode::Type => Self::Type,
-            ErrorCode::Value => Self::Value,
-            ErrorCode::Forked => Self::Forked,
-            ErrorCode::NoTransport => Self::NoTransport,
-            ErrorCode::Thread => Self::Thread,
-            ErrorCode::Slowed => Self::Slowed,
-            ErrorCode::Dds => Self::Dds,
-            ErrorCode::Filter => Self::Filter,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// Why a function does not do what it is asked for.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    status: Status,
+    status: ErrorCode,
     message: String,
     was_not_carried_out: bool,
     /// Of a filter that is none, in characters from 1 on; else 0.
@@ -81,20 +17,20 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: ErrorCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), was_not_carried_out: true, column: 0 }
     }
 
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self::new(Status::Argument, message)
+        Self::new(ErrorCode::Argument, message)
     }
 
     pub(crate) fn closed() -> Self {
-        Self::new(Status::Closed, "it is closed")
+        Self::new(ErrorCode::Closed, "it is closed")
     }
 
     pub(crate) fn timeout() -> Self {
-        Self::new(Status::Timeout, "nothing came in time")
+        Self::new(ErrorCode::Timeout, "nothing came in time")
     }
 
     pub(crate) fn forked() -> Self {
@@ -105,7 +41,7 @@ impl Failure {
 impl From<campanile::Error> for Failure {
     fn from(error: campanile::Error) -> Self {
         let (was_not_carried_out, column) = (error.was_not_carried_out(), error.column().unwrap_or(0));
-        Self { was_not_carried_out, column, ..Self::new(error.code().into(), error.to_string()) }
+        Self { was_not_carried_out, column, ..Self::new(error.code(), error.to_string()) }
     }
 }
 
@@ -137,13 +73,13 @@ pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Does something for a caller that knows neither results nor panics.
-pub(crate) fn guarded(what: impl FnOnce() -> Result<(), Failure>) -> Status {
+pub(crate) fn guarded(what: impl FnOnce() -> Result<(), Failure>) -> ErrorCode {
     let failure = match catch_unwind(AssertUnwindSafe(what)) {
-        Ok(Ok(())) => return Status::Ok,
+        Ok(Ok(())) => return ErrorCode::Ok,
         Ok(Err(failure)) => failure,
         Err(panic) => Failure {
             was_not_carried_out: false,
-            ..Failure::new(Status::Bug, format!("a bug in the library: {}", words(panic.as_ref())))
+            ..Failure::new(ErrorCode::Bug, format!("a bug in the library: {}", words(panic.as_ref())))
         },
     };
     let Failure { status, message, was_not_carried_out, column } = failure;

@@ -3,10 +3,10 @@
 use crate::log::listen;
 use crate::pointers::{borrow, give, octets, take, text};
 use crate::settings::SettingsHandle;
-use crate::status::{Status, guarded};
+use crate::status::guarded;
 use crate::types::Type;
-use campanile::Settings;
 use campanile::raw::RawSupplier;
+use campanile::{ErrorCode, Settings};
 use std::ffi::c_char;
 
 /// Publishes into a channel events of any types that are declared. Any number of threads may use one at once.
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn campanile_supplier_new(
     channel: *const c_char,
     settings: *const SettingsHandle,
     supplier: *mut *mut Supplier,
-) -> Status {
+) -> ErrorCode {
     listen();
     guarded(|| {
         // SAFETY: the header asks for it.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn campanile_supplier_publish(
     r#type: *const Type,
     cdr: *const u8,
     cdr_size: usize,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (supplier, of, cdr) =

@@ -1,8 +1,8 @@
 //! Types of events, by their IDL text.
 
 use crate::pointers::{borrow, borrow_mut, give, octets, optional_text, put, take, text};
-use crate::status::{Failure, Status, c_string, guarded};
-use campanile::{Declared, Defaults, TypeCode};
+use crate::status::{Failure, c_string, guarded};
+use campanile::{Declared, Defaults, ErrorCode, TypeCode};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::typecode::Work;
 use giop::value::Value;
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn campanile_type_new(
     name: *const c_char,
     domain: *const c_char,
     r#type: *mut *mut Type,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (idl, name, domain) =
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn campanile_type_new(
 }
 
 fn declare(text: &str, name: Option<&str>, domain: Option<&str>) -> Result<Type, Failure> {
-    let wrong = |reason: String| Failure::new(Status::Type, reason);
+    let wrong = |reason: String| Failure::new(ErrorCode::Type, reason);
     let all = idl::read(text).map_err(|error| wrong(format!("the IDL text has a mistake: {error}")))?;
     let found = match name {
         Some(name) => all.find(name).map_err(|error| wrong(error.to_string()))?,
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn campanile_type_default(
     member: *const c_char,
     cdr: *const u8,
     cdr_size: usize,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (of, structure, member, cdr) = unsafe {
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn campanile_type_default(
                 octets(cdr, cdr_size, "cdr")?,
             )
         };
-        let wrong = |reason: String| Failure::new(Status::Type, reason);
+        let wrong = |reason: String| Failure::new(ErrorCode::Type, reason);
         let all = idl::read(&of.idl.to_string_lossy()).map_err(|error| wrong(error.to_string()))?;
         let found = all.find(structure).map_err(|error| wrong(error.to_string()))?.code().root().resolved();
         if !found.members().any(|known| known.name() == member) {
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn campanile_type_idl(r#type: *const Type) -> *const c_cha
 
 /// Whether octets are a value of the type and nothing more: `CAMPANILE_STATUS_OK`, or `CAMPANILE_STATUS_VALUE` with what is wrong.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn campanile_type_check(r#type: *const Type, cdr: *const u8, cdr_size: usize) -> Status {
+pub unsafe extern "C" fn campanile_type_check(r#type: *const Type, cdr: *const u8, cdr_size: usize) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (of, cdr) = unsafe { (borrow(r#type, "type")?, octets(cdr, cdr_size, "cdr")?) };
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn campanile_type_json(
     cdr: *const u8,
     cdr_size: usize,
     json: *mut *mut c_char,
-) -> Status {
+) -> ErrorCode {
     guarded(|| {
         // SAFETY: the header asks for it.
         let (of, cdr) = unsafe { (borrow(r#type, "type")?, octets(cdr, cdr_size, "cdr")?) };
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn campanile_text_free(text: *mut c_char) {
 /// A value as JSON.
 pub(crate) fn json_of(type_code: &TypeCode, cdr: &[u8]) -> Result<CString, Failure> {
     let value = Value::read(type_code, &mut Reader::new(cdr, NATIVE), &mut work())
-        .map_err(|error| Failure::new(Status::Value, format!("the value cannot be read: {}", error.kind)))?;
+        .map_err(|error| Failure::new(ErrorCode::Value, format!("the value cannot be read: {}", error.kind)))?;
     let mut text = String::new();
     json::write::value(&mut text, &value);
     Ok(c_string(&text))
