@@ -40,7 +40,7 @@ mod wire;
 pub use backoff::Backoff;
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};
-pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};
+pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served, default_name};
 pub use publisher::{Answers, Fate, Loss, Publisher, PublisherCounters, PublisherOptions};
 pub use servant::{Activation, Servant, ServantError};
 pub use simple::{

@@ -73,7 +73,8 @@ impl Default for OrbOptions {
 }
 
 /// What a program calls itself that has chosen no name: its own name and its host's.
-fn default_name() -> String {
+#[must_use]
+pub fn default_name() -> String {
     let program = std::env::args_os().next().unwrap_or_default();
     let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
     let host = rustix::system::uname();

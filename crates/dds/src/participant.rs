@@ -1,10 +1,12 @@
 //! Domains, participants, topics, and what is discovered.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use giop::client_name;
 use giop::typecode::TypeCode;
 
 use crate::complaints::complaints;
@@ -71,7 +73,7 @@ impl DomainRef {
         }
         raw::listen();
         let heard = complaints().count;
-        let configuration = std::ffi::CString::new(options.configuration())
+        let configuration = CString::new(options.configuration())
             .map_err(|_| Error::Name { of: "network interface or peer", name: "what has a zero in it".into() })?;
         let entity = Entity::domain(id, &configuration).map_err(|code| match code {
             // Other code in this process has made it, and not through this crate.
@@ -130,8 +132,17 @@ impl Participant {
     /// There is no such domain; this process takes part in it with other options; an option is out of its range; the network is not as the
     /// options say.
     pub fn new(id: u32, options: &Options) -> Result<Self, Error> {
+        Self::called(id, options, "")
+    }
+
+    /// The same, with a name that others may show (the entity name). What is no [name](giop::client_name) is none.
+    ///
+    /// # Errors
+    /// As [`Participant::new`].
+    pub fn called(id: u32, options: &Options, name: &str) -> Result<Self, Error> {
         let domain = DomainRef::new(id, options)?;
-        let entity = Entity::participant(id, &[]).map_err(Error::cyclone("make a participant"))?;
+        let name = CString::new(name).ok().filter(|_| client_name::check(name).is_ok()).unwrap_or_default();
+        let entity = Entity::participant(id, &name).map_err(Error::cyclone("make a participant"))?;
         let writers = entity.builtin(Builtin::Writers).map_err(Error::cyclone("learn of writers"))?;
         let readers = entity.builtin(Builtin::Readers).map_err(Error::cyclone("learn of readers"))?;
         let participants = entity.builtin(Builtin::Participants).map_err(Error::cyclone("learn of participants"))?;
@@ -246,6 +257,13 @@ impl Participant {
                 .map_err(Error::cyclone("list participants"))?;
         }
         Ok(found)
+    }
+
+    /// What a discovered participant is called by itself: its entity name, if that is a [name](giop::client_name).
+    #[must_use]
+    pub fn name_of(&self, participant: Guid) -> Option<String> {
+        let name = String::from_utf8(self.shared.entity.participant_name(&participant.0).ok()?).ok()?;
+        client_name::check(&name).is_ok().then_some(name)
     }
 
     /// The type of a discovered endpoint, asked of its participant if need be, for at most `timeout`.
@@ -441,7 +459,8 @@ impl Topic {
             Ok(of) => of.to_string(),
             Err(_) => endpoint.type_name.clone(),
         };
-        Some(Conflict { ours: self.of.to_string(), theirs, endpoint: endpoint.clone() })
+        let called = self.participant.name_of(endpoint.participant);
+        Some(Conflict { ours: self.of.to_string(), theirs, called, endpoint: endpoint.clone() })
     }
 
     /// Whether it takes an endpoint's type to know whether it is this topic's: where either side does not say its type, names count.
@@ -462,6 +481,8 @@ impl Topic {
 pub struct Conflict {
     /// The endpoint.
     pub endpoint: Endpoint,
+    /// What the endpoint's participant is called by itself.
+    pub called: Option<String>,
     /// The type here.
     pub ours: String,
     /// The type there, or its name if the type is not learned.
@@ -482,7 +503,12 @@ impl fmt::Display for Conflict {
             Role::Writer => "writes",
             Role::Reader => "reads",
         };
-        let Self { endpoint, ours, theirs } = self;
-        write!(f, "topic {:?}: {} {does} {theirs}, and the type here is {ours}", endpoint.topic, endpoint.participant)
+        let Self { endpoint, called, ours, theirs } = self;
+        write!(f, "topic {:?}: ", endpoint.topic)?;
+        match called {
+            Some(name) => write!(f, "{name:?} ({})", endpoint.participant)?,
+            None => endpoint.participant.fmt(f)?,
+        }
+        write!(f, " {does} {theirs}, and the type here is {ours}")
     }
 }

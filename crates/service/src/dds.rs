@@ -96,7 +96,8 @@ pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, Str
         let participant = match participants.get(&join.domain) {
             Some(participant) => participant.clone(),
             None => {
-                let participant = Participant::new(join.domain, &options).map_err(|error| error.to_string())?;
+                let participant =
+                    Participant::called(join.domain, &options, "campanile").map_err(|error| error.to_string())?;
                 participants.insert(join.domain, participant.clone());
                 participant
             }

@@ -62,7 +62,8 @@ struct tempo_topic {                /* its number is its place in the table, and
 struct tempo_peer {                 /* who has proven to be where it is: nothing is kept of strangers. A free place is all 0 */
     uint32_t session, number;       /* its number for the topic */
     struct tempo_topic *topic;      /* ours */
-    uint32_t last, has_begun;       /* the number of what came last, if anything has */
+    uint32_t last;                  /* the number of what came last, if anything has begun to come */
+    uint16_t has_begun, names;      /* names: how often a broker was told ours */
     struct tempo_address address;
     struct tempo_announcement says; /* `given` is its last cookie */
     uint64_t heard_at, delay_ns;    /* when that came; to a subscriber and back */
@@ -77,6 +78,7 @@ struct tempo_endpoint {
     struct tempo_address channel;
     uint64_t secret[2], now;
     const struct tempo_driver *driver;
+    const char *name;               /* what brokers call it: 64 octets at most, the caller's; NULL: nothing. Set behind tempo_begin */
     uint8_t *buffer;                /* for one message in fragments, of which no more than 64 are put together */
     size_t buffer_octets;
     struct { /* the message; size: of each fragment but the last; octets: that came; of NULL: there is none */
@@ -269,6 +271,9 @@ static inline void tempo_announced(struct tempo_endpoint *e, const struct tempo_
         p->session = f->session, p->number = f->topic, p->topic = t, p->address = *from;
         p->says = *a, p->says.given = given, p->heard_at = e->now;
         if (!is_there) tempo_announce(e, t, from, f->session, given);
+        struct tempo_frame name = tempo_frame_of(e, TEMPO_NAME, 0);
+        name.octets = (const uint8_t *)e->name, name.n = e->name != NULL ? strlen(e->name) : 0;
+        if ((f->flags & TEMPO_BY_BROKER) && name.n >= 1 && name.n <= 64 && p->names < 3) p->names++, tempo_send(e, &name, from);
     }
 }
 static inline void tempo_probed(struct tempo_endpoint *e, const struct tempo_address *from, const struct tempo_frame *f) {
@@ -303,7 +308,7 @@ static inline void tempo_came(struct tempo_endpoint *e, const struct tempo_addre
     if (f->session == e->session) return; /* what went to a group comes back */
     if (f->kind == TEMPO_ANNOUNCEMENT) tempo_announced(e, from, f);
     if (f->kind == TEMPO_ECHO) tempo_echoed(e, &f->as.probe);
-    if (f->kind == TEMPO_ANNOUNCEMENT || f->kind == TEMPO_ECHO) return;
+    if (f->kind == TEMPO_ANNOUNCEMENT || f->kind == TEMPO_ECHO || f->kind == TEMPO_NAME) return; /* names are for brokers */
     TEMPO_EACH(p, e) {
         if (p->session != f->session || p->says.role != role || !tempo_is_same(&p->address, from)) continue;
         if (f->topic != (f->kind == TEMPO_REPORT ? tempo_number(e, p->topic) : p->number)) continue;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { TEMPO_MAGIC = 0x54, TEMPO_VERSION = 1, TEMPO_HEADER = 32, TEMPO_PAYLOAD = 65475, TEMPO_LARGEST = 1 << 24, TEMPO_PORT = 2811 };
-enum tempo_kind { TEMPO_ANNOUNCEMENT = 1, TEMPO_DATA, TEMPO_PROBE, TEMPO_ECHO, TEMPO_REPORT, TEMPO_BYE };
+enum tempo_kind { TEMPO_ANNOUNCEMENT = 1, TEMPO_DATA, TEMPO_PROBE, TEMPO_ECHO, TEMPO_REPORT, TEMPO_BYE, TEMPO_NAME };
 enum tempo_flag { TEMPO_FRAGMENT = 1, TEMPO_BY_BROKER = 2, TEMPO_TYPED = 1 << 2, TEMPO_STRUCTURED = 2 << 2, TEMPO_CONTENT = 3 << 2 };
 enum tempo_role { TEMPO_PUBLISHER = 1, TEMPO_SUBSCRIBER };
 enum tempo_family { TEMPO_NOWHERE = 0, TEMPO_IPV4 = 4, TEMPO_IPV6 = 6 };
@@ -45,7 +45,7 @@ struct tempo_frame {
         struct tempo_report report;
         uint8_t bye;                    /* the role */
     } as;
-    const uint8_t *octets; /* the name of an announcement, not terminated; the message of data */
+    const uint8_t *octets; /* a name (of an announcement's topic, of an end point), not terminated; the message of data */
     size_t n;              /* octets of that */
 };
 typedef char tempo_has_no_gaps[sizeof(struct tempo_announcement) == 40 && sizeof(struct tempo_probe) == 48
@@ -53,7 +53,7 @@ typedef char tempo_has_no_gaps[sizeof(struct tempo_announcement) == 40 && sizeof
 #define TEMPO_HEADER_SIZES "11114448224"
 static inline const char *tempo_sizes(const struct tempo_frame *f) { /* of what all payloads of the kind have */
     return f->kind == TEMPO_ANNOUNCEMENT ? "8844444211" : f->kind == TEMPO_DATA ? (f->flags & TEMPO_FRAGMENT ? "44" : "")
-        : f->kind == TEMPO_PROBE || f->kind == TEMPO_ECHO ? "8444211111111111111111144" : f->kind == TEMPO_REPORT ? "8844" : "1";
+        : f->kind == TEMPO_PROBE || f->kind == TEMPO_ECHO ? "8444211111111111111111144" : f->kind == TEMPO_REPORT ? "8844" : f->kind == TEMPO_BYE ? "1" : "";
 }
 /* Copies numbers of so many octets each, little-endian there, the machine's here; either way. Says how many octets they are. */
 static inline size_t tempo_copy(void *to, const void *from, const char *sizes) {
@@ -66,7 +66,7 @@ static inline size_t tempo_copy(void *to, const void *from, const char *sizes) {
     }
     return at;
 }
-/* Whether a topic can have this name: 1 to 255 octets of UTF-8 without control characters (U+0000 to 1F, 7F to 9F). */
+/* Whether a topic or an end point can have this name: 1 to 255 octets of UTF-8 without control characters (U+0000 to 1F, 7F to 9F). */
 static inline int tempo_is_name(const uint8_t *name, size_t n) {
     static const uint32_t least[] = { 0x20, 0xa0, 0x800, 0x10000 }; /* characters with so many further octets */
     uint32_t c = 0, further = 0, missing = 0;
@@ -86,6 +86,8 @@ static inline int tempo_is_payload(struct tempo_frame *f) {
     if (f->kind == TEMPO_DATA) {
         if ((f->flags & TEMPO_CONTENT) == TEMPO_CONTENT) return 0;
         return !(f->flags & TEMPO_FRAGMENT) || (f->n > 0 && total <= TEMPO_LARGEST && at < total && f->n <= total - at);
+    } else if (f->kind == TEMPO_NAME) {
+        return tempo_is_name(f->octets, f->n);
     } else if (f->kind == TEMPO_ANNOUNCEMENT) {
         a->period_ms = a->period_ms < 10 ? 10 : a->period_ms > 60000 ? 60000 : a->period_ms;
         return (a->role == TEMPO_PUBLISHER || a->role == TEMPO_SUBSCRIBER) && a->name_octets == f->n && tempo_is_name(f->octets, f->n);
@@ -109,7 +111,7 @@ static inline enum tempo_verdict tempo_read(struct tempo_frame *f, const uint8_t
     if (f->length > TEMPO_PAYLOAD) return TEMPO_BAD_LENGTH;
     if (n < *octets) return *octets -= n, TEMPO_INCOMPLETE;
     if (f->session == 0) return TEMPO_BAD_SESSION;
-    if (f->kind < TEMPO_ANNOUNCEMENT || f->kind > TEMPO_BYE) return TEMPO_BAD_KIND;
+    if (f->kind < TEMPO_ANNOUNCEMENT || f->kind > TEMPO_NAME) return TEMPO_BAD_KIND;
     f->flags = (uint8_t)(f->flags & (f->kind == TEMPO_DATA ? TEMPO_CONTENT | TEMPO_FRAGMENT | TEMPO_BY_BROKER : TEMPO_BY_BROKER));
     for (const char *size = tempo_sizes(f); *size != 0; size++) fixed += (size_t)(*size - '0');
     if (f->length < fixed) return TEMPO_BAD_PAYLOAD;
@@ -118,12 +120,12 @@ static inline enum tempo_verdict tempo_read(struct tempo_frame *f, const uint8_t
     return tempo_is_payload(f) ? TEMPO_GOOD : TEMPO_BAD_PAYLOAD;
 }
 /* Writes a frame (magic, version and lengths are filled in), and says how many octets it has; 0 if it is larger than `room`, or than a
- * frame can be, or has no name to announce. */
+ * frame can be, or lacks its name. */
 static inline size_t tempo_write(struct tempo_frame *f, uint8_t *out, size_t room) {
     uint8_t fixed[48];
-    if (f->kind == TEMPO_ANNOUNCEMENT && (f->n < 1 || f->n > 255)) return 0;
+    if ((f->kind == TEMPO_ANNOUNCEMENT || f->kind == TEMPO_NAME) && (f->n < 1 || f->n > 255)) return 0;
     if (f->kind == TEMPO_ANNOUNCEMENT) f->as.announcement.name_octets = (uint8_t)f->n;
-    else if (f->kind != TEMPO_DATA) f->n = 0;
+    else if (f->kind != TEMPO_DATA && f->kind != TEMPO_NAME) f->n = 0;
     const size_t n = tempo_copy(fixed, &f->as, tempo_sizes(f));
     if (f->n > TEMPO_PAYLOAD - n || room < TEMPO_HEADER + n + f->n) return 0;
     f->magic = TEMPO_MAGIC, f->version = TEMPO_VERSION, f->reserved = 0, f->length = (uint32_t)(n + f->n);

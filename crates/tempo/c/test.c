@@ -49,6 +49,9 @@ static void print_frame(const struct tempo_frame *f) {
     } else if (f->kind == TEMPO_REPORT) {
         printf(" received=%" PRIu64 " lost=%" PRIu64 " rate=%" PRIu32 " end_points=%" PRIu32, f->as.report.received, f->as.report.lost,
                f->as.report.rate, f->as.report.end_points);
+    } else if (f->kind == TEMPO_NAME) {
+        printf(" octets=");
+        print_hex(f->octets, f->n);
     } else printf(" role=%u", f->as.bye);
 }
 /* A buffer of exactly the frame's size, so that an octet beyond it is noticed. */
@@ -77,15 +80,15 @@ static void write_values(uint8_t *octets, size_t n) {
     struct tempo_frame f;
     if (n < sizeof f + 8) fail("too little chance");
     memset(&f, 0, sizeof f);
-    f.kind = (uint8_t)(1 + octets[0] % 6), f.flags = octets[1] & TEMPO_BY_BROKER;
+    f.kind = (uint8_t)(1 + octets[0] % 7), f.flags = octets[1] & TEMPO_BY_BROKER;
     memcpy(&f.session, octets + 2, 4), memcpy(&f.topic, octets + 6, 4), memcpy(&f.sequence, octets + 10, 4), memcpy(&f.sent, octets + 14, 8);
     memcpy(&f.priority, octets + 22, 2), memcpy(&f.as, octets + 24, sizeof f.as);
     f.session |= f.session == 0, f.octets = octets + 24 + sizeof f.as, f.n = n - 24 - sizeof f.as;
-    if (f.kind == TEMPO_ANNOUNCEMENT) {
+    if (f.kind == TEMPO_ANNOUNCEMENT || f.kind == TEMPO_NAME) {
         static char name[256];
         f.n = 1 + f.n % 255, f.octets = (const uint8_t *)name;
         for (size_t i = 0; i < f.n; i++) name[i] = (char)(' ' + octets[i % n] % 95);
-        f.as.announcement.role = (uint8_t)(1 + octets[1] % 2);
+        if (f.kind == TEMPO_ANNOUNCEMENT) f.as.announcement.role = (uint8_t)(1 + octets[1] % 2);
         f.as.announcement.period_ms = (uint16_t)(10 + f.as.announcement.period_ms % 59991);
     } else if (f.kind == TEMPO_DATA) {
         f.flags = (uint8_t)(f.flags | octets[1] % 3 << 2 | (octets[1] >> 7 && f.n > 0 ? TEMPO_FRAGMENT : 0));
@@ -243,7 +246,10 @@ static int run(void) {
         else if (strcmp(command, "remove") == 0) tempo_remove(&end_point, (int)number()), printf("=\n");
         else if (strcmp(command, "opened") == 0) printf("=\n"); /* which only others need to be told */
         else if (strcmp(command, "answer") == 0) answers_with = (int)number(), printf("=\n");
-        else if (strcmp(command, "closed") == 0) {
+        else if (strcmp(command, "name") == 0) {
+            static char name[256];
+            memset(name, 0, sizeof name), hex(word(), (uint8_t *)name, 255), end_point.name = name, printf("=\n");
+        } else if (strcmp(command, "closed") == 0) {
             const struct tempo_address stream = address();
             tempo_closed(&end_point, &stream), printf("=\n");
         } else if (strcmp(command, "cookie") == 0) {

@@ -88,7 +88,7 @@ pub use receiving::Handled;
 pub use reports::{
     Counters, Delay, Gone, Message, Notice, Peer, Place, PublisherReport, Receive, SubscriberReport, To, Transmit,
 };
-pub use settings::{Channel, Refused, Settings};
+pub use settings::{Channel, Name, Refused, Settings};
 pub use topics::{Order, TopicSettings};
 
 /// A topic of an end point, in one role. When it has been removed, this stands for none.

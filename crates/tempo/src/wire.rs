@@ -277,6 +277,8 @@ pub enum Payload<'b> {
     Report(Report),
     /// A role is given up.
     Bye(Role),
+    /// What the end point is called: 1 to [`NAME_MAX`] octets without control characters.
+    Name(&'b str),
 }
 
 /// A frame.
@@ -341,6 +343,7 @@ impl<'b> Frame<'b> {
                 [role] => Role::numbered(*role).map(Payload::Bye),
                 _ => None,
             },
+            7 => core::str::from_utf8(payload).ok().filter(|name| is_name(name)).map(Payload::Name),
             kind => return Err(Unreadable::Kind { kind, octets }),
         };
         let payload = payload.ok_or(Unreadable::Payload { octets })?;
@@ -357,11 +360,12 @@ impl<'b> Frame<'b> {
                 Payload::Probe(_) | Payload::Echo(_) => PROBE,
                 Payload::Report(_) => REPORT,
                 Payload::Bye(_) => 1,
+                Payload::Name(name) => name.len(),
             }
     }
 
     /// Writes it at the beginning of `out`, and says how many octets it has. Nothing if there is no room for it, if it is larger than
-    /// a frame can be, or if its topic's name is not 1 to 255 octets long.
+    /// a frame can be, or if its name is not 1 to 255 octets long.
     #[must_use]
     pub fn write(&self, out: &mut [u8]) -> Option<usize> {
         let octets = self.octets();
@@ -379,6 +383,11 @@ impl<'b> Frame<'b> {
             Payload::Bye(role) => {
                 *rest.first_mut()? = role.number();
                 (6, 0)
+            }
+            Payload::Name(name) => {
+                let name = name.as_bytes();
+                Writer(rest).put(Some(name).filter(|name| (1..=NAME_MAX).contains(&name.len()))?)?;
+                (7, 0)
             }
         };
         let Header { session, topic, sequence, sent, priority, by_broker } = self.header;
@@ -457,7 +466,7 @@ impl<'b> Announcement<'b> {
     }
 }
 
-/// Whether a topic can have this name: 1 to 255 octets, no control characters.
+/// Whether a topic or an end point can have this name: 1 to 255 octets, no control characters.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control)

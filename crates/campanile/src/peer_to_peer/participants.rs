@@ -73,7 +73,9 @@ impl ParticipantHandle {
                 Err(error) => return Err(error.into()),
             }
         }
-        let participant = Participant::new(domain, &options)?;
+        // Of several programs' parts in one process, the first one's name counts.
+        let name = settings.name.clone().unwrap_or_else(client::default_name);
+        let participant = Participant::called(domain, &options, &name)?;
         let made = make(&participant)?;
         let number = known.iter().map(|known| known.number + 1).max().unwrap_or(0);
         let since = Instant::now();

@@ -60,7 +60,7 @@ struct Given {
 }
 
 /// A name that a client may have, or the empty text.
-fn client_name(text: &str) -> Result<String, String> {
+pub(super) fn client_name(text: &str) -> Result<String, String> {
     Settings::default().set_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 

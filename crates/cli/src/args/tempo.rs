@@ -135,6 +135,9 @@ pub(crate) struct MeetOptions {
     /// Seconds between two announcements, 0.01 to 60; reports and probes come as often
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) period: Duration,
+    /// What brokers call this command in logs and lists; an empty text: nothing [default: its program and host]
+    #[arg(long, value_name = "NAME", value_parser = super::server::client_name)]
+    pub(crate) client_name: Option<String>,
     #[command(flatten)]
     pub(crate) tls: TlsOptions,
 }

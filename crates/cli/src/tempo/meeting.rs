@@ -59,11 +59,14 @@ pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeB
 
 /// The settings that several commands have.
 pub(super) fn settings(options: &MeetOptions) -> impl Fn(NodeBuilder) -> NodeBuilder {
-    let MeetOptions { bind, interface, ttl, datagram, period, tls } = options.clone();
+    let MeetOptions { bind, interface, ttl, datagram, period, client_name, tls } = options.clone();
     move |mut builder| {
         builder = with_tls(&tls)(on_network(interface)(builder).ttl(ttl).period(period));
         if let Some(bind) = bind {
             builder = builder.bind(bind);
+        }
+        if let Some(name) = &client_name {
+            builder = builder.name(name);
         }
         if let Some(datagram) = datagram {
             builder = builder.datagram(datagram);

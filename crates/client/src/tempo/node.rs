@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tempo::endpoint::{Channel, Counters, Place, Settings};
+use tempo::endpoint::{Channel, Counters, Name, Place, Settings};
 use tempo::wire::{DATAGRAM, HEADER, PAYLOAD_MAX, PERIODS_MS};
 
 use super::address::{Address, Transport, is_broadcast};
@@ -21,6 +21,7 @@ use super::shared::Shared;
 use super::streams::{CHANNEL, StreamTls, Streams};
 use super::subscriber::SubscriberBuilder;
 use crate::lock;
+use crate::orb::default_name;
 use crate::wire::OrbTls;
 
 /// Octets that may wait for each connection, where nothing else is said.
@@ -90,6 +91,7 @@ impl Node {
             tls: None,
             has_thread: true,
             tap: None,
+            name: None,
         })
     }
 
@@ -184,6 +186,7 @@ pub struct NodeBuilder {
     tls: Option<OrbTls>,
     has_thread: bool,
     tap: Option<Tap>,
+    name: Option<String>,
 }
 
 impl fmt::Debug for NodeBuilder {
@@ -193,6 +196,14 @@ impl fmt::Debug for NodeBuilder {
 }
 
 impl NodeBuilder {
+    /// What brokers call it in logs, statistics and metrics: 64 octets at most, without control characters. One that is none, and an empty
+    /// one, are not told. Default: the program's name, `@` and the host's. It gives no rights.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
     /// Also waits at this address, while it turns to the other one: over UDP it sends from there, over TCP it listens there. Default:
     /// over UDP a free port, over TCP nowhere.
     #[must_use]
@@ -301,6 +312,7 @@ impl NodeBuilder {
             channel: sockets.channel,
             period_ms,
             datagram: self.datagram.unwrap_or(sockets.datagram),
+            name: self.own_name(),
             seed: random()?,
         };
         let core = new_core(settings, self.message_max)?;
@@ -323,6 +335,17 @@ impl NodeBuilder {
             driver: Mutex::new(kept),
         };
         Ok(Node { inner: Arc::new(inner) })
+    }
+
+    /// What brokers are told. A default that is too long is cut.
+    fn own_name(&self) -> Name {
+        match &self.name {
+            Some(name) => Name::new(name).unwrap_or(Name::NONE),
+            None => {
+                let name = default_name();
+                Name::new(&name[..name.floor_char_boundary(Name::OCTETS_MAX)]).unwrap_or(Name::NONE)
+            }
+        }
     }
 
     /// Reads what TLS is made with, if it is spoken.

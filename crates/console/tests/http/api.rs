@@ -74,7 +74,7 @@ fn an_hour_is_kept_of_service_channels_and_consumers_before_it_is_asked_for() {
     assert_eq!(rig.get("/api/v1/figures?channel=77").status, 404);
     assert_eq!(rig.get(&format!("{of_channel}&proxy=77")).status, 404);
     assert_eq!(rig.get("/api/v1/figures?proxy=1").status, 400);
-    assert_eq!(rig.get("/api/v1/figures?channel=-1").status, 400);
+    assert_eq!(rig.get("/api/v1/figures?channel=-1").status, 404, "that would be a name");
 }
 
 #[test]

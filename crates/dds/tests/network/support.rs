@@ -20,11 +20,20 @@ pub(crate) fn domain_of(test: u32) -> u32 {
 /// Cyclone has what is in one domain of one process meet without the network: so each side has a domain of its own here,
 /// which is the same one outside.
 pub(crate) fn side(test: u32, side: u32, options: Options) -> Participant {
+    side_called(test, side, options, "")
+}
+
+/// The same on this machine, with a name.
+pub(crate) fn called(test: u32, side: u32, name: &str) -> Participant {
+    side_called(test, side, Options::loopback(), name)
+}
+
+fn side_called(test: u32, side: u32, options: Options, name: &str) -> Participant {
     let domain = domain_of(test);
     let more = format!(
         "<CycloneDDS><Domain><Discovery><ExternalDomainId>{domain}</ExternalDomainId></Discovery></Domain></CycloneDDS>"
     );
-    Participant::new(2 * test + side, &Options { more: Some(more), ..options }).unwrap()
+    Participant::called(2 * test + side, &Options { more: Some(more), ..options }, name).unwrap()
 }
 
 pub(crate) fn pair(test: u32) -> (Participant, Participant) {

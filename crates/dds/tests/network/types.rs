@@ -1,10 +1,10 @@
 //! Types there and back, and types that do not agree.
 
-use dds::{Error, Qos, WriteError};
+use dds::{Error, Options, Qos, WriteError};
 use giop::typecode::{Kind, TypeCode};
 use testing::wait_until;
 
-use crate::support::{PATIENCE, encoded, matched, named, number_type, pair, taken};
+use crate::support::{PATIENCE, called, encoded, matched, named, number_type, pair, side, taken};
 
 fn of(kind: Kind) -> TypeCode {
     TypeCode::primitive(kind)
@@ -143,6 +143,37 @@ fn the_type_of_a_topic_is_learnt_from_an_end_point_that_has_it() {
     assert_eq!(taken(&reader, 1), [one_of_everything()]);
 }
 
+/// A participant's entity name is shown where it is a name, and stands before its number.
+#[test]
+fn a_participant_is_known_by_the_name_that_it_has() {
+    let long = "x".repeat(65);
+    for (test, (name, is_one)) in (60..).zip([
+        ("mast \"7\"", true),
+        ("אבג", true),
+        ("4711", true),
+        ("", false),
+        ("evil\u{202e}txt", false),
+        (&*long, false),
+    ]) {
+        let (a, b) = (side(test, 0, Options::loopback()), called(test, 1, name));
+        let topic = named("called");
+        let other = TypeCode::structure("IDL:test/Number:1.0", "Number", &[("text", TypeCode::string())]);
+        let (ours, theirs) = (a.topic(&topic, &number_type()).unwrap(), b.topic(&topic, &other).unwrap());
+        let (_reader, _writer) = (ours.reader(&Qos::default()).unwrap(), theirs.writer(&Qos::default()).unwrap());
+        let mut conflicts = Vec::new();
+        wait_until("the conflict is noticed", || {
+            conflicts = ours.conflicts(PATIENCE).unwrap();
+            !conflicts.is_empty()
+        });
+        assert_eq!(conflicts[0].called.as_deref(), is_one.then_some(name));
+        assert_eq!(a.name_of(b.guid()).as_deref(), is_one.then_some(name));
+        let shown = conflicts[0].to_string();
+        let begin =
+            if is_one { format!("topic {topic:?}: {name:?} (") } else { format!("topic {topic:?}: {}", b.guid()) };
+        assert!(shown.starts_with(&begin), "{shown}");
+    }
+}
+
 #[test]
 fn a_topic_with_another_type_is_reported_with_both_types() {
     let (a, b) = pair(23);
@@ -157,6 +188,7 @@ fn a_topic_with_another_type_is_reported_with_both_types() {
     });
     assert_eq!(conflicts[0].ours, number_type().to_string());
     assert_eq!(conflicts[0].theirs, other.to_string());
+    assert_eq!(conflicts[0].called, None, "it has no name");
 
     let refused = a.topic(&name, &other).unwrap_err();
     assert!(matches!(refused, Error::TopicType { .. }), "{refused}");

@@ -1,5 +1,6 @@
 //! What clients are called, whichever way they get their names.
 
+use ::tempo::wire::Payload;
 use client::notify::{ClientType, EventChannelFactory, StructuredProxyPushSupplier};
 use client::{Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
@@ -10,7 +11,8 @@ use service::{Answer, ClientEntry, Config, Counter, Json, Query, Service};
 use crate::access::{rule, start as start_by};
 use crate::json::Lines;
 use crate::logged::{await_line, begin};
-use crate::peers::{Bare, REQUEST, await_count, read_message, request_with, start_with};
+use crate::peers::{Bare, REQUEST, await_count, read_message, request_with, start_with, wait_until};
+use crate::tempo::peers::{Datagrams, EndPoint, frame};
 
 const SUBSCRIBE: &str = r#"{"op":"subscribe","id":1}"#;
 
@@ -82,6 +84,40 @@ fn a_client_that_says_nothing_is_called_as_the_configuration_calls_its_address()
         let names = consumers(&service);
         assert!(names.iter().any(|name| name.starts_with(called) && name.contains(from)), "{names:?}");
     }
+}
+
+#[test]
+fn an_end_point_of_tempo_is_shown_by_the_name_that_it_tells_and_served_all_the_same_without() {
+    let service = crate::tempo::start();
+    let named = |session: u32, names: &[&str]| {
+        let mut end = Datagrams::subscribed(&service, session, "A/B");
+        names.iter().for_each(|name| end.send(&frame(end.header(0, 0), Payload::Name(name))));
+        end
+    };
+    let long = "x".repeat(65);
+    let _ends = [
+        named(21, &["mast", "mast"]),
+        named(22, &["mast", "other"]),
+        named(23, &["evil\u{202e}txt"]),
+        named(24, &[&long]),
+        named(25, &["4711"]),
+        named(26, &[]),
+    ];
+    await_count(&service, Counter::ClientNamesRefused, 3);
+    // The program's own end point; a session that nobody knows is told nothing of.
+    let address = format!("udp://{}", service.tempo_address().unwrap());
+    let node = client::tempo::Node::builder(&address).unwrap().name("dome \"1\"").open().unwrap();
+    let _subscriber = node.subscriber("A/B").on(|_| {}).unwrap();
+    let beginnings =
+        ["\"4711\": ", "\"dome \\\"1\\\"\": ", "\"mast\": ", "\"mast\": ", "consumer", "consumer", "consumer"];
+    wait_until("all to have their names", || {
+        let names = consumers(&service);
+        names.len() == 7 && names.iter().zip(beginnings).all(|(name, beginning)| name.starts_with(beginning))
+    });
+    let mut unknown = Datagrams::new(&service, 99);
+    let unproven = service.counters().read(Counter::TempoUnproven);
+    unknown.send(&frame(unknown.header(0, 0), Payload::Name("nobody")));
+    await_count(&service, Counter::TempoUnproven, unproven + 1);
 }
 
 /// Whoever shows an identity is called by it from then on; an entry that comes first counts.

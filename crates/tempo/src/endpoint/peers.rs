@@ -13,10 +13,11 @@ pub(super) struct Due {
     pub(super) announcement: bool,
     pub(super) report: bool,
     pub(super) bye: bool,
+    pub(super) name: bool,
 }
 
 impl Due {
-    pub(super) const NOTHING: Self = Self { announcement: false, report: false, bye: false };
+    pub(super) const NOTHING: Self = Self { announcement: false, report: false, bye: false, name: false };
 
     pub(super) fn is_any(self) -> bool {
         self != Self::NOTHING
@@ -27,6 +28,7 @@ impl Due {
             announcement: self.announcement || other.announcement,
             report: self.report || other.report,
             bye: self.bye || other.bye,
+            name: self.name || other.name,
         }
     }
 }
@@ -81,6 +83,8 @@ pub(super) struct Entry {
     /// What it gave us to return.
     pub(super) cookie: u64,
     pub(super) due: Due,
+    /// How often it is yet to be told our name: datagrams are lost.
+    pub(super) names_left: u8,
     /// What is due as soon as its connection has room.
     pub(super) due_later: Due,
     pub(super) kind: Kind,

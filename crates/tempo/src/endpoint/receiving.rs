@@ -2,12 +2,15 @@
 
 use super::peers::{Due, Entry, Heard, Kind, Listener};
 use super::reports::{Gone, Message, Notice, Place, Receive};
-use super::{Endpoint, Reply};
+use super::{Endpoint, Name, Reply};
 use crate::Nanos;
 use crate::presence::{Announced, Presence};
 use crate::reassembly::{FragmentResult, Unfit};
 use crate::sequence::Arrival;
 use crate::wire::{Announcement, Data, Fragment, Frame, Header, Payload, Probe, Report, Role, Unreadable};
+
+/// How often a broker is told our name for each topic: datagrams are lost.
+const NAMES: u8 = 3;
 
 /// What became of octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,8 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             Payload::Echo(probe) => self.echo(now, header, probe),
             Payload::Report(report) => self.report(from, header, report),
             Payload::Bye(role) => self.bye(from, header, *role, to),
+            // Brokers keep it.
+            Payload::Name(_) => {}
         }
     }
 
@@ -181,7 +186,9 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     fn renew(&mut self, now: Nanos, at: usize, announced: Announced, to: &mut impl Receive) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         let is_new = peer.presence.renew(now, announced);
-        let (topic, until, described) = (peer.topic, peer.presence.until(), peer.described());
+        peer.due.name = peer.names_left > 0;
+        let (topic, until, described, is_due) = (peer.topic, peer.presence.until(), peer.described(), peer.due.name);
+        self.peers.is_due |= is_due;
         self.peers.renewed(until);
         if is_new {
             to.noticed(Notice::Changed { topic: self.topics.id(topic), peer: described });
@@ -209,7 +216,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             Role::Publisher => Kind::Subscriber(Listener::new()),
             Role::Subscriber => Kind::Publisher(Heard { reported_at: now, ..Heard::default() }),
         };
-        let entry = Entry {
+        let mut entry = Entry {
             topic,
             session: header.session,
             number: header.topic,
@@ -218,9 +225,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             presence: Presence::new(now, announced),
             cookie: given,
             due: Due::NOTHING,
+            names_left: if header.by_broker && self.settings.name != Name::NONE { NAMES } else { 0 },
             due_later: Due::NOTHING,
             kind,
         };
+        entry.due.name = entry.names_left > 0;
+        self.peers.is_due |= entry.due.name;
         if self.peers.insert(entry).is_none() {
             self.counters.peers_refused += 1;
             return;

@@ -193,6 +193,15 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 self.done(at, put, |due| due.announcement = false);
                 return Some(put);
             }
+            if peer.due.name {
+                let frame = Frame { header: self.header(now, 0), payload: Payload::Name(self.settings.name.as_str()) };
+                let put = outgoing.put(to, &frame);
+                if let Some(peer) = self.peers.get_mut(at).filter(|_| put != Put::Next) {
+                    peer.due.name = false;
+                    peer.names_left -= 1;
+                }
+                return Some(put);
+            }
             let put = self.put_report(now, at, outgoing)?;
             self.done(at, put, |due| due.report = false);
             return Some(put);

@@ -19,6 +19,34 @@ pub enum Channel {
     Group(SocketAddr),
 }
 
+/// What an end point is called by brokers, which show it to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    octets: [u8; Self::OCTETS_MAX],
+    count: usize,
+}
+
+impl Name {
+    /// Octets of a name, at most.
+    pub const OCTETS_MAX: usize = 64;
+    /// None: brokers are told nothing.
+    pub const NONE: Self = Self { octets: [0; Self::OCTETS_MAX], count: 0 };
+
+    /// A name, unless it is longer than [`Name::OCTETS_MAX`] or has control characters. An empty one is none.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        let mut octets = [0; Self::OCTETS_MAX];
+        octets.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        (name.is_empty() || wire::is_name(name)).then_some(Self { octets, count: name.len() })
+    }
+
+    /// The same as text; empty if there is none.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.octets.get(..self.count).and_then(|octets| core::str::from_utf8(octets).ok()).unwrap_or_default()
+    }
+}
+
 /// What an end point is to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -32,6 +60,8 @@ pub struct Settings {
     pub period_ms: u16,
     /// Octets of a datagram: 512 to 65,507; by default [`wire::DATAGRAM`].
     pub datagram: usize,
+    /// What brokers are told that it is called; by default nothing.
+    pub name: Name,
     /// For what is left to chance: when exactly to announce, and with which number to begin.
     pub seed: u64,
 }
@@ -41,7 +71,7 @@ impl Settings {
     #[must_use]
     pub const fn new(session: u32, secret: (u64, u64), channel: Channel) -> Self {
         let seed = secret.0 ^ session as u64;
-        Self { session, secret, channel, period_ms: 1_000, datagram: wire::DATAGRAM, seed }
+        Self { session, secret, channel, period_ms: 1_000, datagram: wire::DATAGRAM, name: Name::NONE, seed }
     }
 
     /// What is outside its range counts as the nearest within.

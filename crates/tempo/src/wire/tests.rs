@@ -48,6 +48,7 @@ fn all() -> Vec<Payload<'static>> {
         Payload::Echo(Probe { to: Some("[fe80::1]:9".parse().unwrap()), echoed_by: 5, ..probe() }),
         Payload::Report(Report { received: 1_000_000, lost: 3, rate: 250_000, end_points: 2 }),
         Payload::Bye(Role::Publisher),
+        Payload::Name("anemometer 3"),
     ]
 }
 
@@ -108,8 +109,12 @@ fn what_is_no_frame_is_reported_by_its_first_octets() {
     bytes[28..32].copy_from_slice(&1_000_000_u32.to_le_bytes());
     assert_eq!(frame_octets(&bytes), Err(Unreadable::Length(1_000_000)));
     bytes[28..32].copy_from_slice(&1_u32.to_le_bytes());
+    bytes[2] = 8;
+    assert_eq!(Frame::read(&bytes), Err(Unreadable::Kind { kind: 8, octets: 33 }));
+    // A name of no octets, and one of a control character.
     bytes[2] = 7;
-    assert_eq!(Frame::read(&bytes), Err(Unreadable::Kind { kind: 7, octets: 33 }));
+    assert_eq!(Frame::read(&bytes), Err(Unreadable::Payload { octets: 33 }));
+    assert_eq!(Frame { header: header(), payload: Payload::Name("") }.write(&mut [0; 64]), None);
     bytes[2] = 6;
     bytes[32] = 3;
     assert_eq!(Frame::read(&bytes), Err(Unreadable::Payload { octets: 33 }));

@@ -475,3 +475,33 @@ fn a_channel_that_has_announced_itself_is_announced_to_once_in_a_period() {
         assert!((frames * 30..=frames * 40).contains(&sent), "{sent} frames to {to:?}");
     }
 }
+
+/// The names that were sent.
+fn names(sent: &[(Place, Vec<u8>)]) -> Vec<String> {
+    let name = |bytes: &Vec<u8>| match Frame::read(bytes).unwrap().0.payload {
+        Payload::Name(name) => Some(name.to_owned()),
+        _ => None,
+    };
+    sent.iter().filter_map(|(_, bytes)| name(bytes)).collect()
+}
+
+#[test]
+fn a_broker_that_has_proven_itself_is_told_the_name_three_times() {
+    for (name, by_broker, times) in
+        [("mast", true, 3), ("mast", false, 0), ("", true, 0), (&*"x".repeat(64), true, 3), (&*"x".repeat(65), true, 0)]
+    {
+        let (mut world, publisher, _) = pair(0, BOTH_C);
+        world.ask(publisher, &format!("name {}", crate::text::hex(name.as_bytes())));
+        let header = Header { by_broker, ..header(5, 9) };
+        let announce = |world: &mut World, returned| {
+            let said = Announcement { returned, ..announcement(Role::Subscriber) };
+            world.hand(publisher, at(9), &write(header, Payload::Announcement(said))).sent
+        };
+        let first = announce(&mut world, 0);
+        assert_eq!(names(&first), [""; 0], "it is a stranger");
+        let returned = announced(&first[0].1).given;
+        let told: Vec<String> = (0..5).flat_map(|_| names(&announce(&mut world, returned))).collect();
+        assert_eq!(told, vec![name; times]);
+        assert!(names(&world.hand(publisher, at(9), &write(header, Payload::Name("x"))).sent).is_empty());
+    }
+}

@@ -92,7 +92,7 @@ fn frame<'b>(random: &mut fastrand::Rng, name: &'b str, message: &'b [u8]) -> Fr
         echoed_by: short(random),
     };
     let role = if random.bool() { Role::Publisher } else { Role::Subscriber };
-    let payload = match random.u8(0..6) {
+    let payload = match random.u8(0..7) {
         0 => Payload::Announcement(Announcement {
             given: number(random),
             returned: number(random),
@@ -121,7 +121,8 @@ fn frame<'b>(random: &mut fastrand::Rng, name: &'b str, message: &'b [u8]) -> Fr
             rate: short(random),
             end_points: short(random),
         }),
-        _ => Payload::Bye(role),
+        5 => Payload::Bye(role),
+        _ => Payload::Name(name),
     };
     Frame { header, payload }
 }
@@ -190,7 +191,7 @@ fn frames_that_c_writes_have_the_same_values_in_rust_and_are_written_again_octet
     let mut random = fastrand::Rng::with_seed(2);
     let chance: Vec<Vec<u8>> =
         (0..20_000).map(|_| (0..random.usize(200..400)).map(|_| random.u8(..)).collect()).collect();
-    let mut kinds = [0; 7];
+    let mut kinds = [0; 8];
     for said in said("values", &chance) {
         let (_, bytes) = said.rsplit_once(' ').unwrap();
         let bytes = text::octets(bytes);

@@ -73,6 +73,7 @@ pub(crate) fn fields(frame: &Frame<'_>) -> String {
             (5, format!("received={received} lost={lost} rate={rate} end_points={end_points}"))
         }
         Payload::Bye(of) => (6, format!("role={}", role(of))),
+        Payload::Name(name) => (7, format!("octets={}", hex(name.as_bytes()))),
     };
     let broker = u8::from(by_broker);
     format!(

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tempo::Nanos;
-use tempo::endpoint::{Channel, Endpoint, Order, Place, Settings, To, TopicId, TopicSettings};
+use tempo::endpoint::{Channel, Endpoint, Name, Order, Place, Settings, To, TopicId, TopicSettings};
 use tempo::wire::{Announcement, Content, Data, Fragment, Frame, Header, Payload, Probe, Role};
 
 use crate::network::{End, Log, S};
@@ -63,7 +63,11 @@ impl Hand {
     }
 
     pub(crate) fn with(role: Role, channel: Channel) -> Self {
-        let mut end = Box::new(Endpoint::new(Settings::new(1, (2, 3), channel)));
+        Self::called(role, channel, Name::NONE)
+    }
+
+    pub(crate) fn called(role: Role, channel: Channel, name: Name) -> Self {
+        let mut end = Box::new(Endpoint::new(Settings { name, ..Settings::new(1, (2, 3), channel) }));
         let topic = end.add_topic(0, settings(NAME, role)).unwrap();
         let mut hand = Self { end, now: 0, log: Log::default(), topic };
         hand.pass(0);

@@ -1,7 +1,7 @@
 //! Strangers that lie, flood, repeat, or take what is not theirs.
 
-use tempo::endpoint::{Channel, Gone, Notice, Place, To};
-use tempo::wire::{Announcement, Data, Fragment, Frame, Payload, Probe, Report, Role};
+use tempo::endpoint::{Channel, Gone, Name, Notice, Place, To};
+use tempo::wire::{Announcement, Data, Fragment, Frame, Header, Payload, Probe, Report, Role};
 
 use crate::hand::{Hand, Stranger, cookie, stranger, written};
 use crate::network::{MS, S, address};
@@ -255,7 +255,7 @@ fn no_number_in_an_announcement_or_a_report_is_too_large_or_too_small() {
             hand.give(who.place, &written(who.header(0), Payload::Announcement(announcement)));
             let all = u64::from(number) << 32 | u64::from(number);
             let report = Report { received: all, lost: all, rate: number, end_points: number };
-            let header = tempo::wire::Header { topic: 1, ..who.header(0) };
+            let header = Header { topic: 1, ..who.header(0) };
             hand.give(who.place, &written(header, Payload::Report(report)));
         }
         for _ in 0..20 {
@@ -383,7 +383,7 @@ fn only_a_broker_says_where_echoes_go() {
     let mut who = stranger(address(1), 10, Role::Publisher);
     hand.meet(&mut who);
     let sent_to = |hand: &mut Hand, by_broker: bool, sequence: u32, to: Option<std::net::SocketAddr>| {
-        let header = tempo::wire::Header { by_broker, ..who.header(sequence) };
+        let header = Header { by_broker, ..who.header(sequence) };
         let probe = Probe { sent: 5, prober: 10, topic: 9, number: sequence, to, hops: 1, echoed_by: 0 };
         let sent = hand.give(who.place, &written(header, Payload::Probe(probe)));
         assert_eq!(sent.len(), 1);
@@ -399,4 +399,61 @@ fn only_a_broker_says_where_echoes_go() {
     }
     let probe = Probe { sent: 5, prober: 10, topic: 9, number: 6, to: None, hops: 1, echoed_by: 0 };
     assert!(hand.give(who.place, &written(who.header(6), Payload::Probe(probe))).is_empty(), "it came before");
+}
+
+// ---- names ----
+
+/// The names that are sent, and to where.
+fn names(sent: &[(To, Vec<u8>)]) -> Vec<(To, String)> {
+    let mut names = Vec::new();
+    for (to, bytes) in sent {
+        let mut rest = &bytes[..];
+        while let Ok((frame, octets)) = Frame::read(rest) {
+            if let Payload::Name(name) = frame.payload {
+                names.push((*to, name.to_owned()));
+            }
+            rest = &rest[octets..];
+        }
+    }
+    names
+}
+
+#[test]
+fn a_broker_that_has_proven_itself_is_told_the_name_three_times_and_nobody_else_ever() {
+    let name = Name::new("mast").unwrap();
+    for (by_broker, has_name) in [(true, true), (false, true), (true, false)] {
+        let name = if has_name { name } else { Name::NONE };
+        let mut hand = Hand::called(Role::Publisher, Channel::None, name);
+        let mut who = stranger(address(1), 10, Role::Subscriber);
+        let announce = |hand: &mut Hand, who: &Stranger| {
+            let header = Header { by_broker, ..who.header(0) };
+            hand.give(who.place, &written(header, Payload::Announcement(who.announcement())))
+        };
+        let answers = announce(&mut hand, &who);
+        assert_eq!(names(&answers), [], "it is a stranger");
+        who.returned = cookie(&answers);
+        let told: Vec<_> = (0..6)
+            .flat_map(|_| {
+                let sent = announce(&mut hand, &who);
+                [sent, hand.pass(S)].concat()
+            })
+            .collect();
+        let times = if by_broker && has_name { 3 } else { 0 };
+        assert_eq!(names(&told), vec![(To::Place(who.place), "mast".to_owned()); times]);
+        // One that comes here changes nothing.
+        let before = hand.end.counters().unknown_frames;
+        assert_eq!(hand.give(who.place, &written(who.header(0), Payload::Name("other"))), []);
+        assert_eq!(hand.end.counters().unknown_frames, before);
+    }
+}
+
+#[test]
+fn names_of_end_points_are_short_and_have_no_control_characters() {
+    let (longest, long) = ("é".repeat(32), "x".repeat(65));
+    for (name, is_one) in
+        [("mast", true), ("", true), ("4711", true), ("אבג", true), (&longest, true), (&long, false), ("a\nb", false)]
+    {
+        assert_eq!(Name::new(name).map(|name| name.as_str().to_owned()), is_one.then(|| name.to_owned()), "{name:?}");
+    }
+    assert_eq!(Name::new(""), Some(Name::NONE));
 }

@@ -2,7 +2,10 @@
 
 use core::net::SocketAddr;
 
+use std::sync::Arc;
+
 use accounts::Resource;
+use giop::client_name;
 use tempo::presence::period_nanos;
 use tempo::wire::{Frame, Header, Payload, Probe, Report, Role, Unreadable};
 
@@ -55,6 +58,7 @@ impl Worker {
             }
             Payload::Echo(probe) => self.core.protocols.tempo.hear_echo(place, header, *probe, &mut self.core.cx),
             Payload::Report(report) => self.core.protocols.tempo.hear_report(place, header, *report, &mut self.core.cx),
+            Payload::Name(name) => self.core.protocols.tempo.hear_name(place, header, name, &mut self.core.cx),
             Payload::Bye(role) => self.core.protocols.tempo.hear_bye(place, header, *role, &mut self.core.cx),
         }
         Heard::Done
@@ -161,6 +165,15 @@ impl Protocol {
     pub(super) fn count_unbound(&self, place: Place, header: &Header, cx: &Context) {
         let is_known = self.sessions.find(header.session, place).is_some();
         cx.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
+    }
+
+    /// A session says what its end point is called. One that cannot be is refused, and its end point goes on without.
+    fn hear_name(&self, place: Place, header: &Header, name: &str, cx: &mut Context) {
+        let session = self.sessions.find(header.session, place).and_then(|session| self.sessions.get(session));
+        match session.map(|session| Arc::clone(&session.account)) {
+            Some(account) => _ = cx.name_client(&account, client_name::check(name).map(|()| name)),
+            None => self.count_unbound(place, header, cx),
+        }
     }
 
     /// Handles an end point's giving up of a role.

@@ -17,6 +17,7 @@ pub(crate) enum Got {
     Echo(Probe),
     Report(Report),
     Bye(Role),
+    Name(String),
 }
 
 impl From<&Payload<'_>> for Got {
@@ -38,6 +39,7 @@ impl From<&Payload<'_>> for Got {
             Payload::Echo(probe) => Self::Echo(*probe),
             Payload::Report(report) => Self::Report(*report),
             Payload::Bye(role) => Self::Bye(*role),
+            Payload::Name(name) => Self::Name((*name).to_owned()),
         }
     }
 }
