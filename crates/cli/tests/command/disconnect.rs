@@ -42,13 +42,16 @@ fn suppliers_that_are_gone_are_shown_and_disconnected() {
     // It is not that long ago.
     assert_eq!(serve.print("disconnect", &["--idle-for", "7d", "--yes"]), "");
     let dry = serve.print("disconnect", &["--idle-for", "0s", "--dry-run"]);
-    assert!(dry.starts_with(&format!("channel 0 proxy {id}  supplier  {wanted}")), "{dry}");
+    assert!(dry.starts_with(&format!("channel 0 proxy {id}  supplier  command-")) && dry.contains(wanted), "{dry}");
     assert_eq!(supplier_proxies(&serve).len(), 1);
     let unasked = serve.run("disconnect", &["--idle-for", "0s"]);
     assert_eq!(unasked.status.code(), Some(2));
     assert!(text(&unasked.stderr).contains("--yes"), "{}", text(&unasked.stderr));
     let done = serve.print("disconnect", &["--idle-for", "0s", "--yes"]);
-    assert!(done.starts_with(&format!("disconnected proxy {id} of channel 0: supplier  {wanted}")), "{done}");
+    assert!(
+        done.starts_with(&format!("disconnected proxy {id} of channel 0: supplier  command-")) && done.contains(wanted),
+        "{done}"
+    );
     assert!(supplier_proxies(&serve).is_empty());
 }
 

@@ -15,7 +15,7 @@ use testing::{EndInTime, wait_until};
 #[test]
 fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
     let serve = Serve::start();
-    let orb = Orb::new(OrbOptions::default());
+    let orb = Orb::new(OrbOptions { name: Some("archive".into()), ..OrbOptions::default() });
     let (channel, _) = find_channel(&orb.resolve_service(&serve.address).unwrap(), None).unwrap();
     let (admin, _) = channel.new_for_consumers(FilterGroupOperator::Or).unwrap();
     let (proxy, id) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
@@ -54,7 +54,9 @@ fn channel_is_shown_with_its_settings_consumers_backlogs_and_drops() {
     assert!(shown.starts_with(&format!("channel 0 at {}\n", serve.address)), "{shown}");
     assert!(shown.contains("1 event ("), "{shown}");
     assert!(shown.contains("waiting, 0 delivered, 2 dropped: 2 outbox full\n      1 outbox full  A/B\n"), "{shown}");
-    assert!(shown.contains(&format!("  proxy {id}  PUSH_STRUCTURED  127.0.0.1:")), "{shown}");
+    assert!(shown.contains(&format!("  proxy {id}  PUSH_STRUCTURED  archive  127.0.0.1:")), "{shown}");
+    let listed = serve.print("ls", &[]);
+    assert!(listed.contains(&format!(" proxy {id} PUSH_STRUCTURED\tarchive  127.0.0.1:")), "{listed}");
 
     let refused = serve.run("info", &["17"]);
     assert_eq!(refused.status.code(), Some(1));

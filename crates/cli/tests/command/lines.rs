@@ -91,9 +91,8 @@ fn fields_become_a_struct_that_idl_declares() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
     assert_eq!(came[0]["type"], "Weather/Wind");
-    let wind = json(
-        r#"{"speed":12.5,"gusts":3,"state":"FAILED","station":"DV1","samples":[1.0,2.5],"place":{"lat":1.5,"lon":-70.0}}"#,
-    );
+    // What is among the fields is shown there alone.
+    let wind = json(r#"{"samples":[1.0,2.5],"place":{"lat":1.5,"lon":-70.0}}"#);
     assert_eq!(came[0]["body"], serde_json::json!({ "type": "Wind", "value": wind }));
     assert_eq!(came[0]["fields"], json(r#"{"speed":12.5,"gusts":3,"state":"FAILED","station":"DV1"}"#));
     assert_eq!((&came[1]["type"], &came[1]["body"]), (&"ALMA/Wind".into(), &Json::Null));
@@ -106,7 +105,7 @@ fn fields_become_a_struct_that_idl_declares() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let again: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
     assert_eq!(again[0]["body"]["value"], wind);
-    assert_eq!(again[1]["body"]["value"]["gusts"], -3);
+    assert_eq!(again[1]["fields"]["gusts"], -3);
 }
 
 #[test]
@@ -192,7 +191,8 @@ fn structs_reach_a_channel_that_is_found_by_its_name() {
         let bodies: Vec<&Json> = came.iter().map(|event| &event["body"]["value"]).collect();
         // Event domains are domains of DDS there, and not printed.
         assert_eq!(came[0]["type"], if *transport == "dds" { "Wind" } else { "Weather/Wind" }, "{transport}");
-        assert_eq!((&bodies[0]["place"]["lon"], &bodies[1]["gusts"]), (&(-70.0).into(), &4.into()));
+        let gusts = came[1]["fields"].get("gusts").unwrap_or(&bodies[1]["gusts"]);
+        assert_eq!((&bodies[0]["place"]["lon"], gusts), (&(-70.0).into(), &4.into()));
         let x = if *transport == "dds" { &bodies[2]["x"] } else { &came[2]["fields"]["x"] };
         assert_eq!(x, &7, "{transport}: {came:?}");
     }

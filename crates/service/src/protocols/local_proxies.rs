@@ -28,7 +28,7 @@ pub(crate) struct Request {
 #[expect(clippy::large_enum_variant, reason = "requests travel in boxes")]
 pub(crate) enum Action {
     /// A proxy.
-    Proxy(LocalProxy),
+    Proxy(Box<LocalProxy>),
     /// A proxy less.
     Dismissal(ProxyKey),
     /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
@@ -64,7 +64,7 @@ impl Request {
     pub(crate) fn execute(&self, objects: &mut Objects) -> Answered {
         match &self.action {
             Action::Proxy(local_proxy) => {
-                let proxy = objects.register_local_proxy(local_proxy.clone(), self.charge.account());
+                let proxy = objects.register_local_proxy(LocalProxy::clone(local_proxy), self.charge.account());
                 Answered { bytes: encode(&proxy), fault: proxy.is_err().then_some(Fault::Other) }
             }
             Action::Dismissal(key) => {
@@ -79,8 +79,9 @@ impl Request {
     }
 
     /// Whether it may make what outlives the process.
-    pub(crate) const fn may_create(&self) -> bool {
-        matches!(&self.action, Action::Proxy(LocalProxy { channel: LocalChannel::Name { create: true, .. }, .. }))
+    pub(crate) fn may_create(&self) -> bool {
+        let Action::Proxy(local_proxy) = &self.action else { return false };
+        matches!(local_proxy.channel, LocalChannel::Name { create: true, .. })
     }
 
     /// Says why it is not done.
@@ -186,7 +187,7 @@ impl Context {
         local_proxy: LocalProxy,
         charged: (&Arc<Account>, u64),
     ) -> Result<(), &'static str> {
-        self.request_of_administration(client, Action::Proxy(local_proxy), charged)
+        self.request_of_administration(client, Action::Proxy(Box::new(local_proxy)), charged)
     }
 
     /// Asks administration for something, as [`request_local_proxy`](Self::request_local_proxy).

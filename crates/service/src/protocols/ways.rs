@@ -32,7 +32,7 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
     };
     let channel = LocalChannel::from(KEY.channel);
     let local_proxy =
-        |part| LocalProxy { channel: channel.clone(), peer: Peer(1), name: String::new(), part, about: None };
+        |part| Box::new(LocalProxy { channel: channel.clone(), peer: Peer(1), name: String::new(), part, about: None });
     let of_local_proxy = |action| local_proxies::Request { client: number, action, charge: charge() }.into();
     let constraint = "$n == 1 and ".repeat(5_000) + "$n == 2";
     let subscribes = Part::Consumer {
