@@ -55,7 +55,7 @@ export function took(ns) {
 }
 
 const STATES = {
-  keeping_up: ["keeps up", "good"], behind: ["behind", "warn"], socket_full: ["socket full", "warn"], retrying: ["failing", "bad"],
+  keeping_up: ["keeping up", "good"], behind: ["behind", "warn"], socket_full: ["socket full", "warn"], retrying: ["retrying", "bad"],
   suspended: ["suspended", "warn"], holding: ["HOLDS SUPPLIERS", "bad"], disconnected: ["disconnected", "bad"],
 };
 
