@@ -32,7 +32,7 @@ static IS_ON: OnceLock<bool> = OnceLock::new();
 /// Decides for the whole process.
 pub(crate) fn choose(when: ColorArg) {
     let _ = IS_ON.set(match when {
-        ColorArg::Auto => io::stdout().is_terminal() && Environment::read().wants_color(),
+        ColorArg::Auto => io::stdout().is_terminal() && Environment::read().allows_color(),
         ColorArg::Always => true,
         ColorArg::Never => false,
     });

@@ -28,7 +28,7 @@ pub(crate) const COMMAND: &str = "__complete";
 
 /// What stands at a place of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum Kind {
     Channel,
     EventType,
     Context,
@@ -39,12 +39,12 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), Failure> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words = joined(&words);
     let program = crate::args::program();
-    let Some((wanted, begun)) = wanted(&program, &words) else { return Ok(()) };
+    let Some((kind, begun)) = kind_at(&program, &words) else { return Ok(()) };
     let (tell, told) = mpsc::channel();
     let before = words.clone();
     // It goes with the process.
     let _asking = thread::Builder::new().name("completion".to_owned()).spawn(move || {
-        let _ = tell.send(names(wanted, &before).unwrap_or_default());
+        let _ = tell.send(names(kind, &before).unwrap_or_default());
     })?;
     let found = told.recv_timeout(PATIENCE).unwrap_or_default();
     let fits = |name: &&String| name.starts_with(begun) && show::clean(name) == **name;
@@ -67,8 +67,8 @@ fn joined(words: &[String]) -> Vec<String> {
     all
 }
 
-/// What is wanted at the last word, and what of it is there.
-fn wanted<'w>(program: &clap::Command, words: &'w [String]) -> Option<(Wanted, &'w str)> {
+/// What stands at the last word, and what of it is there.
+fn kind_at<'w>(program: &clap::Command, words: &'w [String]) -> Option<(Kind, &'w str)> {
     let (last, before) = words.split_last()?;
     let (mut command, mut places, mut awaits, mut are_options) = (program, 0, None, true);
     for word in before {
@@ -86,18 +86,18 @@ fn wanted<'w>(program: &clap::Command, words: &'w [String]) -> Option<(Wanted, &
     }
     let last = last.trim_start_matches(['\'', '"']);
     if let Some(option) = awaits {
-        return Some((wanted_by(option)?, last));
+        return Some((kind_of(option)?, last));
     }
     if are_options && last.starts_with('-') {
         let (option, begun) = last.split_once('=')?;
-        return Some((wanted_by(option_with_value([command, program], option)?)?, begun));
+        return Some((kind_of(option_with_value([command, program], option)?)?, begun));
     }
     let positionals: Vec<&Arg> = command.get_positionals().collect();
     let place = positionals.get(places).or_else(|| {
         // The last one may take several.
         positionals.last().filter(|arg| matches!(arg.get_action(), ArgAction::Append))
     })?;
-    Some((wanted_by(place)?, last))
+    Some((kind_of(place)?, last))
 }
 
 /// The option of one of these commands that a word is, where its value is the next one.
@@ -111,24 +111,24 @@ fn option_with_value<'c>(of: [&'c clap::Command; 2], word: &str) -> Option<&'c A
 }
 
 /// What an argument's value is, by what its help calls it.
-pub(crate) fn wanted_by(arg: &Arg) -> Option<Wanted> {
+pub(crate) fn kind_of(arg: &Arg) -> Option<Kind> {
     let names = arg.get_value_names()?.iter().flat_map(|name| name.split('|'));
     names.into_iter().find_map(|name| match name {
-        "CHANNEL" => Some(Wanted::Channel),
-        "DOMAIN/NAME" => Some(Wanted::EventType),
-        "CONTEXT" => Some(Wanted::Context),
+        "CHANNEL" => Some(Kind::Channel),
+        "DOMAIN/NAME" => Some(Kind::EventType),
+        "CONTEXT" => Some(Kind::Context),
         _ => None,
     })
 }
 
 /// What there is. Nothing where no service answers, or the words before make no sense.
-fn names(wanted: Wanted, words: &[String]) -> Option<BTreeSet<String>> {
-    if wanted == Wanted::Context {
+fn names(kind: Kind, words: &[String]) -> Option<BTreeSet<String>> {
+    if kind == Kind::Context {
         return Some(Contexts::load(&contexts_file().ok()?).ok()?.contexts.into_keys().collect());
     }
     let options = options_of(words)?;
-    match wanted {
-        Wanted::Channel => {
+    match kind {
+        Kind::Channel => {
             let service = Orb::new(ls::orb_options(&options.server)).resolve_service(&options.server.server).ok()?;
             let address = service.connect().ok()?;
             Some(channels::Names::read(service.orb(), &service, &address).all().map(str::to_owned).collect())
@@ -249,7 +249,7 @@ fn fish(text: &str) -> String {
     let mut commands = vec![&program];
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands());
-        longs.extend(command.get_arguments().filter(|arg| wanted_by(arg).is_some()).filter_map(Arg::get_long));
+        longs.extend(command.get_arguments().filter(|arg| kind_of(arg).is_some()).filter_map(Arg::get_long));
     }
     let asks = |text: String, long: &&str| {
         text.replace(&format!(" -l {long} "), &format!(" -l {long} -f -a \"(__campanile_values)\" "))
@@ -262,8 +262,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_follows_from_the_words_before() {
-        use Wanted::{Channel, Context, EventType};
+    fn what_is_completed_follows_from_the_words_before() {
+        use Kind::{Channel, Context, EventType};
         for (line, expected) in [
             ("ls --channel We", Some((Channel, "We"))),
             ("ls -c ", Some((Channel, ""))),
@@ -290,7 +290,7 @@ mod tests {
             ("", None),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert_eq!(wanted(&crate::args::program(), &words), expected, "{line}");
+            assert_eq!(kind_at(&crate::args::program(), &words), expected, "{line}");
         }
     }
 

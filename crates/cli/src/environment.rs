@@ -45,7 +45,7 @@ impl Environment {
     }
 
     /// Whether a terminal is coloured.
-    pub(crate) const fn wants_color(&self) -> bool {
+    pub(crate) const fn allows_color(&self) -> bool {
         !self.has_no_color && !self.is_dumb
     }
 
