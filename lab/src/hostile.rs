@@ -112,8 +112,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
 fn choose(only: &[String]) -> Result<Vec<Attack>, BenchError> {
     for key in only {
         if !attacks::ALL.iter().any(|attack| attack.name == key) {
-            let told =
-                |attack: &Attack| format!("{:<13} {}", attack.name, if key == "help" { attack.story } else { "" });
+            let told = |of: &Attack| format!("{:<13} {}", of.name, if key == "help" { of.story } else { "" });
             let keys = attacks::ALL.iter().map(|attack| told(attack).trim_end().to_owned()).collect();
             return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
         }

@@ -244,7 +244,7 @@ impl Options {
 }
 
 impl Scenario {
-    /// Runs it and reports what it found.
+    /// Runs it and reports what it found; with `--only help` lists what that may name.
     pub(crate) fn run(&self, options: &Options, out: &mut Output<'_>) -> Result<(), BenchError> {
         let done = match self.how {
             How::Alone(run) => report::run(self.name, options, out, |out| run(options, out)),
@@ -252,7 +252,6 @@ impl Scenario {
             How::All(run) => run(options, out),
         };
         match done {
-            // `--only help`: that is no mistake.
             Err(BenchError::NoContender { key, keys, .. }) if key == "help" => {
                 Ok(writeln!(out, "{}", keys.join("\n"))?)
             }
