@@ -112,11 +112,8 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
 fn choose(only: &[String]) -> Result<Vec<Attack>, BenchError> {
     for key in only {
         if !attacks::ALL.iter().any(|attack| attack.name == key) {
-            let story = |attack: &Attack| match key.as_str() {
-                "help" => format!("{:<13} {}", attack.name, attack.story),
-                _ => attack.name.to_owned(),
-            };
-            let keys = attacks::ALL.iter().map(story).collect();
+            let told = |of: &Attack| format!("{:<13} {}", of.name, if key == "help" { of.story } else { "" });
+            let keys = attacks::ALL.iter().map(|attack| told(attack).trim_end().to_owned()).collect();
             return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
         }
     }

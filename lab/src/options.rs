@@ -244,7 +244,7 @@ impl Options {
 }
 
 impl Scenario {
-    /// Runs it and reports what it found.
+    /// Runs it and reports what it found; with `--only help` lists what that may name.
     pub(crate) fn run(&self, options: &Options, out: &mut Output<'_>) -> Result<(), BenchError> {
         let done = match self.how {
             How::Alone(run) => report::run(self.name, options, out, |out| run(options, out)),
@@ -252,8 +252,9 @@ impl Scenario {
             How::All(run) => run(options, out),
         };
         match done {
-            // `--only help`: that is no mistake.
-            Err(BenchError::NoContender { key, keys, .. }) if key == "help" => Ok(writeln!(out, "{}", keys.join("\n"))?),
+            Err(BenchError::NoContender { key, keys, .. }) if key == "help" => {
+                Ok(writeln!(out, "{}", keys.join("\n"))?)
+            }
             done => done,
         }
     }
@@ -355,15 +356,9 @@ pub(crate) mod tests {
     #[test]
     fn only_help_lists_what_there_is() {
         let hostile = scenarios::ALL.iter().find(|scenario| scenario.name == "hostile").unwrap();
-        let mut bytes = Vec::new();
-        let options = asked(&["hostile", "--only", "help"]).unwrap();
-        hostile.run(&options, &mut Output::new(&mut bytes, false)).unwrap();
-        let listed = String::from_utf8(bytes).unwrap();
-        assert!(listed.lines().any(|line| line.starts_with("flood") && line.len() > 30), "{listed}");
-        assert!(listed.lines().count() > 20, "{listed}");
-        let options = asked(&["hostile", "--only", "flod"]).unwrap();
-        let refused = hostile.run(&options, &mut Output::new(&mut Vec::new(), false)).unwrap_err().to_string();
-        assert!(refused.contains("`flod`") && refused.contains("flood, "), "{refused}");
+        let mut listed = Vec::new();
+        hostile.run(&asked(&["hostile", "--only", "help"]).unwrap(), &mut Output::new(&mut listed, false)).unwrap();
+        assert!(String::from_utf8(listed).unwrap().lines().any(|line| line.starts_with("flood  ") && line.len() > 30));
     }
 
     #[test]

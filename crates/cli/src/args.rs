@@ -42,6 +42,7 @@ pub(crate) use tempo::{
 
 use self::serve::{DEMO_EXAMPLES, SERVE_EXAMPLES, TAO_NOTIFY_EXAMPLES};
 use crate::bench;
+use crate::color::ColorArg;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -193,7 +194,10 @@ Exit status: 0 nothing stands in the way; 1 something does; 2 wrong usage.";
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   campanile completions fish | source
-  campanile completions bash > ~/.local/share/bash-completion/completions/campanile";
+  campanile completions bash > ~/.local/share/bash-completion/completions/campanile
+
+Channels, event types and contexts are completed, too, by what the service that a
+command line names answers within a second.";
 
 const VERSION_EXAMPLES: &str = "\
 Examples:
@@ -243,6 +247,9 @@ pub(crate) fn program() -> clap::Command {
 #[derive(Debug, Parser)]
 #[command(name = "campanile", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// When to colour what is printed
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", global = true, hide_short_help = true)]
+    pub(crate) color: ColorArg,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

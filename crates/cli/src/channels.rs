@@ -183,7 +183,7 @@ impl Names {
     }
 
     /// All of them.
-    fn all(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.own.values().chain(self.bound.iter().map(|(_, name)| name)).map(String::as_str)
     }
 

@@ -146,7 +146,7 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
 }
 
 fn is_slow(consumer: &ConsumerStatus, options: &CheckOptions) -> bool {
-    let is_stuck = matches!(consumer.state.doing.as_str(), "failing" | "socket full") && consumer.backlog_events > 0;
+    let is_stuck = matches!(consumer.state.doing.as_str(), "retrying" | "socket full") && consumer.backlog_events > 0;
     is_stuck || consumer.backlog_events >= options.slow_events
 }
 
@@ -354,13 +354,13 @@ mod tests {
         assert_eq!(reported("--slow 1,1", &well, &slow, None).0, State::Critical);
         assert_eq!(reported("--slow 2 --dropped 3", &well, &slow, None).0, State::Ok);
         assert_eq!(reported("--slow 2 --dropped 3 --oldest 5,10", &well, &slow, Some(10.0)).0, State::Critical);
-        let failing = [with_state("failing", None, consumer(1, 1, 0))];
+        let failing = [with_state("retrying", None, consumer(1, 1, 0))];
         assert_eq!(reported("", &failing, &failing, None).0, State::Warning);
-        let gone = [with_state("active", Some(75), consumer(1, 0, 0))];
+        let gone = [with_state("keeping up", Some(75), consumer(1, 0, 0))];
         let (state, text) = reported("", &gone, &gone, None);
         assert_eq!(state, State::Warning);
         assert!(text.starts_with("CAMPANILE WARNING - 1 cannot be reached | "), "{text}");
-        assert!(text.ends_with("\nconsumer 1: active, UNREACHABLE for 75 s, 0 wait\n"), "{text}");
+        assert!(text.ends_with("\nconsumer 1: keeping up, UNREACHABLE for 75 s, 0 wait\n"), "{text}");
         assert_eq!(reported("--unreachable 2", &gone, &gone, None).0, State::Ok);
         for (line, kept, state) in [("", 0, State::Ok), ("", 3, State::Warning), ("--dead-letters 4", 3, State::Ok)] {
             let options = options(line);

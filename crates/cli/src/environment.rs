@@ -22,6 +22,10 @@ pub(crate) struct Environment {
     pub(crate) notify_socket: Option<OsString>,
     /// Within which time it wants to hear that the service goes on (`WATCHDOG_USEC`).
     pub(crate) watchdog: Option<Duration>,
+    /// Whether the user wants no colour (`NO_COLOR`, <https://no-color.org>).
+    pub(crate) has_no_color: bool,
+    /// Whether the terminal only takes lines (`TERM=dumb`).
+    pub(crate) is_dumb: bool,
 }
 
 impl Environment {
@@ -35,7 +39,14 @@ impl Environment {
             socket_names: text("LISTEN_FDNAMES"),
             notify_socket: env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()),
             watchdog: watchdog(text("WATCHDOG_USEC"), text("WATCHDOG_PID"), process::id()),
+            has_no_color: env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
+            is_dumb: env::var_os("TERM").is_some_and(|term| term == "dumb"),
         }
+    }
+
+    /// Whether a terminal is coloured.
+    pub(crate) const fn allows_color(&self) -> bool {
+        !self.has_no_color && !self.is_dumb
     }
 
     /// The folder in which the user's programs have their state.

@@ -324,7 +324,7 @@ mod tests {
             channel: 3,
             proxy: 2,
             name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
-            state: ConsumerState { doing: "active".into(), ..ConsumerState::default() },
+            state: ConsumerState { doing: "keeping up".into(), ..ConsumerState::default() },
             backlog_events: 12,
             backlog_bytes: 3400,
             delivered: 1234,

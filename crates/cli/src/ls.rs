@@ -352,7 +352,7 @@ mod tests {
     fn service() -> Service {
         let status = ConsumerStatus {
             name: "consumer proxy 1 of channel 0 (10.0.0.7:4711 a)".into(),
-            state: ConsumerState { doing: "active".into(), ..ConsumerState::default() },
+            state: ConsumerState { doing: "keeping up".into(), ..ConsumerState::default() },
             ..ConsumerStatus::default()
         };
         let called = ConsumerStatus { name: format!("\"archive\": {}", status.name), ..status.clone() };
@@ -393,15 +393,15 @@ mod tests {
 IDL:F:1.0 at 127.0.0.1:2809
 ├─ channel 0
 │  ├─ consumer admin 0  AND_OP
-│  │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  active
+│  │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  keeping up
 │  │  └─ proxy 2  PUSH_STRUCTURED  not connected
 │  └─ supplier admin 0  AND_OP
 └─ channel 3  Weather
    ├─ type IDL:T:1.0
    ├─ QoS PushWindow=1
    ├─ consumer admin 0  AND_OP
-   │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  active
-   │  └─ proxy 3  PUSH_STRUCTURED  archive  10.0.0.7:4711 a  active
+   │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  keeping up
+   │  └─ proxy 3  PUSH_STRUCTURED  archive  10.0.0.7:4711 a  keeping up
    └─ supplier admin 0  AND_OP
       └─ proxy 4  PUSH_STRUCTURED  mount  10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference
 ";
@@ -413,7 +413,7 @@ IDL:F:1.0 at 127.0.0.1:2809
         let mut out = String::new();
         write_lines(&mut out, &service());
         let lines: Vec<_> = out.lines().collect();
-        assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED\t10.0.0.7:4711 a  active");
+        assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED\t10.0.0.7:4711 a  keeping up");
         assert_eq!(lines[5], "channel 3\tWeather\tIDL:T:1.0\tPushWindow=1");
         assert_eq!(lines.len(), 11);
     }
@@ -429,7 +429,7 @@ IDL:F:1.0 at 127.0.0.1:2809
         assert_eq!(parsed["channels"][1]["qos"]["PushWindow"], 1);
         let proxies = &parsed["channels"][0]["consumer_admins"][0]["proxies"];
         assert_eq!((&proxies[1]["type"], &proxies[1]["connected"]), (&"PUSH_STRUCTURED".into(), &false.into()));
-        assert_eq!((&proxies[0]["consumer"], &proxies[0]["state"]), (&"10.0.0.7:4711 a".into(), &"active".into()));
+        assert_eq!((&proxies[0]["consumer"], &proxies[0]["state"]), (&"10.0.0.7:4711 a".into(), &"keeping_up".into()));
         let proxies = &parsed["channels"][1]["consumer_admins"][0]["proxies"];
         assert_eq!((&proxies[1]["name"], proxies[0].get("name")), (&"archive".into(), None));
     }

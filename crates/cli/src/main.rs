@@ -15,6 +15,8 @@ mod bench;
 mod channel;
 mod channels;
 mod check;
+mod color;
+mod complete;
 mod constraint;
 mod context;
 mod dead;
@@ -36,6 +38,7 @@ mod outgoing;
 mod over_dds;
 mod ping;
 mod plan;
+mod progress;
 mod publish;
 mod rates;
 mod record;
@@ -80,6 +83,13 @@ fn main() -> ExitCode {
         let _ = io::stdout().write_all(args::SHORT_HELP.as_bytes());
         return ExitCode::SUCCESS;
     }
+    if let Some((_, [word, words @ ..])) = arguments.split_first()
+        && word == complete::COMMAND
+    {
+        // What it could say has no reader.
+        let _ = complete::run(words);
+        return ExitCode::SUCCESS;
+    }
     let parsed = program.try_get_matches_from(&arguments);
     let parsed =
         parsed.and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut args::program())));
@@ -87,6 +97,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&error, arguments.get(1).is_some_and(|command| command == "check")),
     };
+    color::choose(cli.color);
     let outcome = match cli.command {
         Command::Serve(options) => serve::run(&options),
         Command::Demo(options) => demo::run(&options),
@@ -120,7 +131,7 @@ fn main() -> ExitCode {
         Command::Check(options) => return check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Plan(options) => plan::run(&options),
-        Command::Completions { shell } => print_completions(shell),
+        Command::Completions { shell } => io::stdout().write_all(&complete::script(shell)).map_err(Into::into),
         Command::Man { folder } => write_man_pages(&folder),
     };
     match outcome {
@@ -143,14 +154,6 @@ fn refused(error: &clap::Error, is_check: bool) -> ExitCode {
 
 fn print_version() -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "campanile {}", env!("CARGO_PKG_VERSION"))?)
-}
-
-fn print_completions(shell: clap_complete::Shell) -> Result<(), Failure> {
-    // Into memory first: the generator panics if its output is closed.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::program(), "campanile", &mut script);
-    io::stdout().write_all(&script)?;
-    Ok(())
 }
 
 /// A page for each command, of what its help says.

@@ -6,13 +6,14 @@
 use crate::args::RecordOptions;
 use crate::failure::Failure;
 use crate::outgoing::OF_THE_SERVICE;
+use crate::progress::{Progress, Work};
 use crate::signals::{Waiter, Wake};
 use crate::{channels, json, moment, show, subscribe};
 use client::notify::{CallbackConsumer, Property, StructuredEvent};
 use client::{ConsumerOptions, EventNumber, Received, ServantError, SimpleConsumer};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
 use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -57,7 +58,12 @@ pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
     })?;
     eprintln!("campanile: recording; Ctrl-C ends");
     let started = Instant::now();
-    let outcome = wait(options, &waiter, &consumer, &recorder, started);
+    let work = Work { doing: "recording", unit: Some("events"), total: options.until.count };
+    // Lines of events on the same terminal would be written over.
+    let is_in_the_way = options.file == Path::new("-") && io::stdout().is_terminal();
+    let progress = (!is_in_the_way).then(|| Progress::of(work, Arc::clone(&count)));
+    let outcome = wait((options, progress.as_ref()), &waiter, &consumer, &recorder, started);
+    drop(progress);
     let farewell = consumer.close();
     let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
     recorder.out.flush()?;
@@ -101,7 +107,7 @@ fn connect<W: Write + Send + 'static>(
 }
 
 fn wait<W: Write>(
-    options: &RecordOptions,
+    (options, progress): (&RecordOptions, Option<&Progress>),
     waiter: &Waiter,
     consumer: &SimpleConsumer,
     recorder: &Mutex<Recorder<W>>,
@@ -119,7 +125,8 @@ fn wait<W: Write>(
             None => recorder.lock().unwrap_or_else(PoisonError::into_inner).out.flush()?,
         }
         while let Some(gap) = consumer.next_gap() {
-            eprintln!("campanile: {}", subscribe::missed(&gap));
+            let text = format!("campanile: {}", subscribe::missed(&gap));
+            progress.map_or_else(|| eprintln!("{text}"), |progress| progress.say(&text));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::args::{ChannelArg, ReplayOptions, Speed};
 use crate::failure::Failure;
+use crate::progress::{Progress, Work};
 use crate::record::{Recorder, events, read_line};
 use crate::signals::{Waiter, Wake};
 use crate::{channels, ls, subscribe};
@@ -24,9 +25,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
+    let mut total = None;
     let source: Box<dyn BufRead> = match channel_of(options) {
         Some(replayed) => match history_of((options, channel), replayed, &waiter)? {
-            Some(file) => Box::new(BufReader::new(file)),
+            Some((file, events)) => {
+                total = Some(events);
+                Box::new(BufReader::new(file))
+            }
             None => return Err(Failure::Quiet),
         },
         None if options.history.start_from().is_some() => {
@@ -47,8 +52,10 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let supplier = SimpleSupplier::connect_with(&options.server.server, channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     let (mut published, started) = (0, Instant::now());
-    let outcome = publish(options, source, &supplier, &waiter, &mut published);
+    let progress = Progress::begin(Work { doing: "replaying", unit: Some("events"), total });
+    let outcome = publish((options, &progress), source, &supplier, &waiter, &mut published);
     let farewell = supplier.close();
+    drop(progress);
     eprintln!("campanile: {} replayed in {:.1} s", events(published), started.elapsed().as_secs_f64());
     outcome?;
     farewell.map_err(|error| Failure::remote(&error, &options.server))
@@ -67,7 +74,7 @@ fn channel_of(options: &ReplayOptions) -> Option<i32> {
 }
 
 fn publish(
-    options: &ReplayOptions,
+    (options, progress): (&ReplayOptions, &Progress),
     source: Box<dyn BufRead>,
     supplier: &SimpleSupplier,
     waiter: &Waiter,
@@ -89,6 +96,7 @@ fn publish(
         strip(&mut event);
         supplier.publish(&event).map_err(|error| Failure::remote(&error, &options.server))?;
         *published += 1;
+        progress.set(*published);
     }
     Ok(())
 }
@@ -115,12 +123,12 @@ impl Pace {
     }
 }
 
-/// What a channel has of its history now, in a file without a name. Nothing if a signal came.
+/// What a channel has of its history now, in a file without a name, and how many events these are. Nothing if a signal came.
 fn history_of(
     (options, channel): (&ReplayOptions, Option<i32>),
     channel_id: i32,
     waiter: &Waiter,
-) -> Result<Option<File>, Failure> {
+) -> Result<Option<(File, u64)>, Failure> {
     if channel.unwrap_or(0) == channel_id {
         let text = format!("channel {channel_id} would be replayed into itself; --channel names another one");
         return Err(Failure::Usage(text));
@@ -131,6 +139,8 @@ fn history_of(
     std::fs::remove_file(&path).map_err(failed)?;
     let Some(last) = last_of(options, channel_id, waiter)? else { return Ok(None) };
     let count = Arc::new(AtomicU64::new(0));
+    let _progress =
+        Progress::of(Work { doing: "reading the history", unit: Some("events"), total: None }, Arc::clone(&count));
     let (wake, woken) = mpsc::channel();
     let out = BufWriter::new(file.try_clone().map_err(failed)?);
     let through = Some(last);
@@ -162,7 +172,7 @@ fn history_of(
     recorder.lock().unwrap_or_else(PoisonError::into_inner).out.flush().map_err(failed)?;
     let mut file = file;
     file.rewind().map_err(failed)?;
-    Ok(Some(file))
+    Ok(Some((file, count.load(Ordering::Relaxed))))
 }
 
 /// The number of the last event that a channel has. Nothing if a signal came.

@@ -1,5 +1,6 @@
 //! Values and events for people: short, and harmless to a terminal whatever a stranger sent.
 
+use crate::color::{self, Tone};
 use crate::moment;
 use client::notify::{Property, StructuredEvent};
 use giop::value::{AnyValue, Value};
@@ -238,11 +239,17 @@ pub(crate) fn rate(per_second: f64) -> String {
 
 /// Columns as wide as what is in them; those with nothing in them but a heading are left out, unless all are wanted. Names are to the
 /// left, figures to the right.
-pub(crate) fn table<Row: AsRef<[String]>>(
+pub(crate) fn table<Row: AsRef<[String]>>(text: &mut String, headings: (&[&str], bool), names: &[usize], rows: &[Row]) {
+    painted_table(text, headings, names, rows, |_, _| None);
+}
+
+/// The same, with cells in the colour of what `tone` says of their row and column.
+pub(crate) fn painted_table<Row: AsRef<[String]>>(
     text: &mut String,
     (headings, all): (&[&str], bool),
     names: &[usize],
     rows: &[Row],
+    tone: impl Fn(usize, usize) -> Option<Tone>,
 ) {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
@@ -251,21 +258,22 @@ pub(crate) fn table<Row: AsRef<[String]>>(
         if widest == 0 && !all { None } else { Some(widest.max(heading)) }
     };
     let widths: Vec<Option<usize>> = (0..headings.len()).map(width).collect();
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+    let mut line = |cells: &mut dyn Iterator<Item = &str>, row: Option<usize>| {
         let mut line = String::new();
         for (column, (cell, width)) in cells.zip(&widths).enumerate() {
             let Some(width) = *width else { continue };
-            let _ = if names.contains(&column) {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
+            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let cell = color::paint(cell, row.and_then(|row| tone(row, column)));
+            let _ = match names.contains(&column) {
+                true => write!(line, "{cell}{pad}  "),
+                false => write!(line, "{pad}{cell}  "),
             };
         }
         let _ = writeln!(text, "{}", line.trim_end());
     };
-    line(&mut headings.iter().copied());
-    for row in rows {
-        line(&mut row.as_ref().iter().map(String::as_str));
+    line(&mut headings.iter().copied(), None);
+    for (nth, row) in rows.iter().enumerate() {
+        line(&mut row.as_ref().iter().map(String::as_str), Some(nth));
     }
 }
 

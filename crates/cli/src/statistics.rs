@@ -1,6 +1,7 @@
 //! The object `Statistics`, which Campanile has beside those of the OMG, as commands ask it.
 
 use crate::args::ServerOptions;
+use crate::color;
 use crate::failure::Failure;
 use crate::info::status::{ConsumerStatus, Restored, given_name};
 use crate::json;
@@ -204,7 +205,7 @@ impl Connected {
             Self::Nobody => "not connected".to_owned(),
             Self::Consumer(status) => {
                 let client = status.label().map_or_else(String::new, |label| format!("{label}  "));
-                format!("{client}{}", status.describe())
+                format!("{client}{}", color::paint(&status.describe(), Some(status.tone())))
             }
             Self::Supplier(supplier) => clean(&supplier.describe()),
         }

@@ -3,6 +3,7 @@
 use crate::args::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::progress::{Progress, Work};
 use crate::{moment, show};
 use serde::Serialize;
 use service::{OfflineStore, OfflineStoreError, Salvaged, SalvagedTable};
@@ -246,10 +247,12 @@ fn compact(CompactOptions { store: options, to }: &CompactOptions) -> Result<(),
     let directory = directory(options)?;
     let mut store = OfflineStore::open(&directory).map_err(Failure::message)?;
     let before = store.file_bytes();
+    let progress = Progress::begin(Work { doing: "compacting the store", ..Work::default() });
     let after = match to {
         Some(to) => store.compact_to(to),
         None => store.compact(),
     };
+    drop(progress);
     let after = after.map_err(Failure::message)?;
     let folder = to.as_ref().unwrap_or(&directory).clone();
     if options.json {

@@ -81,6 +81,11 @@ fn wait_for_q(wake: &Sender<Wake>) {
     }
 }
 
+/// Characters in a line of the terminal that standard output is; nothing if it is none.
+pub(crate) fn columns() -> Option<usize> {
+    tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0)
+}
+
 /// Writes over what was there: from the top left corner, each line to its end, and nothing below. What has no room on the
 /// terminal is left out.
 pub(crate) fn show(text: &str) -> io::Result<()> {
@@ -95,7 +100,16 @@ fn screen(text: &str, rows: usize, columns: usize) -> String {
     let mut screen = String::from("\x1b[H");
     // The cursor has the last row.
     for line in text.lines().take(rows - 1) {
-        screen.extend(line.chars().take(columns));
+        let (mut column, mut is_escape) = (0, false);
+        for letter in line.chars() {
+            // Colours take no room, and are ended even where the text is cut.
+            is_escape |= letter == '\x1b';
+            if is_escape || column < columns {
+                screen.push(letter);
+            }
+            column += usize::from(!is_escape);
+            is_escape &= letter != 'm';
+        }
         screen.push_str("\x1b[K\n");
     }
     screen.push_str("\x1b[J");
@@ -110,5 +124,7 @@ mod tests {
     fn what_has_no_room_is_left_out() {
         assert_eq!(screen("µs\nb\n", usize::MAX, usize::MAX), "\x1b[Hµs\x1b[K\nb\x1b[K\n\x1b[J");
         assert_eq!(screen("µs\nb\n", 2, 1), "\x1b[Hµ\x1b[K\n\x1b[J");
+        let painted = "a \x1b[31mlost\x1b[0m b\n";
+        assert_eq!(screen(painted, 2, 4), "\x1b[Ha \x1b[31mlo\x1b[0m\x1b[K\n\x1b[J");
     }
 }

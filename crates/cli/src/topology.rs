@@ -2,6 +2,7 @@
 
 use crate::args::{ApplyOptions, DiffOptions, ExportOptions, ServerOptions, TopologyCommand};
 use crate::failure::Failure;
+use crate::progress::{Progress, Work};
 use crate::statistics::Statistics;
 use client::InvokeError;
 use std::fs;
@@ -49,7 +50,9 @@ fn apply(options: &ApplyOptions) -> Result<(), Failure> {
     let wanted = of_file(&options.file)?;
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let statistics = Statistics::find(&options.server).map_err(remote)?;
+    let progress = Progress::begin(Work { doing: "applying", ..Work::default() });
     let said = statistics.apply(&wanted.to_json());
+    drop(progress);
     let why = said.map_err(|error| statistics.failure(&error, &options.server))?;
     if why.is_empty() { Ok(()) } else { Err(Failure::Message(why)) }
 }

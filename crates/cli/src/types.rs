@@ -1,11 +1,11 @@
 //! `campanile types`: which event types a channel has, and what their events carry.
 
-use crate::args::TypesOptions;
+use crate::args::{ServerOptions, TypesOptions};
 use crate::failure::Failure;
 use crate::signals::{Waiter, Wake};
 use crate::{channels, json, ls, show, subscribe};
 use client::notify::{
-    ClientType, EventType, ObtainInfoMode, ProxyConsumer, StructuredEvent, StructuredProxyPushConsumer,
+    ClientType, EventChannel, EventType, ObtainInfoMode, ProxyConsumer, StructuredEvent, StructuredProxyPushConsumer,
     StructuredProxyPushSupplier, find_channel,
 };
 use client::{InvokeError, Orb, SimpleConsumer};
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     let mut types = Types::default();
     let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
     // Before there is a subscription of this command's own.
-    let subscribed = subscribed(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
+    let subscribed = subscribed(&options.server, channel).map_err(|error| Failure::remote(&error, &options.server))?;
     types.declare(&subscribed, |seen| seen.is_subscribed = true);
     let types = Arc::new(Mutex::new(types));
     let counted = Arc::clone(&types);
@@ -140,11 +140,26 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     }
 }
 
+/// What consumers have subscribed to, and what suppliers offer.
+pub(crate) fn declared(server: &ServerOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
+    let mut types = subscribed(server, channel)?;
+    let channel = channel_of(server, channel)?;
+    let (proxy, _) = channel.default_consumer_admin()?.obtain_notification_push_supplier(ClientType::Structured)?;
+    let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
+    let offered = proxy.obtain_offered_types(ObtainInfoMode::AllNowUpdatesOff);
+    let _ = proxy.disconnect_structured_push_supplier();
+    types.extend(offered?);
+    Ok(types)
+}
+
+fn channel_of(server: &ServerOptions, channel: Option<i32>) -> Result<EventChannel, InvokeError> {
+    let service = Orb::new(ls::orb_options(server)).resolve_service(&server.server)?;
+    Ok(find_channel(&service, channel)?.0)
+}
+
 /// What consumers have subscribed to, as suppliers hear it.
-fn subscribed(options: &TypesOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
-    let orb = Orb::new(ls::orb_options(&options.server));
-    let service = orb.resolve_service(&options.server.server)?;
-    let (channel, _) = find_channel(&service, channel)?;
+fn subscribed(server: &ServerOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
+    let channel = channel_of(server, channel)?;
     let (proxy, _) = channel.default_supplier_admin()?.obtain_notification_push_consumer(ClientType::Structured)?;
     let proxy = StructuredProxyPushConsumer::unchecked(ProxyConsumer::object(&proxy).clone());
     let types = proxy.obtain_subscription_types(ObtainInfoMode::AllNowUpdatesOff);

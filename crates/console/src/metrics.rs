@@ -5,7 +5,6 @@
 //! `http.channels_max`; what they leave out is summed up in gauges, since a sum over those that are left out falls when one of them is not
 //! left out any more.
 
-use core::time::Duration;
 use std::collections::BTreeMap;
 
 use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
@@ -267,26 +266,19 @@ fn age(since: Option<Time>, now: Time) -> u64 {
     since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// States of a consumer, as metrics and the console name them.
+/// States of a consumer, as metrics, the console and the command line name them; these with spaces for `_`.
 pub(crate) const STATES: [&str; 7] =
     ["keeping_up", "behind", "socket_full", "retrying", "suspended", "holding", "disconnected"];
 
-/// How old an event has to be, that a consumer has yet to get, for it to count as behind.
-const BEHIND_AFTER: Duration = Duration::from_secs(1);
-
 /// Which of them it is in: the worst that is true.
 pub(crate) fn state_of(outbox: &OutboxStats, now: Time) -> &'static str {
-    // What waits for its `StartTime` is early.
-    let is_due = outbox.backlog_events > outbox.delayed;
     match outbox.state {
         OutboxState::Disconnected => "disconnected",
         _ if outbox.holds.is_some() => "holding",
         OutboxState::Suspended => "suspended",
         OutboxState::BackingOff => "retrying",
         OutboxState::NoRoom => "socket_full",
-        OutboxState::Active if is_due && outbox.oldest.is_some_and(|since| now.since(since) >= BEHIND_AFTER) => {
-            "behind"
-        }
+        OutboxState::Active if service::behind_for(outbox, now).is_some() => "behind",
         OutboxState::Active => "keeping_up",
     }
 }

@@ -39,7 +39,7 @@ pub use accounts::{CertifiedName, Principal};
 pub use admin::drain::Undone;
 pub use admin::operators::{Operators, VisitPurpose};
 pub use admin::program::{Asker, Liveness, NotReloaded};
-pub use admin::statistics::{reason_name, state_name};
+pub use admin::statistics::{behind_for, reason_name, state_name};
 pub use admin::values::{
     Answer, ChannelStatus, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Declined,
     Dropped, Figures, HistoryEvent, HistoryStatus, Query, TypeEvents,

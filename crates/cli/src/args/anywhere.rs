@@ -7,7 +7,8 @@ use std::ffi::OsString;
 pub(crate) fn arrange(program: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
     let arguments = with_json(arguments);
     let Some((name, rest)) = arguments.split_first() else { return arguments };
-    match place(program, rest, &[]) {
+    let of_all: Vec<&Arg> = program.get_arguments().filter(|arg| arg.is_global_set()).collect();
+    match place(program, &of_all, rest, &[]) {
         Some(placed) => std::iter::once(name.clone()).chain(placed).collect(),
         None => arguments,
     }
@@ -31,9 +32,9 @@ fn with_json(arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// `carried`: options that stand before the command.
-fn place(command: &Command, rest: &[OsString], carried: &[OsString]) -> Option<Vec<OsString>> {
+fn place(command: &Command, of_all: &[&Arg], rest: &[OsString], carried: &[OsString]) -> Option<Vec<OsString>> {
     if !command.has_subcommands() {
-        return are_options_of(command, carried).then(|| [carried, rest].concat());
+        return are_options_of(command, of_all, carried).then(|| [carried, rest].concat());
     }
     for (at, word) in rest.iter().enumerate() {
         if word == "--" {
@@ -42,27 +43,28 @@ fn place(command: &Command, rest: &[OsString], carried: &[OsString]) -> Option<V
         let (before, from) = rest.split_at(at);
         let Some(found) = word.to_str().and_then(|word| command.find_subcommand(word)) else { continue };
         let carried = [carried, before].concat();
-        if let Some(placed) = place(found, from.get(1..).unwrap_or_default(), &carried) {
+        if let Some(placed) = place(found, of_all, from.get(1..).unwrap_or_default(), &carried) {
             return Some(std::iter::once(word.clone()).chain(placed).collect());
         }
     }
     None
 }
 
-/// Whether words are options that a command has, each with its value.
-fn are_options_of(command: &Command, words: &[OsString]) -> bool {
+/// Whether words are options that a command or all have, each with its value.
+fn are_options_of(command: &Command, of_all: &[&Arg], words: &[OsString]) -> bool {
+    let arguments = || command.get_arguments().chain(of_all.iter().copied());
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let Some(word) = word.to_str() else { return false };
         let (found, has_value) = match word.strip_prefix("--") {
             Some(long) => {
                 let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-                (command.get_arguments().find(|arg| has_long(arg, name)), value.is_some())
+                (arguments().find(|arg| has_long(arg, name)), value.is_some())
             }
             None => {
                 let Some(short) = word.strip_prefix('-').and_then(|word| word.chars().next()) else { return false };
                 let is_longer = word.len() > 1 + short.len_utf8();
-                (command.get_arguments().find(|arg| arg.get_short() == Some(short)), is_longer)
+                (arguments().find(|arg| arg.get_short() == Some(short)), is_longer)
             }
         };
         let Some(found) = found else { return false };
@@ -94,6 +96,7 @@ mod tests {
             ("campanile -s h:1 pub -- -x=1", "campanile pub -s h:1 -- -x=1"),
             ("campanile -o json ls", "campanile ls --json"),
             ("campanile --client-name x pub --name y a=1", "campanile pub --client-name x --name y a=1"),
+            ("campanile --color never -s h:1 ls", "campanile ls --color never -s h:1"),
             ("campanile top -o json --output json -ojson", "campanile top --json --json --json"),
             ("campanile pub -o yaml -- -o json", "campanile pub -o yaml -- -o json"),
             // Nothing to do, or nothing that can be done.

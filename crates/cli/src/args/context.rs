@@ -50,7 +50,7 @@ pub(crate) enum ContextCommand {
     #[command(after_help = USE_EXAMPLES)]
     Use {
         /// Its name
-        #[arg(value_name = "NAME", required_unless_present = "none")]
+        #[arg(value_name = "CONTEXT", required_unless_present = "none")]
         name: Option<String>,
         /// None counts any more
         #[arg(long, conflicts_with = "name")]
@@ -67,7 +67,7 @@ pub(crate) enum ContextCommand {
     #[command(after_help = RM_EXAMPLES)]
     Rm {
         /// Its name
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "CONTEXT")]
         name: String,
     },
 }

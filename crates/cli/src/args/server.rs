@@ -47,7 +47,7 @@ struct Given {
     #[arg(long, short = 's', value_name = "ADDRESS")]
     server: Option<String>,
     /// The saved context of the service, with the settings that count
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, value_name = "CONTEXT", hide_short_help = true)]
     context: Option<String>,
     /// Seconds to wait for each answer of the service
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds, hide_short_help = true)]

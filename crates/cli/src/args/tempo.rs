@@ -10,9 +10,9 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   campanile tempo sub Weather/Wind                  in one terminal
   campanile tempo pub Weather/Wind '11.5 m/s'       in another one
-  campanile tempo sub Weather/Wind --from udp://239.1.2.3:2811
-  campanile tempo topics udp://239.1.2.3:2811
-  campanile tempo probe Weather/Wind --to tcp://broker.example.org:2811
+  campanile tempo sub Weather/Wind --at udp://239.1.2.3:2811
+  campanile tempo topics --at udp://239.1.2.3:2811
+  campanile tempo probe Weather/Wind --at tcp://broker.example.org:2811
 
 Addresses are udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT: of a peer, a
 broker (`campanile serve --tempo-listen`; `tls.tempo_listen`), a multicast group,
@@ -29,7 +29,7 @@ Examples:
   campanile tempo pub Weather/Wind '11.5 m/s'
   campanile tempo pub Weather/Wind 'sample {\x1b[0mn}' --count 1000 --rate 100 --report
   campanile tempo pub Weather/Wind --size 128 --count 0 --rate 250
-  journalctl -f | campanile tempo pub Log/Lines - --to udp://239.1.2.3:2811
+  journalctl -f | campanile tempo pub Log/Lines - --at udp://239.1.2.3:2811
 
 {\x1b[0mn} stands for the message's number, counted from 1; - for the lines of standard
 input, each a message. Before the first one it is waited for a subscriber, but not
@@ -45,7 +45,7 @@ Examples:
   campanile tempo sub Weather/Wind -n 1 --wait 10 && echo there is wind
   campanile tempo sub Weather/Wind --json | jq -r .text
   campanile tempo sub Camera/Frames --raw -n 1 > frame.bin
-  campanile tempo sub Weather/Wind --from tcp://10.0.0.7:2811 --report
+  campanile tempo sub Weather/Wind --at tcp://10.0.0.7:2811 --report
 
 In a pipe each message is one line, without the time; what is no text is
 hexadecimal behind 0x. With --json each is one object a line with the members
@@ -57,7 +57,7 @@ Exit status: 0 after -n messages, or when stopped without -n; 1 if fewer came;
 const TOPICS_EXAMPLES: &str = "\
 Examples:
   campanile tempo topics
-  campanile tempo topics udp://239.1.2.3:2811 --seconds 10
+  campanile tempo topics --at udp://239.1.2.3:2811 --seconds 10
   campanile tempo topics --json | jq -r 'select(.role == \"publisher\") | .topic'
 
 Listens to announcements, and shows what is published and subscribed, with rates
@@ -70,7 +70,7 @@ const PROBE_EXAMPLES: &str = "\
 Examples:
   campanile tempo probe Weather/Wind
   campanile tempo probe Weather/Wind -n 100 --interval 0.1
-  campanile tempo probe Weather/Wind --to udp://239.1.2.3:2811 --json
+  campanile tempo probe Weather/Wind --at udp://239.1.2.3:2811 --json
 
 Publishes nothing but probes, which go where messages go, through all queues, and
 which each subscriber sends back at once: what they take is more than what a
@@ -89,7 +89,7 @@ Exit status: 0 messages came; 1 none did; 2 wrong usage.";
 const BW_EXAMPLES: &str = "\
 Examples:
   campanile tempo bw Camera/Frames
-  campanile tempo bw Camera/Frames --from udp://239.1.2.3:2811 -n 3
+  campanile tempo bw Camera/Frames --at udp://239.1.2.3:2811 -n 3
 
 Every interval: octets a second, and the smallest, mean and largest message.
 Exit status: 0 messages came; 1 none did; 2 wrong usage.";
@@ -150,8 +150,8 @@ pub(crate) struct TempoPubOptions {
     /// The message; - for one from each line of standard input [default: its number]
     #[arg(value_name = "MESSAGE", allow_hyphen_values = true, conflicts_with = "size")]
     pub(crate) message: Option<String>,
-    /// Where to: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
-    #[arg(long, short = 't', value_name = "ADDRESS")]
+    /// Where the others are: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long = "at", short = 'a', value_name = "ADDRESS", aliases = ["to", "from"], short_aliases = ['t', 'f'])]
     pub(crate) to: Option<Address>,
     #[command(flatten)]
     pub(crate) meet: MeetOptions,
@@ -186,8 +186,8 @@ pub(crate) struct TempoSubOptions {
     /// The topic, by convention Domain/Name
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: String,
-    /// Where from: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
-    #[arg(long, short = 'f', value_name = "ADDRESS")]
+    /// Where the others are: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long = "at", short = 'a', value_name = "ADDRESS", aliases = ["to", "from"], short_aliases = ['t', 'f'])]
     pub(crate) from: Option<Address>,
     #[command(flatten)]
     pub(crate) meet: MeetOptions,
@@ -223,7 +223,10 @@ pub(crate) struct TempoSubOptions {
 #[derive(Debug, Args)]
 pub(crate) struct TempoTopicsOptions {
     /// Where announcements go: a group, or an address that is not in use yet [default: udp://127.0.0.1:2811]
-    #[arg(value_name = "ADDRESS")]
+    #[arg(long = "at", short = 'a', value_name = "ADDRESS", aliases = ["to", "from"], short_aliases = ['t', 'f'])]
+    pub(crate) at: Option<Address>,
+    /// The same
+    #[arg(value_name = "ADDRESS", hide = true, conflicts_with = "at")]
     pub(crate) address: Option<Address>,
     /// This machine's address on the network of a multicast group [default: the system's choice]
     #[arg(long, value_name = "ADDRESS")]
@@ -236,13 +239,20 @@ pub(crate) struct TempoTopicsOptions {
     pub(crate) json: bool,
 }
 
+impl TempoTopicsOptions {
+    /// The address, whichever way it was said.
+    pub(crate) fn place(&self) -> Option<&Address> {
+        self.at.as_ref().or(self.address.as_ref())
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct TempoProbeOptions {
     /// The topic, by convention Domain/Name
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: String,
-    /// Where to: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
-    #[arg(long, short = 't', value_name = "ADDRESS")]
+    /// Where the others are: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long = "at", short = 'a', value_name = "ADDRESS", aliases = ["to", "from"], short_aliases = ['t', 'f'])]
     pub(crate) to: Option<Address>,
     /// This machine's address on the network of a multicast group [default: the system's choice]
     #[arg(long, value_name = "ADDRESS")]
@@ -268,8 +278,8 @@ pub(crate) struct TempoGaugeOptions {
     /// The topic, by convention Domain/Name
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: String,
-    /// Where from: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
-    #[arg(long, short = 'f', value_name = "ADDRESS")]
+    /// Where the others are: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long = "at", short = 'a', value_name = "ADDRESS", aliases = ["to", "from"], short_aliases = ['t', 'f'])]
     pub(crate) from: Option<Address>,
     /// This machine's address on the network of a multicast group [default: the system's choice]
     #[arg(long, value_name = "ADDRESS")]

@@ -12,6 +12,7 @@ use self::findings::{Finding, State};
 use self::latency::Latency;
 use self::machine::Machine;
 use crate::args::DoctorOptions;
+use crate::color::{self, Tone};
 use crate::failure::Failure;
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -74,11 +75,12 @@ fn verdict(findings: &[Finding]) -> String {
 fn describe(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let mark = match finding.state {
-            State::Well => "well ",
-            State::Note => "note ",
-            State::InTheWay => "BAD  ",
+        let (mark, tone) = match finding.state {
+            State::Well => ("well ", Tone::Well),
+            State::Note => ("note ", Tone::Slow),
+            State::InTheWay => ("BAD  ", Tone::Lost),
         };
+        let mark = color::paint(mark, Some(tone));
         let _ = writeln!(text, "{mark} {:<18} {}", finding.name, finding.found);
         if finding.state != State::Well {
             let _ = writeln!(text, "      {}", finding.why);

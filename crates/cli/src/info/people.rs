@@ -2,6 +2,7 @@
 
 use super::status::{ConsumerStatus, Drops};
 use super::{Admin, Constraint, Contents, Filtering, Info, Proxy};
+use crate::color;
 use crate::show::{self, clean};
 use client::notify::Property;
 use giop::value::AnyValue;
@@ -53,7 +54,7 @@ fn write_slow(out: &mut String, info: &Info) {
     }
     let waiting = |status: &ConsumerStatus| status.backlog_events.saturating_sub(status.delayed);
     all.retain(|(_, status)| {
-        waiting(status) > KEEPS_UP_EVENTS_MAX || status.state.holds.is_some() || status.state.doing != "active"
+        waiting(status) > KEEPS_UP_EVENTS_MAX || status.state.holds.is_some() || status.state.doing != "keeping up"
     });
     if all.is_empty() {
         let _ = writeln!(out, "  {} up", number(connected, "consumer, which keeps", "consumers, which all keep"));
@@ -63,7 +64,8 @@ fn write_slow(out: &mut String, info: &Info) {
     let _ = writeln!(out, "  {} of {} not keep up:", all.len(), number(connected, "consumer does", "consumers do"));
     for (id, status) in all.iter().take(SLOW_SHOWN) {
         let label = status.label().unwrap_or_default();
-        let _ = writeln!(out, "    proxy {id}  {label}  {}: {}", status.describe(), amounts(status));
+        let state = color::paint(&status.describe(), Some(status.tone()));
+        let _ = writeln!(out, "    proxy {id}  {label}  {state}: {}", amounts(status));
     }
 }
 
@@ -114,7 +116,7 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         if let Some(label) = status.label() {
             let _ = write!(out, "  {label}");
         }
-        let _ = write!(out, "  {}", status.describe());
+        let _ = write!(out, "  {}", color::paint(&status.describe(), Some(status.tone())));
         let _ = write!(out, "\n    {}", amounts(status));
         if status.in_flight > 0 {
             let _ = write!(out, "; {} under way", show::count(status.in_flight));
@@ -290,7 +292,7 @@ consumer admin 0  AND_OP
   filter 1  EXTENDED_TCL
     7  $celsius > 30  for Telescope/*
     8  TRUE
-  proxy 2  PUSH_STRUCTURED  127.0.0.1:4711  active
+  proxy 2  PUSH_STRUCTURED  127.0.0.1:4711  keeping up
     12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way; 5 before their StartTime; 1 pull waiting
       2 outbox full  Telescope/Temperature
       1 expired  Telescope/Pressure
@@ -314,6 +316,6 @@ supplier admin 0  OR_OP
         write(&mut out, &info);
         let lines: Vec<&str> = out.lines().skip(1).take(2).collect();
         assert_eq!(lines[0], "  1 of 1 consumer does not keep up:");
-        assert!(lines[1].starts_with("    proxy 2  archive  h:1 k  active: 100 events (3.4 kB) waiting"), "{out}");
+        assert!(lines[1].starts_with("    proxy 2  archive  h:1 k  keeping up: 100 events (3.4 kB) waiting"), "{out}");
     }
 }

@@ -1,5 +1,6 @@
 //! How each consumer stands and what was dropped for it, as Campanile's object `Statistics` tells it.
 
+use crate::color::Tone;
 use crate::json;
 use crate::show::clean;
 use crate::statistics::{Statistics, idle};
@@ -7,7 +8,7 @@ use client::notify::EventType;
 use client::{InvokeError, Unmarshal};
 use giop::cdr::{ReadError, Reader};
 use giop::typecode::Work;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -44,9 +45,12 @@ pub(crate) struct ConsumerStatus {
 /// What a consumer is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ConsumerState {
-    /// `active`, `suspended`, `socket full`, `failing` or `disconnected`.
-    #[serde(rename = "state")]
+    /// `keeping up`, `behind`, `socket full`, `retrying`, `suspended` or `disconnected`, as console and metrics have it.
+    #[serde(rename = "state", serialize_with = "as_label")]
     pub(crate) doing: String,
+    /// For how many seconds it has been behind, if it is.
+    #[serde(rename = "behind_seconds")]
+    pub(crate) behind_s: Option<u64>,
     /// Another proxy of its channel to which the same object is connected.
     #[serde(rename = "same_reference_as")]
     pub(crate) same_as: Option<u32>,
@@ -110,10 +114,23 @@ impl ConsumerStatus {
         }
     }
 
+    /// How it stands: dead or at the cost of others, slow, or well.
+    pub(crate) fn tone(&self) -> Tone {
+        let ConsumerState { doing, holds, unreachable_s, .. } = &self.state;
+        match doing.as_str() {
+            "keeping up" if holds.is_none() && unreachable_s.is_none() => Tone::Well,
+            "behind" | "socket full" | "suspended" if holds.is_none() => Tone::Slow,
+            _ => Tone::Lost,
+        }
+    }
+
     /// Its state, and the suppliers that it holds, for people.
     pub(crate) fn describe(&self) -> String {
-        let ConsumerState { doing, same_as, unreachable_s, holds, restored } = &self.state;
+        let ConsumerState { doing, behind_s, same_as, unreachable_s, holds, restored } = &self.state;
         let mut text = clean(doing);
+        if let Some(seconds) = behind_s {
+            let _ = write!(text, " for {seconds} s");
+        }
         if let Some(other) = same_as {
             let _ = write!(text, ", SAME REFERENCE as proxy {other}");
         }
@@ -181,20 +198,42 @@ impl Unmarshal for ConsumerStatus {
 }
 
 impl ConsumerState {
+    /// Its state as metrics and JSON have it.
+    pub(crate) fn label(&self) -> String {
+        label(&self.doing)
+    }
+
     /// The parts of `failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s` or `active, HOLDS SUPPLIERS for 12 s, for 18 s more at
     /// most` (`docs/idl/Campanile.idl`). What a later service says otherwise is left as it is.
     fn parse(text: &str) -> Self {
         let (mut doing, holds) = parse_hold(text);
+        // The words of console and metrics.
+        let word = |doing: String, is_behind: bool| match doing.as_str() {
+            "active" if is_behind => "behind".to_owned(),
+            "active" => "keeping up".to_owned(),
+            "failing" => "retrying".to_owned(),
+            _ => doing,
+        };
         let mut take = |before: &str, behind: &str| -> Option<u64> {
             let (rest, told) = doing.split_once(before)?;
             let number = told.strip_suffix(behind)?.parse().ok()?;
             doing = rest.to_owned();
             Some(number)
         };
+        let behind_s = take(", BEHIND for ", " s");
         let unreachable_s = take(", UNREACHABLE for ", " s");
         let same_as = take(", SAME REFERENCE as proxy ", "").and_then(|number| u32::try_from(number).ok());
-        Self { doing, same_as, unreachable_s, holds, restored: None }
+        Self { doing: word(doing, behind_s.is_some()), behind_s, same_as, unreachable_s, holds, restored: None }
     }
+}
+
+/// A state as metrics have it.
+fn label(doing: &str) -> String {
+    doing.replace(' ', "_")
+}
+
+fn as_label<S: Serializer>(doing: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&label(doing))
 }
 
 fn parse_hold(text: &str) -> (String, Option<Holds>) {
@@ -308,21 +347,26 @@ mod tests {
         let for_ever = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
         let cases = [
             ("socket full", "socket full", "null", None),
-            (until, "active", r#"{"for_seconds":12,"seconds_left":18}"#, Some(Some(18))),
+            ("active, BEHIND for 7 s", "behind", "null", None),
+            (until, "keeping up", r#"{"for_seconds":12,"seconds_left":18}"#, Some(Some(18))),
             (for_ever, "suspended", r#"{"for_seconds":12,"seconds_left":null}"#, Some(None)),
-            ("failing, UNREACHABLE for 75 s", "failing", "null", None),
-            ("active, SAME REFERENCE as proxy 12", "active", "null", None),
-            ("failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s", "failing", "null", None),
+            ("failing, UNREACHABLE for 75 s", "retrying", "null", None),
+            ("active, SAME REFERENCE as proxy 12", "keeping up", "null", None),
+            ("failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s", "retrying", "null", None),
             ("new, HOLDS SUPPLIERS for ever", "new, HOLDS SUPPLIERS for ever", "null", None),
         ];
         for (told, doing, json, left) in cases {
             let status = ConsumerStatus { state: ConsumerState::parse(told), ..ConsumerStatus::default() };
-            let ConsumerState { same_as, unreachable_s, holds, .. } = status.state;
+            let ConsumerState { behind_s, same_as, unreachable_s, holds, .. } = status.state;
             assert_eq!((status.state.doing.as_str(), holds.map(|holds| holds.left_s)), (doing, left));
-            assert_eq!(status.describe(), told);
+            // It is said in the words of the console, and otherwise as the service does.
+            let words = told.replace("active, BEHIND", "behind").replace("active", "keeping up");
+            assert_eq!(status.describe(), words.replace("failing", "retrying"));
             let number = |number: Option<u64>| number.map_or_else(|| "null".to_owned(), |number| number.to_string());
             let expected = format!(
-                "{{\"state\":\"{doing}\",\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null}}",
+                "{{\"state\":\"{}\",\"behind_seconds\":{},\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null}}",
+                doing.replace(' ', "_"),
+                number(behind_s),
                 number(same_as.map(u64::from)),
                 number(unreachable_s)
             );
@@ -333,13 +377,18 @@ mod tests {
     #[test]
     fn of_a_client_that_was_restored_it_is_said_when_it_was_heard_of() {
         let cases = [
-            (None, 0, "active, restored, not heard of since", "{\"heard_seconds_ago\":null}"),
-            (None, 3, "active, restored", "{\"heard_seconds_ago\":null}"),
-            (Some(Duration::from_secs(130)), 0, "active, restored, heard of 2 min ago", "{\"heard_seconds_ago\":130}"),
+            (None, 0, "keeping up, restored, not heard of since", "{\"heard_seconds_ago\":null}"),
+            (None, 3, "keeping up, restored", "{\"heard_seconds_ago\":null}"),
+            (
+                Some(Duration::from_secs(130)),
+                0,
+                "keeping up, restored, heard of 2 min ago",
+                "{\"heard_seconds_ago\":130}",
+            ),
         ];
         for (heard, delivered, text, json) in cases {
             let state = ConsumerState {
-                doing: "active".into(),
+                doing: "keeping up".into(),
                 restored: Some(Restored { heard }),
                 ..ConsumerState::default()
             };

@@ -22,7 +22,7 @@ pub(crate) fn run(options: &TempoTopicsOptions) -> Result<(), Failure> {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let node = listen(options, Arc::clone(&seen))?;
     let began = Instant::now();
-    let address = options.address.as_ref().map_or_else(|| DEFAULT.to_owned(), Address::to_string);
+    let address = options.place().map_or_else(|| DEFAULT.to_owned(), Address::to_string);
     if io::stderr().is_terminal() {
         eprintln!("campanile: listening at {address} for {} s", options.seconds.as_secs_f64());
     }
@@ -64,7 +64,7 @@ fn listen(options: &TempoTopicsOptions, seen: Arc<Mutex<Seen>>) -> Result<Node, 
         };
         Node::builder(address).and_then(|builder| meeting::on_network(options.interface)(builder).tap(tap).open())
     };
-    let address = match &options.address {
+    let address = match options.place() {
         None => DEFAULT.parse().map_err(Failure::message)?,
         Some(address) => address.clone(),
     };

@@ -1,9 +1,11 @@
 //! `campanile top`: slow consumers, drops, and what each lane does, refreshed in place.
 
 mod sample;
+mod trends;
 mod view;
 
 use self::sample::Sample;
+use self::trends::Trends;
 use self::view::View;
 use crate::args::{ConsumersOptions, TopOptions};
 use crate::channels;
@@ -28,8 +30,9 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let mut before = sample().map_err(failure)?;
     if live {
         // Something to look at until there are rates.
-        terminal::show(&View::new(&before, &before, &statistics.address, channel).describe(options.rows))?;
+        terminal::show(&View::new(&before, &before, &statistics.address, channel).describe(options.rows, None))?;
     }
+    let mut trends = Trends::default();
     let _keys = live.then(|| Keys::take(waiter.sender())).flatten();
     loop {
         if waiter.wait(Some(options.interval)).is_some() {
@@ -48,9 +51,10 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
             return Ok(writeln!(stdout, "{}", view.report())?);
         }
         if !live {
-            return Ok(stdout.write_all(view.describe(options.rows).as_bytes())?);
+            return Ok(stdout.write_all(view.describe(options.rows, None).as_bytes())?);
         }
-        terminal::show(&view.describe(options.rows))?;
+        trends.note(&view);
+        terminal::show(&view.describe(options.rows, Some((&trends, terminal::columns()))))?;
         before = now;
     }
 }
@@ -63,6 +67,7 @@ pub(crate) fn consumers(options: &ConsumersOptions) -> Result<(), Failure> {
     statistics.check_channel(&options.server, channel).map_err(remote)?;
     let now = Sample::take(&statistics).map_err(|error| statistics.failure(&error, &options.server))?;
     let view = View::new(&now, &now, &statistics.address, channel);
-    let text = if options.json { format!("{}\n", view.consumers()) } else { view.describe_consumers(options.rows) };
+    let text =
+        if options.json { format!("{}\n", view.consumers()) } else { view.describe_consumers(options.rows, None) };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }

@@ -1,12 +1,17 @@
 //! Two moments of a service as rates, for people and for programs.
 
 use super::sample::{Lane, Sample};
+use super::trends::Trends;
+use crate::color::Tone;
 use crate::info::status::{ConsumerStatus, given_name};
 use crate::show;
 use serde_json::{Value as Json, json};
 use service::Counter;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+
+/// Columns of a terminal from which on trends of consumers leave room for their names.
+const TRENDS_FROM: usize = 120;
 
 /// What changed from one moment to another.
 pub(super) struct View {
@@ -90,11 +95,26 @@ impl View {
         }
     }
 
-    /// A few lines about the service, its lanes, and so many consumers.
-    pub(super) fn describe(&self, rows: usize) -> String {
+    /// Events that came and events that were delivered, in a second.
+    pub(super) fn rates(&self) -> (f64, f64) {
+        (self.service.events_in, self.service.delivered)
+    }
+
+    /// Of each consumer, by channel and proxy: events delivered in a second, and events that wait.
+    pub(super) fn consumer_figures(&self) -> impl Iterator<Item = ((u32, u32), f64, f64)> {
+        let figures = |row: &ConsumerRow| {
+            let ConsumerRow { status, delivered, .. } = row;
+            ((status.channel, status.proxy), *delivered, as_f64(status.backlog_events))
+        };
+        self.consumers.iter().map(figures)
+    }
+
+    /// A few lines about the service, its lanes, and so many consumers; with what the last refreshes showed, on a terminal of so many
+    /// columns.
+    pub(super) fn describe(&self, rows: usize, trends: Option<(&Trends, Option<usize>)>) -> String {
         let Rates { events_in, delivered, dropped, refused } = self.service;
         let mut text = format!(
-            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers blocked {} times{}{}\n\n",
+            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers blocked {} times{}{}\n",
             self.address,
             self.rate(events_in),
             self.rate(delivered),
@@ -108,6 +128,10 @@ impl View {
             },
             if self.is_disk_full { "; the disk is full, and persistent events are refused" } else { "" }
         );
+        if let Some((Trends { events_in, delivered, .. }, _)) = trends {
+            let _ = writeln!(text, "in {}  delivered {}", events_in.bars(), delivered.bars());
+        }
+        text.push('\n');
         let headings = ["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""];
         let lanes = self.lanes.iter().map(|lane| {
             [
@@ -123,20 +147,26 @@ impl View {
         });
         show::table(&mut text, (&headings, true), &[0, 7], &lanes.collect::<Vec<_>>());
         text.push('\n');
-        text + &self.describe_consumers(rows)
+        let has_room = |(_, columns): &(_, Option<usize>)| columns.is_some_and(|columns| columns >= TRENDS_FROM);
+        text + &self.describe_consumers(rows, trends.filter(has_room).map(|(trends, _)| trends))
     }
 
     /// So many consumers, a line each: the numbers first, since names may be long.
-    pub(super) fn describe_consumers(&self, rows: usize) -> String {
+    pub(super) fn describe_consumers(&self, rows: usize, trends: Option<&Trends>) -> String {
         if self.consumers.is_empty() {
             return "no consumers\n".to_owned();
         }
         let mut text = String::new();
+        const STATE: usize = 5;
         let headings = ["BACKLOG", "BYTES", "DELIVERED", "DROPPED", "IN ALL", "STATE", "CONSUMER", "MOST DROPPED FOR"];
+        let mut headings = Vec::from(headings);
+        if trends.is_some() {
+            headings.splice(STATE..STATE, ["LAST RATES", "LAST BACKLOGS"]);
+        }
         let mut table = Vec::new();
         for ConsumerRow { status, delivered, dropped } in self.consumers.iter().take(rows) {
             let most = status.reasons.iter().max_by_key(|(_, count)| *count);
-            table.push([
+            let mut row = vec![
                 show::count(status.backlog_events),
                 show::bytes(status.backlog_bytes),
                 self.rate(*delivered),
@@ -145,9 +175,24 @@ impl View {
                 status.describe(),
                 shown_name(status),
                 most.map(|(reason, _)| show::clean(reason)).unwrap_or_default(),
-            ]);
+            ];
+            if let Some(trends) = trends {
+                let bars = trends.of((status.channel, status.proxy));
+                let bars = bars.map(|trend| [trend.delivered.bars(), trend.backlog.bars()]).unwrap_or_default();
+                row.splice(STATE..STATE, bars);
+            }
+            table.push(row);
         }
-        show::table(&mut text, (&headings, true), &[5, 6, 7], &table);
+        let state = headings.len() - 3;
+        let tone = |row: usize, column: usize| {
+            let ConsumerRow { status, dropped, .. } = self.consumers.get(row)?;
+            match column {
+                // What is being lost now.
+                3 => (*dropped > 0.0).then_some(Tone::Lost),
+                _ => (column == state).then(|| status.tone()),
+            }
+        };
+        show::painted_table(&mut text, (&headings, true), &[state, state + 1, state + 2], &table, tone);
         if self.consumers.len() > rows {
             let _ = writeln!(text, "and {} more (--rows)", self.consumers.len() - rows);
         }
@@ -238,7 +283,8 @@ impl ConsumerRow {
             "channel": status.channel,
             "proxy": status.proxy,
             "name": name(status),
-            "state": status.state.doing,
+            "state": status.state.label(),
+            "behind_seconds": status.state.behind_s,
             "unreachable_seconds": status.state.unreachable_s,
             "holds_suppliers": status.state.holds,
             "backlog_events": status.backlog_events,
@@ -324,7 +370,7 @@ mod tests {
             channel,
             proxy,
             name: format!("{channel}/{proxy} 10.0.0.{proxy}:1"),
-            state: ConsumerState { doing: "active".to_owned(), ..ConsumerState::default() },
+            state: ConsumerState { doing: "keeping up".to_owned(), ..ConsumerState::default() },
             backlog_events: backlog,
             backlog_bytes: backlog * 100,
             delivered,
@@ -370,7 +416,7 @@ mod tests {
         let lane = &report["lanes"][0];
         assert_eq!((&lane["name"], &lane["handed_over_per_second"]), (&"lane-3-p100".into(), &20.0.into()));
         assert_eq!((&lane["periods"], &lane["budgets_spent"]), (&2_000.into(), &90.into()));
-        let text = View::new(&before, &now, "a:1", None).describe(2);
+        let text = View::new(&before, &now, "a:1", None).describe(2, None);
         assert!(text.contains("budget spent in 90 of 2,000 periods"), "{text}");
         let slow = &report["consumers"][1];
         assert_eq!((&slow["proxy"], &slow["delivered_per_second"]), (&7.into(), &10.0.into()));
@@ -383,11 +429,11 @@ mod tests {
     #[test]
     fn consumers_come_by_backlog_and_as_many_as_there_are_rows() {
         let (before, now) = moments();
-        let text = View::new(&before, &now, "a:1", None).describe(2);
+        let text = View::new(&before, &now, "a:1", None).describe(2, None);
         let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
         assert!(place("0/8 10.0.0.8:1") < place("0/7 10.0.0.7:1"));
         assert!(text.ends_with("and 1 more (--rows)\n"), "{text}");
-        let text = View::new(&before, &now, "a:1", Some(1)).describe(2);
+        let text = View::new(&before, &now, "a:1", Some(1)).describe(2, None);
         assert!(text.contains("1/9") && !text.contains("0/8"), "{text}");
     }
 
@@ -397,10 +443,33 @@ mod tests {
         let (before, mut now) = moments();
         let client = "x".repeat(100);
         now.consumers[1].name = format!("consumer proxy 8 \"archive\" of channel 0 ({client})");
-        let text = View::new(&before, &now, "a:1", None).describe_consumers(9);
+        let text = View::new(&before, &now, "a:1", None).describe_consumers(9, None);
         let row = text.lines().nth(1).unwrap();
         let begin: String = row.chars().take(80).collect();
-        assert!(begin.contains(" 9 ") && begin.contains("active") && begin.contains("archive, proxy 8"), "{begin}");
+        assert!(begin.contains(" 9 ") && begin.contains("keeping up") && begin.contains("archive, proxy 8"), "{begin}");
+    }
+
+    #[test]
+    fn what_the_last_refreshes_showed_stands_beside_it_where_there_is_room() {
+        let (before, mut now) = moments();
+        let mut trends = Trends::default();
+        for backlog in [0, 3, 9] {
+            now.consumers[1].backlog_events = backlog;
+            trends.note(&View::new(&before, &now, "a:1", None));
+        }
+        let view = View::new(&before, &now, "a:1", None);
+        let wide = view.describe(1, Some((&trends, Some(TRENDS_FROM))));
+        assert!(wide.contains("in ███  delivered ███\n"), "{wide}");
+        let row = wide.lines().last().unwrap_or_default();
+        assert!(wide.contains("LAST BACKLOGS  STATE"), "{wide}");
+        assert!(wide.lines().any(|line| line.contains(" ▁▄█  keeping up") && line.contains("0/8")), "{row}");
+        let narrow = view.describe(1, Some((&trends, Some(80))));
+        assert!(narrow.contains("in ███") && !narrow.contains("LAST") && !narrow.contains('▁'), "{narrow}");
+        // One that is gone is forgotten, and no more than so many are remembered.
+        now.consumers.remove(1);
+        (0..100).for_each(|_| trends.note(&View::new(&before, &now, "a:1", None)));
+        assert!(trends.of((0, 8)).is_none());
+        assert_eq!(trends.of((0, 7)).unwrap().backlog.bars().chars().count(), 12);
     }
 
     #[test]
@@ -410,6 +479,10 @@ mod tests {
         assert_eq!(report["consumers"][0]["delivered_per_second"], 2.0);
         let view = View::new(&now, &now, "a:1", None);
         assert!(view.report()["interval_seconds"].is_null());
-        assert!(view.describe(9).starts_with("a:1: events a second: - in, - delivered"), "{}", view.describe(9));
+        assert!(
+            view.describe(9, None).starts_with("a:1: events a second: - in, - delivered"),
+            "{}",
+            view.describe(9, None)
+        );
     }
 }

@@ -247,7 +247,7 @@ fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_no_other_waiting() {
     let listed = serve.print("ls", &[]);
     let is_unheard = |line: &&str| line.contains("gone..invalid") && line.ends_with(", restored, not heard of since");
     let line = listed.lines().find(is_unheard).unwrap_or_else(|| panic!("{listed}"));
-    assert!(line.contains("failing"), "{line}");
+    assert!(line.contains("retrying"), "{line}");
     serve.print("disconnect", &["--client", "gone..invalid", "--yes"]);
     kept(&serve, 0);
     assert!(gone.missing(&BTreeSet::from([(1, 0)])).len() == 1 && !serve.print("ls", &[]).contains("gone..invalid"));

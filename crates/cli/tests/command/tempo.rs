@@ -309,6 +309,15 @@ fn what_cannot_be_done_says_what_to_do() {
     assert!(code == 1 && said.contains("another end point waits at "), "{said}");
     let (said, code) = refusal(&["tempo", "topics", &at, "--seconds", "0.1"]);
     assert!(code == 1 && said.contains("nothing was announced"), "{said}");
+    // Each takes the address the same way.
+    for command in
+        [&["topics", "--seconds", "0.1"][..], &["sub", "T"], &["pub", "T"], &["probe", "T"], &["hz", "T"], &["bw", "T"]]
+    {
+        for option in ["--at", "-a", "--to", "--from"] {
+            let (said, code) = refusal(&[&["tempo"], command, &[option, "nonsense://"]].concat());
+            assert!(code == 2 && said.contains("--at <ADDRESS>"), "{command:?} {option}: {said}");
+        }
+    }
     for command in [&["tempo"][..], &["tempo", "pub"], &["tempo", "sub"], &["tempo", "topics"], &["tempo", "probe"]] {
         let help = output_in_time(Command::new(PROGRAM).args(command).arg("--help"));
         assert!(text(&help.stdout).contains("Examples:\n  campanile tempo "), "{command:?}");

@@ -28,10 +28,12 @@ pub(super) fn consumers(
     name: impl Fn(ProxyKey) -> String,
     of_client: impl Fn(ProxyKey) -> OfClient,
 ) -> Vec<ConsumerStatus> {
-    let status = |outbox: OutboxStats| ConsumerStatus {
-        name: name(outbox.key),
-        state: status((outbox.state, of_client(outbox.key)), outbox.holds, now),
-        outbox,
+    let status = |outbox: OutboxStats| {
+        let mut state = status((outbox.state, of_client(outbox.key)), outbox.holds, now);
+        if let Some(behind) = behind_for(&outbox, now).filter(|_| outbox.holds.is_none()) {
+            state.push_str(&format!(", BEHIND for {} s", behind.as_secs()));
+        }
+        ConsumerStatus { name: name(outbox.key), state, outbox }
     };
     largest_backlogs(outboxes).into_iter().map(status).collect()
 }
@@ -150,6 +152,18 @@ fn status((state, client): (OutboxState, OfClient), holds: Option<Holding>, now:
     format!("{state}, HOLDS SUPPLIERS for {held} s, {left}")
 }
 
+/// How long an event has waited for a consumer, that is due, for the consumer to count as behind.
+const BEHIND_AFTER: Duration = Duration::from_secs(1);
+
+/// For how long a consumer has been behind that is otherwise well; nothing if it keeps up.
+#[must_use]
+pub fn behind_for(outbox: &OutboxStats, now: Time) -> Option<Duration> {
+    // What waits for its `StartTime` is early.
+    let is_due = outbox.backlog_events > outbox.delayed;
+    let waited = now.since(outbox.oldest?);
+    (outbox.state == OutboxState::Active && is_due && waited >= BEHIND_AFTER).then_some(waited)
+}
+
 /// What an outbox is doing, in words.
 #[must_use]
 pub const fn state_name(state: OutboxState) -> &'static str {
@@ -197,6 +211,24 @@ mod tests {
         let largest: Vec<u64> = (0..10_007).rev().take(CONSUMERS_MAX).collect();
         assert_eq!(backlogs, largest);
         assert_eq!(largest_backlogs((0..5).map(consumer).collect()).len(), 5);
+    }
+
+    #[test]
+    fn a_consumer_whose_oldest_event_is_due_for_a_second_is_behind() {
+        let now = Time(0) + Duration::from_secs(20);
+        let since = |seconds| Some(Time(0) + Duration::from_secs(seconds));
+        let waiting = |backlog_events, delayed, oldest| OutboxStats { backlog_events, delayed, oldest, ..idle() };
+        for (outbox, expected) in [
+            (waiting(3, 0, since(8)), Some(12)),
+            (waiting(3, 3, since(8)), None),
+            (waiting(1, 0, since(20)), None),
+            (waiting(0, 0, None), None),
+            (OutboxStats { state: OutboxState::BackingOff, ..waiting(3, 0, since(8)) }, None),
+        ] {
+            assert_eq!(behind_for(&outbox, now), expected.map(Duration::from_secs));
+            let told = &consumers(vec![outbox], now, |_| String::new(), |_| OfClient::default())[0].state;
+            assert_eq!(told.ends_with(", BEHIND for 12 s"), expected.is_some(), "{told}");
+        }
     }
 
     #[test]

@@ -1,0 +1,321 @@
+//! Completion of what only a service or the user's settings know: channels, event types and contexts.
+//!
+//! The scripts of `campanile completions` ask [`COMMAND`] first, with the words of the command line up to the cursor, and complete the rest by
+//! themselves. It answers within [`PATIENCE`], or nothing. It is no command of the parser's, which would complete it.
+
+use crate::args::{Cli, Command, SubOptions};
+use crate::failure::Failure;
+use crate::ls;
+use crate::{channels, show, subscribe, types};
+use campanile::settings::{Contexts, contexts_file};
+use clap::{Arg, ArgAction, Parser as _};
+use client::{Orb, SimpleConsumer};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long somebody at a terminal waits for a completion, and how long of that events are listened to, for their types.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+const LISTENED: Duration = Duration::from_millis(300);
+/// Event types and channels that are offered.
+const OFFERED_MAX: usize = 1_000;
+
+/// What asks for completions, with the words behind it.
+pub(crate) const COMMAND: &str = "__complete";
+
+/// What stands at a place of a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Channel,
+    EventType,
+    Context,
+}
+
+/// Prints what may stand where the last of the words is begun, a line each.
+pub(crate) fn run(words: &[OsString]) -> Result<(), Failure> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = joined(&words);
+    let program = crate::args::program();
+    let Some((kind, begun)) = kind_at(&program, &words) else { return Ok(()) };
+    let (tell, told) = mpsc::channel();
+    let before = words.clone();
+    // It goes with the process.
+    let _asking = thread::Builder::new().name("completion".to_owned()).spawn(move || {
+        let _ = tell.send(names(kind, &before).unwrap_or_default());
+    })?;
+    let found = told.recv_timeout(PATIENCE).unwrap_or_default();
+    let fits = |name: &&String| name.starts_with(begun) && show::clean(name) == **name;
+    let lines: String = found.iter().filter(fits).take(OFFERED_MAX).map(|name| format!("{name}\n")).collect();
+    Ok(io::stdout().write_all(lines.as_bytes())?)
+}
+
+/// Words as they were before a shell broke them at `:` and `=`, as bash does.
+fn joined(words: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in words {
+        let is_joint = !word.is_empty() && word.chars().all(|letter| matches!(letter, ':' | '='));
+        match all.last_mut() {
+            Some(last) if is_joint || is_open => last.push_str(word),
+            _ => all.push(word.clone()),
+        }
+        is_open = is_joint;
+    }
+    all
+}
+
+/// What stands at the last word, and what of it is there.
+fn kind_at<'w>(program: &clap::Command, words: &'w [String]) -> Option<(Kind, &'w str)> {
+    let (last, before) = words.split_last()?;
+    let (mut command, mut places, mut awaits, mut are_options) = (program, 0, None, true);
+    for word in before {
+        if awaits.take().is_some() {
+            continue;
+        }
+        if are_options && word.starts_with('-') {
+            are_options = word != "--";
+            awaits = option_with_value([command, program], word);
+        } else if let Some(found) = command.find_subcommand(word) {
+            (command, places) = (found, 0);
+        } else {
+            places += 1;
+        }
+    }
+    let last = last.trim_start_matches(['\'', '"']);
+    if let Some(option) = awaits {
+        return Some((kind_of(option)?, last));
+    }
+    if are_options && last.starts_with('-') {
+        let (option, begun) = last.split_once('=')?;
+        return Some((kind_of(option_with_value([command, program], option)?)?, begun));
+    }
+    let positionals: Vec<&Arg> = command.get_positionals().collect();
+    let place = positionals.get(places).or_else(|| {
+        // The last one may take several.
+        positionals.last().filter(|arg| matches!(arg.get_action(), ArgAction::Append))
+    })?;
+    Some((kind_of(place)?, last))
+}
+
+/// The option of one of these commands that a word is, where its value is the next one.
+fn option_with_value<'c>(of: [&'c clap::Command; 2], word: &str) -> Option<&'c Arg> {
+    let mut options = of.into_iter().flat_map(clap::Command::get_arguments);
+    let found = match word.strip_prefix("--") {
+        Some(name) => options.find(|arg| arg.get_long() == Some(name)),
+        None => options.find(|arg| arg.get_short().is_some_and(|short| word == format!("-{short}"))),
+    };
+    found.filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append))
+}
+
+/// What an argument's value is, by what its help calls it.
+pub(crate) fn kind_of(arg: &Arg) -> Option<Kind> {
+    let names = arg.get_value_names()?.iter().flat_map(|name| name.split('|'));
+    names.into_iter().find_map(|name| match name {
+        "CHANNEL" => Some(Kind::Channel),
+        "DOMAIN/NAME" => Some(Kind::EventType),
+        "CONTEXT" => Some(Kind::Context),
+        _ => None,
+    })
+}
+
+/// What there is. Nothing where no service answers, or the words before make no sense.
+fn names(kind: Kind, words: &[String]) -> Option<BTreeSet<String>> {
+    if kind == Kind::Context {
+        return Some(Contexts::load(&contexts_file().ok()?).ok()?.contexts.into_keys().collect());
+    }
+    let options = options_of(words)?;
+    match kind {
+        Kind::Channel => {
+            let service = Orb::new(ls::orb_options(&options.server)).resolve_service(&options.server.server).ok()?;
+            let address = service.connect().ok()?;
+            Some(channels::Names::read(service.orb(), &service, &address).all().map(str::to_owned).collect())
+        }
+        _ => event_types(options),
+    }
+}
+
+/// The service and the channel that the words before name, as `sub` takes them.
+fn options_of(words: &[String]) -> Option<SubOptions> {
+    const TAKEN: [&str; 6] = ["--server", "--context", "--channel", "--tls-ca", "--tls-certificate", "--tls-key"];
+    let mut line = ["campanile", "sub", "--timeout", "1", "--last-of-each-type"].map(str::to_owned).to_vec();
+    let mut words = words.iter().take(words.len().saturating_sub(1));
+    while let Some(word) = words.next() {
+        let (option, value) =
+            word.split_once('=').map_or((word.as_str(), None), |(option, value)| (option, Some(value)));
+        if TAKEN.contains(&option) || matches!(option, "-s" | "-c") {
+            // That of the last one is what is to be completed.
+            let Some(value) = value.or_else(|| words.next().map(String::as_str)) else { break };
+            line.extend([option.to_owned(), value.to_owned()]);
+        }
+    }
+    match Cli::try_parse_from(line).ok()?.command {
+        Command::Sub(options) => Some(options),
+        _ => None,
+    }
+}
+
+/// Types that are offered or subscribed to, the last ones of the channel's history, and what comes while it is listened to.
+fn event_types(mut options: SubOptions) -> Option<BTreeSet<String>> {
+    let channel = channels::number(options.selection.channel.as_ref(), &options.server).ok()?;
+    let declared = types::declared(&options.server, channel).ok()?;
+    let named = |domain: &str, name: &str| {
+        let is_pattern = domain.contains('*') || name.contains('*');
+        (!is_pattern).then(|| format!("{domain}/{name}"))
+    };
+    let mut found: BTreeSet<String> = declared.iter().filter_map(|of| named(&of.domain, &of.name)).collect();
+    let listened = listen(&options, channel).or_else(|| {
+        // One without history.
+        options.selection.history.last_of_each_type = false;
+        listen(&options, channel)
+    });
+    if let Some((consumer, told)) = listened {
+        let began = Instant::now();
+        while let Ok((domain, name)) = told.recv_timeout(LISTENED.saturating_sub(began.elapsed())) {
+            found.extend(named(&domain, &name));
+        }
+        let _ = consumer.close();
+    }
+    Some(found)
+}
+
+/// Listens to events, and tells their types.
+fn listen(options: &SubOptions, channel: Option<i32>) -> Option<(SimpleConsumer, Receiver<(String, String)>)> {
+    let (tell, told) = mpsc::sync_channel(OFFERED_MAX);
+    let settings = subscribe::consumer_options(&options.server, &options.selection);
+    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
+        let event = received.event()?;
+        // Nothing waits for one more type.
+        let _ = tell.try_send((event.domain, event.type_name));
+        Ok(())
+    });
+    consumer.ok().map(|consumer| (consumer, told))
+}
+
+/// A shell's completion script, which asks for what only a service knows.
+pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
+    // Into memory first: the generator panics if its output is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut crate::args::program(), "campanile", &mut script);
+    let text = String::from_utf8_lossy(&script);
+    let text = match shell {
+        clap_complete::Shell::Bash => text.replace("complete -F _campanile ", "complete -F _campanile_first ") + BASH,
+        clap_complete::Shell::Zsh => text.replacen("\n_campanile() {", &format!("\n{ZSH}\n_campanile_static() {{"), 1),
+        clap_complete::Shell::Fish => fish(&text),
+        _ => return script,
+    };
+    text.into_bytes()
+}
+
+const BASH: &str = r#"
+_campanile_first() {
+    local name found=()
+    while IFS= read -r name; do
+        found+=("$(printf %q "$name")")
+    done < <("$1" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    if ((${#found[@]})); then
+        COMPREPLY=("${found[@]}")
+    else
+        _campanile "$@"
+    fi
+}
+"#;
+
+const ZSH: &str = r#"_campanile() {
+    local found="$("${words[1]}" __complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"
+    if [[ -n $found ]]; then
+        compset -P '--*='
+        compadd -- "${(@f)found}"
+    else
+        _campanile_static "$@"
+    fi
+}
+"#;
+
+const FISH: &str = r#"function __campanile_values
+    set -l words (commandline -opc)
+    set -l begun (commandline -ct)
+    command $words[1] __complete $words[2..] "$begun" 2>/dev/null
+end
+complete -c campanile -a "(__campanile_values)"
+"#;
+
+/// Fish completes an option's value by what stands behind the option only.
+fn fish(text: &str) -> String {
+    let mut longs = BTreeSet::new();
+    let program = crate::args::program();
+    let mut commands = vec![&program];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands());
+        longs.extend(command.get_arguments().filter(|arg| kind_of(arg).is_some()).filter_map(Arg::get_long));
+    }
+    let asks = |text: String, long: &&str| {
+        text.replace(&format!(" -l {long} "), &format!(" -l {long} -f -a \"(__campanile_values)\" "))
+    };
+    FISH.to_owned() + &longs.iter().fold(text.to_owned(), asks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_completed_follows_from_the_words_before() {
+        use Kind::{Channel, Context, EventType};
+        for (line, expected) in [
+            ("ls --channel We", Some((Channel, "We"))),
+            ("ls -c ", Some((Channel, ""))),
+            ("ls --channel=We", Some((Channel, "We"))),
+            ("-s h:1 --context lab channel rm A We", Some((Channel, "We"))),
+            ("channel set We", Some((Channel, "We"))),
+            ("channel set Weather We", None),
+            ("channel create We", None),
+            ("info 'We", Some((Channel, "We"))),
+            ("replay We", Some((Channel, "We"))),
+            ("sub Wea", Some((EventType, "Wea"))),
+            ("echo -n 3 A/B Wea", Some((EventType, "Wea"))),
+            ("pub Wea", Some((EventType, "Wea"))),
+            ("sub -t Wea", Some((EventType, "Wea"))),
+            ("sub -n 3 --where sub", None),
+            ("sub --where x -- Wea", Some((EventType, "Wea"))),
+            ("context use la", Some((Context, "la"))),
+            ("context rm la", Some((Context, "la"))),
+            ("context add la", None),
+            ("ls --context ", Some((Context, ""))),
+            ("channel --color never rm We", Some((Channel, "We"))),
+            ("ls --chan", None),
+            ("chan", None),
+            ("", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(kind_at(&crate::args::program(), &words), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_that_a_shell_broke_are_joined() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (broken, whole) in [
+            ("-s 127.0.0.1 : 2809 ls -c We", "-s 127.0.0.1:2809 ls -c We"),
+            ("ls -s corbaloc :: h : 1/K --channel = We", "ls -s corbaloc::h:1/K --channel=We"),
+            ("ls --channel =", "ls --channel="),
+            ("ls -c ", "ls -c "),
+        ] {
+            assert_eq!(joined(&words(broken)), words(whole));
+        }
+    }
+
+    #[test]
+    fn each_shell_asks_for_what_only_a_service_knows() {
+        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+            let script = String::from_utf8(script(shell)).unwrap();
+            assert!(script.contains(" __complete "), "{shell}: {script}");
+        }
+        let script = String::from_utf8(script(clap_complete::Shell::Zsh)).unwrap();
+        assert_eq!(script.matches("\n_campanile() {").count(), 1);
+        assert_eq!(script.matches("\n_campanile_static() {").count(), 1);
+        assert!(fish(" -s c -l channel -d x").contains(" -l channel -f -a \"(__campanile_values)\" -d x"));
+    }
+}
