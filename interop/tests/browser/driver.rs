@@ -186,11 +186,13 @@ impl Browser {
         fs::write(folder.join(format!("{name}.png")), decoded(encoded.as_str().unwrap())).unwrap();
     }
 
-    /// What the page, or the browser about it, has complained of since this was last asked.
+    /// What the page, or the browser about it, has complained of since this was last asked; but not that the service has no figures yet of
+    /// what has only just come.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let entries = self.ask("POST", &self.of_session("se/log"), &json!({ "type": "browser" }));
         let serious = |entry: &&Value| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING"));
-        entries.as_array().unwrap().iter().filter(serious).map(|entry| entry["message"].to_string()).collect()
+        let messages = entries.as_array().unwrap().iter().filter(serious).map(|entry| entry["message"].to_string());
+        messages.filter(|message| !message.contains("/api/v1/figures?")).collect()
     }
 }
 
