@@ -13,6 +13,7 @@ mod descriptors;
 mod disconnect;
 mod disk;
 mod doctor;
+mod documents;
 mod filter;
 mod foreign_clients;
 mod full_disk;
