@@ -262,7 +262,7 @@ impl Started {
         shell.args(["-c", &format!("trap : INT\n{command}\n")]).current_dir(folder).process_group(0);
         shell.stdin(Stdio::null()).stdout(write.try_clone().unwrap()).stderr(write);
         let bin = folder.join("bin");
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}", bin.display(), std::env::var_os("PATH").unwrap().display());
         shell.env_clear().env("PATH", path).env("HOME", folder).env("TMPDIR", folder).env("PYTHONUNBUFFERED", "1");
         let shell = shell.spawn().unwrap();
         let (sender, lines) = channel();
@@ -377,8 +377,9 @@ fn run_document(name: &str) {
     within_namespaces(&[], || {
         let page = fs::read_to_string(root().join(name)).unwrap();
         // Within, each process has the same number.
-        let outside = std::env::var(WITHIN).unwrap();
-        let folder = Folder::made(&format!("document-{}-{outside}", name.replace('/', "-")));
+        let outside = std::env::var_os(WITHIN).unwrap();
+        let folder =
+            Folder::made(&format!("document-{}-{outside}", name.replace('/', "-"), outside = outside.display()));
         let folder = folder.folder();
         furnish(folder, &page);
         let (mut running, mut count, mut said) = (Vec::new(), 0, String::new());
