@@ -22,6 +22,8 @@ want /usr/bin/make make
 want /usr/bin/cmake cmake
 if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then missing="$missing python3-venv"; fi
 want /usr/bin/pkg-config pkg-config
+want /usr/bin/jq jq
+want /usr/bin/curl curl
 want /usr/bin/omniidl omniidl
 want /usr/include/omniORB4/CORBA.h libomniorb4-dev
 want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev

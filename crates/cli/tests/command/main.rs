@@ -14,6 +14,7 @@ mod descriptors;
 mod disconnect;
 mod disk;
 mod doctor;
+mod documents;
 mod filter;
 mod foreign_clients;
 mod full_disk;
