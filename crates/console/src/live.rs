@@ -93,8 +93,7 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     let visit = move || operators.visit(&by, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
     let (connection, told) = on_a_thread(visit).await?;
     allowed(told)?;
-    let watching = Watching::begin(connection, channel, &constraint).await;
-    let watching = watching.map_err(|why| Failure::Refused(why.to_string()))?;
+    let watching = Watching::begin(connection, channel, &constraint).await.map_err(Failure::Refused)?;
     tokio::task::spawn_local(async move {
         watching.run(to, EVERY).await;
         drop(slot);

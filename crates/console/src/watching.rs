@@ -116,9 +116,9 @@ impl Watching {
         connection: UnixStream,
         ChannelId(channel): ChannelId,
         constraint: &str,
-    ) -> Result<Self, Unanswered> {
+    ) -> Result<Self, String> {
         let request = json!({ "op": "subscribe", "id": 1, "channel": channel, "where": constraint });
-        Self::ask(connection, &format!("{request}\n"), WITHIN).await
+        Self::ask(connection, &format!("{request}\n"), WITHIN).await.map_err(|why| why.to_string())
     }
 
     /// Asks for something with the first line on a connection.
