@@ -5,3 +5,4 @@
 mod driver;
 mod rig;
 mod tour;
+mod websocket;
