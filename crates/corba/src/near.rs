@@ -6,15 +6,15 @@
 /// Names that differ in so many letters are no slip.
 const SLIPS_MAX: usize = 2;
 /// Letters of a name that others are compared with.
-const LETTERS_MAX: usize = 64;
+const CHARS_MAX: usize = 64;
 
 /// Of `names`, the one that is nearest to `given`, if it is near enough to be what was meant: without regard to case, up to two letters
 /// missing, added, changed or swapped, but fewer than half of them.
 #[must_use]
 pub fn nearest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(LETTERS_MAX + 1).collect::<Vec<_>>();
+    let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(CHARS_MAX + 1).collect::<Vec<_>>();
     let wanted = letters(given);
-    if wanted.len() > LETTERS_MAX {
+    if wanted.len() > CHARS_MAX {
         return None;
     }
     let alike = names.into_iter().map(|name| (letters(name), name));

@@ -25,7 +25,6 @@ pub(crate) struct Request {
 
 /// What is needed.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "requests travel in boxes")]
 pub(crate) enum Action {
     /// A proxy.
     Proxy(Box<LocalProxy>),
