@@ -345,6 +345,41 @@ fn filters_sorting_and_what_is_open_are_in_the_address_and_the_way_back_leads_th
 }
 
 #[test]
+fn an_event_is_published_and_what_is_wrong_with_it_is_said_beside_what_was_written() {
+    let rig = Rig::start("publish");
+    let channel = rig.named_channel("Telescope");
+    let browser = Browser::start();
+    browser.open(&format!("{}#channel/{channel}", rig.url()));
+    let publish = |fields: &str| {
+        browser.write("dialog textarea", fields);
+        browser.click("dialog button[value=yes]");
+    };
+    browser.await_text("main", "Quality of service");
+    browser.click("[data-act=publish]");
+    browser.click("dialog button[value='']");
+    browser.await_true("!document.querySelector('dialog')");
+    browser.click("[data-act=publish]");
+    browser.write("dialog input", "Weather/Wind/Gust");
+    publish("speed=3");
+    browser.await_text("dialog .wrong", "an object");
+    publish("{\"speed\": }");
+    browser.await_text("dialog .wrong", "no JSON");
+    publish("{\"n\": 139830192000000001}");
+    browser.await_text("dialog", "http.token_file");
+    browser.write("dialog input", TOKEN);
+    browser.click("dialog button[value=yes]");
+    browser.await_text("dialog .wrong", "no `/`");
+    browser.picture("publish");
+    assert_eq!(rig.service.counters().read(Counter::EventsIn), 0);
+    browser.write("dialog input", "Weather/Wind");
+    browser.click("dialog button[value=yes]");
+    browser.await_text("#toasts", "Published: Weather/Wind");
+    assert_eq!(rig.service.counters().read(Counter::EventsIn), 1);
+    let others = browser.complaints().into_iter().filter(|line| !line.contains("409"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
 fn where_nothing_can_be_changed_that_is_said_and_no_button_says_otherwise() {
     let rig = Rig::start_read_only();
     let channel = rig.named_channel("Telescope");
@@ -363,7 +398,7 @@ fn where_nothing_can_be_changed_that_is_said_and_no_button_says_otherwise() {
     ] {
         browser.script(&format!("location.hash = '#{hash}'"));
         browser.await_text("main", part);
-        let buttons = "return [...document.querySelectorAll('main button')].map((button) => button.textContent).filter((text) => /Suspend|Disconnect|QoS|Set$/.test(text)).length";
+        let buttons = "return [...document.querySelectorAll('main button')].map((button) => button.textContent).filter((text) => /Suspend|Disconnect|QoS|Publish|Set$/.test(text)).length";
         assert_eq!(browser.script(buttons), 0, "{hash}");
     }
     assert_eq!(browser.script("return document.getElementById('token').hidden"), true);

@@ -28,7 +28,8 @@ fn code(page: &str) -> (Vec<String>, Vec<String>) {
             in_fence = !in_fence;
         } else if in_fence || (!in_paragraph && line.starts_with("    ")) {
             lines.push(line.trim().trim_start_matches("$ ").to_owned());
-        } else {
+        } else if !line.starts_with("<!--") {
+            // Comments are for those who run the blocks, and may name the beginnings of commands.
             in_paragraph = !line.trim().is_empty();
             inline.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
         }

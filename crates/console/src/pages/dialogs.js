@@ -11,7 +11,7 @@ function ask(title, content, ends) {
     const dialog = el("dialog", { "aria-label": title });
     const form = el("form", { method: "dialog" }, el("h2", {}, title), ...content,
       el("div", { class: "ends" }, ...ends.map(({ text, value, hurts, first }) =>
-        el("button", { value, class: hurts ? "hurts" : "", autofocus: first }, text))));
+        el("button", { value, class: hurts ? "hurts" : "", autofocus: first, formnovalidate: !value }, text))));
     dialog.append(form);
     dialog.addEventListener("close", () => { const how = dialog.returnValue; dialog.remove(); done(how); });
     document.body.append(dialog);
@@ -106,6 +106,37 @@ export async function setQos(on, name, first = "") {
   const set = { [property.value.trim()]: value(text.value.trim()) };
   if (!await confirm("Set it?", `${name}: ${property.value.trim()} = ${text.value.trim()}, from now on.`, "Set")) return false;
   return attempt(() => post("qos", { ...on, properties: set }), `Set: ${property.value.trim()} of ${name}`);
+}
+
+/** What is wrong with the text of an event's fields; nothing if it is an object. */
+function mistake(fields) {
+  try {
+    return /^\{/.test(fields) && JSON.parse(fields) ? "" : "The fields are an object: {\"speed\": 12.5}.";
+  } catch (error) {
+    return `The fields are no JSON: ${error.message}`;
+  }
+}
+
+/** Publishes an event in a channel. What was written stays until it is taken; numbers go in all digits. */
+export async function publish(channel, name) {
+  const type = el("input", { name: "type", required: true, autofocus: true, placeholder: "Weather/Wind" });
+  const fields = el("textarea", { name: "fields", rows: "6", spellcheck: "false" });
+  fields.value = "{}";
+  for (let wrong = null; ; ) {
+    const how = await ask("Publish an event", [
+      el("p", {}, `In ${name}: its consumers get it as any other.`), el("label", {}, "Type (DOMAIN/NAME, or NAME)", type), el("label", {}, "Fields, as JSON", fields), wrong,
+    ], [{ text: "Publish", value: "yes" }, { text: "Cancel", value: "" }]);
+    if (how !== "yes") return false;
+    try {
+      const why = mistake(fields.value.trim());
+      if (why) throw new Error(why);
+      await post("publish", `{"channel":${channel},"type":${JSON.stringify(type.value.trim())},"fields":${fields.value.trim()}}`);
+      toast(`Published: ${type.value.trim()}`);
+      return true;
+    } catch (error) {
+      wrong = el("p", { class: "wrong", role: "alert" }, error.message);
+    }
+  }
 }
 
 /** Disconnects a supplier. */

@@ -36,9 +36,10 @@ export const get = (path, parameters = {}) => ask(path, parameters);
 /** The same as it came, in all digits. */
 export const text = (path, parameters = {}) => ask(path, parameters, (answer) => answer.text());
 
+/** What is written already goes as it is. */
 export async function post(path, body) {
   if (!token() && !ruled && !await asks?.("To change something")) throw new Error("nothing was changed: that needs the token");
-  const answer = await fetch(`/api/v1/${path}`, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body) });
+  const answer = await fetch(`/api/v1/${path}`, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: typeof body === "string" ? body : JSON.stringify(body) });
   // Whoever may not do it without a token may with one.
   if (answer.status === 403 && ruled && !token() && await asks?.("The rules of access do not allow it to this browser. To change something")) return post(path, body);
   if (answer.status === 401) {

@@ -2,7 +2,7 @@
 
 import { address, channelLink, consumerLink, typeLink, typeText } from "/address.js";
 import { KINDS, tree } from "/channels.js";
-import { actions, disconnectSupplier, press, setQos } from "/dialogs.js";
+import { actions, disconnectSupplier, press, publish, setQos } from "/dialogs.js";
 import { age, badge, bytes, count, el, facts, moment, reason, reasons, show, table, took, within } from "/dom.js";
 import { hourOfChannel, hourOfConsumer, hourOfSupplier, hourOfType } from "/plots.js";
 import { qosTable } from "/qos.js";
@@ -161,7 +161,8 @@ export const channel = thing({
       el("h2", { class: "name" }, whole.name ? `Channel ${id}: ${whole.name}` : `Channel ${id}`),
       el("div", { class: "acts" }, link("Its consumers", address("consumers", [], { channel: id })), link("Its suppliers", address("suppliers", [], { channel: id })),
         link("Watch its events", address("events", [id])), link("Its history", address("history", [id])),
-        canChange() ? el("button", { type: "button", onclick: () => setQos({ channel: number(id) }, `channel ${id}`) }, "Set QoS") : null),
+        canChange() ? el("button", { type: "button", onclick: () => setQos({ channel: number(id) }, `channel ${id}`) }, "Set QoS") : null,
+        canChange() ? el("button", { type: "button", "data-act": "publish", onclick: () => publish(number(id), `channel ${id}`) }, "Publish") : null),
       standing ? section("Now", facts(
         ["Events in", `${count(standing.events_in)}, ${bytes(standing.event_bytes_in)}`], ["Delivered", `${count(standing.delivered)}, ${bytes(standing.delivered_bytes)}`],
         ["Refused", count(standing.events_refused)], ["Dropped", [count(standing.dropped), reasons(standing.dropped_by_reason)].filter(Boolean).join(": ")],
