@@ -39,8 +39,13 @@ impl Demo {
     }
 
     fn spawn(program: &Path, temporary: &Path) -> (Child, BufReader<ChildStdout>, String) {
-        let mut command = Command::new(program);
-        command.args(["demo", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).env("TMPDIR", temporary);
+        // Where these tests run without a terminal, HUP may be ignored, which programs inherit.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal=HUP")
+            .arg(program)
+            .args(["demo", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .env("TMPDIR", temporary);
         let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(program.stdout.take().unwrap());
         let _leash = Leash::new(&program, "the demo to introduce itself");

@@ -257,9 +257,13 @@ struct Started {
 impl Started {
     fn new(command: &str, folder: &Path, is_judged: bool) -> Self {
         let (output, write) = std::io::pipe().unwrap();
-        let mut shell = Command::new("sh");
-        // The shell outlives Ctrl-C, and tells how the command has ended.
-        shell.args(["-c", &format!("trap : INT\n{command}\n")]).current_dir(folder).process_group(0);
+        // INT may be ignored where these tests run in the background, which a shell cannot undo. This one outlives Ctrl-C, and tells how
+        // the command has ended.
+        let mut shell = Command::new("env");
+        shell
+            .args(["--default-signal=INT", "sh", "-c", &format!("trap : INT\n{command}\n")])
+            .current_dir(folder)
+            .process_group(0);
         shell.stdin(Stdio::null()).stdout(write.try_clone().unwrap()).stderr(write);
         let bin = folder.join("bin");
         let path = format!("{}:{}", bin.display(), std::env::var_os("PATH").unwrap().display());
