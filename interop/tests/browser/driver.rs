@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
@@ -18,6 +19,9 @@ pub(crate) struct Browser {
     driver: Child,
     profile: PathBuf,
 }
+
+/// Held while a driver starts.
+static STARTING: Mutex<()> = Mutex::new(());
 
 const CHROMEDRIVER: &str = "/usr/bin/chromedriver";
 /// How `WebDriver` names what is an element.
@@ -33,10 +37,13 @@ impl Browser {
         // another test is by then.
         let mut driver = Command::new(CHROMEDRIVER);
         let driver = driver.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        // One at a time: it takes a free port of IPv4, and ends if another has it of IPv6 by then.
+        let starting = STARTING.lock();
         let mut driver = driver.spawn().unwrap();
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let said =
             lines.find_map(|line| Some(line.unwrap().split_once("successfully on port ")?.1.to_owned())).unwrap();
+        drop(starting);
         let port: u16 = said.trim_end_matches('.').parse().unwrap();
         // What else it says is nobody's, and it is not to wait for a reader.
         std::thread::spawn(move || lines.for_each(drop));
