@@ -9,13 +9,16 @@ use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::NonNull;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::endpoints::ReliableReader;
 use crate::error::Code;
 use crate::participant::Guid;
+
+mod making;
+
+pub(crate) use making::Type;
 
 /// As in `shim.h`. The pointers are set for the call, whatever they are before.
 #[repr(C)]
@@ -705,117 +708,4 @@ fn text(pointer: *const c_char) -> String {
 /// What others say of themselves, as much as is of use.
 fn name(pointer: *const c_char) -> String {
     text(pointer).chars().take(256).collect()
-}
-
-/// A type under construction, or ready.
-pub(crate) struct Type(NonNull<RawType>);
-
-impl Type {
-    fn of(pointer: *mut RawType, error: i32) -> Result<Self, Code> {
-        let made = NonNull::new(pointer).map(Self).ok_or(Code(error))?;
-        checked(error)?;
-        Ok(made)
-    }
-
-    /// Hands it to a function in C that takes it over, whatever the result.
-    fn consumed(self) -> *mut RawType {
-        std::mem::ManuallyDrop::new(self).0.as_ptr()
-    }
-
-    pub(crate) fn primitive(kind: u32) -> Result<Self, Code> {
-        // SAFETY: the kind is one of Cyclone's, or refused when it is used.
-        let made = unsafe { campanile_dds_type_primitive(kind) };
-        NonNull::new(made).map(Self).ok_or(Code::OUT_OF_RESOURCES)
-    }
-
-    pub(crate) fn string(participant: &Entity, wide: bool, bound: u32) -> Result<Self, Code> {
-        let mut error = 0;
-        // SAFETY: see the module.
-        let made = unsafe { campanile_dds_type_string(participant.0, c_int::from(wide), bound, &raw mut error) };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn enumeration(participant: &Entity, name: &CStr) -> Result<Self, Code> {
-        let mut error = 0;
-        // SAFETY: see the module.
-        let made = unsafe { campanile_dds_type_enumeration(participant.0, name.as_ptr(), &raw mut error) };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn add_literal(&mut self, name: &CStr, value: i32) -> Result<(), Code> {
-        // SAFETY: the type is ours.
-        checked(unsafe { campanile_dds_type_add_literal(self.0.as_ptr(), name.as_ptr(), value) }).map(drop)
-    }
-
-    pub(crate) fn alias(participant: &Entity, name: &CStr, original: Self) -> Result<Self, Code> {
-        let mut error = 0;
-        // SAFETY: the original is handed over.
-        let made =
-            unsafe { campanile_dds_type_alias(participant.0, name.as_ptr(), original.consumed(), &raw mut error) };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn sequence(participant: &Entity, name: &CStr, element: Self, bound: u32) -> Result<Self, Code> {
-        let mut error = 0;
-        let element = element.consumed();
-        // SAFETY: the element is handed over.
-        let made = unsafe { campanile_dds_type_sequence(participant.0, name.as_ptr(), element, bound, &raw mut error) };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn array(participant: &Entity, name: &CStr, element: Self, lengths: &[u32]) -> Result<Self, Code> {
-        let mut error = 0;
-        let element = element.consumed();
-        let dimensions = u32::try_from(lengths.len()).unwrap_or(0);
-        // SAFETY: the element is handed over; there are as many lengths as are said.
-        let made = unsafe {
-            campanile_dds_type_array(
-                participant.0,
-                name.as_ptr(),
-                element,
-                dimensions,
-                lengths.as_ptr(),
-                &raw mut error,
-            )
-        };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn structure(participant: &Entity, name: &CStr) -> Result<Self, Code> {
-        let mut error = 0;
-        // SAFETY: see the module.
-        let made = unsafe { campanile_dds_type_structure(participant.0, name.as_ptr(), &raw mut error) };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn union(participant: &Entity, name: &CStr, discriminator: Self) -> Result<Self, Code> {
-        let mut error = 0;
-        let discriminator = discriminator.consumed();
-        // SAFETY: the discriminator's type is handed over.
-        let made = unsafe { campanile_dds_type_union(participant.0, name.as_ptr(), discriminator, &raw mut error) };
-        Self::of(made, error)
-    }
-
-    pub(crate) fn add_member(&mut self, name: &CStr, member: Self) -> Result<(), Code> {
-        // SAFETY: the type is ours; the member's is handed over.
-        checked(unsafe { campanile_dds_type_add_member(self.0.as_ptr(), name.as_ptr(), member.consumed()) }).map(drop)
-    }
-
-    pub(crate) fn add_case(&mut self, name: &CStr, member: Self, labels: &[i32], is_default: bool) -> Result<(), Code> {
-        let count = u32::try_from(labels.len()).unwrap_or(0);
-        let is_default = c_int::from(is_default);
-        let member = member.consumed();
-        // SAFETY: the type is ours; the member's is handed over; there are as many labels as are said.
-        let result = unsafe {
-            campanile_dds_type_add_case(self.0.as_ptr(), name.as_ptr(), member, count, labels.as_ptr(), is_default)
-        };
-        checked(result).map(drop)
-    }
-}
-
-impl Drop for Type {
-    fn drop(&mut self) {
-        // SAFETY: it is ours and was not handed over.
-        unsafe { campanile_dds_type_free(self.0.as_ptr()) }
-    }
 }

@@ -24,6 +24,7 @@ mod json_channels;
 mod json_pools;
 mod kinds;
 mod lanes;
+mod limit_tables;
 mod limits;
 mod logged;
 mod minor_codes;
