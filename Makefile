@@ -85,7 +85,8 @@ container: static
 # Licences of what others have written of it.
 target/third-party.txt: Cargo.lock
 	packaging/third-party.py campanile-cli -p campanile-ffi -p campanile-python \
-		--features campanile-cli/dds,campanile-ffi/dds,campanile-python/dds > $@
+		--features campanile-cli/dds,campanile-ffi/dds,campanile-python/dds > $@.new
+	mv $@.new $@
 
 # Campanile for Python with the command `campanile`, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then:
 # pip install target/wheels/campanile-*.whl. Without DDS: make build, then make -o build-with-dds wheel WHEEL_FEATURES=

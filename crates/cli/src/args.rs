@@ -197,7 +197,7 @@ Examples:
   campanile completions bash > ~/.local/share/bash-completion/completions/campanile
 
 Channels, event types and contexts are completed, too, by what the service that a
-command line names answers within a second.";
+command line names answers within two seconds.";
 
 const VERSION_EXAMPLES: &str = "\
 Examples:

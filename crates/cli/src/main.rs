@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         Command::Store(command) => store::run(&command),
         Command::Dead(command) => dead::run(&command),
         Command::Access(command) => access::run(&command),
-        Command::Pub(options) => publish::run(&options.arranged()),
+        Command::Pub(options) => options.arranged().and_then(|options| publish::run(&options)),
         Command::Sub(options) => subscribe::run(&options.arranged()),
         Command::Hz(options) => rates::run(&options, gauge::What::Rate),
         Command::Bw(options) => rates::run(&options, gauge::What::Octets),

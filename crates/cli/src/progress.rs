@@ -3,7 +3,7 @@
 
 use crate::environment::Environment;
 use crate::show;
-use rustix::termios::tcgetwinsize;
+use crate::terminal::columns;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -86,9 +86,7 @@ fn keep_up(work: &Work, count: &AtomicU64, is_shown: &Mutex<bool>, ended: &Recei
         wait = REFRESHED_EVERY;
         let mut line = work.line(count.load(Ordering::Relaxed), began.elapsed());
         let mut stderr = io::stderr();
-        if let Some(columns) =
-            tcgetwinsize(&stderr).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
-        {
+        if let Some(columns) = columns(&stderr) {
             // One that were broken into two would not be removed whole.
             line = line.chars().take(columns - 1).collect();
         }

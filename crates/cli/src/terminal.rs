@@ -4,6 +4,7 @@ use crate::signals::Wake;
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 use std::io::{self, BufRead as _, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use std::panic;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
@@ -81,9 +82,9 @@ fn wait_for_q(wake: &Sender<Wake>) {
     }
 }
 
-/// Characters in a line of the terminal that standard output is; nothing if it is none.
-pub(crate) fn columns() -> Option<usize> {
-    tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0)
+/// Characters in a line of the terminal that a stream is; nothing if it is none.
+pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
+    tcgetwinsize(stream).ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
 /// Writes over what was there: from the top left corner, each line to its end, and nothing below. What has no room on the

@@ -56,7 +56,7 @@ pub(crate) fn family_of((name, counter): (&'static str, Counter)) -> (String, Ki
 /// What is counted; for a deprecated name, also the one that replaces it.
 fn help_of((name, counter): (&str, Counter)) -> String {
     if name == counter.name() {
-        return counter.help().to_owned();
+        return counter.help().trim_start().to_owned();
     }
     format!("Deprecated, replaced by {}:{}", family_of((counter.name(), counter)).0, counter.help())
 }

@@ -56,7 +56,7 @@ pub(crate) struct CheckOptions {
     /// Only this channel
     #[arg(long, short = 'c', value_name = "CHANNEL")]
     pub(crate) channel: Option<ChannelArg>,
-    /// Consumers that are behind: with --slow-events waiting or more, or failing, or with a full socket
+    /// Consumers that are behind: with --slow-events waiting or more, or retrying, or with a full socket
     #[arg(long, value_name = "W[,C]", default_value = "1")]
     pub(crate) slow: Threshold,
     /// From how many waiting events on a consumer counts as slow

@@ -1,6 +1,7 @@
 //! Options of `campanile pub`.
 
 use super::{ChannelArg, ServerOptions, TransportArg, rate};
+use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -109,13 +110,17 @@ pub(crate) struct PubOptions {
 
 impl PubOptions {
     /// The same with the type where `--type` puts it, if it was said as the first word: `campanile pub Weather/Wind speed=3`.
-    pub(crate) fn arranged(mut self) -> Self {
+    ///
+    /// # Errors
+    /// That word is no event type.
+    pub(crate) fn arranged(mut self) -> Result<Self, Failure> {
         let is_type = |word: &String| word.contains('/') && !word.contains('=');
         let may_be = self.event_type.is_none() && !self.any && !self.json;
         if may_be && self.fields.first().is_some_and(is_type) {
-            self.event_type = pub_type(&self.fields.remove(0)).ok();
+            let text = self.fields.remove(0);
+            self.event_type = Some(pub_type(&text).map_err(|why| Failure::Usage(format!("{text}: {why}")))?);
         }
-        self
+        Ok(self)
     }
 }
 

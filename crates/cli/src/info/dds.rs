@@ -73,9 +73,16 @@ impl Join {
         for found in incompatible.iter().take(SHOWN) {
             let _ = writeln!(out, "    {}", found.describe());
         }
-        let more = incompatible.len().saturating_sub(SHOWN) as u64 + incompatible_beyond;
+        let more = incompatible.len().saturating_sub(SHOWN) as u64;
         if more > 0 {
             let _ = writeln!(out, "    and {} more that do not match", show::count(more));
+        }
+        if *incompatible_beyond > 0 {
+            let _ = writeln!(
+                out,
+                "    and {} more that did not match since the join began",
+                show::count(*incompatible_beyond)
+            );
         }
     }
 }
@@ -112,7 +119,7 @@ mod tests {
             shown,
             "  DDS domain 0, partition \"Weather\", joined to channel Weather: reads 2 topics, writes 1\n    \
              topic \"Wind\": writer 01\\u{1b} does not match by reliability (offered: best effort; requested: reliable): \
-             set reliable = false here\n    and 1,000 more that do not match\n"
+             set reliable = false here\n    and 1,000 more that did not match since the join began\n"
         );
     }
 }

@@ -45,7 +45,8 @@ pub(crate) struct ConsumerStatus {
 /// What a consumer is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ConsumerState {
-    /// `keeping up`, `behind`, `socket full`, `retrying`, `suspended` or `disconnected`, as console and metrics have it.
+    /// `keeping up`, `behind`, `socket full`, `retrying`, `suspended` or `disconnected`: as console and metrics have it, but for
+    /// `holding`, which is apart here.
     #[serde(rename = "state", serialize_with = "as_label")]
     pub(crate) doing: String,
     /// For how many seconds it has been behind, if it is.

@@ -54,7 +54,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
             return Ok(stdout.write_all(view.describe(options.rows, None).as_bytes())?);
         }
         trends.note(&view);
-        terminal::show(&view.describe(options.rows, Some((&trends, terminal::columns()))))?;
+        terminal::show(&view.describe(options.rows, Some((&trends, terminal::columns(io::stdout())))))?;
         before = now;
     }
 }

@@ -113,3 +113,14 @@ fn a_token_whose_file_is_missing_is_shown_with_what_it_means() {
     assert!(shown.contains("warning: ") && shown.contains("/nowhere/token"), "{shown}{}", text(&output.stderr));
     assert!(shown.contains("does not start without it"), "{shown}");
 }
+
+/// It was published, as a test event without fields.
+#[test]
+fn a_type_with_two_strokes_is_refused_wherever_it_is_said() {
+    let serve = Serve::start();
+    for arguments in [&["Weather/Wind/Gust", "speed=3"][..], &["--type", "Weather/Wind/Gust", "speed=3"]] {
+        let (said, status) = refusal(&[&["pub", "-s", &serve.address], arguments].concat());
+        assert_eq!(status, 2);
+        assert!(said.contains("a type is DOMAIN/NAME, and the name has no /"), "{said}");
+    }
+}

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// A type under construction, or ready.
-pub(crate) struct Type(NonNull<RawType>);
+pub(crate) struct Type(pub(super) NonNull<RawType>);
 
 impl Type {
     fn of(pointer: *mut RawType, error: i32) -> Result<Self, Code> {
