@@ -13,7 +13,7 @@ use service::{
     Settable, SupplierStatus, reason_name,
 };
 
-use crate::access::{Access, Asking};
+use crate::access::Asking;
 use crate::channels::ChannelRef;
 use crate::directory::{self, SUPPLIERS_AT_ONCE, Sought};
 use crate::http::{self, Answer};
@@ -291,7 +291,7 @@ fn protocols(shared: &Shared, snapshot: &Snapshot) -> Value {
         counters(&some)
     };
     json!({
-        "dds": { "joins": shared.service.dds_joins, "found": dds_joins(&snapshot.dds_joins), "counters": counted("dds_") },
+        "dds": { "joins": shared.service.dds_joins, "counters": counted("dds_") },
         "tempo": {
             "address": shared.service.tempo_address, "types": shared.service.tempo_types, "counters": counted("tempo_"),
         },
@@ -539,13 +539,7 @@ pub(crate) async fn change(
     body: &[u8],
     (asking, is_outside): (Asking, bool),
 ) -> Result<Answer, Failure> {
-    let find = async |channel: ChannelRef| {
-        // Which names there are is for those that may look.
-        if let ChannelRef::Name(_) = channel {
-            Access::check_reading(&asking, is_outside)?;
-        }
-        channel.find(&routes.shared).await
-    };
+    let find = async |channel: ChannelRef| channel.find_for(&routes.shared, &asking, is_outside).await;
     let key = async || {
         let Which { channel, proxy } = read(body)?;
         Ok::<_, Failure>(ProxyKey { channel: find(channel).await?, proxy: ProxyId(proxy) })

@@ -4,6 +4,7 @@ use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 use service::near;
 
+use crate::access::{Access, Asking};
 use crate::routes::Failure;
 use crate::shared::Shared;
 
@@ -30,6 +31,22 @@ impl From<&str> for ChannelRef {
 }
 
 impl ChannelRef {
+    /// The channel, for a client. Which names there are is for those that may look.
+    ///
+    /// # Errors
+    /// No channel has the name; the client may not look.
+    pub(crate) async fn find_for(
+        self,
+        shared: &Shared,
+        asking: &Asking,
+        is_outside: bool,
+    ) -> Result<ChannelId, Failure> {
+        if let Self::Name(_) = self {
+            Access::check_reading(asking, is_outside)?;
+        }
+        self.find(shared).await
+    }
+
     /// The channel. Names are half a second old at most.
     ///
     /// # Errors

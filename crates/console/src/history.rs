@@ -39,8 +39,7 @@ pub(crate) async fn tell(routes: &Routes, client: Client, query: &str, by: Princ
         return Err(Failure::NotFound);
     };
     let stored = stored.ok_or_else(|| Failure::Refused("this channel stores no history (HistoryEvents)".to_owned()))?;
-    let watching = Watching::begin(connection, channel, &constraint, Some(&from)).await;
-    let mut watching = watching.map_err(|why| Failure::Refused(why.to_string()))?;
+    let mut watching = Watching::begin(connection, channel, &constraint, Some(&from)).await?;
     let (entries, last, ended) = read(&mut watching, limit, stored.last.map_or(0, |last| last.number)).await;
     let told = json!({
         "first": stored.first.map(|first| json!({ "number": first.number, "time": first.came.to_string() })),
@@ -90,7 +89,7 @@ fn is_gone(stored: &HistoryStatus, from: &str) -> bool {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match from.split_once(':') {
         Some(("number", text)) => number(text).is_some_and(|asked| asked.max(1) < first.number),
-        Some(("after", text)) => number(text).is_some_and(|asked| asked + 1 < first.number),
+        Some(("after", text)) => number(text).is_some_and(|asked| asked.saturating_add(1) < first.number),
         // The first that there ever was is the first that came from any moment on.
         Some(("time", text)) => first.number > 1 && number(text).is_some_and(|asked| asked < first.came),
         Some(("last", text)) => first.number > 1 && number(text).is_some_and(|asked| asked > stored.events),

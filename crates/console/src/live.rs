@@ -85,8 +85,7 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     let visit = move || operators.visit(&by, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
     let (connection, told) = on_a_thread(visit).await?;
     allowed(told)?;
-    let watching = Watching::begin(connection, channel, &constraint, None).await;
-    let watching = watching.map_err(|why| Failure::Refused(why.to_string()))?;
+    let watching = Watching::begin(connection, channel, &constraint, None).await?;
     tokio::task::spawn_local(async move {
         watching.run(to, EVERY).await;
         drop(slot);

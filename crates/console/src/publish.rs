@@ -9,8 +9,9 @@ use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use service::{NOT_PERMITTED, Principal, VisitPurpose};
+use service::VisitPurpose;
 
+use crate::access::Asking;
 use crate::api::allowed;
 use crate::channels::ChannelRef;
 use crate::http::{self, Answer};
@@ -43,6 +44,8 @@ struct Event<'b> {
     number: Option<&'b RawValue>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     time: Option<&'b RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    came: Option<&'b RawValue>,
 }
 
 /// The line that publishes an event.
@@ -57,29 +60,30 @@ fn line(event: &Event<'_>) -> Result<String, Failure> {
 }
 
 /// Publishes an event.
-pub(crate) async fn publish(routes: &Routes, body: &[u8], by: Principal, from: SocketAddr) -> Result<Answer, Failure> {
+pub(crate) async fn publish(
+    routes: &Routes,
+    body: &[u8],
+    asking: Asking,
+    (from, is_outside): (SocketAddr, bool),
+) -> Result<Answer, Failure> {
     let mut event: Event<'_> = serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))?;
     let channel = match event.channel.take() {
         None => ChannelId(0),
-        Some(channel) => channel.find(&routes.shared).await?,
+        Some(channel) => channel.find_for(&routes.shared, &asking, is_outside).await?,
     };
     event.channel = Some(ChannelRef::Number(channel.0));
     let line = line(&event)?;
     let operators = routes.operators.clone();
     let purpose = VisitPurpose::Publish(channel);
-    let (connection, told) = on_a_thread(move || operators.visit(&by, from, purpose, ANSWERS_WITHIN)).await?;
+    let (connection, told) = on_a_thread(move || operators.visit(&asking.by, from, purpose, ANSWERS_WITHIN)).await?;
     allowed(told)?;
     match Watching::ask(connection, &line, ANSWERS_WITHIN).await {
         Ok(_) => Ok(http::json(&json!({ "published": 1, "channel": channel.0 }))),
-        Err(Unanswered::Refused(why)) if why == NOT_PERMITTED => {
-            Err(Failure::Denied(service::Forbidden { why, rule: "its event type".to_owned() }))
-        }
-        Err(Unanswered::Refused(why)) => Err(Failure::Refused(why)),
         Err(Unanswered::Late) => {
             let why = "the channel has had no room for the event for 10 s: whether it is taken in yet is not known";
             Err(Failure::Busy(why.to_owned()))
         }
-        Err(why) => Err(Failure::Busy(why.to_string())),
+        Err(why) => Err(why.into()),
     }
 }
 
@@ -91,9 +95,9 @@ mod tests {
     fn an_event_is_published_as_it_is_written() {
         let written = |body: &str| line(&serde_json::from_str(body).unwrap()).ok().unwrap();
         assert_eq!(
-            written("{\"fields\": {\n\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\"time\":\"x\"}"),
+            written("{\"fields\": {\n\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\"time\":\"x\",\"came\":\"y\"}"),
             "{\"op\":\"publish\",\"id\":1,\"channel\":null,\"type\":\"A/B\",\"fields\":{\r\"n\":18446744073709551616.0},\
-             \"number\":7,\"time\":\"x\"}\n"
+             \"number\":7,\"time\":\"x\",\"came\":\"y\"}\n"
         );
         for (body, why) in [
             (r#"{"fields":{}}"#, "missing field `type`"),

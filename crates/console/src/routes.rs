@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, SEC_WEBSOCKET_VERSION};
 use hyper::{Method, Request, StatusCode};
-use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, Operators, Principal};
+use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, NOT_PERMITTED, Operators, Principal};
 
 use crate::access::{Access, Asking, Forbidden, shown_token};
 use crate::api;
@@ -21,6 +21,7 @@ use crate::pages;
 use crate::publish;
 use crate::shared::Shared;
 use crate::stream::Watch;
+use crate::watching::Unanswered;
 use crate::websocket::{self, WebSocket};
 
 /// Client, as its connection shows it.
@@ -87,6 +88,18 @@ impl From<Declined> for Failure {
 impl From<Forbidden> for Failure {
     fn from(why: Forbidden) -> Self {
         Self::Forbidden(why)
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(why: Unanswered) -> Self {
+        match why {
+            Unanswered::Refused(why) if why == NOT_PERMITTED => {
+                Self::Denied(service::Forbidden { why, rule: "its event type".to_owned() })
+            }
+            Unanswered::Refused(why) => Self::Refused(why),
+            why => Self::Busy(why.to_string()),
+        }
     }
 }
 
@@ -174,7 +187,7 @@ impl Routes {
         let body = body.await.map_err(|_| Failure::Slow)?;
         let body = body.ok_or_else(|| Failure::Bad("the body is more than 64 KiB, or ends early".to_owned()))?;
         let answer = match path {
-            "publish" => publish::publish(self, &body, asking.by, client.from).await?,
+            "publish" => publish::publish(self, &body, asking, (client.from, client.is_outside)).await?,
             _ => api::change(self, path, &body, (asking, client.is_outside)).await?,
         };
         self.http_counters.add(Counter::HttpCommands, 1);

@@ -28,7 +28,9 @@ pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
 pub use self::liveness::{AT_ONCE_MAX, Idle, Probes, SupplierStatus};
 use self::liveness::{Probed, Rescheduling};
 use self::local_proxies::LocalProxyState;
-pub use self::local_proxies::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError};
+pub use self::local_proxies::{
+    ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part, RegisterError,
+};
 pub use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
 pub use self::nonces::{KeyNumbers, ProxyNonces};

@@ -51,12 +51,12 @@ pub use config::{
     LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType,
     TimeDriven, Tls, Undeclarable, Unfit,
 };
+pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};
 pub use counters::{Counter, Counters, HttpCounters, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
 pub use overflow::history::stored::StoredHistory;
-pub use protocols::json::NOT_PERMITTED;
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
 pub use store::requests::DeadLetter;
 pub use store::salvage::{Salvaged, SalvagedTable, salvage};

@@ -19,7 +19,7 @@ function ask(title, content, ends) {
   });
 }
 
-export async function confirm(title, text, act) {
+async function confirm(title, text, act) {
   return await ask(title, [el("p", {}, text)], [{ text: "Cancel", value: "", first: true }, { text: act, value: "yes", hurts: true }]) === "yes";
 }
 
@@ -69,7 +69,7 @@ export async function disconnect(consumer) {
   return attempt(() => post("disconnect", which(consumer)), `Disconnected: ${called(consumer)}`);
 }
 
-export async function suspend(consumer) {
+async function suspend(consumer) {
   if (consumer.state === "suspended") return attempt(() => post("resume", which(consumer)), `Goes on: ${called(consumer)}`);
   const text = `${called(consumer)} gets nothing until it goes on; its events wait meanwhile, and fill its outbox.`;
   if (!await confirm("Suspend?", text, "Suspend")) return false;

@@ -94,15 +94,6 @@ export class EventTable {
   }
 }
 
-/** A channel's number: what was written is that, or its name. */
-export async function channelOf(text) {
-  const name = text.trim() || "0";
-  if (/^[0-9]+$/.test(name)) return name;
-  const found = (await get("channels", { find: name, limit: 1_000 })).entries.find((channel) => channel.name === name);
-  if (!found) throw new Error(`there is no channel ${name}`);
-  return String(found.id);
-}
-
 /** A field for a constraint, which is checked as it is typed. */
 export class Condition {
   constructor(value, onfine) {
@@ -182,7 +173,7 @@ export const view = {
     this.events.clear();
     this.note(1);
     try {
-      const parameters = { channel: await channelOf(this.channel.value) };
+      const parameters = { channel: this.channel.value.trim() || "0" };
       if (this.condition.text) parameters.constraint = this.condition.text;
       await stream("events", parameters, reading.signal, (kind, event, data) => {
         if (kind === "ended") throw new Error(event.error ?? "the service has ended this");

@@ -2,7 +2,7 @@
 
 import { address, read } from "/address.js";
 import { bytes, count, el, show } from "/dom.js";
-import { Condition, EventTable, channelOf, timeOf } from "/events.js";
+import { Condition, EventTable, timeOf } from "/events.js";
 import { elements, members } from "/json.js";
 import { text } from "/service.js";
 
@@ -58,7 +58,7 @@ export const view = {
     const at = location.hash;
     this.stored.textContent = "Reading…";
     try {
-      const told = await text("history", { channel: await channelOf(channel), from, constraint, limit: PAGE });
+      const told = await text("history", { channel, from, constraint, limit: PAGE });
       if (read().view !== "history" || location.hash !== at) return;
       this.tellAll(Object.fromEntries(members(told)), { channel, constraint });
     } catch (error) { this.stored.textContent = error.message; }

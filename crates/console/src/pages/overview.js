@@ -11,7 +11,7 @@ const waiting = new Plot("Events that wait", ["all consumers"], events, 10);
 const latencies = new Plot("From arrival until taken", ["half within", "99 % within"], took, 1e6);
 const lanes = new Plot("Octets in a second", ["in"], (number) => bytes(Math.round(number)), 1024, Array.from({ length: 40 }, (_, power) => 2 ** power));
 let last = null;
-export let perSecond = {};
+let perSecond = {};
 
 /** What the service has kept of the last hour. */
 export async function begin() {

@@ -29,7 +29,7 @@ export const view = {
   async load() {
     const { place } = this;
     try {
-      const { dds, tempo } = await get("protocols");
+      const [{ dds, tempo }, { joins }] = await Promise.all([get("protocols"), get("dds")]);
       if (this.place !== place) return;
       show(place,
         el("section", { class: "panel" }, el("h2", {}, "Joined to DDS"), table({
@@ -42,7 +42,7 @@ export const view = {
             { title: "Quality", wide: true, cell: (join) => [join.reliable ? "reliable" : "best effort", join.late_joiners ? `${join.late_joiners} for late joiners` : "volatile"].join(", ") },
             { title: "Only", wide: true, cell: (join) => join.constraint },
           ],
-        }), ...dds.found.map(mismatches), counters(dds.counters)),
+        }), ...joins.map(mismatches), counters(dds.counters)),
         el("section", { class: "panel" }, el("h2", {}, tempo.address ? `Tempo, at ${tempo.address}` : "Tempo is not listened to (tempo.listen)"), table({
           rows: tempo.types, id: (type) => `${type.channel}/${type.topic}`, empty: "No topic has a type of its own (tempo.types): messages are octets.",
           columns: [

@@ -175,6 +175,11 @@ fn without_the_token_it_looks_on_and_with_it_publishes() {
     onlooker.send(&publish);
     let told = onlooker.line();
     assert!(told["error"] == 1 && told["reason"].as_str().unwrap().contains("http.token_file"), "{told}");
+    // Nor does it make what outlives it.
+    onlooker.send(&json!({ "op": "subscribe", "id": 2, "channel": "Lasting", "create": true }));
+    let told = onlooker.line();
+    assert!(told["error"] == 2 && told["reason"].as_str().unwrap().contains("making channels"), "{told}");
+    assert_eq!(rig.get_json("/api/v1/channels")["total"], 1);
     onlooker.send(&json!({ "op": "subscribe", "id": 2 }));
     assert_eq!(onlooker.line(), json!({ "ok": 2 }));
     // As a browser shows a token.
@@ -185,7 +190,7 @@ fn without_the_token_it_looks_on_and_with_it_publishes() {
     publisher.send(&publish);
     assert_eq!(publisher.line(), json!({ "ok": 1 }));
     assert_eq!(onlooker.line()["event"]["type"], "A/B");
-    assert_eq!(rig.count(Counter::JsonLinesRefused), 1);
+    assert_eq!(rig.count(Counter::JsonLinesRefused), 2);
 }
 
 #[test]

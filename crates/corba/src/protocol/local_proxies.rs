@@ -113,6 +113,9 @@ pub enum Part {
 /// Maximum events queued for a local proxy that only looks.
 const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 
+/// Why there is no proxy, or an event is not taken, for a client that the rules of access do not let.
+pub const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
+
 /// Why a client of another protocol may not take part.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -145,7 +148,7 @@ impl fmt::Display for RegisterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Denied => f.write_str("it is not permitted: the service's rules of access say so"),
+            Self::Denied => f.write_str(NOT_PERMITTED),
             Self::Spent => f.write_str("there is no room for more of this client's; it may come again later"),
             Self::Constraint(error) => write!(f, "the constraint cannot be read: {error}"),
             Self::TooManyConstraints => {

@@ -28,7 +28,6 @@ use engine::{ChannelId, Delivery, Event, Form, NumberForm, NumberPlace, OutboxId
 use hashbrown::HashMap;
 
 use self::connection::Connection;
-pub use self::incoming::NOT_PERMITTED;
 use super::{Check, Client, CoreStep, Given, PutInto, Step, Tag, WireProtocol};
 use crate::config::{Config, ConfigError, parse_listen};
 use crate::lane::intake::Refused;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use access::Right;
 use accounts::Account;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
-use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED};
 use engine::{ChannelId, Event, EventType, Peer, PendingEvent, ProxyKey};
 use giop::cdr::Reader;
 use json::answer::{self, ListedChannel};
@@ -485,6 +485,10 @@ impl Protocol {
         let Subscribe { id, channel, create, types, constraint, from } = subscribe;
         let Some(connection) = self.connections.get(token) else { return };
         let (subscriptions, looks_on) = (&connection.proxies.subscriptions, connection.looks_on);
+        if looks_on && create {
+            cx.counters.add(Counter::JsonLinesRefused, 1);
+            return self.refuse_json(token, Some(id), LOOKS_ON, cx);
+        }
         if subscriptions.contains_key(&id) {
             return self.refuse_json(token, Some(id), "there is a subscription with this id", cx);
         }
@@ -655,11 +659,9 @@ pub(crate) struct Claim {
     bytes: usize,
 }
 
-/// Why an event is not taken that its client may not publish, in the line that says so.
-pub const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
-
-/// Why an onlooker's event is not taken.
-const LOOKS_ON: &str = "this connection only looks on: over HTTP publishing needs the token (http.token_file), or rules of access that allow it";
+/// Why an onlooker's event is not taken, and no channel made.
+const LOOKS_ON: &str = "this connection only looks on: over HTTP publishing and making channels need the token (http.token_file), or rules of access \
+                        that allow it";
 
 /// Subscriptions of one connection, which each event may meet one after the other.
 const SUBSCRIPTIONS_MAX: usize = 256;
