@@ -95,7 +95,9 @@ mod tests {
     fn an_event_is_published_as_it_is_written() {
         let written = |body: &str| line(&serde_json::from_str(body).unwrap()).ok().unwrap();
         assert_eq!(
-            written("{\"fields\": {\n\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\"time\":\"x\",\"came\":\"y\"}"),
+            written(
+                "{\"fields\": {\n\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\"time\":\"x\",\"came\":\"y\"}"
+            ),
             "{\"op\":\"publish\",\"id\":1,\"channel\":null,\"type\":\"A/B\",\"fields\":{\r\"n\":18446744073709551616.0},\
              \"number\":7,\"time\":\"x\",\"came\":\"y\"}\n"
         );

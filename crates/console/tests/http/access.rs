@@ -260,10 +260,16 @@ fn from_elsewhere_only_clients_with_a_right_somewhere_get_answers() {
             assert_eq!(rig.get_as(who, path).status, status, "{who:?}: {path}");
         }
         // Which names there are is shown to no others either.
-        let named = |name: &str| rig.post_as(who, "/api/v1/suspend", &format!(r#"{{"channel":"{name}","proxy":0}}"#));
-        for (name, otherwise) in [("Plant", &[403, 409][..]), ("Plnt", &[404])] {
-            let found = named(name).status;
-            assert!(if status == 401 { found == 401 } else { otherwise.contains(&found) }, "{who:?}: {name}: {found}");
+        for (path, rest) in [("suspend", r#""proxy":0"#), ("publish", r#""type":"A/B""#)] {
+            let named = |name: &str| {
+                let body = format!(r#"{{"channel":"{name}",{rest}}}"#);
+                rig.post_as(who, &format!("/api/v1/{path}"), &body)
+            };
+            for (name, otherwise) in [("Plant", &[200, 403, 409][..]), ("Plnt", &[404])] {
+                let found = named(name).status;
+                let is_right = if status == 401 { found == 401 } else { otherwise.contains(&found) };
+                assert!(is_right, "{who:?}: {path}: {name}: {found}");
+            }
         }
         assert_eq!(rig.get_as(who, "/readyz").status, 200);
     }
