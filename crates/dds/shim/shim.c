@@ -1,7 +1,6 @@
 /* Cyclone DDS for the Rust side: entities, samples as CDR, statuses, discovery. */
 #include "shim.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <dds/ddsi/ddsi_endpoint.h>
@@ -601,36 +600,6 @@ int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *, const cam
     dds_free(samples);
     dds_free(information);
     return read;
-}
-
-/* The entity name of a participant that is alive; empty if it has none or is not known. What there is no room for is cut. */
-int32_t campanile_dds_participant_name(int32_t participant, const uint8_t *guid, char *name, size_t room)
-{
-    int32_t reader = dds_create_reader(participant, DDS_BUILTIN_TOPIC_DCPSPARTICIPANT, NULL, NULL);
-    void **samples = dds_alloc(ENDPOINTS_MAX * sizeof *samples);
-    dds_sample_info_t *information = dds_alloc(ENDPOINTS_MAX * sizeof *information);
-    int32_t read = reader < 0 ? reader : DDS_RETCODE_OUT_OF_RESOURCES;
-    name[0] = 0;
-    if (reader >= 0 && samples != NULL && information != NULL) {
-        memset(samples, 0, ENDPOINTS_MAX * sizeof *samples);
-        read = dds_read(reader, samples, information, ENDPOINTS_MAX, ENDPOINTS_MAX);
-        for (int32_t i = 0; i < read; i++) {
-            const dds_builtintopic_participant_t *found = samples[i];
-            char *entity_name = NULL;
-            if (!information[i].valid_data || memcmp(found->key.v, guid, 16) != 0 || found->qos == NULL)
-                continue;
-            if (dds_qget_entity_name(found->qos, &entity_name) && entity_name != NULL)
-                snprintf(name, room, "%s", entity_name);
-            dds_free(entity_name);
-        }
-        if (read > 0)
-            dds_return_loan(reader, samples, read);
-    }
-    if (reader >= 0)
-        dds_delete(reader);
-    dds_free(samples);
-    dds_free(information);
-    return read < 0 ? read : DDS_RETCODE_OK;
 }
 
 int32_t campanile_dds_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *, const campanile_dds_endpoint *), void *context)

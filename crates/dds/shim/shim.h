@@ -99,7 +99,6 @@ typedef struct campanile_dds_reliable {
 void campanile_dds_listen(void (*heard)(const char *message, size_t length));
 int32_t campanile_dds_domain_create(uint32_t id, const char *configuration);
 int32_t campanile_dds_participant_create(uint32_t domain, const char *name);
-int32_t campanile_dds_participant_name(int32_t participant, const uint8_t *guid, char *name, size_t room);
 int32_t campanile_dds_delete(int32_t entity);
 const char *campanile_dds_error_text(int32_t result);
 int32_t campanile_dds_guid(int32_t entity, uint8_t *guid);

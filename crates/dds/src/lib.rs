@@ -49,6 +49,9 @@ pub use suspended_readers::SuspendedReaders;
 pub use types::{Naming, agree, type_name};
 pub use waiting::{News, WaitSet, Waker, Woken};
 
+/// User data of the endpoints of joins of the service, and of programs of the library.
+pub const OWN_USER_DATA: &[u8] = b"campanile";
+
 use giop::cdr::{CharSet, Encoding, Endian, Version};
 
 /// How values are encoded: XCDR1 in this machine's byte order, and UTF-8.

@@ -259,10 +259,9 @@ impl Participant {
         Ok(found)
     }
 
-    /// What a discovered participant is called by itself: its entity name, if that is a [name](giop::client_name).
-    #[must_use]
-    pub fn name_of(&self, participant: Guid) -> Option<String> {
-        let name = String::from_utf8(self.shared.entity.participant_name(&participant.0).ok()?).ok()?;
+    /// What an endpoint's participant is called by itself: its entity name, if that is a [name](giop::client_name).
+    fn name_of(&self, endpoint: &Endpoint) -> Option<String> {
+        let [name, ..] = self.shared.participants.participant_of(endpoint.participant_handle)?;
         client_name::check(&name).is_ok().then_some(name)
     }
 
@@ -459,7 +458,7 @@ impl Topic {
             Ok(of) => of.to_string(),
             Err(_) => endpoint.type_name.clone(),
         };
-        let called = self.participant.name_of(endpoint.participant);
+        let called = self.participant.name_of(endpoint);
         Some(Conflict { ours: self.of.to_string(), theirs, called, endpoint: endpoint.clone() })
     }
 

@@ -158,7 +158,6 @@ unsafe extern "C" {
     fn campanile_dds_listen(hear: Hear);
     fn campanile_dds_domain_create(id: u32, configuration: *const c_char) -> i32;
     fn campanile_dds_participant_create(domain: u32, name: *const c_char) -> i32;
-    fn campanile_dds_participant_name(participant: i32, guid: *const u8, name: *mut c_char, room: usize) -> i32;
     fn campanile_dds_delete(entity: i32) -> i32;
     fn campanile_dds_error_text(result: i32) -> *const c_char;
     fn campanile_dds_guid(entity: i32, guid: *mut u8) -> i32;
@@ -285,16 +284,6 @@ impl Entity {
     pub(crate) fn participant(domain: u32, name: &CStr) -> Result<Self, Code> {
         // SAFETY: see the module.
         Self::of(unsafe { campanile_dds_participant_create(domain, name.as_ptr()) })
-    }
-
-    /// The entity name of a participant that this one knows; empty if it has none.
-    pub(crate) fn participant_name(&self, guid: &[u8; 16]) -> Result<Vec<u8>, Code> {
-        let mut name = [0_u8; 257];
-        // SAFETY: a GUID is 16 octets, and there is as much room for the name as is said.
-        let result =
-            unsafe { campanile_dds_participant_name(self.0, guid.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
-        checked(result)?;
-        Ok(name.into_iter().take_while(|octet| *octet != 0).collect())
     }
 
     pub(crate) fn writer(

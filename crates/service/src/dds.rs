@@ -19,9 +19,6 @@ use ::dds::{History, Multicast, Naming, Options, Participant, Qos, Topic};
 use crate::config::{Dds, DdsJoin, DdsMulticast, DdsPreset};
 use crate::protocols::dds::{Board, ThreadEnds};
 
-/// What endpoints of joins, and of programs of the library, have as their user data.
-const OWN: &[u8] = b"campanile";
-
 /// How long it is waited for something until it is looked whether the service has ended.
 const LOOKS_AFTER: Duration = Duration::from_millis(100);
 
@@ -189,7 +186,7 @@ fn qos(join: &DdsJoin) -> Qos {
         transport_priority: join.transport_priority,
         partitions: Some(join.partition().to_owned()).filter(|name| !name.is_empty()).into_iter().collect(),
         ignore_own: true,
-        user_data: OWN.to_vec(),
+        user_data: ::dds::OWN_USER_DATA.to_vec(),
     }
 }
 

@@ -381,7 +381,7 @@ impl Shared {
     /// What a domain's looking thread does.
     fn look_around(self: &Arc<Self>, mut domain: Domain, set: &WaitSet) {
         let (mut tokens, mut news, mut is_due) = (Vec::new(), Vec::new(), true);
-        let mut incompatible = Incompatibilities::reporting("dds.");
+        let (mut incompatible, mut looked) = (Incompatibilities::reporting("dds."), Instant::now());
         while !self.has_ended() {
             for new in news.drain(..) {
                 match new {
@@ -394,6 +394,10 @@ impl Shared {
                 }
             }
             // Endpoints of other topics are nothing to look for: there may be very many.
+            is_due |= looked.elapsed() >= LOOK_EVERY;
+            if is_due {
+                looked = Instant::now();
+            }
             let unmet = if is_due { domain.unmet(&self.qos.partitions) } else { Ok(Vec::new()) };
             match unmet {
                 Ok(unmet) => unmet.iter().for_each(|endpoint| self.meet(&mut domain, endpoint)),

@@ -23,9 +23,6 @@ use dds::{History, Options, Qos};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What endpoints of programs of this library, and of joins of the service, have as their user data.
-const OWN: &[u8] = b"campanile";
-
 /// How the process takes part in domains.
 fn options(settings: &Settings) -> Options {
     let of = &settings.dds;
@@ -52,7 +49,7 @@ fn qos(channel: &str, settings: &Settings) -> Qos {
         deadline: time(of.deadline_ms),
         lifespan: time(of.lifespan_ms),
         transport_priority: of.priority,
-        user_data: OWN.to_vec(),
+        user_data: dds::OWN_USER_DATA.to_vec(),
         // The empty one is DDS's default.
         partitions: if partition.is_empty() { Vec::new() } else { vec![partition.to_owned()] },
         ..Qos::default()

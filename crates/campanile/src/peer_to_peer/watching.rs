@@ -1,6 +1,5 @@
 //! Readers elsewhere that do not match a supplier's writers.
 
-use super::OWN;
 use crate::error::Error;
 use dds::{Difference, Endpoint, Incompatibilities, News, Participant, Policy, Qos, Role, Topic, WaitSet, Waker};
 use std::collections::BTreeMap;
@@ -96,7 +95,7 @@ impl Shared {
     }
 
     fn compare(&self, incompatible: &mut Incompatibilities, endpoint: &Endpoint) {
-        if endpoint.role != Role::Reader {
+        if endpoint.role != Role::Reader || self.has_ended.load(Ordering::Acquire) {
             return;
         }
         let Some(topics) = self.topics().get(&endpoint.topic).cloned() else { return };
@@ -105,7 +104,7 @@ impl Shared {
         let of = (&self.participant, endpoint);
         incompatible.note(&self.name, of, false, found.unwrap_or_default(), |_| ());
         // A consumer of this library makes readers of all types that come.
-        if is_here && endpoint.user_data != OWN {
+        if is_here && endpoint.user_data != dds::OWN_USER_DATA {
             let conflicts: Option<Vec<_>> = topics.iter().map(|topic| topic.conflict(endpoint, TYPE_MAX)).collect();
             let found = conflicts.iter().flatten().next().map(Difference::of_types);
             incompatible.note(&self.name, of, true, found.into_iter().collect(), |_| ());

@@ -147,7 +147,7 @@ fn the_type_of_a_topic_is_learnt_from_an_end_point_that_has_it() {
 #[test]
 fn a_participant_is_known_by_the_name_that_it_has() {
     let long = "x".repeat(65);
-    for (test, (name, is_one)) in (60..).zip([
+    for (test, (name, is_one)) in (70..).zip([
         ("mast \"7\"", true),
         ("אבג", true),
         ("4711", true),
@@ -166,7 +166,6 @@ fn a_participant_is_known_by_the_name_that_it_has() {
             !conflicts.is_empty()
         });
         assert_eq!(conflicts[0].called.as_deref(), is_one.then_some(name));
-        assert_eq!(a.name_of(b.guid()).as_deref(), is_one.then_some(name));
         let shown = conflicts[0].to_string();
         let begin =
             if is_one { format!("topic {topic:?}: {name:?} (") } else { format!("topic {topic:?}: {}", b.guid()) };

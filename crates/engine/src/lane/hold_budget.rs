@@ -113,7 +113,7 @@ impl Budgets {
         if spent.is_zero() {
             self.largest = Duration::ZERO;
         }
-        (TIMES_FOR_ALL * self.largest.max(budget)).saturating_sub(spent)
+        self.largest.max(budget).saturating_mul(TIMES_FOR_ALL).saturating_sub(spent)
     }
 
     /// Spends the time from `since` until now, but for what was counted before.

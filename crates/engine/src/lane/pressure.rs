@@ -199,14 +199,15 @@ impl Lane {
     /// event goes in.
     pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };
-        let holds = outbox.would_hold(outbox.full_policy(has_room_elsewhere), self.arrival.taking_over);
+        let policy = outbox.full_policy(has_room_elsewhere);
+        let holds = outbox.would_hold(policy, self.arrival.taking_over);
         if holds && !outbox.hold.holding && outbox.hold.waited_out.is_none() {
             // Whether it is spent is noted.
             self.has_spent(slot);
         }
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        let (policy, reason) = match outbox.full_policy(has_room_elsewhere) {
-            policy if !outbox.would_hold(policy, self.arrival.taking_over) => (policy, DiscardReason::OutboxFull),
+        let (policy, reason) = match policy {
+            _ if !holds => (policy, DiscardReason::OutboxFull),
             _ if outbox.hold.waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
             policy => {
                 outbox.hold.holds_handovers |= policy == FullOutbox::Reject;

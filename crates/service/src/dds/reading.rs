@@ -5,14 +5,14 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use ::dds::{
-    Conflict, Difference, Endpoint, Guid, Incompatibilities, News, Participant, Policy, Qos, Reader, Role, Topic,
-    WaitSet, complaints,
+    Conflict, Difference, Endpoint, Guid, Incompatibilities, News, OWN_USER_DATA, Participant, Policy, Qos, Reader,
+    Role, Topic, WaitSet, complaints,
 };
 use giop::cdr;
 use giop::typecode::{TypeCode, TypeRef};
 
 use super::events::Template;
-use super::{LOOKS_AFTER, OWN, TOPICS_MAX, WrittenTopics, qos, type_of_topic};
+use super::{LOOKS_AFTER, TOPICS_MAX, WrittenTopics, qos, type_of_topic};
 use crate::admin::values::{DdsIncompatibility, DdsJoinStatus};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
@@ -225,8 +225,11 @@ impl Reading {
         }
         let has_more_topics = self.written.take_changed();
         if has_more_topics && let Ok(endpoints) = self.participant.endpoints() {
-            for endpoint in endpoints {
-                is_changed |= self.look(endpoint);
+            // Writers are looked at whatever is written here.
+            for endpoint in endpoints.into_iter().filter(|endpoint| endpoint.role == Role::Reader) {
+                if !self.pending.contains_key(&endpoint.guid) {
+                    is_changed |= self.look(endpoint);
+                }
             }
         }
         is_changed |= self.ask_for_types();
@@ -292,7 +295,7 @@ impl Reading {
                 self.topics.get(*self.by_name.get(&endpoint.topic)?).map(|known| known.reader.topic().clone())
             }
             // A consumer of the library makes readers of all types that come.
-            Role::Reader if endpoint.user_data == OWN => None,
+            Role::Reader if endpoint.user_data == OWN_USER_DATA => None,
             Role::Reader => self.written.get(&endpoint.topic),
         }
     }
@@ -305,13 +308,13 @@ impl Reading {
     /// Reads topics that have come, and compares the types of endpoints of those that are there. Returns whether some do not match.
     fn ask_for_types(&mut self) -> bool {
         let mut is_changed = false;
-        let all: Vec<Guid> = self.pending.keys().copied().collect();
-        for guid in all {
+        if self.pending.is_empty() || time::now() < self.next_type_request {
+            return false;
+        }
+        let mut all: Vec<(u32, Guid)> = self.pending.iter().map(|(guid, (_, tries))| (*tries, *guid)).collect();
+        all.sort_unstable();
+        for (_, guid) in all {
             let Some((endpoint, tries)) = self.pending.remove(&guid) else { continue };
-            if endpoint.type_id.is_some() && time::now() < self.next_type_request {
-                self.pending.insert(guid, (endpoint, tries));
-                continue;
-            }
             let Some(topic) = self.topic_of(&endpoint) else {
                 self.meet_or_say(&endpoint);
                 is_changed = true;
@@ -321,7 +324,8 @@ impl Reading {
             if conflict.as_ref().is_some_and(Conflict::is_unlearnt) && tries < TYPE_REQUESTS_MAX {
                 self.next_type_request = time::now() + TYPE_RETRY_PAUSE;
                 self.pending.insert(guid, (endpoint, tries + 1));
-                continue;
+                // Samples wait meanwhile.
+                break;
             }
             is_changed |= self.note(&endpoint, true, conflict.iter().map(Difference::of_types).collect());
         }
