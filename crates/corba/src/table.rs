@@ -66,55 +66,30 @@ impl Target {
             _ => Err(Raised::internal()),
         }
     }
+}
 
-    pub(super) fn channel(self) -> Result<ChannelId, Raised> {
-        match self {
-            Self::Channel(channel) => Ok(channel),
-            _ => Err(Raised::internal()),
-        }
-    }
+/// The part of a target that an operation of its interface is about.
+macro_rules! parts {
+    ($($name:ident: $pattern:pat => $part:ty;)*) => {
+        impl Target {$(
+            pub(super) fn $name(self) -> Result<$part, Raised> {
+                match self {
+                    $pattern => Ok($name),
+                    _ => Err(Raised::internal()),
+                }
+            }
+        )*}
+    };
+}
 
-    pub(super) fn admin(self) -> Result<AdminKey, Raised> {
-        match self {
-            Self::Admin(admin) => Ok(admin),
-            _ => Err(Raised::internal()),
-        }
-    }
-
-    pub(super) fn proxy(self) -> Result<ProxyKey, Raised> {
-        match self {
-            Self::Proxy(proxy, _) => Ok(proxy),
-            _ => Err(Raised::internal()),
-        }
-    }
-
-    pub(super) fn filter_factory(self) -> Result<ChannelId, Raised> {
-        match self {
-            Self::FilterFactory(channel) => Ok(channel),
-            _ => Err(Raised::internal()),
-        }
-    }
-
-    pub(super) fn filter(self) -> Result<FilterId, Raised> {
-        match self {
-            Self::Filter(filter) | Self::MappingFilter(filter) => Ok(filter),
-            _ => Err(Raised::internal()),
-        }
-    }
-
-    pub(super) fn naming_context(self) -> Result<u32, Raised> {
-        match self {
-            Self::NamingContext(context) => Ok(context),
-            _ => Err(Raised::internal()),
-        }
-    }
-
-    pub(super) fn binding_iterator(self) -> Result<u32, Raised> {
-        match self {
-            Self::BindingIterator(iterator) => Ok(iterator),
-            _ => Err(Raised::internal()),
-        }
-    }
+parts! {
+    channel: Self::Channel(channel) => ChannelId;
+    admin: Self::Admin(admin) => AdminKey;
+    proxy: Self::Proxy(proxy, _) => ProxyKey;
+    filter_factory: Self::FilterFactory(filter_factory) => ChannelId;
+    filter: Self::Filter(filter) | Self::MappingFilter(filter) => FilterId;
+    naming_context: Self::NamingContext(naming_context) => u32;
+    binding_iterator: Self::BindingIterator(binding_iterator) => u32;
 }
 
 /// One operation of an interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.

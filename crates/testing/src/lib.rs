@@ -16,5 +16,5 @@ pub mod rulebook;
 
 pub use allocations::{Counting, allocations};
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
-pub use loopback::own_loopback;
+pub use loopback::{carries_multicast, free_udp_port, own_loopback};
 pub use program::{Leash, output_in_time};

@@ -1,8 +1,9 @@
 //! Addresses of this machine that no other test uses.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 /// A loopback address that no other test has, of this process or of another one that runs now.
 ///
@@ -14,6 +15,31 @@ pub fn own_loopback() -> Ipv4Addr {
     let [_, _, high, low] = process::id().to_be_bytes();
     // From 127.64.0.0 on: tests that stand for several machines take 127.0.0.2 and so on.
     Ipv4Addr::new(127, 64 + USED.fetch_add(1, Ordering::Relaxed) % 192, high, low)
+}
+
+/// A UDP port of 127.0.0.1 that is free at the moment.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn free_udp_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port()
+}
+
+/// Whether this machine carries multicast on its loopback network, tried without any code of ours at 239.255.77.`host`, which no other
+/// program uses.
+#[must_use]
+pub fn carries_multicast(host: u8) -> bool {
+    let group = Ipv4Addr::new(239, 255, 77, host);
+    let try_it = || -> std::io::Result<()> {
+        let receiver = UdpSocket::bind((group, 0))?;
+        receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
+        receiver.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST)?;
+        let sender = UdpSocket::bind("127.0.0.1:0")?;
+        sender.send_to(b"?", (group, receiver.local_addr()?.port()))?;
+        receiver.recv(&mut [0; 1]).map(drop)
+    };
+    try_it().is_ok()
 }
 
 #[cfg(test)]

@@ -1,43 +1,23 @@
 //! Multicast and broadcast on the loopback network.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr};
 
 use campanile_client::tempo::Node;
-use testing::wait_until;
+use testing::{carries_multicast, free_udp_port, wait_until};
 
 use crate::support::{Heard, PERIOD, meets};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A port that is free at the moment.
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn join(group: &str) -> Node {
     Node::builder(group).unwrap().period(PERIOD).interface(LOOPBACK).open().unwrap()
 }
 
-/// Whether this machine carries multicast on its loopback network, tried without any code of ours.
-fn carries_multicast() -> bool {
-    let group = Ipv4Addr::new(239, 255, 77, 1);
-    let try_it = || -> std::io::Result<()> {
-        let receiver = UdpSocket::bind((group, 0))?;
-        receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
-        receiver.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST)?;
-        let sender = UdpSocket::bind("127.0.0.1:0")?;
-        sender.send_to(b"?", (group, receiver.local_addr()?.port()))?;
-        receiver.recv(&mut [0; 1]).map(drop)
-    };
-    try_it().is_ok()
-}
-
 #[test]
 fn a_group_has_each_message_once_for_all_and_finds_all_without_knowing_any() {
-    let port = free_port();
+    let port = free_udp_port();
     // A machine without multicast on loopback has broadcast there in any case, which goes the same way but for joining.
-    let groups = if carries_multicast() {
+    let groups = if carries_multicast(1) {
         vec![format!("udp://239.255.77.2:{port}"), format!("udp://127.255.255.255:{port}")]
     } else {
         println!("no multicast on this machine's loopback network: only broadcast is tried");

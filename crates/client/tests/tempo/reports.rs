@@ -1,9 +1,9 @@
 //! What end points tell each other about delays, rates and losses.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use campanile_client::tempo::Target;
+use campanile_client::tempo::{Message, Node, Subscriber, Target};
 use testing::{NextInTime, wait_until};
 
 use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, wait_somewhere};
@@ -60,21 +60,24 @@ fn publishers_learn_delays_and_wishes_and_subscribers_what_is_announced() {
     }
 }
 
+/// A subscriber that says that it got `wait`, and keeps the thread that receives busy until it is told to go on: what its socket has no room
+/// for meanwhile is lost.
+fn busy_subscriber(node: &Node) -> (Subscriber, Receiver<()>, Sender<()>) {
+    let (sender, receiver) = channel();
+    let (go_on, wait) = channel();
+    let taker = move |message: &Message<'_>| {
+        if message.octets == b"wait" {
+            let _ = sender.send(());
+            let _ = wait.recv();
+        }
+    };
+    (node.subscriber("A/B").on(taker).unwrap(), receiver, go_on)
+}
+
 #[test]
 fn losses_are_counted_by_subscribers_and_reported_to_publishers() {
     let waiting = wait_somewhere("udp");
-    let (sender, receiver) = channel();
-    // The thread that receives is kept busy, and what its socket has no room for meanwhile is lost.
-    let (go_on, wait) = channel::<()>();
-    let subscriber = waiting
-        .subscriber("A/B")
-        .on(move |message| {
-            if message.octets == b"wait" {
-                let _ = sender.send(());
-                let _ = wait.recv();
-            }
-        })
-        .unwrap();
+    let (subscriber, receiver, go_on) = busy_subscriber(&waiting);
     let publisher = open(&address("udp", &waiting)).publisher("A/B").open().unwrap();
     meets(&publisher, 1);
     publisher.publish(b"wait").unwrap();
@@ -95,17 +98,7 @@ fn losses_are_counted_by_subscribers_and_reported_to_publishers() {
 #[test]
 fn a_publisher_follows_the_rate_at_which_its_subscriber_loses_nothing() {
     let waiting = wait_somewhere("udp");
-    let (sender, receiver) = channel();
-    let (go_on, wait) = channel::<()>();
-    let subscriber = waiting
-        .subscriber("A/B")
-        .on(move |message| {
-            if message.octets == b"wait" {
-                let _ = sender.send(());
-                let _ = wait.recv();
-            }
-        })
-        .unwrap();
+    let (subscriber, receiver, go_on) = busy_subscriber(&waiting);
     subscriber.find_loss_free_rate(1_000.0);
     let publisher = open(&address("udp", &waiting)).publisher("A/B").open().unwrap();
     let (sender, rates) = channel();
@@ -161,7 +154,7 @@ fn a_silent_end_point_is_gone_and_messages_without_subscribers_are_counted() {
     assert_eq!((publisher.report().unheard, publisher.report().sent), (1, 0));
     assert!(!publisher.wait_for_subscribers(1, PERIOD));
     // Not driven any more, it says nothing.
-    let mute = campanile_client::tempo::Node::builder(&address("udp", &waiting)).unwrap();
+    let mute = Node::builder(&address("udp", &waiting)).unwrap();
     let mute = mute.period(PERIOD).without_thread().open().unwrap();
     let subscriber = mute.subscriber("A/B").open().unwrap();
     wait_until("it is known", || {

@@ -4,14 +4,15 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use client::notify::{
-    ClientType, Property, SequenceProxyPullConsumer, SequenceProxyPullSupplier, StructuredProxyPullSupplier,
+    ClientType, EventChannel, Property, SequenceProxyPullConsumer, SequenceProxyPullSupplier,
+    StructuredProxyPullSupplier,
 };
-use client::{InvokeError, Orb, OrbOptions};
+use client::{InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
 use giop::message::{self, Reply, ReplyHead, ReplyStatus, Request, RequestHead};
-use service::Counter;
+use service::{Counter, Service};
 use testing::EndInTime;
 
 use crate::kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, event_of, new_channel, pull, try_pull};
@@ -24,7 +25,7 @@ struct BarePuller {
 }
 
 impl BarePuller {
-    fn new(service: &service::Service, proxy: &client::ObjectRef) -> Self {
+    fn new(service: &Service, proxy: &ObjectRef) -> Self {
         let key = proxy.ior().iiop().unwrap().key.clone();
         Self { stream: TcpStream::connect(service.address()).unwrap(), key }
     }
@@ -43,6 +44,15 @@ impl BarePuller {
             .then(|| client::notify::StructuredEvent::read(&mut body).unwrap());
         (reply.request_id, reply.status, event.map(|event| crate::kinds::Got::from(event).number))
     }
+}
+
+/// A service, a channel of it, and a proxy from which structured events are pulled.
+fn start_pulled() -> (Service, EventChannel, ObjectRef) {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
+    connect_pulling(&proxy, ClientType::Structured);
+    (service, channel, proxy)
 }
 
 #[test]
@@ -66,10 +76,7 @@ fn try_pull_says_at_once_that_there_is_nothing() {
 
 #[test]
 fn a_pull_that_waits_does_not_keep_other_requests_on_its_connection() {
-    let service = start();
-    let channel = new_channel(&service);
-    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
-    connect_pulling(&proxy, ClientType::Structured);
+    let (service, channel, proxy) = start_pulled();
     let mut client = BarePuller::new(&service, &proxy);
     client.send(1, "pull_structured_event");
     client.send(2, "pull_structured_event");
@@ -84,10 +91,7 @@ fn a_pull_that_waits_does_not_keep_other_requests_on_its_connection() {
 
 #[test]
 fn the_event_of_a_client_that_died_waiting_goes_to_the_next() {
-    let service = start();
-    let channel = new_channel(&service);
-    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
-    connect_pulling(&proxy, ClientType::Structured);
+    let (service, channel, proxy) = start_pulled();
     let mut dies = BarePuller::new(&service, &proxy);
     let mut lives = BarePuller::new(&service, &proxy);
     dies.send(1, "pull_structured_event");
@@ -103,10 +107,7 @@ fn the_event_of_a_client_that_died_waiting_goes_to_the_next() {
 
 #[test]
 fn a_pull_that_is_cancelled_gets_no_event() {
-    let service = start();
-    let channel = new_channel(&service);
-    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
-    connect_pulling(&proxy, ClientType::Structured);
+    let (service, channel, proxy) = start_pulled();
     let mut client = BarePuller::new(&service, &proxy);
     client.send(1, "pull_structured_event");
     let mut cancel = Vec::new();
@@ -137,7 +138,7 @@ fn a_waiting_client_is_notified_when_the_proxy_goes() {
     }
 }
 
-fn disconnect(proxy: &client::ObjectRef, form: ClientType) {
+fn disconnect(proxy: &ObjectRef, form: ClientType) {
     let object = proxy.clone();
     match form {
         ClientType::Any => client::notify::ProxyPullSupplier::unchecked(object).disconnect_pull_supplier(),
@@ -187,10 +188,7 @@ fn is_system<T>(result: &Result<T, InvokeError>, kind: Kind) -> bool {
 
 #[test]
 fn more_pulls_than_may_wait_on_a_connection_are_refused_one_by_one() {
-    let service = start();
-    let channel = new_channel(&service);
-    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
-    connect_pulling(&proxy, ClientType::Structured);
+    let (service, channel, proxy) = start_pulled();
     let mut client = BarePuller::new(&service, &proxy);
     for request_id in 0..257 {
         client.send(request_id, "pull_structured_event");
@@ -204,10 +202,7 @@ fn more_pulls_than_may_wait_on_a_connection_are_refused_one_by_one() {
 #[test]
 fn events_whose_replies_a_dead_client_did_not_take_go_to_the_next() {
     const EVENTS: u64 = 40;
-    let service = start();
-    let channel = new_channel(&service);
-    let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
-    connect_pulling(&proxy, ClientType::Structured);
+    let (service, channel, proxy) = start_pulled();
     let Supplier::Structured(supplier) = Supplier::new(&channel, ClientType::Structured, Model::Push) else {
         unreachable!()
     };
@@ -233,7 +228,7 @@ fn events_whose_replies_a_dead_client_did_not_take_go_to_the_next() {
 }
 
 /// A supplier that is only a listening socket, and its proxy.
-fn bare_supplier(channel: &client::notify::EventChannel, bare: &Bare, qos: &[Property]) -> client::ObjectRef {
+fn bare_supplier(channel: &EventChannel, bare: &Bare, qos: &[Property]) -> ObjectRef {
     let admin = channel.default_supplier_admin().unwrap();
     let proxy = admin.obtain_notification_pull_consumer(ClientType::Structured).unwrap().0;
     proxy.set_qos(qos).unwrap();

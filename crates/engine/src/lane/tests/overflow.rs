@@ -403,11 +403,7 @@ fn a_consumer_whose_next_events_are_being_brought_back_is_waited_for() {
     let mut shelf = Shelf::default();
     let sleeper = rig.consumer(SettingsPatch::default());
     rig.suspended(sleeper, true);
-    for number in 0..100 {
-        rig.publish_number(number);
-        shelf.look(&mut rig.lane);
-        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
-    }
+    shelf.publish_released(&mut rig, 100);
     rig.suspended(sleeper, false);
     while rig.take(None).is_some() {}
     shelf.look(&mut rig.lane);
@@ -517,11 +513,7 @@ fn what_is_lost_elsewhere_is_counted_and_the_consumer_goes_on() {
     let mut shelf = Shelf::default();
     let sleeper = rig.consumer(SettingsPatch::default());
     rig.suspended(sleeper, true);
-    for number in 0..100 {
-        rig.publish_number(number);
-        shelf.look(&mut rig.lane);
-        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
-    }
+    shelf.publish_released(&mut rig, 100);
     let away = rig.stats(sleeper).elsewhere_events;
     rig.suspended(sleeper, false);
     shelf.look(&mut rig.lane);
@@ -555,11 +547,7 @@ fn a_consumer_that_goes_while_its_backlog_comes_back_leaves_the_order_of_others_
     let [leaver, sleeper] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
     rig.suspended(leaver, true);
     rig.suspended(sleeper, true);
-    for number in 0..500 {
-        rig.publish_number(number);
-        shelf.look(&mut rig.lane);
-        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
-    }
+    shelf.publish_released(&mut rig, 500);
     rig.suspended(leaver, false);
     while shelf.requests.is_empty() {
         assert_eq!(rig.take(Some(sleeper)).map(|(key, _)| key), Some(leaver));

@@ -1,36 +1,17 @@
 //! The service in a multicast group, or at a broadcast address, on the loopback network.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use client::tempo::{Message, Node, Publisher, Subscriber};
 use service::{Config, ConfigError, StartError};
-use testing::{NextInTime, PATIENCE};
+use testing::{NextInTime, PATIENCE, carries_multicast, free_udp_port};
 
 use super::start_as;
 use crate::peers::wait_until;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// A port that is free at the moment.
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Whether this machine carries multicast on its loopback network, tried without any code of ours.
-fn carries_multicast() -> bool {
-    let group = Ipv4Addr::new(239, 255, 77, 3);
-    let try_it = || -> std::io::Result<()> {
-        let receiver = UdpSocket::bind((group, 0))?;
-        receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
-        receiver.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST)?;
-        let sender = UdpSocket::bind("127.0.0.1:0")?;
-        sender.send_to(b"?", (group, receiver.local_addr()?.port()))?;
-        receiver.recv(&mut [0; 1]).map(drop)
-    };
-    try_it().is_ok()
-}
 
 /// An end point that has an address as its channel.
 fn node(address: &str) -> Node {
@@ -128,30 +109,30 @@ fn bridge_by_mistake(group: &str) {
 
 #[test]
 fn two_services_at_one_broadcast_address_by_mistake_do_not_feed_each_other() {
-    bridge_by_mistake(&format!("127.255.255.255:{}", free_port()));
+    bridge_by_mistake(&format!("127.255.255.255:{}", free_udp_port()));
 }
 
 #[test]
 fn two_services_in_one_multicast_group_by_mistake_do_not_feed_each_other() {
-    if !carries_multicast() {
+    if !carries_multicast(3) {
         println!("no multicast on this machine's loopback network: only broadcast is tried");
         return;
     }
-    bridge_by_mistake(&format!("239.255.77.5:{}", free_port()));
+    bridge_by_mistake(&format!("239.255.77.5:{}", free_udp_port()));
 }
 
 #[test]
 fn end_points_that_announce_themselves_to_a_broadcast_address_are_heard_by_the_service() {
-    bridge(&format!("127.255.255.255:{}", free_port()));
+    bridge(&format!("127.255.255.255:{}", free_udp_port()));
 }
 
 #[test]
 fn end_points_that_announce_themselves_to_a_multicast_group_are_heard_by_the_service() {
-    if !carries_multicast() {
+    if !carries_multicast(3) {
         println!("no multicast on this machine's loopback network: only broadcast is tried");
         return;
     }
-    bridge(&format!("239.255.77.4:{}", free_port()));
+    bridge(&format!("239.255.77.4:{}", free_udp_port()));
 }
 
 #[test]

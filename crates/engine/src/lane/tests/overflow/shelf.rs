@@ -51,6 +51,15 @@ impl Shelf {
         }
     }
 
+    /// Publishes numbered events, and releases each when it is kept.
+    pub(super) fn publish_released(&mut self, rig: &mut Rig, events: u32) {
+        for number in 0..events {
+            rig.publish_number(number);
+            self.look(&mut rig.lane);
+            self.writing.drain(..).for_each(|event| rig.lane.release(event));
+        }
+    }
+
     /// Releases an event, brings what was asked for first, and frees what no consumer has yet to read.
     pub(super) fn work(&mut self, lane: &mut Lane, now: Time) {
         if let Some(event) = self.writing.pop_front() {
