@@ -26,8 +26,8 @@ fn clients_that_mean_harm_or_die_cost_no_other_an_event() {
     assert!(row["tries"].as_u64().unwrap() > 100, "{row}");
     assert!(row["administration"]["events"].as_u64().unwrap() > 0, "{row}");
     assert!(row["resident_bytes_max"].as_u64().unwrap() < MEMORY, "{row}");
-    // Threads do not depend on clients.
-    assert!(row["threads_max"].as_u64().unwrap() <= 16, "{row}");
+    // Threads do not depend on clients: ten with a store and HTTP, one for analyses, one for handshakes, and eight look-ups at most.
+    assert!(row["threads_max"].as_u64().unwrap() <= 20, "{row}");
     assert!(report["cpu_percent_at_rest"].is_number(), "{report}");
 }
 
