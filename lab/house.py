@@ -3,7 +3,7 @@
 
     lab/house.py              # a table
     lab/house.py --json       # the same as one JSON object
-    lab/house.py --check      # fail where a figure is above its bound (BOUNDS) or a document's link is broken: `make check` runs this
+    lab/house.py --check      # fail where a figure is above its bound (BOUNDS), a document too long or its link broken: `make check` runs this
     lab/house.py --words      # every private word with its places
     lab/house.py --property DeliveryAttempts   # count the files that name this property
     lab/house.py --path target/debug/campanile # count the functions that one event runs through (callpath.py says of which build)
@@ -89,6 +89,10 @@ BOUNDS = {
     # One of the files is that of a protocol that exists in tests only.
     "impl_files_max": 17, "fields_max": 35,
 }
+
+# Of documents (CONTRIBUTING.md).
+WORDS_MAX = {"ARCHITECTURE.md": 2_500, "docs/operating.md": 3_000}
+VERSION_LINES_MAX = 60
 
 DECLARED = re.compile(
     r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+\"C\"\s+)*"
@@ -283,6 +287,15 @@ def broken_links(documents):
     return problems
 
 
+def long_documents(root=ROOT):
+    """A sentence for each document that is longer than its bound, and for each version that has too many lines in CHANGELOG.md."""
+    counts = {f"{name}: words": (len(re.findall(r"\S*\w\S*", (root / name).read_text())), most) for name, most in WORDS_MAX.items()}
+    for section in (root / "CHANGELOG.md").read_text().split("\n## ")[1:]:
+        title, *lines = section.splitlines()
+        counts[f"CHANGELOG.md: lines of {title}"] = (sum(bool(line.strip()) for line in lines), VERSION_LINES_MAX)
+    return [f"{what}: {count}, at most {most} are allowed" for what, (count, most) in counts.items() if count > most]
+
+
 def exceeded(figures, bounds):
     """A sentence for each figure above its bound."""
     return [f"{name} is {figures[name]}, at most {bound} is allowed" for name, bound in bounds.items() if figures[name] > bound]
@@ -315,7 +328,7 @@ def main():
         for word, count in words.most_common():
             print(f"\n{word} ({count}; the field's: {WORDS.get(word) or PAIRS.get(tuple(word.split()))})")
             print("\n".join(f"  {place}" for place in places[word]))
-    if options.check and (problems := exceeded(figures, BOUNDS) + broken_links(tracked("*.md"))):
+    if options.check and (problems := exceeded(figures, BOUNDS) + broken_links(tracked("*.md")) + long_documents()):
         sys.exit("\n".join(problems))
 
 

@@ -133,6 +133,18 @@ class Tree(unittest.TestCase):
             ["x: there is no such file", "none.md: there is no such file", "other.md#none: there is no such heading", "#no-heading: there is no such heading"],
         )
 
+    def test_a_document_that_is_too_long_is_named_with_its_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "docs").mkdir()
+            (root / "ARCHITECTURE.md").write_text("| a | word |\n" * 1_250)
+            (root / "docs/operating.md").write_text("word " * 3_001)
+            (root / "CHANGELOG.md").write_text("# Changelog\n\n## New\n" + "- one\n\n" * 61 + "\n## Old\n" + "- one\n" * 60)
+            self.assertEqual(house.long_documents(root), [
+                "docs/operating.md: words: 3001, at most 3000 are allowed",
+                "CHANGELOG.md: lines of New: 61, at most 60 are allowed",
+            ])
+
     def test_the_path_has_what_is_called_for_every_second_event(self):
         def profile(calls):
             return callpath.calls_in(
