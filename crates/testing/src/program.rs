@@ -1,8 +1,10 @@
-//! Waits for programs that a test has started.
+//! Programs that a test has started.
 
 use std::fmt::Display;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,6 +38,42 @@ impl Leash {
         });
         Self { _stop: stop }
     }
+}
+
+/// A program that is killed when this is dropped, unless it has ended.
+#[derive(Debug)]
+pub struct Killed(pub Child);
+
+impl Deref for Killed {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Killed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Lines that are read as soon as they are there, so that a program waits for no test.
+///
+/// # Panics
+/// If no thread can be had.
+#[must_use]
+pub fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    lines
 }
 
 /// Runs a program and gives what it printed, as [`Command::output`] does, unless it takes longer than [`PATIENCE`]: then it is killed,

@@ -93,6 +93,23 @@ impl Rig {
         key
     }
 
+    /// A consumer whose connection is suspended.
+    fn sleeper(&mut self, patch: SettingsPatch) -> ProxyKey {
+        let key = self.consumer(patch);
+        self.suspend(key);
+        key
+    }
+
+    fn suspend(&mut self, key: ProxyKey) {
+        self.hierarchy.suspend(key).unwrap();
+        self.route();
+    }
+
+    fn resume(&mut self, key: ProxyKey) {
+        self.hierarchy.resume(key).unwrap();
+        self.route();
+    }
+
     fn route(&mut self) {
         let snapshot = self.hierarchy.snapshot();
         self.lane.handle_snapshot(snapshot, self.now);
@@ -107,6 +124,12 @@ impl Rig {
 
     fn publish(&mut self, number: u8) -> Admission {
         self.publish_bytes(&[number])
+    }
+
+    fn publish_all(&mut self, numbers: impl IntoIterator<Item = u8>) {
+        for number in numbers {
+            self.publish(number);
+        }
     }
 
     /// The next delivery's consumer and first byte; the delivery stays unanswered.

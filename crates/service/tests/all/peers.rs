@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 
 use client::notify::{
     ClientType, Property, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, find_channel,
@@ -29,6 +30,10 @@ pub(crate) fn start_limited(limits: Limits) -> Service {
 
 pub(crate) fn start_with(config: Config) -> Service {
     Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).unwrap()
+}
+
+pub(crate) fn read(service: &Service, counter: Counter) -> u64 {
+    service.counters().read(counter)
 }
 
 /// Waits until a counter has reached what it is to reach: lanes tell what they count at the end of a round, when the answers are out, and
@@ -210,6 +215,11 @@ impl Link {
         self.reply(request_id, ReplyStatus::NoException, None);
         event
     }
+
+    /// Takes the events of these numbers, which come in this order.
+    pub(crate) fn accept_numbered(&mut self, numbers: Range<i32>) {
+        numbers.for_each(|number| assert_eq!(self.accept_push(), numbered(number)));
+    }
 }
 
 /// Connects a consumer to the default channel by its reference and gives its proxy.
@@ -238,6 +248,11 @@ pub(crate) fn numbered(number: i32) -> StructuredEvent {
     let mut event = StructuredEvent::new("Test", "Numbered", "");
     event.filterable_data.push(Property::new("number", number));
     event
+}
+
+/// Publishes the events of these numbers.
+pub(crate) fn publish_numbered(supplier: &SimpleSupplier, numbers: Range<i32>) {
+    numbers.for_each(|number| supplier.publish(&numbered(number)).unwrap());
 }
 
 /// A supplier that is only a socket.

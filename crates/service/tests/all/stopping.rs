@@ -7,18 +7,16 @@ use core::time::Duration;
 use std::net::TcpStream;
 use std::thread::{JoinHandle, spawn};
 
-use client::InvokeError;
-use client::notify::{
-    ClientType, EventChannelFactory, Property, ProxySupplier, StructuredProxyPushSupplier, ThreadPool,
-};
-use client::{Orb, OrbOptions, SimpleSupplier, SupplierOptions};
+use client::notify::{ClientType, Property, ProxySupplier, StructuredProxyPushSupplier, ThreadPool};
+use client::{InvokeError, SimpleSupplier};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Lanes, Scheduling, Service, Undone};
 use testing::EndInTime;
 
 use crate::kinds::{Consumer, Model, Supplier, new_channel};
-use crate::peers::{Bare, numbered, start, start_with, subscribe, subscribe_to, supply};
+use crate::peers::{Bare, numbered, publish_numbered, start, start_with, subscribe, subscribe_to, supply};
+use crate::persistent::factory;
 
 /// Longer than any test may take.
 const LONG: Duration = Duration::from_secs(3600);
@@ -78,9 +76,7 @@ fn what_a_mute_consumer_has_is_counted_when_time_is_over() {
     let proxy = subscribe(&service, suspended.reference(), &[]);
     StructuredProxyPushSupplier::unchecked(proxy).suspend_connection().unwrap();
     let (supplier, counters) = (supply(&service), service.counters().clone());
-    for number in 0..5 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..5);
     let undone = service.drain(Duration::ZERO);
     assert_eq!(undone, Undone { events: 10, suspended: 5, consumers: 2 });
     assert!(undone.is_loss());
@@ -145,22 +141,16 @@ fn a_batch_that_waits_for_more_leaves_at_once() {
 fn what_is_on_its_way_between_lanes_is_delivered_too() {
     let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
     let service = start_with(Config { lanes, ..Config::default() });
-    let url = service.corbaloc("NotificationService");
-    let factory = Orb::new(OrbOptions::default()).resolve(&url).unwrap();
-    let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap();
+    let (_, id) = factory(&service).create_channel(&[], &[]).unwrap();
     let consumer = Bare::new();
     let pool = ThreadPool::new(PriorityModel::ServerDeclared, 10, 1);
     subscribe_to(&service, Some(id), consumer.reference(), &[pool.into()]);
-    let supplier = SimpleSupplier::connect_with(&url, Some(id), SupplierOptions::default()).unwrap();
+    let supplier = SimpleSupplier::connect(&service.corbaloc("NotificationService"), Some(id)).unwrap();
     // More than may be under way between the lanes, so that some wait on the first one.
-    for number in 0..200 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..200);
     let draining = drain(service);
     let taken = publish_until_refused(&supplier, 200);
     let mut link = consumer.accept();
-    for number in 0..taken {
-        assert_eq!(link.accept_push(), numbered(number));
-    }
+    link.accept_numbered(0..taken);
     assert_eq!(draining.end_in_time(), Undone::default());
 }

@@ -5,14 +5,11 @@ use super::*;
 #[test]
 fn a_suspended_consumer_keeps_its_events() {
     let mut rig = Rig::plain();
-    let key = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    let key = rig.sleeper(SettingsPatch::default());
     rig.publish(1);
     assert!(rig.poll().is_none());
     assert_eq!(rig.stats(key).state, OutboxState::Suspended);
-    rig.hierarchy.resume(key).unwrap();
-    rig.route();
+    rig.resume(key);
     assert_eq!(rig.drain(), [1]);
 }
 
@@ -20,9 +17,7 @@ fn a_suspended_consumer_keeps_its_events() {
 fn a_destroyed_consumers_backlog_is_counted_and_its_memory_comes_back() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
-    for number in 0..4 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..4);
     rig.poll();
     rig.hierarchy.destroy_proxy(key).unwrap();
     rig.route();
