@@ -313,7 +313,7 @@ pub enum TroubleCode {
     Lost = 8,
     /// The filter asks for a name that no declared type has.
     UnknownName = 9,
-    /// A writer does not match, over DDS: none of its events come.
+    /// A writer or reader does not match, over DDS: none of its events come, or it gets nothing.
     Incompatible = 10,
     /// Something of a later version of the library: the text says it.
     Other = 100,
