@@ -222,7 +222,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Reports to a consumer besides events: see [`Consumer::on_trouble`](crate::Consumer::on_trouble).
+/// Reports besides events: see [`Consumer::on_trouble`](crate::Consumer::on_trouble) and [`Supplier::on_trouble`](crate::Supplier::on_trouble).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Trouble {
@@ -262,18 +262,20 @@ pub enum Trouble {
         /// How many more than were reported before.
         events: u64,
     },
-    /// A writer of such events does not match this consumer, over DDS: none of its events come. Reported once for each writer and policy, until
-    /// the writer changes.
+    /// A writer of such events does not match this consumer, over DDS, so that none of its events come; or a reader this supplier, so that it
+    /// gets nothing. Reported once for each and for each policy, until that changes; of 256 at a time, others are counted in the log.
     Incompatible {
         /// The event's type name, which is the topic.
         name: String,
-        /// The writer, with what is known of its program and host.
+        /// The writer or reader, with what is known of its program and host.
         peer: String,
+        /// It is a reader.
+        is_reader: bool,
         /// The policy: `reliability`, `durability`, `deadline`, `data_representation`, `partition`, ….
         policy: &'static str,
         /// What the writer offers.
         offered: String,
-        /// What is requested here.
+        /// What the reader requests.
         requested: String,
         /// What to do.
         advice: String,
@@ -311,7 +313,7 @@ pub enum TroubleCode {
     Lost = 8,
     /// The filter asks for a name that no declared type has.
     UnknownName = 9,
-    /// A writer does not match, over DDS: none of its events come.
+    /// A writer or reader does not match, over DDS: none of its events come, or it gets nothing.
     Incompatible = 10,
     /// Something of a later version of the library: the text says it.
     Other = 100,
@@ -351,11 +353,18 @@ impl fmt::Display for Trouble {
             Self::UnknownName { name, known } => {
                 write!(f, "the filter asks for {name}, which no declared type has: {known}")
             }
-            Self::Incompatible { name, peer, policy, offered, requested, advice } => write!(
-                f,
-                "{peer} of events {name} does not match by {policy} (offered: {offered}; requested here: {requested}), so that none of its \
-                 events come: {advice}"
-            ),
+            Self::Incompatible { name, peer, is_reader, policy, offered, requested, advice } => {
+                let (here, there, what) = if *is_reader {
+                    (" here", "", "it gets nothing")
+                } else {
+                    ("", " here", "none of its events come")
+                };
+                write!(
+                    f,
+                    "{peer} of events {name} does not match by {policy} (offered{here}: {offered}; requested{there}: {requested}), so that \
+                     {what}: {advice}"
+                )
+            }
             Self::Lost { name, events } => write!(f, "{events} events {name} were lost on the way"),
             Self::Slow { name, took } => write!(f, "the callback took {took:.1?} for an event {name}: events wait"),
         }

@@ -221,20 +221,15 @@ int32_t campanile_dds_writer_status(int32_t writer, campanile_dds_status *status
 {
     dds_publication_matched_status_t matched;
     dds_offered_incompatible_qos_status_t incompatible;
-    dds_offered_deadline_missed_status_t missed;
     int32_t result;
     if ((result = dds_get_publication_matched_status(writer, &matched)) != DDS_RETCODE_OK)
         return result;
     if ((result = dds_get_offered_incompatible_qos_status(writer, &incompatible)) != DDS_RETCODE_OK)
         return result;
-    if ((result = dds_get_offered_deadline_missed_status(writer, &missed)) != DDS_RETCODE_OK)
-        return result;
     *status = (campanile_dds_status){
         .matched_now = matched.current_count,
         .matched_total = matched.total_count,
         .incompatible_total = incompatible.total_count,
-        .incompatible_policy = incompatible.last_policy_id,
-        .deadline_missed_total = missed.total_count,
     };
     return DDS_RETCODE_OK;
 }
@@ -243,15 +238,12 @@ int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status
 {
     dds_subscription_matched_status_t matched;
     dds_requested_incompatible_qos_status_t incompatible;
-    dds_requested_deadline_missed_status_t missed;
     dds_sample_lost_status_t lost;
     dds_sample_rejected_status_t rejected;
     int32_t result;
     if ((result = dds_get_subscription_matched_status(reader, &matched)) != DDS_RETCODE_OK)
         return result;
     if ((result = dds_get_requested_incompatible_qos_status(reader, &incompatible)) != DDS_RETCODE_OK)
-        return result;
-    if ((result = dds_get_requested_deadline_missed_status(reader, &missed)) != DDS_RETCODE_OK)
         return result;
     if ((result = dds_get_sample_lost_status(reader, &lost)) != DDS_RETCODE_OK)
         return result;
@@ -261,8 +253,6 @@ int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status
         .matched_now = matched.current_count,
         .matched_total = matched.total_count,
         .incompatible_total = incompatible.total_count,
-        .incompatible_policy = incompatible.last_policy_id,
-        .deadline_missed_total = missed.total_count,
         .lost_total = lost.total_count,
         .rejected_total = rejected.total_count,
     };
@@ -600,16 +590,6 @@ int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *, const cam
     dds_free(samples);
     dds_free(information);
     return read;
-}
-
-int32_t campanile_dds_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
-{
-    dds_builtintopic_endpoint_t *found = dds_get_matched_publication_data(reader, publication);
-    if (found == NULL)
-        return DDS_RETCODE_NO_DATA;
-    visit_endpoint(found, publication, visit, context);
-    dds_builtintopic_free_endpoint(found);
-    return DDS_RETCODE_OK;
 }
 
 typedef int32_t (*with_type)(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, void *context);

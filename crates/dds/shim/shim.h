@@ -78,8 +78,7 @@ typedef struct campanile_dds_sample {
 
 typedef struct campanile_dds_status {
     uint32_t matched_now, matched_total;
-    uint32_t incompatible_total, incompatible_policy;
-    uint32_t deadline_missed_total;
+    uint32_t incompatible_total;
     uint32_t lost_total, rejected_total; /* readers only */
 } campanile_dds_status;
 
@@ -110,7 +109,6 @@ int32_t campanile_dds_wait_for_acknowledgments(int32_t writer, int64_t timeout);
 int32_t campanile_dds_take(int32_t reader, uint32_t count, void (*visit)(void *context, const campanile_dds_sample *sample), void *context);
 int32_t campanile_dds_writer_status(int32_t writer, campanile_dds_status *status);
 int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status);
-int32_t campanile_dds_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);
 int32_t campanile_dds_reliable_readers(int32_t writer, void (*visit)(void *context, const campanile_dds_reliable *reader), void *context);
 int32_t campanile_dds_unmatch(int32_t writer, const uint8_t *reader);
 int32_t campanile_dds_match_again(int32_t writer, const uint8_t *reader);

@@ -5,14 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::participant::{Conflict, Endpoint, Guid, Participant, Role};
+use crate::participant::{Conflict, Endpoint, Guid, Role, Topic};
 use crate::qos::Qos;
 use crate::raw::RawPolicies;
 
-/// Incompatibilities that are stored.
+/// Incompatibilities that are listed.
 const OPEN_MAX: usize = 256;
+/// Endpoints of which no more is stored than the policies by which they do not match.
+const UNLISTED_MAX: usize = 8192;
 /// Topics and policies that are counted by name.
 const TOTALS_MAX: usize = 128;
 /// Lines that are logged in a second.
@@ -252,15 +256,53 @@ impl fmt::Display for Incompatibility {
     }
 }
 
-/// Endpoints elsewhere that do not match. They are 256 at most; what is more is [counted](Self::beyond).
+/// Topics that are written, with which readers elsewhere are compared on another thread.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenTopics(Arc<(Mutex<TopicsByName>, AtomicBool)>);
+
+type TopicsByName = BTreeMap<String, Vec<Topic>>;
+
+impl WrittenTopics {
+    fn all(&self) -> MutexGuard<'_, TopicsByName> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one. Those of a name have several types, each of a participant of its own.
+    pub fn add(&self, topic: &Topic) {
+        self.all().entry(topic.name().to_owned()).or_default().push(topic.clone());
+        self.0.1.store(true, Ordering::Release);
+    }
+
+    /// Those of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Vec<Topic> {
+        self.all().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Number of names.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.all().len()
+    }
+
+    /// Whether some were added since this was asked last.
+    #[must_use]
+    pub fn take_changed(&self) -> bool {
+        self.0.1.swap(false, Ordering::Acquire)
+    }
+}
+
+/// Endpoints elsewhere that do not match. Of these, 256 incompatibilities are listed, and each is reported or logged once. Those of 8192 further
+/// endpoints are [counted](Self::beyond), and a line says that there are some. Still further endpoints are ignored.
 #[derive(Debug)]
 pub struct Incompatibilities {
     /// How settings are called where this is: what is before their names.
     settings: &'static str,
-    /// What is new is logged, and not only reported.
-    logs: bool,
     open: BTreeMap<Guid, Vec<Incompatibility>>,
     open_count: usize,
+    unlisted: BTreeMap<Guid, Vec<Policy>>,
+    /// It was logged that some are not listed; until half of those that are have gone.
+    is_full: bool,
     totals: BTreeMap<(String, Policy), u64>,
     beyond: u64,
     /// Since when lines are counted, how many were logged since, and how many left out.
@@ -271,14 +313,9 @@ impl Incompatibilities {
     /// None yet; `settings` is what the names of settings begin with, such as `dds.`.
     #[must_use]
     pub fn new(settings: &'static str) -> Self {
+        let (open, unlisted, totals) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let lines = (Instant::now(), 0, 0);
-        Self { settings, logs: true, open: BTreeMap::new(), open_count: 0, totals: BTreeMap::new(), beyond: 0, lines }
-    }
-
-    /// The same, which leaves it to the reports to log what is new.
-    #[must_use]
-    pub fn reporting(settings: &'static str) -> Self {
-        Self { logs: false, ..Self::new(settings) }
+        Self { settings, open, open_count: 0, unlisted, is_full: false, totals, beyond: 0, lines }
     }
 
     /// Those that there are, by endpoint.
@@ -298,27 +335,30 @@ impl Incompatibilities {
         self.beyond
     }
 
-    /// Takes in all by which an endpoint does not match, of its type if `of_type`, else of all else. Logs what is new of that, and what is over,
-    /// under the name given, and reports what is new. Returns whether something is.
+    /// Takes in all by which an endpoint, with its description, does not match: of its type if `of_type`, else of all else. Reports what is new
+    /// of that, and logs under the name given what is over and what `report` says it has not passed on. Returns whether something is new.
     pub fn note(
         &mut self,
         whose: impl fmt::Display,
-        (participant, endpoint): (&Participant, &Endpoint),
+        (endpoint, describe): (&Endpoint, impl Fn() -> String),
         of_type: bool,
         found: Vec<Difference>,
-        mut report: impl FnMut(&Incompatibility),
+        mut report: impl FnMut(&Incompatibility) -> bool,
     ) -> bool {
         let mut open = self.open.remove(&endpoint.guid).unwrap_or_default();
+        let mut unlisted = self.unlisted.remove(&endpoint.guid).unwrap_or_default();
         self.open_count -= open.len();
-        let is_still = |known: &Incompatibility| {
-            (known.difference.policy == Policy::Type) != of_type || found.contains(&known.difference)
-        };
-        let over: Vec<Incompatibility> = open.extract_if(.., |known| !is_still(known)).collect();
+        let is_other = |policy: Policy| (policy == Policy::Type) != of_type;
+        let is_found = |policy: Policy| found.iter().any(|difference| difference.policy == policy);
+        unlisted.retain(|policy| is_other(*policy) || is_found(*policy));
+        let is_over =
+            |known: &mut Incompatibility| !is_other(known.difference.policy) && !found.contains(&known.difference);
+        let over: Vec<Incompatibility> = open.extract_if(.., is_over).collect();
         let mut is_new = !over.is_empty();
         for known in over {
             let policy = known.difference.policy;
             // With other values it begins anew.
-            if found.iter().all(|difference| difference.policy != policy) {
+            if !is_found(policy) {
                 self.say(
                     log::Level::Info,
                     format_args!("{whose}: topic {:?}: {} matches by {} now", known.topic, known.peer, policy.name()),
@@ -326,33 +366,55 @@ impl Incompatibilities {
             }
         }
         for difference in found {
-            if open.iter().any(|known| known.difference == difference) {
+            let policy = difference.policy;
+            let counted = unlisted.iter().position(|known| *known == policy);
+            let has_room = self.open_count + open.len() < OPEN_MAX;
+            if open.iter().any(|known| known.difference == difference)
+                || !has_room && (counted.is_some() || self.unlisted.len() >= UNLISTED_MAX)
+            {
                 continue;
             }
             is_new = true;
-            let incompatibility = self.incompatibility(participant, endpoint, difference);
-            self.count(&incompatibility);
-            if self.logs {
+            if counted.is_none() {
+                self.add_to_totals(&endpoint.topic, policy);
+            }
+            if !has_room {
+                self.beyond += 1;
+                unlisted.push(policy);
+                if !core::mem::replace(&mut self.is_full, true) {
+                    log::warn!("{whose}: {OPEN_MAX} incompatibilities are listed: further ones are counted");
+                }
+                continue;
+            }
+            unlisted.retain(|known| *known != policy);
+            let incompatibility = Incompatibility {
+                topic: endpoint.topic.clone(),
+                peer: describe(),
+                role: endpoint.role,
+                advice: advice(policy, endpoint.role, self.settings),
+                difference,
+            };
+            if !report(&incompatibility) {
                 self.say(log::Level::Warn, format_args!("{whose}: {incompatibility}"));
             }
-            report(&incompatibility);
-            if self.open_count + open.len() < OPEN_MAX {
-                open.push(incompatibility);
-            } else {
-                self.beyond += 1;
-            }
+            open.push(incompatibility);
         }
         self.open_count += open.len();
         if !open.is_empty() {
             self.open.insert(endpoint.guid, open);
         }
+        if !unlisted.is_empty() {
+            self.unlisted.insert(endpoint.guid, unlisted);
+        }
         is_new
     }
 
-    /// An endpoint is gone. Returns whether it did not match.
+    /// An endpoint is gone. Returns whether it was listed.
     pub fn gone(&mut self, whose: impl fmt::Display, guid: Guid) -> bool {
+        self.unlisted.remove(&guid);
         let Some(open) = self.open.remove(&guid) else { return false };
         self.open_count -= open.len();
+        self.is_full &= self.open_count > OPEN_MAX / 2;
         if let Some(known) = open.first() {
             self.say(
                 log::Level::Info,
@@ -362,23 +424,8 @@ impl Incompatibilities {
         true
     }
 
-    fn incompatibility(
-        &self,
-        participant: &Participant,
-        endpoint: &Endpoint,
-        difference: Difference,
-    ) -> Incompatibility {
-        Incompatibility {
-            topic: endpoint.topic.clone(),
-            peer: participant.describe(endpoint),
-            role: endpoint.role,
-            advice: advice(difference.policy, endpoint.role, self.settings),
-            difference,
-        }
-    }
-
-    fn count(&mut self, of: &Incompatibility) {
-        let mut key = (of.topic.clone(), of.difference.policy);
+    fn add_to_totals(&mut self, topic: &str, policy: Policy) {
+        let mut key = (topic.to_owned(), policy);
         if self.totals.len() >= TOTALS_MAX && !self.totals.contains_key(&key) {
             key.0 = "*".to_owned();
         }
@@ -430,6 +477,45 @@ fn advice(policy: Policy, theirs: Role, settings: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raw::RawFound;
+
+    /// Regression: endpoints beyond the list were reported and counted anew whenever they were looked at.
+    #[test]
+    fn what_is_not_listed_is_counted_once() {
+        const KNOWN_MAX: usize = OPEN_MAX + UNLISTED_MAX;
+        let endpoint = |number: usize| {
+            let key = u128::try_from(number).unwrap().to_be_bytes();
+            let policies = Qos { reliable: false, ..Qos::default() }.policies();
+            Endpoint::of(Role::Writer, RawFound { key, policies, topic: number.to_string(), ..RawFound::default() })
+        };
+        // Whether something is new, and whether it is reported.
+        let look = |all: &mut Incompatibilities, number| {
+            let (endpoint, mut is_reported) = (endpoint(number), false);
+            let found = Difference::all(&Qos::default(), &endpoint).unwrap();
+            let report = |_: &Incompatibility| !core::mem::replace(&mut is_reported, true);
+            (all.note("test", (&endpoint, String::new), false, found, report), is_reported)
+        };
+        let mut all = Incompatibilities::new("");
+        let counts = |all: &Incompatibilities| {
+            let others = all.totals[&("*".to_owned(), Policy::Reliability)];
+            (all.iter().count(), all.unlisted.len(), all.is_full, all.beyond(), others)
+        };
+        for round in 0..3 {
+            for number in 0..KNOWN_MAX + 10 {
+                let expected = (round == 0 && number < KNOWN_MAX, round == 0 && number < OPEN_MAX);
+                assert_eq!(look(&mut all, number), expected, "endpoint {number}, round {round}");
+            }
+            assert_eq!(counts(&all), (256, 8192, true, 8192, 8448 - 128));
+        }
+        // The room of one that goes is another's, which is reported then, and was counted.
+        assert!(all.gone("test", endpoint(0).guid));
+        assert_eq!((look(&mut all, 256), look(&mut all, 257)), ((true, true), (false, false)));
+        assert_eq!(counts(&all), (256, 8191, true, 8192, 8448 - 128));
+        for number in 0..KNOWN_MAX {
+            all.gone("test", endpoint(number).guid);
+        }
+        assert!(all.open.is_empty() && all.unlisted.is_empty() && all.open_count == 0 && !all.is_full);
+    }
 
     /// Each policy: a reader that asks for more than the writer has, the other way round, and what both are called then.
     #[test]

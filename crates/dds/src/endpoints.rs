@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::{Code, Error, WriteError};
-use crate::participant::{Endpoint, Guid, Role, Topic};
+use crate::participant::{Guid, Topic};
 use crate::qos::{Qos, nanoseconds};
 use crate::raw::{Entity, RawTaken, ReaderEntity};
 
@@ -21,14 +21,8 @@ pub struct Writer {
 pub struct WriterStatus {
     /// Readers that there are.
     pub readers: u32,
-    /// Readers that there have been.
-    pub readers_total: u32,
     /// Readers that ask for more than the writer offers.
     pub incompatible_total: u32,
-    /// The policy of the last of these, as DDS numbers them.
-    pub incompatible_policy: u32,
-    /// Deadlines missed.
-    pub deadline_missed_total: u32,
 }
 
 impl Writer {
@@ -119,13 +113,7 @@ impl Writer {
     /// Cyclone could not say.
     pub fn status(&self) -> Result<WriterStatus, Error> {
         let raw = self.entity.writer_status().map_err(Error::cyclone("say how a writer stands"))?;
-        Ok(WriterStatus {
-            readers: raw.matched_now,
-            readers_total: raw.matched_total,
-            incompatible_total: raw.incompatible_total,
-            incompatible_policy: raw.incompatible_policy,
-            deadline_missed_total: raw.deadline_missed_total,
-        })
+        Ok(WriterStatus { readers: raw.matched_now, incompatible_total: raw.incompatible_total })
     }
 }
 
@@ -201,10 +189,6 @@ pub struct ReaderStatus {
     pub writers_total: u32,
     /// Writers that offer less than the reader asks for.
     pub incompatible_total: u32,
-    /// The policy of the last of these, as DDS numbers them.
-    pub incompatible_policy: u32,
-    /// Deadlines missed.
-    pub deadline_missed_total: u32,
     /// Samples that never came.
     pub lost_total: u32,
     /// Samples that there was no room for.
@@ -274,15 +258,6 @@ impl Reader {
         self.entity.take(limit, shown).map_err(Error::cyclone("take samples"))
     }
 
-    /// A sample's writer, while it is there.
-    #[must_use]
-    pub fn publisher(&self, publisher: Publisher) -> Option<Endpoint> {
-        let mut found = None;
-        let visit = |endpoint: crate::raw::RawFound<'_>| found = Some(Endpoint::of(Role::Writer, endpoint));
-        self.entity.publisher_of(publisher.0, visit).ok()?;
-        found
-    }
-
     /// How it stands.
     ///
     /// # Errors
@@ -293,8 +268,6 @@ impl Reader {
             writers: raw.matched_now,
             writers_total: raw.matched_total,
             incompatible_total: raw.incompatible_total,
-            incompatible_policy: raw.incompatible_policy,
-            deadline_missed_total: raw.deadline_missed_total,
             lost_total: raw.lost_total,
             rejected_total: raw.rejected_total,
         })

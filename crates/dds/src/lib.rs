@@ -38,7 +38,7 @@ mod suspended_readers;
 mod types;
 mod waiting;
 
-pub use compatibility::{Difference, Incompatibilities, Incompatibility, Policy};
+pub use compatibility::{Difference, Incompatibilities, Incompatibility, Policy, WrittenTopics};
 pub use complaints::{Complaints, complaints};
 pub use endpoints::{Publisher, Reader, ReaderStatus, ReliableReader, Sample, Writer, WriterStatus};
 pub use error::{Code, Error, WriteError};

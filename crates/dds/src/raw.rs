@@ -65,7 +65,7 @@ impl RawQos {
 
 /// As in `shim.h`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawPolicies {
     pub(crate) reliability: i32,
     pub(crate) durability: i32,
@@ -124,8 +124,6 @@ pub(crate) struct RawStatus {
     pub(crate) matched_now: u32,
     pub(crate) matched_total: u32,
     pub(crate) incompatible_total: u32,
-    pub(crate) incompatible_policy: u32,
-    pub(crate) deadline_missed_total: u32,
     pub(crate) lost_total: u32,
     pub(crate) rejected_total: u32,
 }
@@ -168,7 +166,6 @@ unsafe extern "C" {
     fn campanile_dds_take(reader: i32, count: u32, visit: VisitSample, context: *mut c_void) -> i32;
     fn campanile_dds_writer_status(writer: i32, status: *mut RawStatus) -> i32;
     fn campanile_dds_reader_status(reader: i32, status: *mut RawStatus) -> i32;
-    fn campanile_dds_publisher_of(reader: i32, publication: u64, visit: VisitEndpoint, context: *mut c_void) -> i32;
     fn campanile_dds_reliable_readers(writer: i32, visit: VisitReliable, context: *mut c_void) -> i32;
     fn campanile_dds_unmatch(writer: i32, reader: *const u8) -> i32;
     fn campanile_dds_match_again(writer: i32, reader: *const u8) -> i32;
@@ -450,16 +447,6 @@ impl Entity {
         checked(result).map(drop)
     }
 
-    pub(crate) fn publisher_of(&self, publication: u64, visit: impl FnMut(RawFound<'_>)) -> Result<(), Code> {
-        let mut visitor = Visitor { visit, panic: None };
-        let context = std::ptr::from_mut(&mut visitor).cast();
-        let trampoline = endpoint_trampoline_of(&visitor);
-        // SAFETY: the trampoline is the one for this visitor, which outlives the call.
-        let result = unsafe { campanile_dds_publisher_of(self.0, publication, trampoline, context) };
-        visitor.finish();
-        checked(result).map(drop)
-    }
-
     pub(crate) fn reliable_readers(&self, visit: impl FnMut(ReliableReader)) -> Result<(), Code> {
         let mut visitor = Visitor { visit, panic: None };
         let context = std::ptr::from_mut(&mut visitor).cast();
@@ -614,6 +601,7 @@ pub(crate) enum Builtin {
 }
 
 /// An endpoint that was discovered, as long as it is looked at.
+#[derive(Default)]
 pub(crate) struct RawFound<'a> {
     pub(crate) key: [u8; 16],
     pub(crate) participant: [u8; 16],

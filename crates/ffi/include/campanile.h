@@ -134,7 +134,7 @@ enum campanile_trouble_code
     CAMPANILE_TROUBLE_CODE_LOST = 8,
     // The filter asks for a name that no declared type has.
     CAMPANILE_TROUBLE_CODE_UNKNOWN_NAME = 9,
-    // A writer does not match, over DDS: none of its events come.
+    // A writer or reader does not match, over DDS: none of its events come, or it gets nothing.
     CAMPANILE_TROUBLE_CODE_INCOMPATIBLE = 10,
     // Something of a later version of the library: the text says it.
     CAMPANILE_TROUBLE_CODE_OTHER = 100,
@@ -258,10 +258,11 @@ typedef struct {
 // a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
 typedef int32_t (*campanile_on_event)(void *context, const campanile_event *event);
 
-// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
+// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does;
+// a supplier's also after that is freed, on the thread on which its function ran, and with the last of its publishers.
 typedef void (*campanile_release)(void *context);
 
-// A report to a consumer that is no event. All that it points to is good until the function returns, and no pointer is null.
+// A report to a consumer, or to a supplier, that is no event. All that it points to is good until the function returns, and no pointer is null.
 typedef struct {
     // Which sort it is.
     campanile_trouble_code code;
@@ -283,7 +284,7 @@ typedef struct {
     // Of lost events: how many more than were reported before.
     uint64_t events;
     // Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
-    // Of what does not match over DDS: the writer.
+    // Of what does not match over DDS: the writer or reader.
     const char *supplier;
 } campanile_trouble;
 
@@ -385,6 +386,14 @@ campanile_status campanile_supplier_publish(const campanile_supplier *supplier,
                                             const campanile_type *type,
                                             const uint8_t *cdr,
                                             size_t cdr_size);
+
+// Has `function` called for what `campanile_supplier_publish` does not answer: over DDS, readers that do not match. Without it that is
+// logged. When the supplier is freed it runs no more, unless it is what frees it. `release` is called with `context` when that is not used any
+// more, or at once where there is no DDS; it may be a null pointer.
+campanile_status campanile_supplier_on_trouble(const campanile_supplier *supplier,
+                                               campanile_on_trouble function,
+                                               void *context,
+                                               campanile_release release);
 
 // How often it has had to find its way back to a service that was restarted. 0 for a null pointer.
 uint64_t campanile_supplier_reconnections(const campanile_supplier *supplier);

@@ -37,7 +37,8 @@ pub enum Answer {
 /// a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
 pub type OnEvent = Option<unsafe extern "C" fn(context: *mut c_void, event: *const Event) -> i32>;
 
-/// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
+/// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does;
+/// a supplier's also after that is freed, on the thread on which its function ran, and with the last of its publishers.
 pub type Release = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
 /// Receives events: made, configured, and begun with `campanile_consumer_ready`. One thread at a time configures it; then any number of
@@ -79,13 +80,15 @@ impl Handed {
 }
 
 /// What the program wants back with each event.
-struct Context {
-    pointer: *mut c_void,
-    release: Release,
+pub(crate) struct Context {
+    pub(crate) pointer: *mut c_void,
+    pub(crate) release: Release,
 }
 
 // SAFETY: the header asks for contexts that any thread may hand over.
 unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {

@@ -1,16 +1,21 @@
 //! Publishing, waiting for each event.
 
+use crate::consumer::{Context, Release};
+use crate::gate::Gate;
 use crate::log::listen;
 use crate::pointers::{borrow, give, octets, take, text};
 use crate::settings::SettingsHandle;
-use crate::status::guarded;
+use crate::status::{Failure, guarded};
+use crate::trouble::{OnTrouble, report};
 use crate::types::Type;
 use campanile::raw::RawSupplier;
 use campanile::{ErrorCode, Settings};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
+use std::process;
+use std::sync::Arc;
 
 /// Publishes into a channel events of any types that are declared. Any number of threads may use one at once.
-pub struct Supplier(pub(crate) RawSupplier);
+pub struct Supplier(pub(crate) RawSupplier, Arc<Gate>, u32);
 
 /// Connects to a channel, which is made if there is none. `settings` may be a null pointer: those of `campanile_settings_load`. To be freed
 /// with `campanile_supplier_free`.
@@ -29,7 +34,7 @@ pub unsafe extern "C" fn campanile_supplier_new(
             None => RawSupplier::new(channel, &Settings::load()?)?,
         };
         // SAFETY: the header asks for it.
-        unsafe { give(supplier, Supplier(made)) }
+        unsafe { give(supplier, Supplier(made, Arc::default(), process::id())) }
     })
 }
 
@@ -48,6 +53,33 @@ pub unsafe extern "C" fn campanile_supplier_publish(
         let (supplier, of, cdr) =
             unsafe { (borrow(supplier, "supplier")?, borrow(r#type, "type")?, octets(cdr, cdr_size, "cdr")?) };
         Ok(supplier.0.publish(&of.declared, cdr)?)
+    })
+}
+
+/// Has `function` called for what `campanile_supplier_publish` does not answer: over DDS, readers that do not match. Without it that is
+/// logged. When the supplier is freed it runs no more, unless it is what frees it. `release` is called with `context` when that is not used any
+/// more, or at once where there is no DDS; it may be a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_on_trouble(
+    supplier: *const Supplier,
+    function: OnTrouble,
+    context: *mut c_void,
+    release: Release,
+) -> ErrorCode {
+    let context = Context { pointer: context, release };
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let supplier = unsafe { borrow(supplier, "supplier") }?;
+        let Some(function) = function else { return Err(Failure::argument("function is a null pointer")) };
+        let gate = Arc::clone(&supplier.1);
+        supplier.0.on_trouble(move |trouble| {
+            // So the closure has all of it, which releases it.
+            let context = &context;
+            let Some(_inside) = gate.enter() else { return };
+            // SAFETY: the header asks for a function that may be called so.
+            report(trouble, |report| unsafe { function(context.pointer, report) });
+        });
+        Ok(())
     })
 }
 
@@ -80,7 +112,16 @@ pub unsafe extern "C" fn campanile_supplier_stop_waiting(supplier: *const Suppli
 pub unsafe extern "C" fn campanile_supplier_free(supplier: *mut Supplier) {
     let _ = guarded(|| {
         // SAFETY: the header asks for it.
-        drop(unsafe { take(supplier) });
+        let supplier = unsafe { take(supplier) };
+        if let Some(Supplier(_, gate, maker)) = supplier.as_deref()
+            && *maker == process::id()
+        {
+            gate.close();
+            if !gate.is_this_inside() {
+                gate.wait_until_empty();
+            }
+        }
+        drop(supplier);
         Ok(())
     });
 }

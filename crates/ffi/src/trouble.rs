@@ -1,11 +1,11 @@
-//! Reports to a consumer besides events.
+//! Reports besides events.
 
 use crate::status::c_string;
 use campanile::{Trouble, TroubleCode};
 use std::ffi::{CString, c_char, c_void};
 use std::time::Duration;
 
-/// A report to a consumer that is no event. All that it points to is good until the function returns, and no pointer is null.
+/// A report to a consumer, or to a supplier, that is no event. All that it points to is good until the function returns, and no pointer is null.
 #[derive(Debug)]
 #[repr(C)]
 pub struct TroubleReport {
@@ -29,7 +29,7 @@ pub struct TroubleReport {
     /// Of lost events: how many more than were reported before.
     pub events: u64,
     /// Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
-    /// Of what does not match over DDS: the writer.
+    /// Of what does not match over DDS: the writer or reader.
     pub supplier: *const c_char,
 }
 

@@ -74,7 +74,11 @@ def test_a_name_in_a_filter_that_the_class_does_not_have_is_reported(channel):
 def test_a_writer_that_does_not_match_is_reported_and_reliability_is_a_setting(channel):
     subscription, events, troubles = receiving(channel, dds={"late_joiners": 0})
     with subscription, campanile.Supplier(channel, dds={"reliable": False, "late_joiners": 0}) as supplier:
+        of_supplier: queue.Queue = queue.Queue()
+        supplier.on_trouble(of_supplier.put)
         supplier.publish(Wind(1.0))
+        trouble = of_supplier.get(timeout=WAIT)
+        assert trouble.kind == "incompatible" and trouble.supplier.startswith("reader ")
         trouble = troubles.get(timeout=WAIT)
         assert trouble.kind == "incompatible" and trouble.supplier.startswith("writer ")
         assert "does not match by reliability (offered: best effort; requested here: reliable)" in trouble.text

@@ -56,7 +56,7 @@ impl<'py> Beginning<'py> {
 }
 
 /// Tells a callback of Python's what is no event.
-fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
+pub(crate) fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
     let (kind, types) = match trouble {
         Trouble::Unreachable(_) => ("unreachable", None),
         Trouble::Reachable => ("reachable", None),

@@ -1,7 +1,8 @@
 //! Publishing objects.
 
-use crate::attached::{goes_on, released};
+use crate::attached::{Calls, goes_on, released};
 use crate::errors::{closed, raise};
+use crate::events::tell;
 use crate::plan::Plan;
 use crate::settings::{seconds, settings};
 use campanile::raw::{RawPublisher, RawSupplier};
@@ -117,6 +118,13 @@ impl Supplier {
         });
         self.buffer.give_back(octets);
         outcome
+    }
+
+    /// Has a callback called with what `publish` does not raise.
+    fn report_to(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let calls = Calls::new();
+        self.inner.open(py, "supplier")?.on_trouble(move |trouble| tell(&calls, &callback, trouble));
+        Ok(())
     }
 
     /// How often it has had to find its way back to the service.

@@ -8,13 +8,13 @@ mod reading;
 mod writing;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ::dds::{History, Multicast, Naming, Options, Participant, Qos, Topic};
+use ::dds::{History, Multicast, Naming, Options, Participant, Qos, WrittenTopics};
 
 use crate::config::{Dds, DdsJoin, DdsMulticast, DdsPreset};
 use crate::protocols::dds::{Board, ThreadEnds};
@@ -52,34 +52,6 @@ pub(crate) struct Begun {
     pub(crate) boards: Vec<Board>,
 }
 
-/// Topics that a join writes, which its writing thread makes and its reading thread compares readers with.
-#[derive(Clone, Default)]
-struct WrittenTopics(Arc<(Mutex<BTreeMap<String, Topic>>, AtomicBool)>);
-
-impl WrittenTopics {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Topic>> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, topic: &Topic) {
-        self.all().insert(topic.name().to_owned(), topic.clone());
-        self.0.1.store(true, Ordering::Release);
-    }
-
-    fn get(&self, name: &str) -> Option<Topic> {
-        self.all().get(name).cloned()
-    }
-
-    fn count(&self) -> usize {
-        self.all().len()
-    }
-
-    /// Whether some were added since this was asked last.
-    fn take_changed(&self) -> bool {
-        self.0.1.swap(false, Ordering::Acquire)
-    }
-}
-
 /// Takes part in the domains, and starts the threads.
 ///
 /// # Errors
@@ -105,6 +77,7 @@ pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, Str
         let (introduce, introduced) = sync_channel::<ThreadEnds>(1);
         let others = config.joins.iter().filter(|other| other.domain == join.domain && *other != join);
         let others = others.map(|other| [other.partition().to_owned()]).collect();
+        // The writing thread makes topics, with which the reading thread compares readers.
         let (written, board) = (WrittenTopics::default(), Board::default());
         let shared = (written.clone(), Arc::clone(&board));
         let reader = reading::Reading::new(participant.clone(), join.clone(), others, shared, message_bytes_max)?;

@@ -13,8 +13,7 @@ use crate::error::{Error, Trouble};
 use crate::raw::{Desk, Teller};
 use crate::settings::Settings;
 use dds::{
-    Difference, Endpoint, Guid, Incompatibilities, Incompatibility, News, Participant, Policy, Qos, Reader, Role,
-    Topic, WaitSet, Waker,
+    Difference, Endpoint, Guid, Incompatibilities, News, Participant, Policy, Qos, Reader, Role, Topic, WaitSet, Waker,
 };
 use std::cell::Cell;
 use std::collections::btree_map::Entry;
@@ -381,7 +380,7 @@ impl Shared {
     /// What a domain's looking thread does.
     fn look_around(self: &Arc<Self>, mut domain: Domain, set: &WaitSet) {
         let (mut tokens, mut news, mut is_due) = (Vec::new(), Vec::new(), true);
-        let (mut incompatible, mut looked) = (Incompatibilities::reporting("dds."), Instant::now());
+        let (mut incompatible, mut looked) = (Incompatibilities::new("dds."), Instant::now());
         while !self.has_ended() {
             for new in news.drain(..) {
                 match new {
@@ -418,18 +417,8 @@ impl Shared {
         let mut found = Difference::all(&self.qos, endpoint).unwrap_or_default();
         // Who wants all types wants those of its channel.
         found.retain(|found| found.policy != Policy::Partition || domain.names.contains(&endpoint.topic));
-        incompatible.note(&self.tell, (&domain.handle.participant, endpoint), false, found, |found| {
-            let Incompatibility { topic, peer, difference: Difference { policy, offered, requested }, advice, .. } =
-                found.clone();
-            self.tell.tell(&Trouble::Incompatible {
-                name: topic,
-                peer,
-                policy: policy.name(),
-                offered,
-                requested,
-                advice,
-            });
-        });
+        let described = (endpoint, || domain.handle.participant.describe(endpoint));
+        incompatible.note(&self.tell, described, false, found, |found| self.tell.call(&found.into()));
     }
 
     /// Has a reader made for a writer of a type that no reader has.
@@ -472,7 +461,7 @@ impl Shared {
 }
 
 /// Begins a thread on which callbacks run.
-fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+pub(super) fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     let run = || {
         HAS_CALLBACKS.set(true);
         run();

@@ -17,9 +17,9 @@ pub(crate) use listeners::Listeners;
 pub(crate) use writers::WriterCounters;
 pub(crate) use writers::Writers;
 
-use crate::error::Error;
+use crate::error::{Error, Trouble};
 use crate::settings::Settings;
-use dds::{History, Options, Qos};
+use dds::{Difference, History, Incompatibility, Options, Qos, Role};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,6 +65,15 @@ impl From<dds::Error> for Error {
             }
             error => Self::Dds(error.to_string()),
         }
+    }
+}
+
+impl From<&Incompatibility> for Trouble {
+    fn from(found: &Incompatibility) -> Self {
+        let Incompatibility { topic: name, peer, role, difference, advice } = found.clone();
+        let Difference { policy, offered, requested } = difference;
+        let (is_reader, policy) = (role == Role::Reader, policy.name());
+        Self::Incompatible { name, peer, is_reader, policy, offered, requested, advice }
     }
 }
 

@@ -1,52 +1,52 @@
 //! Readers elsewhere that do not match a supplier's writers.
 
-use crate::error::Error;
-use dds::{Difference, Endpoint, Incompatibilities, News, Participant, Policy, Qos, Role, Topic, WaitSet, Waker};
-use std::collections::BTreeMap;
-use std::fmt;
+use super::listeners::begin;
+use crate::error::{Error, Trouble};
+use crate::raw::Teller;
+use dds::{
+    Difference, Endpoint, Incompatibilities, Incompatibility, News, Participant, Policy, Qos, Role, Topic, WaitSet,
+    Waker, WrittenTopics,
+};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long others may take to say what a type is.
 const TYPE_MAX: Duration = Duration::from_millis(500);
 
-/// A thread that compares the readers in a domain with a supplier's writers, and logs what does not match. It ends when this is dropped.
+/// A thread that compares the readers in a domain with a supplier's writers, and reports what does not match. It ends when this is dropped.
+#[derive(Debug)]
 pub(super) struct Watching {
     shared: Arc<Shared>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
+#[derive(Debug)]
 struct Shared {
-    /// What the supplier is called in logs.
-    name: String,
+    tell: Teller,
     participant: Participant,
     qos: Qos,
-    /// Topics that it writes, by name: of several types, each of a participant of its own.
-    topics: Mutex<BTreeMap<String, Vec<Topic>>>,
-    /// Some were added.
-    is_changed: AtomicBool,
+    topics: WrittenTopics,
     has_ended: AtomicBool,
 }
 
 impl Watching {
-    pub(super) fn new(name: String, participant: Participant, qos: Qos) -> Result<Self, Error> {
+    pub(super) fn new(tell: Teller, participant: Participant, qos: Qos) -> Result<Self, Error> {
         let mut set = participant.wait_set()?;
         set.attach_discovery()?;
         let waker = set.waker();
-        let (topics, is_changed, has_ended) = (Mutex::default(), AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { name, participant, qos, topics, is_changed, has_ended });
+        let (topics, has_ended) = (WrittenTopics::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { tell, participant, qos, topics, has_ended });
         let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("campanile-watch".into()).spawn(move || theirs.watch(&set));
-        Ok(Self { shared, waker, thread: Some(thread.map_err(Error::Thread)?) })
+        let thread = begin("campanile-watch", move || theirs.watch(&set))?;
+        Ok(Self { shared, waker, thread: Some(thread) })
     }
 
     /// Watches the readers of a topic, too.
     pub(super) fn add(&self, topic: &Topic) {
-        self.shared.topics().entry(topic.name().to_owned()).or_default().push(topic.clone());
-        self.shared.is_changed.store(true, Ordering::Release);
+        self.shared.topics.add(topic);
         self.waker.wake();
     }
 }
@@ -55,24 +55,15 @@ impl Drop for Watching {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
         self.waker.wake();
-        if let Some(thread) = self.thread.take() {
+        // A callback may drop the supplier, or wait for what drops it: then the thread ends by itself.
+        if let Some(thread) = self.thread.take().filter(|_| !self.shared.tell.has_callback()) {
             // Should it have panicked, there is nothing more to be said.
             let _ = thread.join();
         }
     }
 }
 
-impl fmt::Debug for Watching {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watching").finish_non_exhaustive()
-    }
-}
-
 impl Shared {
-    fn topics(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Topic>>> {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn watch(&self, set: &WaitSet) {
         let (mut tokens, mut news) = (Vec::new(), Vec::new());
         let mut incompatible = Incompatibilities::new("dds.");
@@ -83,10 +74,10 @@ impl Shared {
             for new in news.drain(..) {
                 match new {
                     News::Found(endpoint) => self.compare(&mut incompatible, &endpoint),
-                    News::Gone(guid) => drop(incompatible.gone(&self.name, guid)),
+                    News::Gone(guid) => drop(incompatible.gone(&self.tell, guid)),
                 }
             }
-            if self.is_changed.swap(false, Ordering::Acquire)
+            if self.topics.take_changed()
                 && let Ok(endpoints) = self.participant.endpoints()
             {
                 endpoints.iter().for_each(|endpoint| self.compare(&mut incompatible, endpoint));
@@ -98,16 +89,22 @@ impl Shared {
         if endpoint.role != Role::Reader || self.has_ended.load(Ordering::Acquire) {
             return;
         }
-        let Some(topics) = self.topics().get(&endpoint.topic).cloned() else { return };
+        let topics = self.topics.get(&endpoint.topic);
+        if topics.is_empty() {
+            return;
+        }
         let found = Difference::all(&self.qos, endpoint);
         let is_here = found.as_ref().is_some_and(|found| found.iter().all(|found| found.policy != Policy::Partition));
-        let of = (&self.participant, endpoint);
-        incompatible.note(&self.name, of, false, found.unwrap_or_default(), |_| ());
+        let described = || self.participant.describe(endpoint);
+        // Once the supplier is dropped, none is called.
+        let report =
+            |found: &Incompatibility| self.has_ended.load(Ordering::Acquire) || self.tell.call(&Trouble::from(found));
+        incompatible.note(&self.tell, (endpoint, described), false, found.unwrap_or_default(), report);
         // A consumer of this library makes readers of all types that come.
         if is_here && endpoint.user_data != dds::OWN_USER_DATA {
             let conflicts: Option<Vec<_>> = topics.iter().map(|topic| topic.conflict(endpoint, TYPE_MAX)).collect();
             let found = conflicts.iter().flatten().next().map(Difference::of_types);
-            incompatible.note(&self.name, of, true, found.into_iter().collect(), |_| ());
+            incompatible.note(&self.tell, (endpoint, described), true, found.into_iter().collect(), report);
         }
     }
 }

@@ -5,12 +5,12 @@ use super::watching::Watching;
 use super::{pause, qos, time};
 use crate::declared::Declared;
 use crate::error::Error;
+use crate::raw::Teller;
 use crate::settings::Settings;
 use client::PublisherCounters;
 use dds::{Qos, Role, SuspendedReaders, Topic, WriteError, Writer};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) struct Writers {
     /// Each wait for room is as long as `Qos::blocking_max`, of `waits_max`.
     qos: Qos,
     waits_max: u32,
-    channel: String,
+    pub(crate) tell: Teller,
     writers: RwLock<HashMap<usize, Arc<One>>>,
     /// Held while a writer is made, so that a type gets one: what watches the readers in each domain.
     making: Mutex<HashMap<u16, Watching>>,
@@ -64,7 +64,7 @@ impl Writers {
         Ok(Self {
             qos,
             waits_max,
-            channel: channel.to_owned(),
+            tell: Teller::new(format!("supplier of {channel}"), None),
             writers: RwLock::default(),
             making: Mutex::default(),
             _domain: ParticipantHandle::new(settings.dds.domain(&settings.event_domain), settings)?,
@@ -80,12 +80,13 @@ impl Writers {
         for _ in 0..self.waits_max {
             // Skipped while another thread has it, which then looks.
             if let Ok(mut suspended_readers) = one.suspended_readers.try_lock() {
-                suspended_readers.look(self, &one.writer);
+                suspended_readers.look(&self.tell, &one.writer);
             }
             match one.writer.write(cdr) {
                 Ok(()) => return Ok(()),
                 Err(WriteError::Slowed) => {
-                    one.suspended_readers.lock().unwrap_or_else(PoisonError::into_inner).slowed(self, &one.writer);
+                    let mut suspended_readers = one.suspended_readers.lock().unwrap_or_else(PoisonError::into_inner);
+                    suspended_readers.slowed(&self.tell, &one.writer);
                 }
                 Err(error) => return Err(Error::Dds(error.to_string())),
             }
@@ -112,7 +113,7 @@ impl Writers {
         let watches = match watching.entry(domain) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) => {
-                place.insert(Watching::new(self.to_string(), handle.participant.clone(), self.qos.clone())?)
+                place.insert(Watching::new(self.tell.clone(), handle.participant.clone(), self.qos.clone())?)
             }
         };
         watches.add(&topic);
@@ -160,16 +161,10 @@ impl Writers {
     }
 }
 
-impl fmt::Display for Writers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "supplier of {}", self.channel)
-    }
-}
-
 impl Drop for Writers {
     fn drop(&mut self) {
         if !self.wait(CLOSE_TIMEOUT) {
-            log::warn!("readers of {} have not confirmed all events within {CLOSE_TIMEOUT:?}", self.channel);
+            log::warn!("{}: readers have not confirmed all events within {CLOSE_TIMEOUT:?}", self.tell);
         }
     }
 }

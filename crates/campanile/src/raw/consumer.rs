@@ -64,7 +64,7 @@ pub enum CallbackError {
 pub(super) type OnRaw = Box<dyn FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send>;
 /// A callback that reads a value of the declared type itself: the first argument is at one.
 pub(crate) type OnReader = Box<dyn FnMut(&mut Reader<'_>, Header<'_>) -> Result<(), Handling> + Send>;
-pub(super) type OnTrouble = Arc<dyn Fn(&Trouble) + Send + Sync>;
+pub(crate) type OnTrouble = Arc<dyn Fn(&Trouble) + Send + Sync>;
 
 /// Why a typed callback did not handle an event.
 pub(crate) enum Handling {
@@ -172,7 +172,7 @@ impl RawConsumer {
             Some(settings) => settings,
             None => Settings::load()?,
         };
-        let tell = Teller { channel: channel.clone(), on_trouble };
+        let tell = Teller::new(format!("consumer of {channel}"), on_trouble);
         if let Some(text) = filter.as_deref().filter(|_| others.is_none()) {
             let unknown = constraint::unknown_names(text, declared.iter().map(|(declared, _)| declared));
             unknown.iter().for_each(|trouble| tell.tell(trouble));

@@ -13,32 +13,59 @@ use giop::typecode::TypeCode;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Tells what is no event.
 #[derive(Clone)]
 pub(crate) struct Teller {
-    pub(super) channel: String,
-    pub(super) on_trouble: Option<OnTrouble>,
+    /// What it is called in logs, such as `consumer of Weather`.
+    whose: String,
+    on_trouble: Arc<Mutex<Option<OnTrouble>>>,
 }
 
 impl fmt::Display for Teller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "consumer of {}", self.channel)
+        f.write_str(&self.whose)
+    }
+}
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl Teller {
+    pub(crate) fn new(whose: String, on_trouble: Option<OnTrouble>) -> Self {
+        Self { whose, on_trouble: Arc::new(Mutex::new(on_trouble)) }
+    }
+
+    #[cfg(feature = "dds")]
+    pub(crate) fn on_trouble(&self, callback: OnTrouble) {
+        // The one before it goes when the lock is free.
+        let _before = self.on_trouble.lock().unwrap_or_else(PoisonError::into_inner).replace(callback);
+    }
+
+    #[cfg(feature = "dds")]
+    pub(crate) fn has_callback(&self) -> bool {
+        self.on_trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     pub(crate) fn tell(&self, trouble: &Trouble) {
-        match &self.on_trouble {
-            Some(callback) => {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(trouble))) {
-                    log::error!("{self}: on_trouble panicked: {}", words(panic.as_ref()));
-                }
-            }
-            None => log::warn!("{self}: {trouble}"),
+        if !self.call(trouble) {
+            log::warn!("{self}: {trouble}");
         }
+    }
+
+    /// Calls the callback; says whether there is one.
+    pub(crate) fn call(&self, trouble: &Trouble) -> bool {
+        let callback = self.on_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(callback) = callback else { return false };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(trouble))) {
+            log::error!("{self}: on_trouble panicked: {}", words(panic.as_ref()));
+        }
+        true
     }
 
     pub(super) fn tell_news(&self, news: News) {

@@ -5,7 +5,7 @@ use super::publisher::{PublishOptions, RawPublisher};
 use super::restart::Restart;
 use crate::channel::check_name;
 use crate::declared::Declared;
-use crate::error::Error;
+use crate::error::{Error, Trouble};
 use crate::form::{Envelope, write_event};
 use crate::link::Link;
 use crate::projection::Fault;
@@ -99,6 +99,16 @@ impl RawSupplier {
     /// If the service cannot be reached.
     pub fn publisher(&self, options: PublishOptions) -> Result<RawPublisher, Error> {
         RawPublisher::new(Arc::clone(self.inner.here()?), options)
+    }
+
+    /// Has `callback` called for what [`publish`](Self::publish) does not answer: over DDS, readers that [do not match](Trouble::Incompatible). It
+    /// is called on other threads, may publish, and may be about to return when the supplier is dropped. Default: that is logged.
+    pub fn on_trouble(&self, callback: impl Fn(&Trouble) + Send + Sync + 'static) {
+        match self.inner.here().map(|inner| &inner.link) {
+            #[cfg(feature = "dds")]
+            Ok(Link::Dds(writers)) => writers.tell.on_trouble(Arc::new(callback)),
+            Ok(Link::Notification(_)) | Err(_) => drop(callback),
+        }
     }
 
     /// How often it has had to find its way back to a service that was restarted, or had disconnected it.

@@ -2,7 +2,7 @@
 
 use super::Event;
 use crate::declared::{Declared, NATIVE};
-use crate::error::Error;
+use crate::error::{Error, Trouble};
 use crate::raw::{PublishOptions, RawPublisher, RawSupplier};
 use crate::settings::Settings;
 use client::{Loss, PublisherCounters};
@@ -112,6 +112,12 @@ impl Supplier {
     /// If the service cannot be reached.
     pub fn publisher(&self, options: PublishOptions) -> Result<Publisher, Error> {
         Ok(Publisher { raw: self.raw.publisher(options)?, types: self.types.clone() })
+    }
+
+    /// Has `callback` called for what [`publish`](Self::publish) does not answer: over DDS, readers that [do not match](Trouble::Incompatible). It
+    /// is called on other threads, may publish, and may be about to return when the supplier is dropped. Default: that is logged.
+    pub fn on_trouble(&self, callback: impl Fn(&Trouble) + Send + Sync + 'static) {
+        self.raw.on_trouble(callback);
     }
 
     /// How often it has had to find its way back to a service that was restarted, or had disconnected it.

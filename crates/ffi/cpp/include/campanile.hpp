@@ -228,6 +228,18 @@ private:
     detail::Handle<campanile_publisher> handle_;
 };
 
+/// What is no event, with all of it its own: see campanile_trouble.
+struct Trouble {
+    campanile_trouble_code code;
+    std::string text, name, path, reason, declared, came, supplier;
+    std::chrono::milliseconds length;
+    std::uint64_t events;
+
+    explicit Trouble(const campanile_trouble& of)
+        : code(of.code), text(of.text), name(of.name), path(of.path), reason(of.reason), declared(of.declared), came(of.came),
+          supplier(of.supplier), length(static_cast<std::int64_t>(of.milliseconds)), events(of.events) {}
+};
+
 /// Publishes structs into a channel, of one type or several. It finds back by itself when the service was restarted, for which `publish`
 /// waits for `wait_for_restart_ms` (30 s).
 class Supplier {
@@ -248,6 +260,15 @@ public:
         campanile_publisher* made = nullptr;
         detail::check(campanile_publisher_new(handle_.get(), &options, &made));
         return Publisher(made);
+    }
+
+    /// Has `callback` called with a Trouble for what `publish` does not throw: over DDS, readers that do not match. Default: it is logged. It is
+    /// called by threads of the library's, and no more when the supplier is destroyed.
+    template <class F> void on_trouble(F callback) {
+        const auto call = [](void* context, const campanile_trouble* trouble) {
+            (void)detail::guarded([&] { detail::at<F>(context)(Trouble(*trouble)); });
+        };
+        detail::check(campanile_supplier_on_trouble(handle_.get(), call, new F(std::move(callback)), &detail::release<F>));
     }
 
     /// How often it has had to find its way back to a service that was restarted.
@@ -294,18 +315,6 @@ public:
 
 private:
     const campanile_event* event_;
-};
-
-/// What is no event, with all of it its own: see campanile_trouble.
-struct Trouble {
-    campanile_trouble_code code;
-    std::string text, name, path, reason, declared, came, supplier;
-    std::chrono::milliseconds length;
-    std::uint64_t events;
-
-    explicit Trouble(const campanile_trouble& of)
-        : code(of.code), text(of.text), name(of.name), path(of.path), reason(of.reason), declared(of.declared), came(of.came),
-          supplier(of.supplier), length(static_cast<std::int64_t>(of.milliseconds)), events(of.events) {}
 };
 
 /// Which event of its channel one is, of a consumer with start_from().

@@ -257,7 +257,7 @@ static void scenario_mismatch(void) {
 /* Over DDS: a supplier that is not reliable, for a consumer that is. */
 static void scenario_incompatible(void) {
     const struct wind wind = {1, 2};
-    struct inbox events = INBOX, troubles = INBOX;
+    struct inbox events = INBOX, troubles = INBOX, of_supplier = INBOX;
     campanile_settings *settings;
     campanile_supplier *loose;
     campanile_consumer *consumer = consumer_of(&events, &troubles);
@@ -265,8 +265,10 @@ static void scenario_incompatible(void) {
     OK(campanile_settings_set(settings, "dds.reliable", "false"));
     OK(campanile_supplier_new("Weather", settings, &loose));
     campanile_settings_free(settings);
+    OK(campanile_supplier_on_trouble(loose, on_trouble, &of_supplier, NULL));
     OK(campanile_supplier_publish(loose, wind_type, (const uint8_t *)&wind, sizeof wind));
     MUST(next(&troubles) == CAMPANILE_TROUBLE_CODE_INCOMPATIBLE);
+    MUST(next(&of_supplier) == CAMPANILE_TROUBLE_CODE_INCOMPATIBLE);
     campanile_supplier_free(loose);
     campanile_consumer_free(consumer);
 }

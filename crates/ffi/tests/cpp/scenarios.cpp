@@ -464,6 +464,7 @@ void mismatch() {
 // Over DDS: a supplier that is not reliable, for a consumer that is.
 void incompatible() {
     Inbox<std::array<std::string, 4>> troubles;
+    Inbox<std::string> of_supplier;
     campanile::Consumer consumer("Weather");
     consumer.on([](const Wind&) { MUST(false); });
     consumer.on_trouble([&](const campanile::Trouble& t) {
@@ -472,7 +473,9 @@ void incompatible() {
     });
     consumer.ready();
     campanile::Supplier supplier("Weather", campanile::Settings().set("dds.reliable", "false"));
+    supplier.on_trouble([&](const campanile::Trouble& t) { of_supplier.put(t.supplier); });
     supplier.publish(Wind{1, 0});
+    MUST(of_supplier.next().find("reader ") == 0);
     const auto told = troubles.next();
     MUST(told[0] == "Wind" && told[1] == "reliability" && told[3].find("writer ") == 0);
     MUST(told[2].find("set dds.reliable = false") == 0);

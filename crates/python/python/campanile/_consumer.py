@@ -29,16 +29,16 @@ _LEVELS = {"reachable": logging.INFO, "callback": logging.ERROR}
 
 
 class Trouble(typing.NamedTuple):
-    """A report to a consumer that is no event."""
+    """A report to a consumer, or to a supplier, that is no event."""
 
     #: ``unreachable``, ``reachable``, ``gap``, ``mismatch``, ``unreadable``, ``callback``, ``slow``, ``lost``, ``unknown_name`` or
-    #: ``incompatible`` (over DDS: a writer does not match).
+    #: ``incompatible`` (over DDS: a writer or reader does not match).
     kind: str
     #: What happened, for people.
     text: str
     #: Of a mismatch, the declared type and the one that came, in IDL.
     types: tuple[str, str] | None
-    #: Of a mismatch, the supplier, where its events say so (those in ALMA's form). Of what is incompatible, the writer.
+    #: Of a mismatch, the supplier, where its events say so (those in ALMA's form). Of what is incompatible, the writer or reader.
     supplier: str | None = None
 
     def __str__(self) -> str:

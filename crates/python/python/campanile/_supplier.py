@@ -11,6 +11,7 @@ import typing
 from types import TracebackType
 
 from . import _exit, _native
+from ._consumer import Trouble, _log_trouble
 from ._errors import ClosedError
 from ._options import ConnectionOptions
 
@@ -87,8 +88,14 @@ class Supplier(_native.Supplier):
     ) -> typing.Self:
         options = {key: value for key, value in locals().items() if key not in ("cls", "channel", "__class__")}
         supplier = super().__new__(cls, channel, options)
+        supplier.on_trouble(_log_trouble)
         _exit.opened(supplier)
         return supplier
+
+    def on_trouble(self, callback: typing.Callable[[Trouble], object]) -> None:
+        """Has ``callback`` called with what ``publish`` does not raise: over DDS, readers that do not match. Default: it is logged
+        (``logging.getLogger("campanile")``). It may be called on several threads."""
+        self.report_to(lambda kind, text, types, supplier: callback(Trouble(kind, text, types, supplier)))
 
     def publisher(
         self,

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use ::dds::{
     Conflict, Difference, Endpoint, Guid, Incompatibilities, News, OWN_USER_DATA, Participant, Policy, Qos, Reader,
-    Role, Topic, WaitSet, complaints,
+    Role, Topic, WaitSet, WrittenTopics, complaints,
 };
 use giop::cdr;
 use giop::typecode::{TypeCode, TypeRef};
 
 use super::events::Template;
-use super::{LOOKS_AFTER, TOPICS_MAX, WrittenTopics, qos, type_of_topic};
+use super::{LOOKS_AFTER, TOPICS_MAX, qos, type_of_topic};
 use crate::admin::values::{DdsIncompatibility, DdsJoinStatus};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
@@ -131,6 +131,7 @@ impl Reading {
 
     pub(super) fn run(mut self, mut ends: ReadingEnds) {
         let (mut tokens, mut news) = (Vec::new(), Vec::new());
+        self.publish_status();
         while !ends.samples.is_abandoned() {
             self.take_back(&mut ends);
             let has_room = self.room(&ends) > 0;
@@ -212,7 +213,6 @@ impl Reading {
 
     /// Looks at endpoints that have come, changed or gone, each once.
     fn discover(&mut self, news: &mut Vec<News>, ends: &mut ReadingEnds) {
-        let before = self.uncounted;
         let mut is_changed = false;
         for new in news.drain(..) {
             match new {
@@ -233,7 +233,7 @@ impl Reading {
             }
         }
         is_changed |= self.ask_for_types();
-        if is_changed || has_more_topics || self.uncounted != before {
+        if is_changed || has_more_topics {
             self.publish_status();
         }
         for (counter, count) in COUNTED.into_iter().zip(&mut self.uncounted) {
@@ -285,7 +285,7 @@ impl Reading {
         self.by_name.contains_key(topic)
             || self.join.topics.values().any(|declared| declared == topic)
             || self.join.types.iter().any(|declared| declared.topic == topic)
-            || self.written.get(topic).is_some()
+            || !self.written.get(topic).is_empty()
     }
 
     /// The topic that an endpoint is to have the type of, if the join has it.
@@ -296,13 +296,17 @@ impl Reading {
             }
             // A consumer of the library makes readers of all types that come.
             Role::Reader if endpoint.user_data == OWN_USER_DATA => None,
-            Role::Reader => self.written.get(&endpoint.topic),
+            Role::Reader => self.written.get(&endpoint.topic).pop(),
         }
     }
 
     fn note(&mut self, endpoint: &Endpoint, of_type: bool, found: Vec<Difference>) -> bool {
         let Self { incompatible, participant, join, uncounted: [_, count, _], .. } = self;
-        incompatible.note(join.described(), (participant, endpoint), of_type, found, |_| *count += 1)
+        let before: u64 = incompatible.totals().values().sum();
+        let described = (endpoint, || participant.describe(endpoint));
+        let is_changed = incompatible.note(join.described(), described, of_type, found, |_| false);
+        *count += incompatible.totals().values().sum::<u64>() - before;
+        is_changed
     }
 
     /// Reads topics that have come, and compares the types of endpoints of those that are there. Returns whether some do not match.

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ::dds::{Error, Participant, Role, SuspendedReaders, Topic, WriteError, Writer, agree};
+use ::dds::{Error, Participant, Role, SuspendedReaders, Topic, WriteError, Writer, WrittenTopics, agree};
 use engine::Event;
 use giop::typecode::TypeCode;
 
 use super::events::{self, Found};
-use super::{LOOKS_AFTER, TOPICS_MAX, WrittenTopics, qos, topic_of};
+use super::{LOOKS_AFTER, TOPICS_MAX, qos, topic_of};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
 use crate::lane::links::mailbox::Mailbox;

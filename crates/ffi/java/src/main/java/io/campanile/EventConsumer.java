@@ -27,7 +27,7 @@ public final class EventConsumer implements AutoCloseable {
     private static final int DONE = 0;
     private static final int ENOUGH = 1;
     private static final int FAILED = 2;
-    private static final CallbackThreadInitializer DAEMON = new CallbackThreadInitializer(true, false, "campanile");
+    static final CallbackThreadInitializer DAEMON = new CallbackThreadInitializer(true, false, "campanile");
     /** Those that are ready and not closed, whoever has forgotten them: the library may call them. */
     private static final Set<EventConsumer> OPEN = ConcurrentHashMap.newKeySet();
 
@@ -66,6 +66,16 @@ public final class EventConsumer implements AutoCloseable {
     /** What is done with the library's handle. */
     private interface Call {
         int with(Pointer pointer);
+    }
+
+    static Library.OnTrouble reporting(Consumer<? super Trouble> callback) {
+        return (context, trouble) -> {
+            try {
+                callback.accept(Trouble.of(trouble));
+            } catch (Throwable thrown) {
+                System.getLogger("io.campanile").log(System.Logger.Level.ERROR, "the callback for trouble has thrown", thrown);
+            }
+        };
     }
 
     private EventConsumer check(Call call) {
@@ -162,13 +172,7 @@ public final class EventConsumer implements AutoCloseable {
      * @return this
      */
     public EventConsumer onTrouble(Consumer<? super Trouble> callback) {
-        Library.OnTrouble function = kept((context, trouble) -> {
-            try {
-                callback.accept(Trouble.of(trouble));
-            } catch (Throwable thrown) {
-                System.getLogger("io.campanile").log(System.Logger.Level.ERROR, "the callback for trouble has thrown", thrown);
-            }
-        });
+        Library.OnTrouble function = kept(reporting(callback));
         return check(pointer -> Library.campanile_consumer_on_trouble(pointer, function, null, null));
     }
 

@@ -1,12 +1,17 @@
 package io.campanile;
 
+import com.sun.jna.Callback;
+import com.sun.jna.Native;
 import com.sun.jna.Pointer;
 import com.sun.jna.ptr.PointerByReference;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 
 /**
  * Publishes records into a channel, of one type or several. Any number of threads may use one at once. It finds back by itself when the
@@ -16,7 +21,12 @@ import java.util.concurrent.TimeUnit;
 public final class EventSupplier implements AutoCloseable {
     private static final ThreadLocal<Writer> WRITER = ThreadLocal.withInitial(Writer::new);
 
+    /** Those with callbacks that are not closed, whoever has forgotten them: the library may call them. */
+    private static final Set<EventSupplier> OPEN = ConcurrentHashMap.newKeySet();
+
     private final Handle handle;
+    /** For the library: nothing else keeps them. */
+    private final Set<Callback> callbacks = ConcurrentHashMap.newKeySet();
     /** Of {@link #publishAsync}: there while there is something to do. */
     private final Executor thread = new ThreadPoolExecutor(0, 1, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), task -> {
         var made = new Thread(task, "campanile-publish");
@@ -114,6 +124,25 @@ public final class EventSupplier implements AutoCloseable {
     }
 
     /**
+     * Has a callback called for what {@link #publish} does not throw: over DDS, readers that do not match. Default: it is logged. It runs on
+     * threads of the library's, and no more when {@link #close} has returned.
+     *
+     * @param callback what is called
+     */
+    public void onTrouble(Consumer<? super Trouble> callback) {
+        Library.OnTrouble function = EventConsumer.reporting(callback);
+        Native.setCallbackThreadInitializer(function, EventConsumer.DAEMON);
+        Pointer pointer = handle.enter();
+        try {
+            callbacks.add(function);
+            OPEN.add(this);
+            Library.check(Library.campanile_supplier_on_trouble(pointer, function, null, null));
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /**
      * How often it has had to find its way back to a service that was restarted.
      *
      * @return how often
@@ -145,5 +174,6 @@ public final class EventSupplier implements AutoCloseable {
     @Override
     public void close() {
         handle.close();
+        OPEN.remove(this);
     }
 }

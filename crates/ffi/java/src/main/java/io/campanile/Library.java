@@ -94,6 +94,8 @@ final class Library {
 
     static native int campanile_consumer_on_any(Pointer consumer, OnEvent function, Pointer context, Pointer release);
 
+    static native int campanile_supplier_on_trouble(Pointer supplier, OnTrouble function, Pointer context, Pointer release);
+
     static native int campanile_consumer_on_trouble(Pointer consumer, OnTrouble function, Pointer context, Pointer release);
 
     static native int campanile_consumer_filter(Pointer consumer, String constraint);

@@ -4,7 +4,7 @@ import com.sun.jna.Pointer;
 import java.time.Duration;
 
 /**
- * What a consumer is told that is no event.
+ * What a consumer or a supplier is told that is no event.
  *
  * @param kind which sort it is
  * @param text all of it, as a sentence
@@ -16,8 +16,8 @@ import java.time.Duration;
  * @param came of a mismatch: the type that came, in IDL; else empty
  * @param length of a gap: how long it was; of a slow callback: how long it took; else zero
  * @param events of lost events: how many more than were told before; else 0
- * @param supplier of a mismatch: the supplier, where its events say so (those in ALMA's form); of what does not match over DDS, the writer; else
- *     empty
+ * @param supplier of a mismatch: the supplier, where its events say so (those in ALMA's form); of what does not match over DDS, the writer or
+ *     reader; else empty
  */
 public record Trouble(
         Kind kind,
@@ -50,7 +50,7 @@ public record Trouble(
         LOST,
         /** The filter asks for a name that no declared type has. */
         UNKNOWN_NAME,
-        /** A writer does not match, over DDS: none of its events come. */
+        /** A writer or reader does not match, over DDS: none of its events come, or it gets nothing. */
         INCOMPATIBLE,
         /** Something else: the text says it. */
         OTHER

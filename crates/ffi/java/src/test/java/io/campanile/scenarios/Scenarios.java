@@ -425,9 +425,12 @@ final class Scenarios {
     /** Over DDS: a supplier that is not reliable, for a consumer that is. */
     private static void incompatible() throws Exception {
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        BlockingQueue<Trouble> ofSupplier = new LinkedBlockingQueue<>();
         try (var consumer = EventConsumer.of("Weather").on(Wind.class, wind -> {}).onTrouble(troubles::add).ready();
                 var supplier = EventSupplier.of("Weather", Settings.load().set("dds.reliable", "false"))) {
+            supplier.onTrouble(ofSupplier::add);
             supplier.publish(new Wind(1, 0));
+            must(ofSupplier.take().supplier().startsWith("reader "));
             var told = troubles.take();
             same(told.kind(), Trouble.Kind.INCOMPATIBLE);
             same(told.name(), "Wind");
