@@ -237,13 +237,19 @@ impl Connection {
     /// What becomes of a request of that size that could not be written: its id if the server has answered it all the same.
     ///
     /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out. One that does not
-    /// read a request to its end may have said why before it closed: what it said is there still.
+    /// read a request to its end may have said why before it closed: what it said is there still, or with the thread that reads.
     fn write_failed(&self, (id, call): (u32, &Call<'_>), octets: usize, error: &io::Error) -> Result<u32, CallError> {
         let (is_answered, closed) = {
             let mut replies = lock(&self.replies);
-            if !is_timeout(error)
-                && let Some(mut input) = replies.input.take()
-            {
+            if !is_timeout(error) {
+                // Ends the wait of another thread that reads, behind what has arrived.
+                let _ = self.stream.shutdown();
+                let mut input = loop {
+                    match replies.input.take() {
+                        Some(input) => break input,
+                        None => replies = self.wait_for_reader(replies, None),
+                    }
+                };
                 // Whether the connection is whole is known already.
                 let _ = self.read_what_is_there(&mut input.inbound).and_then(|()| replies.dispatch(&mut input.inbound));
                 replies.input = Some(input);
@@ -513,6 +519,17 @@ mod tests {
         assert!(close_enough(None, None));
     }
 
+    const PING: Call<'_> =
+        Call { key: b"key", operation: "ping", response: Response::Expected, limit: None, priority: None };
+
+    fn reply(stream: &mut TcpStream, request_id: u32) {
+        let (version, endian, status) = (Version::V1_2, Endian::Big, ReplyStatus::NoException);
+        let mut buffer = Vec::new();
+        let head = message::ReplyHead { version, endian, request_id, status, contexts: &[] };
+        message::begin_reply(&mut buffer, &head).finish(&mut buffer);
+        stream.write_all(&buffer).unwrap();
+    }
+
     /// A connection to a server that answers `replies` requests and then does `finally`.
     fn connected(replies: u32, finally: impl FnOnce(&mut TcpStream) + Send + 'static) -> Connection {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -525,16 +542,7 @@ mod tests {
                     let n = stream.read(inbound.space()).unwrap();
                     inbound.filled(n);
                 }
-                let mut buffer = Vec::new();
-                let head = message::ReplyHead {
-                    version: Version::V1_2,
-                    endian: Endian::Big,
-                    request_id,
-                    status: ReplyStatus::NoException,
-                    contexts: &[],
-                };
-                message::begin_reply(&mut buffer, &head).finish(&mut buffer);
-                stream.write_all(&buffer).unwrap();
+                reply(&mut stream, request_id);
             }
             finally(&mut stream);
         });
@@ -547,8 +555,7 @@ mod tests {
     }
 
     fn ping(connection: &Connection) -> Result<Option<RawReply>, CallError> {
-        let call = Call { key: b"key", operation: "ping", response: Response::Expected, limit: None, priority: None };
-        connection.call(&call, &|_| Ok(()))
+        connection.call(&PING, &|_| Ok(()))
     }
 
     /// Makes the connection look unused for long, once what the server did last has arrived.
@@ -578,6 +585,31 @@ mod tests {
         ping(&connection).unwrap();
         grow_idle(&connection);
         assert!(matches!(ping(&connection), Err(CallError::NotSent { .. })));
+    }
+
+    /// The refusal of a request that is too large was lost where another thread was reading: it looked like a restart.
+    #[test]
+    fn what_the_server_said_before_a_write_failed_counts_although_another_thread_reads_it() {
+        let connection = connected(0, |stream| {
+            reply(stream, 1);
+            let _ = stream.read(&mut [0; 64]);
+        });
+        let id = lock(&connection.replies).requests.sent(Some(()));
+        let mut input = lock(&connection.replies).input.take().unwrap();
+        connection.stream.tcp().peek(&mut [0]).unwrap();
+        std::thread::scope(|scope| {
+            let failing =
+                scope.spawn(|| connection.write_failed((id, &PING), 1 << 20, &io::ErrorKind::BrokenPipe.into()));
+            // The one that reads has got it, and is slow to hand it over.
+            while connection.read_once(&mut input, None).is_ok() {}
+            let mut replies = lock(&connection.replies);
+            let _ = replies.dispatch(&mut input.inbound);
+            replies.input = Some(input);
+            drop(replies);
+            connection.arrived.notify_all();
+            assert_eq!(failing.join().unwrap().unwrap(), id);
+        });
+        assert_eq!(connection.wait(id, None, Instant::now()).unwrap().status, ReplyStatus::NoException);
     }
 
     #[test]
