@@ -46,6 +46,9 @@ if [ -e "$libraries/lib_native.so" ] && [ -n "$python" ]; then
     cp "$root"/crates/python/python/campanile/*.py "$to/modules/campanile"
     cp "$libraries/lib_native.so" "$to/modules/campanile/_native.abi3.so"
     starter python "env PYTHONPATH=$to/modules $python $here/speed.py"
+    for way in next async; do starter python-$way "env SPEED_TAKES=$way PYTHONPATH=$to/modules $python $here/speed.py"; done
 else
-    said python "there is no $libraries/lib_native.so: cargo rustc --profile library -p campanile-python --lib --crate-type cdylib"
+    for program in python python-next python-async; do
+        said $program "there is no $libraries/lib_native.so: cargo rustc --profile library -p campanile-python --lib --crate-type cdylib"
+    done
 fi

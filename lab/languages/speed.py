@@ -1,6 +1,9 @@
 """How fast Python is: speed.py supplier|consumer CHANNEL. What it is told and answers, README.md says."""
 
+import asyncio
+import collections
 import json
+import os
 import sys
 import threading
 import time
@@ -46,6 +49,25 @@ class Arrivals:
         return answer
 
 
+async def take_all(events, arrivals):
+    async for wind in events:
+        arrivals.arrived(wind)
+
+
+def subscribe(channel, arrivals):
+    """By a callback, or by a thread that takes events with ``next()`` or ``async for``."""
+    way = os.environ.get("SPEED_TAKES")
+    if not way:
+        return Consumer(channel).on(Wind, arrivals.arrived).ready()
+    events = Consumer(channel, Wind).events()
+    if way == "async":
+        taking = threading.Thread(target=lambda: asyncio.run(take_all(events, arrivals)), daemon=True)
+    else:
+        taking = threading.Thread(target=lambda: collections.deque(map(arrivals.arrived, events), 0), daemon=True)
+    taking.start()
+    return events
+
+
 def flood(publisher, events):
     began = time.monotonic_ns()
     for _ in range(events):
@@ -65,7 +87,7 @@ def main():
     what, channel = sys.argv[1:]
     arrivals = Arrivals()
     if what == "consumer":
-        subscription = Consumer(channel).on(Wind, arrivals.arrived).ready()
+        subscription = subscribe(channel, arrivals)
     else:
         supplier = Supplier(channel)
         publisher = supplier.publisher()

@@ -23,7 +23,7 @@ pub(crate) const COMMAND: &str = "languages-process";
 /// Where the programs and what builds them are.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/languages");
 /// The one that others are compared with comes first.
-const LANGUAGES: [&str; 5] = ["rust", "c", "cpp", "java", "python"];
+const LANGUAGES: [&str; 7] = ["rust", "c", "cpp", "java", "python", "python-next", "python-async"];
 /// Nanoseconds between events that are timed.
 const PERIOD: u64 = clock::SECOND / 1000;
 /// Events that each language has published one by one before any is timed.
@@ -319,7 +319,10 @@ impl Report {
                 super::at_most(&format!("{language}: the median latency is at most {bound} × Rust's"), ratio, bound)
             })
             .collect();
-        let python = row("python", "gathered_per_second").map(|row| row.value);
+        let rate = |language: &str| row(language, "gathered_per_second").map(|row| row.value);
+        let ratio = rate("python-next").zip(rate("python-async")).map(|(next, of_loop)| next / of_loop);
+        aims.push(super::at_most("python: `next()` has at most 1.25 × the events of `async for`", ratio, 1.25));
+        let python = rate("python");
         aims.push(Aim::new(
             format!("python: at least {PYTHON_LEAST} events a second, gathered"),
             python.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0}")),
