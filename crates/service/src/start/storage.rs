@@ -78,6 +78,8 @@ pub(super) fn furnish(
         protocol.restore_image(&stored, &account, |protocol| declared = configure(protocol, config)).map_err(failed)?;
     declared?;
     if is_restored {
+        let names = config.client_names()?;
+        protocol.objects.rename_clients(|account| names.of(account));
         log::info!(
             "store: {} parts of what was configured, and {} events that are not yet confirmed, are restored from {}",
             stored.len(),

@@ -11,7 +11,8 @@ use service::{Answer, ClientEntry, Config, Counter, Json, Query, Service};
 use crate::access::{rule, start as start_by};
 use crate::json::Lines;
 use crate::logged::{await_line, begin};
-use crate::peers::{Bare, REQUEST, await_count, read_message, request_with, start_with, wait_until};
+use crate::peers::{Bare, REQUEST, await_count, read_message, request_with, start_with, subscribe_to, wait_until};
+use crate::persistent::Folder;
 use crate::tempo::peers::{Datagrams, EndPoint, frame};
 
 const SUBSCRIBE: &str = r#"{"op":"subscribe","id":1}"#;
@@ -182,6 +183,19 @@ fn entries_are_about_clients_as_rules_are_and_are_read_again_for_those_that_are_
     assert_eq!(late.ask(SUBSCRIBE), r#"{"ok":1}"#);
     assert_eq!(called().len(), 6);
     assert_eq!(called().iter().filter(|name| name.is_empty()).count(), 5);
+}
+
+/// It had no name before the configuration was read again.
+#[test]
+fn a_restored_client_is_called_as_the_configuration_calls_it_from_the_start() {
+    let folder = Folder::new("client-names");
+    let service = folder.start(&folder.config(), None);
+    let bare = Bare::new();
+    subscribe_to(&service, Some(0), bare.reference(), &[]);
+    let config = Config { client: vec![entry("127.0.0.0/8", "archive")], ..folder.config() };
+    let service = folder.start(&config, Some(service));
+    let names = consumers(&service);
+    assert!(names.len() == 1 && names[0].starts_with("\"archive\": consumer proxy "), "{names:?}");
 }
 
 #[test]
