@@ -31,7 +31,7 @@ pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{ConsumersOptions, DisconnectOptions, PingOptions, StatsOptions};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
-pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
+pub(crate) use publish::{EventForm, PubOptions};
 pub(crate) use serve::{DemoOptions, LogLevel, ServeOptions, TaoNotifyOptions};
 pub(crate) use server::{ChannelArg, ServerOptions, service_of};
 pub(crate) use store::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
@@ -90,7 +90,7 @@ rest works with any OMG notification service.";
 const SUB_EXAMPLES: &str = "\
 Examples:
   campanile sub
-  campanile sub 'Telescope/*' '*/Alarm'
+  campanile sub 'Telescope/*' '*/Alarm' Wind
   campanile sub --channel Weather
   campanile sub -n 1 --wait 10 && echo an event came
   campanile sub --where '$celsius > 30 and $dome == 3'
@@ -98,6 +98,9 @@ Examples:
   campanile sub --json | jq .fields
   campanile sub --last 100
   campanile sub --since 10m --type '*'/Alarm
+
+Wind stands for the type in any domain or none, as /Wind does. Where a channel is
+called Wind, say /Wind, or which channel by --channel.
 
 --where: the service applies the condition, other events do not travel.
 `campanile filter check` explains a condition. --field prints one field of each
@@ -550,25 +553,34 @@ pub(crate) struct DoctorOptions {
     pub(crate) json: bool,
 }
 
-/// `DOMAIN/NAME`.
+/// `DOMAIN/NAME`, or `NAME` without a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventTypeArg {
-    pub(crate) domain: String,
+    /// `None` where there is no `/`: a domain that is not said.
+    pub(crate) domain: Option<String>,
     pub(crate) name: String,
 }
 
 impl From<&EventTypeArg> for client::notify::EventType {
     fn from(arg: &EventTypeArg) -> Self {
-        Self::new(&arg.domain, &arg.name)
+        Self::new(arg.domain.as_deref().unwrap_or_default(), &arg.name)
     }
 }
 
 fn event_type(text: &str) -> Result<EventTypeArg, String> {
-    match text.split_once('/') {
-        Some((domain, name)) => Ok(EventTypeArg { domain: domain.to_owned(), name: name.to_owned() }),
-        None if text == "*" => Ok(EventTypeArg { domain: "*".to_owned(), name: "*".to_owned() }),
-        None => Err("expected DOMAIN/NAME, for example Telescope/Temperature or Telescope/*".to_owned()),
-    }
+    let (domain, name) = match text.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None if text == "*" => (Some("*"), text),
+        None if is_type_name(&text.replace('*', "_")) => (None, text),
+        None => return Err("expected DOMAIN/NAME, for example Telescope/Temperature or Telescope/*".to_owned()),
+    };
+    Ok(EventTypeArg { domain: domain.map(str::to_owned), name: name.to_owned() })
+}
+
+/// Whether a word by itself may be a type without a domain: a name as IDL has them, and no address, file or condition.
+pub(crate) fn is_type_name(word: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    word.chars().all(is_letter) && word.starts_with(|first: char| !first.is_numeric())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -615,10 +627,12 @@ mod tests {
 
     #[test]
     fn event_types_are_domain_and_name() {
-        let Command::Sub(options) = parse("campanile sub --type A/B* -t *").unwrap() else { panic!() };
-        let types: Vec<_> = options.selection.types.iter().map(|t| (t.domain.as_str(), t.name.as_str())).collect();
-        assert_eq!(types, [("A", "B*"), ("*", "*")]);
-        assert!(parse("campanile sub --type nonsense").unwrap_err().to_string().contains("DOMAIN/NAME"));
+        let Command::Sub(options) = parse("campanile sub --type A/B* -t * -t Wi*").unwrap() else { panic!() };
+        let types: Vec<_> = options.selection.types.iter().map(|t| (t.domain.as_deref(), t.name.as_str())).collect();
+        assert_eq!(types, [(Some("A"), "B*"), (Some("*"), "*"), (None, "Wi*")]);
+        for wrong in ["$celsius>3", "celsius=3", "localhost:2809", "events.json", "3", "-t="] {
+            assert!(parse(&format!("campanile sub {wrong}")).is_err_and(|error| error.exit_code() == 2), "{wrong}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A channel has a number in its factory, and it may have a name, which the naming service finds as that of a channel of events, `{id
 //! "Weather@DEFAULTDOMAIN", kind "channels"}`, or names that clients have bound there. Commands take either.
 
-use crate::args::{ChannelArg, ServerOptions};
+use crate::args::{ChannelArg, EventTypeArg, ServerOptions};
 use crate::failure::Failure;
 use crate::ls;
 use crate::statistics::{self, Statistics};
@@ -33,6 +33,23 @@ pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Re
             server.server
         )))
     })
+}
+
+/// Refuses an event type without a domain that a channel is called like, where no channel is named: the channel may be meant.
+pub(crate) fn refuse_mistaken<'t>(
+    channel: Option<&ChannelArg>,
+    types: impl IntoIterator<Item = &'t EventTypeArg>,
+    server: &ServerOptions,
+) -> Result<(), Failure> {
+    for EventTypeArg { name, .. } in types.into_iter().filter(|of| channel.is_none() && of.domain.is_none()) {
+        let called_so = ChannelArg::Name(name.clone());
+        if look_up(Some(&called_so), server, |_, _| Err(Failure::Quiet)).is_ok() {
+            return Err(Failure::Usage(format!(
+                "{name} is a channel: --channel {name} names it, and /{name} the event type without a domain"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The channel that a command is to work with.

@@ -163,7 +163,7 @@ fn event_types(mut options: SubOptions) -> Option<BTreeSet<String>> {
     let declared = types::declared(&options.server, channel).ok()?;
     let named = |domain: &str, name: &str| {
         let is_pattern = domain.contains('*') || name.contains('*');
-        (!is_pattern).then(|| format!("{domain}/{name}"))
+        (!is_pattern).then(|| show::type_name(domain, name))
     };
     let mut found: BTreeSet<String> = declared.iter().filter_map(|of| named(&of.domain, &of.name)).collect();
     let listened = listen(&options, channel).or_else(|| {

@@ -1,6 +1,6 @@
 //! Events that `campanile pub` publishes: of fields on the command line, of lines of text or JSON, of types that IDL declares.
 
-use crate::args::{EventForm, PubOptions, PubTypeArg};
+use crate::args::{EventForm, EventTypeArg, PubOptions, is_type_name};
 use crate::event_line::{EventLine, Names};
 use crate::failure::Failure;
 use crate::fields;
@@ -53,11 +53,10 @@ impl<'o> Maker<'o> {
             return Err(Failure::Usage("with --json, give one FILE at most, or - for standard input".to_owned()));
         }
         let Some(path) = &options.idl else {
-            if let Some(PubTypeArg { domain: None, name }) = &options.event_type {
-                return Err(Failure::Usage(format!(
-                    "--type {name}: expected DOMAIN/NAME, for example Telescope/Temperature; a name alone is that of a struct which \
-                     --idl FILE declares"
-                )));
+            if let Some(EventTypeArg { domain: None, name }) = &options.event_type
+                && !is_type_name(name)
+            {
+                return Err(Failure::Usage(format!("--type {name}: expected DOMAIN/NAME, for example Weather/Wind")));
             }
             return Ok(Self { options, declared: None, names: Names::default() });
         };

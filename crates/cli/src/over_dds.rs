@@ -3,7 +3,7 @@
 use crate::args::{ChannelArg, PubOptions, SubOptions};
 use crate::failure::Failure;
 use crate::outgoing::{Maker, Outgoing};
-use crate::publish::{Lines, Pace, Sent};
+use crate::publish::{Lines, Next, Pace, Sent};
 use crate::signals::{Waiter, Wake};
 use crate::{json, moment, show};
 use campanile::raw::{CallbackError, RawConsumer, RawEvent, RawSupplier};
@@ -72,7 +72,10 @@ pub(crate) fn publish(options: &PubOptions) -> Result<(), Failure> {
         }
         let made = match &mut lines {
             None => maker.build(pace.events + 1, None).map(Some),
-            Some(lines) => lines.next_event(&maker, &waiter),
+            Some(lines) => lines.next_event(&maker, &waiter, None).map(|next| match next {
+                Next::Event(event) => Some(*event),
+                Next::End | Next::Stopped => None,
+            }),
         };
         let published = made.and_then(|made| match made {
             Some(made) => send(&maker, made, &supplier, &mut known).map(|name| sent.count(name)).map(|()| true),

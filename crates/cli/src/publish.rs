@@ -47,6 +47,9 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
+    if options.idl.is_none() {
+        channels::refuse_mistaken(options.channel.as_ref(), &options.event_type, &options.server)?;
+    }
     let place = channels::number_or_new(options.channel.as_ref(), &options.server)?;
     if let (true, Some(ChannelArg::Name(name))) = (place.is_new() && !options.quiet, &options.channel) {
         eprintln!("campanile: made the channel {} (number {})", show::clean(name), place.number.unwrap_or_default());
@@ -239,9 +242,10 @@ impl Run<'_> {
             if self.is_stopped_within(self.pace.wait()) {
                 return interrupted(options);
             }
+            let number = self.counters.published + self.counters.unconfirmed + 1;
             let event = match &mut lines {
-                None => self.maker.build(self.counters.published + self.counters.unconfirmed + 1, None)?,
-                Some(lines) => match self.next_of(lines)? {
+                None => self.maker.build(number, None)?,
+                Some(lines) => match lines.next_event(self.maker, self.waiter, options.lines.then_some(number))? {
                     Next::Event(event) => *event,
                     Next::End => return Ok(()),
                     Next::Stopped => return interrupted(options),
@@ -265,30 +269,6 @@ impl Run<'_> {
                 }
             }
             self.pace.events += 1;
-        }
-    }
-
-    /// The event of the next line.
-    fn next_of(&self, lines: &mut Lines) -> Result<Next, Failure> {
-        loop {
-            let line = match next_line(&lines.lines, self.waiter) {
-                Input::Line(line) => line,
-                Input::End => return Ok(Next::End),
-                Input::Stopped => return Ok(Next::Stopped),
-                Input::Failed(error) => {
-                    return Err(Failure::Message(format!("cannot read {}: {error}", lines.name)));
-                }
-            };
-            lines.number += 1;
-            if !self.options.json {
-                let number = self.counters.published + self.counters.unconfirmed + 1;
-                return self.maker.build(number, Some(&line)).map(|event| Next::Event(Box::new(event)));
-            }
-            if line.trim().is_empty() {
-                continue;
-            }
-            let event = self.maker.of_json(&line).map(|event| Next::Event(Box::new(event)));
-            return event.map_err(|reason| Failure::Message(format!("{}: {reason}", lines.place())));
         }
     }
 
@@ -367,7 +347,7 @@ fn interrupted(options: &PubOptions) -> Result<(), Failure> {
 }
 
 /// What the lines have.
-enum Next {
+pub(crate) enum Next {
     Event(Box<Outgoing>),
     End,
     Stopped,
@@ -391,19 +371,29 @@ impl Lines {
         Ok(Self { lines: lines_of(move || BufReader::new(file)), name: path.to_owned(), number: 0 })
     }
 
-    /// The event of the next line of JSON; `None` when there is no further one, or a signal came.
-    pub(crate) fn next_event(&mut self, maker: &Maker<'_>, waiter: &Waiter) -> Result<Option<Outgoing>, Failure> {
+    /// The event of the next line: of JSON, or of text as the event of a number.
+    pub(crate) fn next_event(
+        &mut self,
+        maker: &Maker<'_>,
+        waiter: &Waiter,
+        of_text: Option<u64>,
+    ) -> Result<Next, Failure> {
         loop {
             let line = match next_line(&self.lines, waiter) {
                 Input::Line(line) => line,
-                Input::End | Input::Stopped => return Ok(None),
+                Input::End => return Ok(Next::End),
+                Input::Stopped => return Ok(Next::Stopped),
                 Input::Failed(error) => return Err(Failure::Message(format!("cannot read {}: {error}", self.name))),
             };
             self.number += 1;
-            if !line.trim().is_empty() {
-                let event = maker.of_json(&line);
-                return event.map(Some).map_err(|reason| Failure::Message(format!("{}: {reason}", self.place())));
-            }
+            let event = match of_text {
+                Some(number) => maker.build(number, Some(&line))?,
+                None if line.trim().is_empty() => continue,
+                None => {
+                    maker.of_json(&line).map_err(|reason| Failure::Message(format!("{}: {reason}", self.place())))?
+                }
+            };
+            return Ok(Next::Event(Box::new(event)));
         }
     }
 

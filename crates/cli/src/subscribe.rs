@@ -46,6 +46,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         ..consumer_options(&options.server, &options.selection)
     };
     let named = options.selection.channel.as_ref();
+    channels::refuse_mistaken(named, &options.selection.types, &options.server)?;
     let place = match options.create {
         true => channels::number_or_new(named, &options.server)?,
         false => channels::number(named, &options.server)?.into(),

@@ -1,6 +1,6 @@
 //! Options of `campanile pub`.
 
-use super::{ChannelArg, ServerOptions, TransportArg, rate};
+use super::{ChannelArg, EventTypeArg, ServerOptions, TransportArg, event_type, is_type_name, rate};
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -37,6 +37,12 @@ type. Values have to fit its members, and all have to be there. The struct is th
 body, with its plain members as fields for filters; --event-form alma puts it into
 filterable_data[0], as ALMA Common Software does.
 
+A first word without = is the type: Weather/Wind, or Wind without a domain. Where
+a channel is called Wind, say /Wind, or which channel by --channel.
+
+`sub --json | pub --json` on one channel goes round for ever, as what is published
+comes again: name another --channel or --server.
+
 With --channel NAME the channel is made if there is none. With --transport dds too,
 events are structs of the fields, and go to other programs without a service.
 
@@ -66,7 +72,7 @@ pub(crate) struct PubOptions {
     pub(crate) transport: Option<TransportArg>,
     /// The event type [default: Campanile/Test]; with --idl the struct, perhaps with the event's domain
     #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = pub_type)]
-    pub(crate) event_type: Option<PubTypeArg>,
+    pub(crate) event_type: Option<EventTypeArg>,
     /// The event name, which tells events of one type apart
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) name: String,
@@ -109,12 +115,13 @@ pub(crate) struct PubOptions {
 }
 
 impl PubOptions {
-    /// The same with the type where `--type` puts it, if it was said as the first word: `campanile pub Weather/Wind speed=3`.
+    /// The same with the type where `--type` puts it, if it was said as the first word: `campanile pub Weather/Wind speed=3`, or
+    /// `campanile pub Wind speed=3` without a domain.
     ///
     /// # Errors
     /// That word is no event type.
     pub(crate) fn arranged(mut self) -> Result<Self, Failure> {
-        let is_type = |word: &String| word.contains('/') && !word.contains('=');
+        let is_type = |word: &String| !word.contains('=') && (word.contains('/') || is_type_name(word));
         let may_be = self.event_type.is_none() && !self.any && !self.json;
         if may_be && self.fields.first().is_some_and(is_type) {
             let text = self.fields.remove(0);
@@ -124,18 +131,11 @@ impl PubOptions {
     }
 }
 
-/// `DOMAIN/NAME`, or the name of a struct alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PubTypeArg {
-    pub(crate) domain: Option<String>,
-    pub(crate) name: String,
-}
-
-fn pub_type(text: &str) -> Result<PubTypeArg, String> {
-    Ok(match text.split_once('/') {
-        Some((_, name)) if name.contains('/') => return Err("a type is DOMAIN/NAME, and the name has no /".to_owned()),
-        Some((domain, name)) => PubTypeArg { domain: Some(domain.to_owned()), name: name.to_owned() },
-        None if text.is_empty() => return Err("expected DOMAIN/NAME, for example Telescope/Temperature".to_owned()),
-        None => PubTypeArg { domain: None, name: text.to_owned() },
-    })
+/// `DOMAIN/NAME`, or a name alone: that of a struct, or of a type without a domain.
+fn pub_type(text: &str) -> Result<EventTypeArg, String> {
+    match text.split_once('/') {
+        Some((_, name)) if name.contains('/') => Err("a type is DOMAIN/NAME, and the name has no /".to_owned()),
+        None if !text.is_empty() => Ok(EventTypeArg { domain: None, name: text.to_owned() }),
+        _ => event_type(text),
+    }
 }

@@ -123,4 +123,30 @@ fn a_type_with_two_strokes_is_refused_wherever_it_is_said() {
         assert_eq!(status, 2);
         assert!(said.contains("a type is DOMAIN/NAME, and the name has no /"), "{said}");
     }
+    for arguments in [&["events.json"][..], &["--type", "a=3"], &["Wind", "speed"]] {
+        assert_eq!(refusal(&[&["pub", "-s", &serve.address], arguments].concat()).1, 2, "{arguments:?}");
+    }
+}
+
+/// `sub Weather` would wait for ever where somebody means the channel.
+#[test]
+fn a_type_without_a_domain_is_a_word_unless_it_is_that_of_a_channel() {
+    let serve = Serve::start();
+    serve.print("channel", &["create", "Weather"]);
+    for command in [&["sub", "Weather"][..], &["pub", "Weather", "speed=1"]] {
+        let (said, status) = refusal(&[command, &["-s", &serve.address]].concat());
+        assert!(status == 2 && said.contains("--channel Weather names it, and /Weather the event type"), "{said}");
+    }
+    for (subscribed, published) in [
+        (&["Wind"][..], &["Wind"][..]),
+        (&["/Wind"], &["--type", "Wind"]),
+        (&["Wi*"], &["/Wind"]),
+        (&["/Weather"], &["/Weather"]),
+        (&["Weather", "--channel", "0"], &["Weather", "--channel", "0"]),
+    ] {
+        let sub = serve.subscribe(&[subscribed, &["-n", "1", "--field", "domain_name"]].concat());
+        let published = serve.run("pub", &[published, &["speed=1"]].concat());
+        assert!(text(&published.stderr).contains("type W"), "{}", text(&published.stderr));
+        assert_eq!(sub.wait().stdout, "\n", "{subscribed:?}");
+    }
 }
