@@ -3,14 +3,13 @@
 use core::cmp::Reverse;
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{AdminId, ChannelId, DiscardReason, OutboxStats, ProxyId, ProxyKey, Side, Time};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use service::{
-    Answer as AdminAnswer, Command, Counter, DdsIncompatibility, DdsJoinStatus, Declared, Declined, Principal, Query,
-    Settable, SupplierStatus, reason_name,
+    Answer as AdminAnswer, Command, Counter, DdsJoinStatus, DeclaredValue, Declined, Principal, Query, Settable,
+    SupplierStatus, reason_name,
 };
 
 use crate::access::Asking;
@@ -18,9 +17,9 @@ use crate::channels::ChannelRef;
 use crate::directory::{self, SUPPLIERS_AT_ONCE, Sought};
 use crate::http::{self, Answer};
 use crate::journal::lines_json;
-use crate::metrics::state_of;
+use crate::metrics::{is_behind, state_of};
 use crate::routes::{Failure, Routes};
-use crate::shared::{Channel, Shared, Snapshot, slowness};
+use crate::shared::{Channel, Shared, Snapshot, millis, unix_ms};
 use crate::sources::Source;
 
 /// Entries of a page, unless another number is asked for, and at most.
@@ -193,13 +192,9 @@ async fn in_path(shared: &Shared, text: &str) -> Result<ChannelId, Failure> {
     ChannelRef::from(decoded(text).ok_or(Failure::NotFound)?.as_str()).find(shared).await
 }
 
-fn millis(at: SystemTime) -> u128 {
-    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
-}
-
 fn service(routes: &Routes, snapshot: &Snapshot, (is_ruled, is_outside): (bool, bool)) -> Value {
     let about = &routes.shared.service;
-    let behind = snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) != "keeping_up").count();
+    let behind = snapshot.consumers.iter().filter(|outbox| is_behind(outbox, snapshot.now)).count();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "address": about.address,
@@ -208,8 +203,8 @@ fn service(routes: &Routes, snapshot: &Snapshot, (is_ruled, is_outside): (bool, 
         "url": about.url,
         "reference": about.reference,
         "store": about.store,
-        "started_ms": millis(about.started),
-        "at_ms": millis(snapshot.at),
+        "started_ms": unix_ms(about.started),
+        "at_ms": unix_ms(snapshot.at),
         "channels": snapshot.channels.len(),
         "consumers": snapshot.consumers.len(),
         "consumers_not_keeping_up": behind,
@@ -226,29 +221,19 @@ fn counters(counters: &[(&'static str, u64)]) -> Value {
 }
 
 fn lanes(snapshot: &Snapshot) -> Value {
-    let lane = |lane: &crate::shared::Lane| json!({ "id": lane.id, "name": lane.name, "priority": lane.priority, "counters": counters(lane.counters()) });
+    let lane = |lane: &crate::shared::Lane| json!({ "id": lane.id, "name": lane.name, "priority": lane.priority, "counters": counters(&lane.counters) });
     snapshot.lanes.iter().map(lane).collect()
 }
 
 /// How joins to DDS stand, and what does not match them.
 fn dds_joins(joins: &[DdsJoinStatus]) -> Value {
-    let incompatible = |found: &DdsIncompatibility| {
-        json!({
-            "topic": found.topic,
-            "peer": found.peer,
-            "policy": found.policy,
-            "offered": found.offered,
-            "requested": found.requested,
-            "advice": found.advice,
-        })
-    };
     let join = |join: &DdsJoinStatus| {
         json!({
             "channel": join.channel.0,
             "name": join.name,
             "topics_read": join.topics_read,
             "topics_written": join.topics_written,
-            "incompatible": join.incompatible.iter().map(incompatible).collect::<Value>(),
+            "incompatible": join.incompatible,
             "incompatible_beyond": join.beyond,
         })
     };
@@ -311,12 +296,11 @@ fn channels(snapshot: &Snapshot, arguments: &Arguments<'_>) -> Result<Value, Fai
         sought.as_ref().is_none_or(|sought| sought.is(name, &[channel.listed.id.0]))
     };
     let mut found: Vec<&Channel> = snapshot.channels.iter().filter(is_sought).collect();
-    let traffic = |channel: &Channel| channel.stats.map(|stats| stats.traffic).unwrap_or_default();
     match arguments.text("sort") {
         None | Some("" | "number") => {}
         Some("backlog") => found.sort_by_key(|channel| Reverse(channel.backlog_events)),
-        Some("events") => found.sort_by_key(|channel| Reverse(traffic(channel).events_in)),
-        Some("dropped") => found.sort_by_key(|channel| Reverse(traffic(channel).discards.total())),
+        Some("events") => found.sort_by_key(|channel| Reverse(channel.stats.traffic.events_in)),
+        Some("dropped") => found.sort_by_key(|channel| Reverse(channel.stats.traffic.discards.total())),
         Some("consumers") => found.sort_by_key(|channel| Reverse(channel.consumers)),
         Some(_) => return Err(Failure::Bad("sort is one of number, backlog, events, dropped, consumers".to_owned())),
     }
@@ -325,7 +309,7 @@ fn channels(snapshot: &Snapshot, arguments: &Arguments<'_>) -> Result<Value, Fai
 
 /// A channel, as it stands.
 pub(crate) fn channel_json(channel: &Channel, now: Time) -> Value {
-    let traffic = channel.stats.map(|stats| stats.traffic).unwrap_or_default();
+    let traffic = channel.stats.traffic;
     json!({
         "id": channel.listed.id.0,
         "name": channel.listed.name,
@@ -342,15 +326,11 @@ pub(crate) fn channel_json(channel: &Channel, now: Time) -> Value {
         "dropped_by_reason": reasons(|reason| traffic.discards.of(reason)),
         "backlog_events": channel.backlog_events,
         "backlog_bytes": channel.backlog_bytes,
-        "memory_bytes": channel.stats.map_or(0, |stats| stats.memory_bytes),
-        "held_suppliers": channel.stats.map_or(0, |stats| stats.withheld),
-        "oldest_ms": channel.oldest.map(|since| millis_since(since, now)),
+        "memory_bytes": channel.stats.memory_bytes,
+        "held_suppliers": channel.stats.withheld,
+        "oldest_ms": channel.oldest.map(|since| millis(now.since(since))),
         "latency": latency(&traffic.latency),
     })
-}
-
-fn millis_since(since: Time, now: Time) -> u64 {
-    u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn reasons(of: impl Fn(DiscardReason) -> u64) -> Value {
@@ -360,13 +340,8 @@ fn reasons(of: impl Fn(DiscardReason) -> u64) -> Value {
 
 /// How many there were, their sum, and the bounds below which a half and 99 of 100 of them lie.
 pub(crate) fn latency(latency: &engine::Latency) -> Value {
-    let count = latency.count();
-    let bound = |per_cent: u64| {
-        let mut buckets = latency.cumulative();
-        buckets.find(|(_, so_far)| so_far * 100 >= count * per_cent).and_then(|(bound, _)| bound)
-    };
-    let (half, most) = if count == 0 { (None, None) } else { (bound(50), bound(99)) };
-    json!({ "count": count, "sum_ns": latency.sum_ns(), "p50_below_ns": half, "p99_below_ns": most })
+    let [half, most] = [50, 99].map(|per_cent| latency.quantile(per_cent));
+    json!({ "count": latency.count(), "sum_ns": latency.sum_ns(), "p50_below_ns": half, "p99_below_ns": most })
 }
 
 /// What is configured of a channel, and how it stands.
@@ -396,15 +371,15 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&(String, Option<
         "unanswered": outbox.in_flight,
         "delayed": outbox.delayed,
         "pulls_waiting": outbox.pulls_waiting,
-        "oldest_ms": outbox.oldest.map(|since| millis_since(since, now)),
+        "oldest_ms": outbox.oldest.map(|since| millis(now.since(since))),
         "delivered": outbox.delivered,
         "delivered_bytes": outbox.delivered_bytes,
         "dropped": outbox.discards.total(),
         "dropped_by_reason": reasons(|reason| outbox.discards.of(reason)),
         "failures": outbox.failures,
-        "given_up_in_ms": outbox.given_up_at.map(|at| millis_since(now, at)),
-        "holds_suppliers_ms": outbox.holds.map(|holds| millis_since(holds.since, now)),
-        "holds_for_ms": outbox.holds.and_then(|holds| holds.until).map(|until| millis_since(now, until)),
+        "given_up_in_ms": outbox.given_up_at.map(|at| millis(at.since(now))),
+        "holds_suppliers_ms": outbox.holds.map(|holds| millis(now.since(holds.since))),
+        "holds_for_ms": outbox.holds.and_then(|holds| holds.until).map(|until| millis(until.since(now))),
         "latency": latency(&outbox.latency),
     })
 }
@@ -421,19 +396,20 @@ async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> 
     let wanted = |outbox: &&OutboxStats| {
         let in_state = match state.as_deref() {
             None | Some("") => true,
-            Some("slow") => state_of(outbox, snapshot.now) != "keeping_up",
+            Some("slow") => is_behind(outbox, snapshot.now),
             Some(state) => state_of(outbox, snapshot.now) == state,
         };
-        let is_sought = |sought: &Sought| sought.is(name_of(&outbox.key), &[]) || sought.is_proxy(outbox.key);
+        let is_sought = |sought: &Sought| sought.is_proxy(outbox.key, name_of(&outbox.key));
         in_state && channel.is_none_or(|channel| outbox.key.channel == channel) && sought.as_ref().is_none_or(is_sought)
     };
-    let mut found: Vec<OutboxStats> = snapshot.consumers.iter().filter(wanted).copied().collect();
+    let mut found: Vec<&OutboxStats> = snapshot.consumers.iter().filter(wanted).collect();
     match arguments.text("sort") {
         Some("delivered") => found.sort_by_key(|outbox| Reverse(outbox.delivered)),
         Some("dropped") => found.sort_by_key(|outbox| Reverse(outbox.discards.total())),
         Some("oldest") => found.sort_by_key(|outbox| (outbox.oldest.is_none(), outbox.oldest)),
         Some("number") => found.sort_by_key(|outbox| outbox.key),
-        None | Some("") => found.sort_by_key(slowness),
+        // They are so.
+        None | Some("") => {}
         Some(_) => return Err(Failure::Bad("sort is one of delivered, dropped, oldest, number".to_owned())),
     }
     let now = snapshot.now;
@@ -461,7 +437,7 @@ pub(crate) fn supplier_json((status, name): &(SupplierStatus, String)) -> Value 
         "has_reference": status.is_probed,
         "connection_open": status.is_open,
         "events": status.events,
-        "idle_ms": u64::try_from(status.idle.as_millis()).unwrap_or(u64::MAX),
+        "idle_ms": millis(status.idle),
     })
 }
 
@@ -511,7 +487,7 @@ struct SetQos {
     /// Of an admin: `consumers` or `suppliers`.
     side: Option<String>,
     proxy: Option<u32>,
-    properties: std::collections::BTreeMap<String, Value>,
+    properties: std::collections::BTreeMap<String, DeclaredValue>,
 }
 
 /// Which proxy.
@@ -581,18 +557,5 @@ fn qos(channel: ChannelId, asked: SetQos) -> Result<Command, Failure> {
         }
         _ => return Err(Failure::Bad("either an admin or a proxy".to_owned())),
     };
-    let declared = |(name, value): (String, Value)| {
-        let value = match value {
-            Value::Bool(flag) => Declared::Flag(flag),
-            Value::String(text) => Declared::Text(text),
-            Value::Number(number) => number
-                .as_i64()
-                .map(Declared::Number)
-                .ok_or_else(|| Failure::Bad(format!("{name} is to be a whole number, true, false or text")))?,
-            _ => return Err(Failure::Bad(format!("{name} is to be a number, true, false or text"))),
-        };
-        Ok((name, value))
-    };
-    let properties = properties.into_iter().map(declared).collect::<Result<_, Failure>>()?;
-    Ok(Command::SetQos { on, properties })
+    Ok(Command::SetQos { on, properties: properties.into_iter().map(|(name, value)| (name, value.into())).collect() })
 }

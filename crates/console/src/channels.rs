@@ -1,7 +1,7 @@
 //! Channels as requests name them: by number or by name.
 
 use engine::ChannelId;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use service::near;
 
 use crate::access::{Access, Asking};
@@ -9,7 +9,7 @@ use crate::routes::Failure;
 use crate::shared::Shared;
 
 /// A channel in a path, an argument or a body.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "a channel is its number, or a string with its name")]
 pub(crate) enum ChannelRef {
     /// Its number.

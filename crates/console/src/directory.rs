@@ -100,12 +100,19 @@ impl Shared {
         self.directory.suppliers.get(LIST_FRESH_FOR, self.with(all_suppliers)).await
     }
 
-    /// The event types, by domain and name.
+    /// The event types, by domain and name: those that came, then those that are only declared.
     pub(crate) async fn types(&self) -> Result<Arc<Vec<TypeEvents>>, Declined> {
-        let find = self.with(|queries| match queries.ask(&Principal::Service, Query::Types)? {
-            AdminAnswer::Types(types) => Ok(types),
-            _ => Err(Declined::Stopping),
-        });
+        let find = async {
+            let asked = self.ask(Principal::Service, Query::Types).await?;
+            let AdminAnswer::Types(mut types) = asked else { return Err(Declined::Stopping) };
+            for declared in &self.declared {
+                let (domain, name) = declared.name.split_once('/').unwrap_or(("", &declared.name));
+                if !types.iter().any(|known| (known.domain.as_str(), known.name.as_str()) == (domain, name)) {
+                    types.push(TypeEvents { domain: domain.to_owned(), name: name.to_owned(), events: 0 });
+                }
+            }
+            Ok(types)
+        };
         self.directory.types.get(LIST_FRESH_FOR, find).await
     }
 
@@ -149,10 +156,9 @@ impl Sought {
         name.to_lowercase().contains(&self.0) || numbers.iter().any(|number| self.0 == number.to_string())
     }
 
-    /// Whether it is this proxy's number, alone or behind its channel's.
-    pub(crate) fn is_proxy(&self, key: ProxyKey) -> bool {
-        let proxy = key.proxy.0.to_string();
-        self.0 == proxy || self.0 == format!("{}/{proxy}", key.channel.0)
+    /// Whether it is a proxy's name, or its number, alone or behind its channel's.
+    pub(crate) fn is_proxy(&self, key: ProxyKey, name: &str) -> bool {
+        self.is(name, &[key.proxy.0]) || self.0 == format!("{}/{}", key.channel.0, key.proxy.0)
     }
 }
 
@@ -162,7 +168,7 @@ pub(crate) async fn suppliers(shared: &Shared, arguments: Arguments<'_>) -> Resu
     let sought = Sought::of(&arguments);
     let all = shared.suppliers().await?;
     let wanted = |(status, name): &&(SupplierStatus, String)| {
-        let is_sought = sought.as_ref().is_none_or(|sought| sought.is(name, &[]) || sought.is_proxy(status.key));
+        let is_sought = sought.as_ref().is_none_or(|sought| sought.is_proxy(status.key, name));
         is_sought && channel.is_none_or(|channel| status.key.channel == channel)
     };
     let mut found: Vec<&(SupplierStatus, String)> = all.iter().filter(wanted).collect();
@@ -202,26 +208,18 @@ fn type_json(shared: &Shared, known: &TypeEvents) -> Value {
 /// A page of event types: those that came, and those that the configuration declares.
 pub(crate) async fn types(shared: &Shared, arguments: Arguments<'_>) -> Result<Value, Failure> {
     let (of_page, sought) = (arguments.page()?, Sought::of(&arguments));
-    let came = shared.types().await?;
-    let mut all: Vec<TypeEvents> = came.to_vec();
-    for declared in &shared.declared {
-        let (domain, name) = declared.name.split_once('/').unwrap_or(("", &declared.name));
-        if !all.iter().any(|known| (known.domain.as_str(), known.name.as_str()) == (domain, name)) {
-            all.push(TypeEvents { domain: domain.to_owned(), name: name.to_owned(), events: 0 });
-        }
-    }
-    if let Some(exactly) = arguments.text("type") {
-        all.retain(|known| type_text(&known.domain, &known.name) == exactly);
-    }
-    if let Some(sought) = &sought {
-        all.retain(|known| sought.is(&type_text(&known.domain, &known.name), &[]));
-    }
+    let (all, exactly) = (shared.types().await?, arguments.text("type"));
+    let wanted = |known: &&TypeEvents| {
+        let text = type_text(&known.domain, &known.name);
+        exactly.is_none_or(|exactly| text == exactly) && sought.as_ref().is_none_or(|sought| sought.is(&text, &[]))
+    };
+    let mut found: Vec<&TypeEvents> = all.iter().filter(wanted).collect();
     match arguments.text("sort") {
-        None | Some("" | "events") => all.sort_by_key(|known| core::cmp::Reverse(known.events)),
-        Some("name") => all.sort_by_key(|known| type_text(&known.domain, &known.name)),
+        None | Some("" | "events") => found.sort_by_key(|known| core::cmp::Reverse(known.events)),
+        Some("name") => found.sort_by_cached_key(|known| type_text(&known.domain, &known.name)),
         Some(_) => return Err(Failure::Bad("sort is one of events, name".to_owned())),
     }
-    Ok(page(&all, of_page, |known| type_json(shared, known)))
+    Ok(page(&found, of_page, |known| type_json(shared, known)))
 }
 
 /// The first of each kind that a text is in, and how many there are.
@@ -235,10 +233,9 @@ pub(crate) async fn search(shared: &Shared, arguments: Arguments<'_>) -> Result<
         .filter(|known| sought.is(known.listed.name.as_deref().unwrap_or_default(), &[known.listed.id.0]))
         .collect();
     let called = |key: &ProxyKey| names.get(key).map_or("", |(name, _)| name.as_str());
-    let is_sought = |key: ProxyKey, name: &str| sought.is(name, &[]) || sought.is_proxy(key);
-    let consumers: Vec<_> =
-        snapshot.consumers.iter().filter(|outbox| is_sought(outbox.key, called(&outbox.key))).collect();
-    let suppliers: Vec<_> = suppliers.iter().filter(|(status, name)| is_sought(status.key, name)).collect();
+    let consumers = snapshot.consumers.iter().filter(|outbox| sought.is_proxy(outbox.key, called(&outbox.key)));
+    let consumers: Vec<_> = consumers.collect();
+    let suppliers: Vec<_> = suppliers.iter().filter(|(status, name)| sought.is_proxy(status.key, name)).collect();
     let types: Vec<_> = types.iter().filter(|of| sought.is(&type_text(&of.domain, &of.name), &[])).collect();
     let first = (0, FOUND_MAX);
     Ok(json!({

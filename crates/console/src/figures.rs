@@ -8,14 +8,14 @@ use core::cmp::Reverse;
 use core::mem::size_of;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use engine::{ChannelId, Latency, ProxyId};
 use serde_json::{Map, Value, json};
 use service::Counter;
 
-use crate::metrics::state_of;
-use crate::shared::Snapshot;
+use crate::metrics::is_behind;
+use crate::shared::{Snapshot, read, unix_ms};
 use crate::sources::{SOURCES_BYTES_MAX, Source, Sources};
 
 /// Time that a point stands for, and how many such points an hour has.
@@ -209,7 +209,7 @@ impl Figures {
         let Some(before) = self.noted.map_or(Some(now), |noted| (noted < now).then_some(noted)) else { return };
         self.take_whole(before, now, snapshot);
         let channels = snapshot.channels.iter().map(|channel| {
-            let traffic = channel.stats.map(|stats| stats.traffic).unwrap_or_default();
+            let traffic = channel.stats.traffic;
             Reading {
                 key: (channel.listed.id, None),
                 totals: [traffic.events_in, traffic.delivered, traffic.discards.total()],
@@ -221,25 +221,19 @@ impl Figures {
             key: (outbox.key.channel, Some(outbox.key.proxy)),
             totals: [0, outbox.delivered, outbox.discards.total()],
             waits: outbox.backlog_events,
-            is_slow: state_of(outbox, snapshot.now) != "keeping_up",
+            is_slow: is_behind(outbox, snapshot.now),
         });
         self.note(now, channels.chain(consumers));
     }
 
     fn take_whole(&mut self, before: u32, now: u32, snapshot: &Snapshot) {
-        let read = |counter: Counter| snapshot.counters.iter().find(|(name, _)| *name == counter.name());
-        let counted = COUNTED.map(|counter| read(counter).map_or(0, |(_, value)| *value));
-        let mut latency = Latency::default();
-        snapshot
-            .channels
-            .iter()
-            .filter_map(|channel| channel.stats)
-            .for_each(|stats| latency.join(&stats.traffic.latency));
+        let (counted, latency) = (COUNTED.map(|counter| read(&snapshot.counters, counter)), snapshot.latency());
         if let Some(steps) = self.noted.map(|noted| u64::from(now - noted)) {
             let mut whole = NOTHING;
             let grown = counted.iter().zip(&self.counted).map(|(now, before)| now.saturating_sub(*before) / steps);
             let waits = snapshot.channels.iter().map(|channel| channel.backlog_events).sum();
-            let bounds = [50, 99].map(|per_cent| quantile(&self.latency, &latency, per_cent));
+            let grown_latency = latency.since(&self.latency);
+            let bounds = [50, 99].map(|per_cent| plotted(&grown_latency, per_cent).unwrap_or(u64::MAX));
             whole.iter_mut().zip(grown.chain([waits]).chain(bounds)).for_each(|(kept, value)| *kept = value);
             put(&mut self.whole, before, now, NOTHING, whole);
         }
@@ -384,8 +378,7 @@ impl Figures {
 
     /// When a step was, in milliseconds since 1970.
     fn millis(&self, step: u32) -> u64 {
-        let at = self.began_at + STEP * step;
-        u64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+        unix_ms(self.began_at + STEP * step)
     }
 }
 
@@ -401,14 +394,10 @@ pub(crate) fn rate(events: u64, steps: u32) -> Value {
     json!(tenths as f64 / 10.0)
 }
 
-/// Below which bound so many of 100 lie that came between two moments.
-fn quantile(before: &Latency, now: &Latency, per_cent: u64) -> u64 {
-    let grown = now.cumulative().zip(before.cumulative());
-    let grown = grown.map(|((bound, now), (_, before))| (bound, now.saturating_sub(before)));
-    let whole = now.count().saturating_sub(before.count());
-    let last = Latency::BOUNDS_NS.last().copied().unwrap_or(u64::MAX);
-    let mut reached = grown.filter(|(_, so_far)| whole > 0 && so_far * 100 >= whole * per_cent);
-    reached.next().map_or(u64::MAX, |(bound, _)| bound.unwrap_or(last))
+/// Bound that so many of 100 do not exceed, in a plot: the last one of those that exceed all. Nothing if there are none.
+pub(crate) fn plotted(latency: &Latency, per_cent: u64) -> Option<u64> {
+    let last = Latency::BOUNDS_NS.last().copied().filter(|_| latency.count() > 0);
+    latency.quantile(per_cent).or(last)
 }
 
 #[cfg(test)]

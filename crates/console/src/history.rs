@@ -4,14 +4,13 @@ use core::time::Duration;
 
 use engine::ChannelId;
 use serde_json::json;
-use service::{Answer as AdminAnswer, HistoryStatus, Principal, Query, VisitPurpose};
+use service::{Answer as AdminAnswer, HistoryEvent, HistoryStatus, Principal, Query, VisitPurpose};
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::{Arguments, allowed};
+use crate::api::Arguments;
 use crate::http::{self, Answer};
 use crate::live::watcher;
 use crate::routes::{Client, Failure, Routes};
-use crate::shared::{ANSWERS_WITHIN, on_a_thread};
 use crate::watching::Watching;
 
 /// Events of a page, unless another number is asked for, and at most.
@@ -31,19 +30,21 @@ pub(crate) async fn tell(routes: &Routes, client: Client, query: &str, by: Princ
     let constraint = arguments.constraint()?;
     let from = arguments.text("from").filter(|from| !from.is_empty()).unwrap_or("last:100").to_owned();
     let _watcher = watcher(routes)?;
-    let (operators, address, principal) = (routes.operators.clone(), client.from, by.clone());
-    let visit = move || operators.visit(&principal, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
-    let (connection, told) = on_a_thread(visit).await?;
-    allowed(told)?;
+    let connection = routes.visit(by.clone(), client.from, VisitPurpose::Look(channel)).await?;
     let AdminAnswer::History(stored) = routes.shared.ask(by, Query::History(channel)).await? else {
         return Err(Failure::NotFound);
     };
     let stored = stored.ok_or_else(|| Failure::Refused("this channel stores no history (HistoryEvents)".to_owned()))?;
     let mut watching = Watching::begin(connection, channel, &constraint, Some(&from)).await?;
     let (entries, last, ended) = read(&mut watching, limit, stored.last.map_or(0, |last| last.number)).await;
+    let place = |HistoryEvent { number, came }| {
+        let mut text = String::new();
+        service::rfc3339(&mut text, service::since_1970(came));
+        json!({ "number": number, "time": came.to_string(), "came": text })
+    };
     let told = json!({
-        "first": stored.first.map(|first| json!({ "number": first.number, "time": first.came.to_string() })),
-        "last": stored.last.map(|last| json!({ "number": last.number, "time": last.came.to_string() })),
+        "first": stored.first.map(place),
+        "last": stored.last.map(place),
         "events": stored.events,
         "bytes": stored.bytes,
         "gone": is_gone(&stored, &from),
@@ -100,7 +101,6 @@ fn is_gone(stored: &HistoryStatus, from: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use service::HistoryEvent;
 
     #[test]
     fn what_is_asked_for_and_gone_is_known() {

@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use engine::ProxyKey;
 use serde_json::{Value, json};
 use service::Dropped;
+
+use crate::shared::unix_ms;
 
 /// Episodes of drops that are kept.
 const EPISODES_MAX: usize = 256;
@@ -81,7 +83,7 @@ struct Line {
     number: u64,
     at_ms: u64,
     level: log::Level,
-    target: &'static str,
+    kind: &'static str,
     text: String,
 }
 
@@ -95,18 +97,18 @@ struct Lines {
 static LINES: Mutex<Lines> = Mutex::new(Lines { next: 1, log: VecDeque::new(), audit: VecDeque::new() });
 
 /// Keeps a line of the log for the console. The program's logger calls it with what it writes.
-pub fn note_line(record: &log::Record<'_>) {
-    let is_audit = record.target() == "audit";
-    let text = cut(&record.args().to_string(), LINE_CHARS);
+pub fn note_line(level: log::Level, target: &str, text: &str) {
+    let is_audit = target == "audit";
+    let text = cut(text, LINE_CHARS);
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     let number = lines.next;
     lines.next += 1;
-    let target = if is_audit { "audit" } else { "log" };
+    let kind = if is_audit { "audit" } else { "log" };
     let kept = if is_audit { &mut lines.audit } else { &mut lines.log };
     if kept.len() >= LINES_MAX {
         kept.pop_front();
     }
-    kept.push_back(Line { number, at_ms: now_ms(), level: record.level(), target, text });
+    kept.push_back(Line { number, at_ms: unix_ms(SystemTime::now()), level, kind, text });
 }
 
 /// The lines behind that number, the last first.
@@ -116,17 +118,11 @@ pub(crate) fn lines_json(behind: u64) -> Value {
     all.sort_unstable_by_key(|line| core::cmp::Reverse(line.number));
     let line = |line: &&Line| {
         json!({
-            "number": line.number, "at_ms": line.at_ms, "level": line.level.as_str().to_ascii_lowercase(), "kind": line.target,
+            "number": line.number, "at_ms": line.at_ms, "level": line.level.as_str().to_ascii_lowercase(), "kind": line.kind,
             "text": line.text,
         })
     };
     json!({ "entries": all.iter().map(line).collect::<Value>(), "kept_max": LINES_MAX })
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn cut(text: &str, chars: usize) -> String {
@@ -178,9 +174,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_audit_lines_apart_from_others() {
-        let note = |target: &str, text: &str| {
-            note_line(&log::Record::builder().target(target).args(format_args!("{text}")).build());
-        };
+        let note = |target: &str, text: &str| note_line(log::Level::Info, target, text);
         note("audit", &"long ".repeat(1_000));
         (0..1_000).for_each(|number| note("service::lane", &format!("line {number}")));
         let told = lines_json(0);

@@ -1,9 +1,10 @@
 //! State of the service for browsers without polling: once in each second, as server-sent events.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 use std::rc::Rc;
 
-use engine::{ChannelId, OutboxStats};
+use engine::{ChannelId, Latency, OutboxStats};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
@@ -12,11 +13,12 @@ use service::{Counter, Principal, VisitPurpose};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::api::{Arguments, allowed, channel_json, consumer_json, latency};
+use crate::api::{Arguments, channel_json, consumer_json, latency};
+use crate::figures::plotted;
 use crate::http::{self, Answer, Body, Live, Watcher};
-use crate::metrics::{STATES, state_of};
+use crate::metrics::{by_state, is_behind};
 use crate::routes::{Client, Failure, Routes};
-use crate::shared::{ANSWERS_WITHIN, Channel, Snapshot, on_a_thread};
+use crate::shared::{Channel, Snapshot, read, unix_ms};
 use crate::watching::Watching;
 
 /// What the text is.
@@ -59,10 +61,11 @@ pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
     tokio::task::spawn_local(async move {
         let mut times = interval(EVERY);
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut before = None;
         loop {
             times.tick().await;
             let message = match shared.snapshot().await {
-                Ok(snapshot) => message("standing", &snapshot_json(&snapshot)),
+                Ok(snapshot) => message("standing", &snapshot_json(&snapshot, &mut before)),
                 Err(why) => message("declined", &json!({ "error": why.to_string() })),
             };
             // A client that does not read has its answer to read as any other: the connection ends.
@@ -81,10 +84,7 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     let constraint = arguments.constraint()?;
     let slot = watcher(routes)?;
     let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
-    let (operators, address) = (routes.operators.clone(), client.from);
-    let visit = move || operators.visit(&by, address, VisitPurpose::Look(channel), ANSWERS_WITHIN);
-    let (connection, told) = on_a_thread(visit).await?;
-    allowed(told)?;
+    let connection = routes.visit(by, client.from, VisitPurpose::Look(channel)).await?;
     let watching = Watching::begin(connection, channel, &constraint, None).await?;
     tokio::task::spawn_local(async move {
         watching.run(to, EVERY).await;
@@ -123,13 +123,11 @@ pub(crate) fn message(event: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }
 
-fn snapshot_json(snapshot: &Snapshot) -> Value {
-    let counter = |counter: &Counter| {
-        let value = snapshot.counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value);
-        (counter.name().to_owned(), json!(value))
-    };
+/// What a message says; its latency is of the time since the message `before`.
+fn snapshot_json(snapshot: &Snapshot, before: &mut Option<Latency>) -> Value {
+    let counter = |counter: &Counter| (counter.name().to_owned(), json!(read(&snapshot.counters, *counter)));
     let lane = |lane: &crate::shared::Lane| {
-        let of = |counter| lane.read(counter);
+        let of = |counter| read(&lane.counters, counter);
         json!({
             "id": lane.id, "name": lane.name, "priority": lane.priority,
             "rounds": of(Counter::Cycles), "longest_ns": of(Counter::CycleMax), "saturated": of(Counter::LaneSaturated),
@@ -137,23 +135,17 @@ fn snapshot_json(snapshot: &Snapshot) -> Value {
             "events_in": of(Counter::EventsIn), "delivered": of(Counter::Delivered), "dropped": of(Counter::Dropped),
         })
     };
-    let slow = |outbox: &&OutboxStats| state_of(outbox, snapshot.now) != "keeping_up";
+    let slow = |outbox: &&OutboxStats| is_behind(outbox, snapshot.now);
     let told = snapshot.consumers.iter().filter(slow).take(CONSUMERS);
-    let states = STATES.map(|state| {
-        (
-            state.to_owned(),
-            json!(snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) == state).count()),
-        )
-    });
+    let states = by_state(snapshot).map(|(state, count)| (state.to_owned(), json!(count)));
     let mut busiest: Vec<&Channel> = snapshot.channels.iter().collect();
     busiest.sort_by_key(|channel| {
-        let events_in = channel.stats.map_or(0, |stats| stats.traffic.events_in);
-        (core::cmp::Reverse(channel.backlog_events), core::cmp::Reverse(events_in), channel.listed.id)
+        (Reverse(channel.backlog_events), Reverse(channel.stats.traffic.events_in), channel.listed.id)
     });
-    let mut all = engine::Latency::default();
-    snapshot.channels.iter().filter_map(|channel| channel.stats).for_each(|stats| all.join(&stats.traffic.latency));
+    let all = snapshot.latency();
+    let lately = before.replace(all).map(|before| all.since(&before)).unwrap_or_default();
     json!({
-        "at_ms": u64::try_from(snapshot.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(0),
+        "at_ms": unix_ms(snapshot.at),
         "counters": COUNTERS.iter().map(counter).collect::<serde_json::Map<_, _>>(),
         "lanes": snapshot.lanes.iter().map(lane).collect::<Value>(),
         "states": states.into_iter().collect::<serde_json::Map<_, _>>(),
@@ -161,11 +153,9 @@ fn snapshot_json(snapshot: &Snapshot) -> Value {
         "channels_total": snapshot.channels.len(),
         "backlog_events": snapshot.channels.iter().map(|channel| channel.backlog_events).sum::<u64>(),
         "backlog_bytes": snapshot.channels.iter().map(|channel| channel.backlog_bytes).sum::<u64>(),
-        "latency": {
-            "bounds_ns": engine::Latency::BOUNDS_NS,
-            "cumulative": all.cumulative().map(|(_, so_far)| so_far).collect::<Vec<u64>>(),
-            "all": latency(&all),
-        },
+        "latency": latency(&all),
+        "p50_below_ns": plotted(&lately, 50),
+        "p99_below_ns": plotted(&lately, 99),
         "slowest": told
             .map(|outbox| consumer_json(outbox, snapshot.names.get(&outbox.key), snapshot.now))
             .collect::<Value>(),

@@ -11,7 +11,7 @@ use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
 use service::{Counter, DdsJoinStatus, reason_name};
 
 use crate::openmetrics::{Kind, Labels, Seconds, Text};
-use crate::shared::{Channel, Lane, Shared, Snapshot};
+use crate::shared::{Channel, Lane, Shared, Snapshot, read};
 
 /// What kind of text it is,
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -71,11 +71,7 @@ const fn suffix(kind: Kind) -> &'static str {
 fn write_totals(text: &mut Text, snapshot: &Snapshot) {
     for (exported, (_, value)) in Counter::exported().zip(&snapshot.counters) {
         let (name, kind, unit) = family_of(exported);
-        text.family(&name, kind, unit, &help_of(exported));
-        match unit {
-            "seconds" => text.sample(suffix(kind), &[], Seconds(*value)),
-            _ => text.sample(suffix(kind), &[], value),
-        }
+        write_each(text, (&name, kind, unit, &help_of(exported)), &[(Vec::new(), value)], |value| *value);
     }
 }
 
@@ -102,18 +98,12 @@ fn exported_of_lanes() -> impl Iterator<Item = (&'static str, Counter)> {
 }
 
 fn write_lanes(text: &mut Text, lanes: &[Lane]) {
+    let of: Vec<_> = lanes.iter().map(|lane| (vec![("lane", lane.name.as_str())], lane)).collect();
     for exported in exported_of_lanes() {
         let (name, kind, unit) = family_of(exported);
         let name = name.replacen("campanile_", "campanile_lane_", 1);
-        text.family(&name, kind, unit, &format!("Of one lane: {}", help_of(exported)));
-        let counter = exported.1;
-        for lane in lanes {
-            let labels = [("lane", lane.name.as_str())];
-            match unit {
-                "seconds" => text.sample(suffix(kind), &labels, Seconds(lane.read(counter))),
-                _ => text.sample(suffix(kind), &labels, lane.read(counter)),
-            }
-        }
+        let help = format!("Of one lane: {}", help_of(exported));
+        write_each(text, (&name, kind, unit, &help), &of, |lane| read(&lane.counters, exported.1));
     }
 }
 
@@ -181,12 +171,12 @@ fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
     let help = "Events dropped for consumers of the channel, by reason; reasons for which there are none are left out.";
     text.family("campanile_channel_dropped", Kind::Counter, "", help);
     for (labels, channel) in &of {
-        write_drops(text, labels, |reason| channel.stats.map_or(0, |stats| stats.traffic.discards.of(reason)));
+        write_drops(text, labels, |reason| channel.stats.traffic.discards.of(reason));
     }
     let help = "From an event's arrival until its consumer has taken it, of the channel's consumers together.";
     text.family("campanile_channel_delivery_latency_seconds", Kind::Histogram, "seconds", help);
     for (labels, channel) in &of {
-        channel.stats.iter().for_each(|stats| write_latency(text, labels, &stats.traffic.latency));
+        write_latency(text, labels, &channel.stats.traffic.latency);
     }
     text.family("campanile_channels", Kind::Gauge, "", "Channels that there are.");
     text.sample("", &[], snapshot.channels.len());
@@ -195,7 +185,7 @@ fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
     let sum = |of: fn(&Channel) -> u64| others.iter().map(of).sum::<u64>();
     let help = "Events that channels without series of their own took.";
     text.family("campanile_other_channels_events_in", Kind::Gauge, "", help);
-    text.sample("", &[], sum(|channel| channel.stats.map_or(0, |stats| stats.traffic.events_in)));
+    text.sample("", &[], sum(|channel| channel.stats.traffic.events_in));
     let help = "Events that wait for consumers of channels without series of their own.";
     text.family("campanile_other_channels_backlog_events", Kind::Gauge, "", help);
     text.sample("", &[], sum(|channel| channel.backlog_events));
@@ -204,63 +194,45 @@ fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
 type OfChannel = (&'static str, Kind, &'static str, &'static str, fn(&Channel) -> u64);
 
 const OF_CHANNELS: [OfChannel; 12] = [
-    (
-        "campanile_channel_events_in",
-        Kind::Counter,
-        "",
-        "Events that suppliers pushed and the channel took.",
-        |channel| channel.stats.map_or(0, |stats| stats.traffic.events_in),
-    ),
-    ("campanile_channel_events_in_bytes", Kind::Counter, "bytes", "Octets of those events.", |channel| {
-        channel.stats.map_or(0, |stats| stats.traffic.event_bytes_in)
+    ("campanile_channel_events_in", Kind::Counter, "", "Events that suppliers pushed and the channel took.", |of| {
+        of.stats.traffic.events_in
     }),
-    ("campanile_channel_events_refused", Kind::Counter, "", "Events refused to their supplier.", |channel| {
-        channel.stats.map_or(0, |stats| stats.traffic.refused)
+    ("campanile_channel_events_in_bytes", Kind::Counter, "bytes", "Octets of those events.", |of| {
+        of.stats.traffic.event_bytes_in
     }),
-    (
-        "campanile_channel_delivered",
-        Kind::Counter,
-        "",
-        "Events delivered, counted once for each consumer.",
-        |channel| channel.stats.map_or(0, |stats| stats.traffic.delivered),
-    ),
-    ("campanile_channel_delivered_bytes", Kind::Counter, "bytes", "Octets of those, as they arrived.", |channel| {
-        channel.stats.map_or(0, |stats| stats.traffic.delivered_bytes)
+    ("campanile_channel_events_refused", Kind::Counter, "", "Events refused to their supplier.", |of| {
+        of.stats.traffic.refused
     }),
-    ("campanile_channel_consumers", Kind::Gauge, "", "Connected consumers.", |channel| channel.consumers),
-    ("campanile_channel_consumers_behind", Kind::Gauge, "", "Of these, those that do not keep up.", |channel| {
-        channel.behind
+    ("campanile_channel_delivered", Kind::Counter, "", "Events delivered, counted once for each consumer.", |of| {
+        of.stats.traffic.delivered
     }),
+    ("campanile_channel_delivered_bytes", Kind::Counter, "bytes", "Octets of those, as they arrived.", |of| {
+        of.stats.traffic.delivered_bytes
+    }),
+    ("campanile_channel_consumers", Kind::Gauge, "", "Connected consumers.", |of| of.consumers),
+    ("campanile_channel_consumers_behind", Kind::Gauge, "", "Of these, those that do not keep up.", |of| of.behind),
     (
         "campanile_channel_backlog_events",
         Kind::Gauge,
         "",
         "Events that wait or are unanswered, counted once for each consumer.",
-        |channel| channel.backlog_events,
+        |of| of.backlog_events,
     ),
-    ("campanile_channel_backlog_bytes", Kind::Gauge, "bytes", "What those in memory weigh.", |channel| {
-        channel.backlog_bytes
+    ("campanile_channel_backlog_bytes", Kind::Gauge, "bytes", "What those in memory weigh.", |of| of.backlog_bytes),
+    ("campanile_channel_memory_bytes", Kind::Gauge, "bytes", "What the channel's events take of its budget.", |of| {
+        of.stats.memory_bytes
     }),
-    (
-        "campanile_channel_memory_bytes",
-        Kind::Gauge,
-        "bytes",
-        "What the channel's events take of its budget.",
-        |channel| channel.stats.map_or(0, |stats| stats.memory_bytes),
-    ),
-    ("campanile_channel_blocked_suppliers", Kind::Gauge, "", "Answers to suppliers that are withheld now.", withheld),
+    ("campanile_channel_blocked_suppliers", Kind::Gauge, "", "Answers to suppliers that are withheld now.", |of| {
+        of.stats.withheld
+    }),
     (
         "campanile_channel_held_suppliers",
         Kind::Gauge,
         "",
         "Deprecated, replaced by campanile_channel_blocked_suppliers: answers to suppliers that are withheld now.",
-        withheld,
+        |of| of.stats.withheld,
     ),
 ];
-
-fn withheld(channel: &Channel) -> u64 {
-    channel.stats.map_or(0, |stats| stats.withheld)
-}
 
 fn age(since: Option<Time>, now: Time) -> u64 {
     since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))
@@ -283,28 +255,37 @@ pub(crate) fn state_of(outbox: &OutboxStats, now: Time) -> &'static str {
     }
 }
 
+/// Whether a consumer does not keep up, for whichever reason.
+pub(crate) fn is_behind(outbox: &OutboxStats, now: Time) -> bool {
+    state_of(outbox, now) != "keeping_up"
+}
+
+/// Consumers in each of the states.
+pub(crate) fn by_state(snapshot: &Snapshot) -> [(&'static str, u64); STATES.len()] {
+    let mut counts = STATES.map(|state| (state, 0));
+    for outbox in &snapshot.consumers {
+        let is = state_of(outbox, snapshot.now);
+        counts.iter_mut().filter(|(state, _)| *state == is).for_each(|(_, count)| *count += 1);
+    }
+    counts
+}
+
 type OfConsumer = (&'static str, Kind, &'static str, &'static str, fn(&OutboxStats) -> u64);
 
 const OF_CONSUMERS: [OfConsumer; 7] = [
-    ("campanile_consumer_delivered", Kind::Counter, "", "Events delivered.", |outbox| outbox.delivered),
-    ("campanile_consumer_delivered_bytes", Kind::Counter, "bytes", "Octets of those, as they arrived.", |outbox| {
-        outbox.delivered_bytes
+    ("campanile_consumer_delivered", Kind::Counter, "", "Events delivered.", |of| of.delivered),
+    ("campanile_consumer_delivered_bytes", Kind::Counter, "bytes", "Octets of those, as they arrived.", |of| {
+        of.delivered_bytes
     }),
-    ("campanile_consumer_backlog_events", Kind::Gauge, "", "Events that wait or are unanswered.", |outbox| {
-        outbox.backlog_events
+    ("campanile_consumer_backlog_events", Kind::Gauge, "", "Events that wait or are unanswered.", |of| {
+        of.backlog_events
     }),
-    ("campanile_consumer_backlog_bytes", Kind::Gauge, "bytes", "What those in memory weigh.", |outbox| {
-        outbox.backlog_bytes
+    ("campanile_consumer_backlog_bytes", Kind::Gauge, "bytes", "What those in memory weigh.", |of| of.backlog_bytes),
+    ("campanile_consumer_overflow_events", Kind::Gauge, "", "Of those, the ones that wait on disk.", |of| {
+        of.elsewhere_events
     }),
-    ("campanile_consumer_overflow_events", Kind::Gauge, "", "Of those, the ones that wait on disk.", |outbox| {
-        outbox.elsewhere_events
-    }),
-    ("campanile_consumer_unanswered", Kind::Gauge, "", "Of those, the ones that were sent.", |outbox| {
-        outbox.in_flight.into()
-    }),
-    ("campanile_consumer_failures", Kind::Gauge, "", "Times in a row that deliveries failed.", |outbox| {
-        outbox.failures.into()
-    }),
+    ("campanile_consumer_unanswered", Kind::Gauge, "", "Of those, the ones that were sent.", |of| of.in_flight.into()),
+    ("campanile_consumer_failures", Kind::Gauge, "", "Times in a row that deliveries failed.", |of| of.failures.into()),
 ];
 
 fn write_consumers(text: &mut Text, snapshot: &Snapshot, most: usize) {
@@ -372,8 +353,7 @@ type OfOthers = (&'static str, &'static str, fn(&OutboxStats) -> u64);
 
 fn write_others(text: &mut Text, snapshot: &Snapshot, others: &[OutboxStats]) {
     text.family("campanile_consumers", Kind::Gauge, "", "Connected consumers, by what they are doing.");
-    for state in STATES {
-        let count = snapshot.consumers.iter().filter(|outbox| state_of(outbox, snapshot.now) == state).count();
+    for (state, count) in by_state(snapshot) {
         text.sample("", &[("state", state)], count);
     }
     text.family("campanile_other_consumers", Kind::Gauge, "", "Consumers without series of their own.");

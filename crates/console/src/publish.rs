@@ -1,62 +1,44 @@
 //! `POST /api/v1/publish`: one event, in the form that lines of JSON have.
 //!
 //! It is published as by any client of lines of JSON, on a connection that is made for it within the service: so the rules of access, the
-//! limits and the words of a refusal are those of that protocol. Of the body only the channel is read here, since it may be named.
+//! limits and the words of a refusal are those of that protocol, also for members that are unknown or given twice. Of the body only the
+//! channel is read here, for the answer and for the audit line.
 
+use core::fmt;
 use std::net::SocketAddr;
 
 use engine::ChannelId;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
-use serde_json::value::RawValue;
 use service::VisitPurpose;
 
 use crate::access::Asking;
-use crate::api::allowed;
 use crate::channels::ChannelRef;
 use crate::http::{self, Answer};
 use crate::routes::{Failure, Routes};
-use crate::shared::{ANSWERS_WITHIN, on_a_thread};
+use crate::shared::ANSWERS_WITHIN;
 use crate::watching::{Unanswered, Watching};
 
-/// An event. Its members pass through as they were written, but for the channel.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Event<'b> {
-    #[serde(default)]
+/// What is read here of an event.
+#[derive(Deserialize)]
+struct Event {
     channel: Option<ChannelRef>,
-    #[serde(borrow, rename = "type")]
-    event_type: &'b RawValue,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    domain: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    name: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    header: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    fields: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    body: Option<&'b RawValue>,
-    // What a delivered event says beside: passed over.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    received: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    number: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    time: Option<&'b RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    came: Option<&'b RawValue>,
+    #[serde(rename = "type")]
+    _event_type: IgnoredAny,
 }
 
-/// The line that publishes an event.
+/// The event's channel, and the line that publishes it: its members as they were written.
 ///
 /// # Errors
-/// When it cannot be written.
-fn line(event: &Event<'_>) -> Result<String, Failure> {
-    let members = serde_json::to_string(event).map_err(|error| Failure::Bad(error.to_string()))?;
+/// It is no JSON object, or has no type.
+fn read(body: &[u8]) -> Result<(Option<ChannelRef>, String), Failure> {
+    let bad = |why: &dyn fmt::Display| Failure::Bad(why.to_string());
+    let text = core::str::from_utf8(body).map_err(|error| bad(&error))?;
+    let event: Event = serde_json::from_str(text).map_err(|error| bad(&error))?;
+    let members = text.trim_ascii_start().strip_prefix('{').ok_or_else(|| bad(&"an event is a JSON object"))?;
     // A line break is white space, or refused within a string as this is.
-    let members = members.strip_prefix('{').unwrap_or_default().replace('\n', "\r");
-    Ok(format!("{{\"op\":\"publish\",\"id\":1,{members}\n"))
+    Ok((event.channel, format!("{{\"op\":\"publish\",\"id\":1,{}\n", members.replace('\n', "\r"))))
 }
 
 /// Publishes an event.
@@ -66,17 +48,12 @@ pub(crate) async fn publish(
     asking: Asking,
     (from, is_outside): (SocketAddr, bool),
 ) -> Result<Answer, Failure> {
-    let mut event: Event<'_> = serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))?;
-    let channel = match event.channel.take() {
+    let (channel, line) = read(body)?;
+    let channel = match channel {
         None => ChannelId(0),
         Some(channel) => channel.find_for(&routes.shared, &asking, is_outside).await?,
     };
-    event.channel = Some(ChannelRef::Number(channel.0));
-    let line = line(&event)?;
-    let operators = routes.operators.clone();
-    let purpose = VisitPurpose::Publish(channel);
-    let (connection, told) = on_a_thread(move || operators.visit(&asking.by, from, purpose, ANSWERS_WITHIN)).await?;
-    allowed(told)?;
+    let connection = routes.visit(asking.by, from, VisitPurpose::Publish(channel)).await?;
     match Watching::ask(connection, &line, ANSWERS_WITHIN).await {
         Ok(_) => Ok(http::json(&json!({ "published": 1, "channel": channel.0 }))),
         Err(Unanswered::Late) => {
@@ -93,23 +70,23 @@ mod tests {
 
     #[test]
     fn an_event_is_published_as_it_is_written() {
-        let written = |body: &str| line(&serde_json::from_str(body).unwrap()).ok().unwrap();
-        assert_eq!(
-            written(
-                "{\"fields\": {\n\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\"time\":\"x\",\"came\":\"y\"}"
-            ),
-            "{\"op\":\"publish\",\"id\":1,\"channel\":null,\"type\":\"A/B\",\"fields\":{\r\"n\":18446744073709551616.0},\
-             \"number\":7,\"time\":\"x\",\"came\":\"y\"}\n"
-        );
+        let body =
+            "\n{\"fields\": {\n\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\"channel\":\"7\"}\n";
+        let expected = "{\"op\":\"publish\",\"id\":1,\"fields\": {\r\"n\":18446744073709551616.0}, \"type\":\"A/B\",\"number\":7,\
+            \"channel\":\"7\"}\r\n";
+        let (channel, line) = read(body.as_bytes()).unwrap();
+        assert_eq!((channel, line.as_str()), (Some(ChannelRef::Name("7".to_owned())), expected));
+        assert_eq!(read(br#"{"type":1,"channel":null}"#).unwrap().0, None);
         for (body, why) in [
             (r#"{"fields":{}}"#, "missing field `type`"),
-            (r#"{"type":"A/B","op":"hello"}"#, "unknown field `op`"),
             (r#"{"type":"A/B","type":"A/C"}"#, "duplicate field `type`"),
+            (r#"{"type":"A/B","channel":1,"ch\u0061nnel":2}"#, "duplicate field `channel`"),
             (r#"{"type":"A/B"} {}"#, "trailing characters"),
-            ("[]", "missing field"),
+            ("[null,1]", "a JSON object"),
         ] {
-            let error = serde_json::from_str::<Event<'_>>(body).err().unwrap().to_string();
-            assert!(error.contains(why) || body == "[]", "{body}: {error}");
+            let Err(Failure::Bad(error)) = read(body.as_bytes()) else { panic!("{body}") };
+            assert!(error.contains(why), "{body}: {error}");
         }
+        assert!(matches!(read(b"{\"type\":\"\xff\"}"), Err(Failure::Bad(_))));
     }
 }

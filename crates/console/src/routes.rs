@@ -9,7 +9,10 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, SEC_WEBSOCKET_VERSION};
 use hyper::{Method, Request, StatusCode};
-use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, NOT_PERMITTED, Operators, Principal};
+use service::{
+    CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpCounters, NOT_PERMITTED, Operators, Principal, VisitPurpose,
+};
+use tokio::net::UnixStream;
 
 use crate::access::{Access, Asking, Forbidden, shown_token};
 use crate::api;
@@ -19,7 +22,7 @@ use crate::live;
 use crate::metrics;
 use crate::pages;
 use crate::publish;
-use crate::shared::Shared;
+use crate::shared::{ANSWERS_WITHIN, Shared, on_a_thread};
 use crate::stream::Watch;
 use crate::watching::Unanswered;
 use crate::websocket::{self, WebSocket};
@@ -192,6 +195,19 @@ impl Routes {
         };
         self.http_counters.add(Counter::HttpCommands, 1);
         Ok(answer)
+    }
+
+    /// Connects a client for lines of JSON, for a purpose for which it has the right.
+    pub(crate) async fn visit(
+        &self,
+        by: Principal,
+        from: SocketAddr,
+        purpose: VisitPurpose,
+    ) -> Result<UnixStream, Failure> {
+        let operators = self.operators.clone();
+        let (stream, told) = on_a_thread(move || operators.visit(&by, from, purpose, ANSWERS_WITHIN)).await?;
+        api::allowed(told)?;
+        UnixStream::from_std(stream).map_err(|error| Failure::Busy(error.to_string()))
     }
 
     /// Identifies the client that asks. Where there are rules, an unknown token is refused whatever is asked for.

@@ -1,14 +1,14 @@
 //! Looks at the service every [`STEP`], whether anybody else does or not, so that there is a past to look at.
 
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use service::{Answer, Counter, HttpCounters, Principal, Query};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::directory::type_text;
 use crate::figures::STEP;
-use crate::journal::now_ms;
-use crate::shared::{Shared, Snapshot};
+use crate::shared::{Shared, Snapshot, read, unix_ms};
 use crate::sources::Source;
 
 /// Notes the figures of each step, until the runtime ends.
@@ -35,19 +35,21 @@ pub(crate) async fn sample(shared: Rc<Shared>, http_counters: HttpCounters) {
 async fn note_sources(shared: &Shared) {
     let (Ok(suppliers), Ok(types)) = (shared.suppliers().await, shared.types().await) else { return };
     let suppliers = suppliers.iter().map(|(status, _)| (Source::Supplier(status.key), status.events));
-    let types = types.iter().map(|known| (Source::Type(type_text(&known.domain, &known.name).into()), known.events));
+    let types = types
+        .iter()
+        .filter(|known| known.events > 0)
+        .map(|known| (Source::Type(type_text(&known.domain, &known.name).into()), known.events));
     shared.figures.borrow_mut().take_sources(suppliers.chain(types));
 }
 
 /// Asks what was dropped, if anything was since that was last asked.
 async fn note_drops(shared: &Shared, snapshot: &Snapshot, dropped: &mut u64) {
-    let name = Counter::Dropped.name();
-    let now = snapshot.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value);
+    let now = read(&snapshot.counters, Counter::Dropped);
     if now == *dropped {
         return;
     }
     if let Ok(Answer::Drops { drops, .. }) = shared.ask(Principal::Service, Query::Drops).await {
-        shared.drops.borrow_mut().take(now_ms(), drops);
+        shared.drops.borrow_mut().take(unix_ms(SystemTime::now()), drops);
         *dropped = now;
     }
 }

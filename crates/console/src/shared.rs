@@ -8,9 +8,9 @@ use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use engine::{ChannelId, ChannelStats, OutboxState, OutboxStats, ProxyKey, Time};
+use engine::{ChannelId, ChannelStats, Latency, OutboxState, OutboxStats, ProxyKey, Time};
 use serde_json::Value;
 use service::{
     Answer, Asker, Config, Counter, Counters, DdsJoinStatus, Declined, Figures, LaneCounters, ListedChannel, Principal,
@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 use crate::directory::{DeclaredType, Directory, declared_types};
 use crate::figures::Figures as Hour;
 use crate::journal::Drops;
-use crate::metrics::state_of;
+use crate::metrics::is_behind;
 use crate::series::{Lives, Series};
 
 /// How long what was said counts as new.
@@ -61,31 +61,24 @@ pub(crate) struct Lane {
     pub(crate) id: u16,
     pub(crate) priority: Option<i16>,
     pub(crate) name: String,
-    counters: Vec<(&'static str, u64)>,
-}
-
-impl Lane {
-    pub(crate) fn read(&self, counter: Counter) -> u64 {
-        self.counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value)
-    }
-
     /// What it has counted that is not 0.
-    pub(crate) fn counters(&self) -> &[(&'static str, u64)] {
-        &self.counters
-    }
+    pub(crate) counters: Vec<(&'static str, u64)>,
 }
 
-impl From<&LaneCounters> for Lane {
-    fn from(lane: &LaneCounters) -> Self {
-        Self { id: lane.id(), priority: lane.priority(), name: lane.name(), counters: lane.exported() }
+impl Snapshot {
+    /// Latency of all channels' events.
+    pub(crate) fn latency(&self) -> Latency {
+        let mut all = Latency::default();
+        self.channels.iter().for_each(|channel| all.join(&channel.stats.traffic.latency));
+        all
     }
 }
 
 /// A channel, with what its consumers' outboxes say of it together.
 pub(crate) struct Channel {
     pub(crate) listed: ListedChannel,
-    /// Nothing if no lane has heard of it yet.
-    pub(crate) stats: Option<ChannelStats>,
+    /// All 0 if no lane has heard of it yet.
+    pub(crate) stats: ChannelStats,
     pub(crate) consumers: u64,
     pub(crate) backlog_events: u64,
     pub(crate) backlog_bytes: u64,
@@ -225,6 +218,21 @@ impl Shared {
     }
 }
 
+/// Value of a counter among those by name.
+pub(crate) fn read(counters: &[(&'static str, u64)], counter: Counter) -> u64 {
+    counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value)
+}
+
+/// Milliseconds of a duration.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms(at: SystemTime) -> u64 {
+    millis(at.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
 /// Does what may wait where nothing else does.
 pub(crate) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
@@ -256,7 +264,9 @@ impl Queries {
             lives.series(&consumers, &names, self.described)
         };
         let (taken, at) = (Instant::now(), SystemTime::now());
-        let lanes = lanes.iter().map(Lane::from).collect();
+        let lane =
+            |of: &LaneCounters| Lane { id: of.id(), priority: of.priority(), name: of.name(), counters: of.exported() };
+        let lanes = lanes.iter().map(lane).collect();
         Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels, dds_joins })
     }
 
@@ -285,7 +295,7 @@ impl Queries {
 }
 
 /// Those that block suppliers first, then those that are disconnected or fail, then by backlog.
-pub(crate) fn slowness(outbox: &OutboxStats) -> impl Ord + use<> {
+fn slowness(outbox: &OutboxStats) -> impl Ord + use<> {
     let trouble = match outbox.state {
         _ if outbox.holds.is_some() => 0,
         OutboxState::BackingOff | OutboxState::Disconnected => 1,
@@ -302,7 +312,7 @@ fn put_together(
 ) -> Vec<Channel> {
     let stats: HashMap<ChannelId, ChannelStats> = stats.iter().map(|stats| (stats.channel, *stats)).collect();
     let channel = |listed: ListedChannel| Channel {
-        stats: stats.get(&listed.id).copied(),
+        stats: stats.get(&listed.id).copied().unwrap_or_default(),
         listed,
         consumers: 0,
         backlog_events: 0,
@@ -317,7 +327,7 @@ fn put_together(
         channel.consumers += 1;
         channel.backlog_events += outbox.backlog_events;
         channel.backlog_bytes += outbox.backlog_bytes;
-        channel.behind += u64::from(state_of(outbox, now) != "keeping_up");
+        channel.behind += u64::from(is_behind(outbox, now));
         channel.oldest = channel.oldest.into_iter().chain(outbox.oldest).min();
     }
     channels

@@ -7,16 +7,17 @@ use core::fmt;
 use core::time::Duration;
 use std::borrow::Cow;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::ChannelId;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::live::message;
+use crate::shared::millis;
 
 /// Octets of an event's line that are shown; of a longer one, how long it is.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
@@ -30,7 +31,7 @@ const BEHIND: &[u8] = b"}}";
 
 /// Consumer of a browser that watches a channel. It ends when this is dropped.
 pub(crate) struct Watching {
-    stream: tokio::net::UnixStream,
+    stream: UnixStream,
     lines: Lines,
 }
 
@@ -114,7 +115,7 @@ impl Watching {
     /// # Errors
     /// Why there are none.
     pub(crate) async fn begin(
-        connection: UnixStream,
+        stream: UnixStream,
         ChannelId(channel): ChannelId,
         constraint: &str,
         from: Option<&str>,
@@ -123,15 +124,14 @@ impl Watching {
         if let (Some(from), Some(members)) = (from, request.as_object_mut()) {
             members.insert("from".to_owned(), json!(from));
         }
-        Self::ask(connection, &format!("{request}\n"), WITHIN).await
+        Self::ask(stream, &format!("{request}\n"), WITHIN).await
     }
 
     /// Asks for something with the first line on a connection.
     ///
     /// # Errors
     /// Why it was not done, as far as that is known.
-    pub(crate) async fn ask(connection: UnixStream, line: &str, within: Duration) -> Result<Self, Unanswered> {
-        let stream = tokio::net::UnixStream::from_std(connection).map_err(Unanswered::Broken)?;
+    pub(crate) async fn ask(stream: UnixStream, line: &str, within: Duration) -> Result<Self, Unanswered> {
         let mut watching = Self { stream, lines: Lines::default() };
         watching.write(line.as_bytes()).await.map_err(Unanswered::Broken)?;
         let answer = tokio::time::timeout(within, watching.next()).await;
@@ -214,7 +214,7 @@ enum StreamItem {
 
 fn stream_item(line: &Line, left_out: u64) -> StreamItem {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (at, mut received) = (now.as_millis(), String::new());
+    let (at, mut received) = (millis(now), String::new());
     service::rfc3339(&mut received, now);
     let Some(rest) = line.text.strip_prefix(BEFORE) else {
         let why = line.answer().get("reason").cloned().unwrap_or_default();

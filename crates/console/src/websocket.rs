@@ -30,11 +30,9 @@ use tungstenite::handshake::server::create_response_with_body;
 use tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::access::Asking;
-use crate::api::allowed;
 use crate::frames::{End, Frames};
 use crate::http::{Answer, Body, WebSocketSlot};
 use crate::routes::{Client, Failure, Routes};
-use crate::shared::{ANSWERS_WITHIN, on_a_thread};
 
 /// Name of the protocol, for clients that offer any.
 const PROTOCOL: &str = "campanile.json";
@@ -126,11 +124,7 @@ pub(crate) async fn open(
         Failure::Busy(format!("{} WebSockets are open, and no more can be (http.websockets_max)", limits.open_max))
     })?;
     let purpose = VisitPurpose::Lines { may_publish: asking.has_token || asking.has_right.is_some() };
-    let (operators, address) = (routes.operators.clone(), client.from);
-    let visit = move || operators.visit(&asking.by, address, purpose, ANSWERS_WITHIN);
-    let (service, told) = on_a_thread(visit).await?;
-    allowed(told)?;
-    let service = UnixStream::from_std(service).map_err(|error| Failure::Refused(error.to_string()))?;
+    let service = routes.visit(asking.by, client.from, purpose).await?;
     let http_counters = routes.http_counters.clone();
     client.upgrade.set(Some(WebSocket { service, limits, http_counters, _slot: slot }));
     Ok(answer)

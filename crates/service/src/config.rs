@@ -165,13 +165,8 @@ pub struct DeclaredChannel {
 impl DeclaredChannel {
     /// Its properties and lanes as the protocol takes them.
     pub(crate) fn declared_properties(&self) -> Vec<(String, Declared)> {
-        let value = |value: &DeclaredValue| match value {
-            DeclaredValue::Flag(flag) => Declared::Flag(*flag),
-            DeclaredValue::Number(number) => Declared::Number(*number),
-            DeclaredValue::Text(text) => Declared::Text(text.clone()),
-        };
         let mut properties: Vec<(String, Declared)> =
-            self.properties.iter().map(|(name, given)| (name.clone(), value(given))).collect();
+            self.properties.clone().into_iter().map(|(name, given)| (name, given.into())).collect();
         if !self.lane.is_empty() {
             let lanes = self.lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
             properties.push(("ThreadPoolLanes".to_owned(), Declared::Lanes(lanes)));
@@ -198,7 +193,7 @@ pub struct DeclaredLane {
 
 /// A property's value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a property is to be a whole number, true, false or text")]
 pub enum DeclaredValue {
     /// `true` or `false`.
     Flag(bool),
@@ -206,6 +201,16 @@ pub enum DeclaredValue {
     Number(i64),
     /// A choice, or a time with its unit: us, ms, s, min, h or d.
     Text(String),
+}
+
+impl From<DeclaredValue> for Declared {
+    fn from(value: DeclaredValue) -> Self {
+        match value {
+            DeclaredValue::Flag(flag) => Self::Flag(flag),
+            DeclaredValue::Number(number) => Self::Number(number),
+            DeclaredValue::Text(text) => Self::Text(text),
+        }
+    }
 }
 
 /// A code set for `char` and `string`.

@@ -34,7 +34,7 @@ mod start;
 mod store;
 mod time;
 
-pub use ::json::time::rfc3339;
+pub use ::json::time::{rfc3339, since_1970};
 pub use accounts::{CertifiedName, Principal};
 pub use admin::drain::Undone;
 pub use admin::operators::{Operators, VisitPurpose};

@@ -5,13 +5,12 @@ import { age, bytes, count, el, show, within } from "/dom.js";
 import { list } from "/lists.js";
 import { get } from "/service.js";
 
-export const view = list({
-  title: "Channels", path: "channels",
-  sorts: [["", "number"], ["backlog", "what waits"], ["events", "events"], ["dropped", "drops"], ["consumers", "consumers"]],
+/** A table of channels. */
+export const channelTable = {
   id: (channel) => `channel-${channel.id}`, empty: "No such channels.",
   row: (channel) => (channel.held_suppliers ? "bad" : channel.consumers_behind ? "warn" : ""),
   onopen: (channel) => go("channel", [channel.id]),
-  columns: () => [
+  columns: [
     { title: "Channel", wide: true, sort: "", cell: (channel) => channelLink(channel.id, channel.name) },
     { title: "Events in", number: true, sort: "events", cell: (channel) => count(channel.events_in) },
     { title: "Delivered", number: true, cell: (channel) => count(channel.delivered) },
@@ -24,6 +23,11 @@ export const view = list({
     { title: "Memory", number: true, cell: (channel) => bytes(channel.memory_bytes) },
     { title: "99 % within", number: true, cell: (channel) => within(channel.latency, channel.latency.p99_below_ns) },
   ],
+};
+
+export const view = list({
+  ...channelTable, title: "Channels", path: "channels", columns: () => channelTable.columns,
+  sorts: [["", "number"], ["backlog", "what waits"], ["events", "events"], ["dropped", "drops"], ["consumers", "consumers"]],
 });
 
 function move(event, item) {

@@ -145,5 +145,11 @@ export function moment(ms) {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
+/** When something was, from a time as RFC 3339 has it, in UTC. */
+export const utc = (text) => text.replace("T", " ").slice(0, 23);
+
+/** When something was heard of. */
+export const heard = (idleMs) => (idleMs < 1_000 ? "now" : `${age(idleMs)} ago`);
+
 /** Reasons with how often. */
 export const reasons = (by) => Object.entries(by ?? {}).map(([why, events]) => `${why} ${count(events)}`).join(", ");

@@ -1,7 +1,7 @@
 // Events as a table whose columns are their fields: as they come, with a constraint that is checked as it is typed.
 
 import { read, set, typeLink } from "/address.js";
-import { count, el, show, toast } from "/dom.js";
+import { count, el, show, toast, utc } from "/dom.js";
 import { members } from "/json.js";
 import { get, stream } from "/service.js";
 
@@ -15,13 +15,6 @@ const REDRAW_MS = 100;
 function plain(text) {
   const shown = text.startsWith('"') ? JSON.parse(text) : text;
   return shown.length > CELL ? `${shown.slice(0, CELL)}…` : shown;
-}
-
-/** When an event came: TimeBase::TimeT counts 100 ns since 15 October 1582. */
-export function timeOf(text) {
-  if (!/^[0-9]+$/.test(text ?? "")) return "";
-  const ms = Number((BigInt(text) - 122_192_928_000_000_000n) / 10_000n);
-  return Number.isSafeInteger(ms) && Math.abs(ms) < 8e15 ? new Date(ms).toISOString().replace("T", " ").slice(0, 23) : text;
 }
 
 /** A table of events, the newest first or last, of so many at most. */
@@ -69,7 +62,8 @@ export class EventTable {
     const [type, name] = [event.type, event.name].map((text) => (text ? JSON.parse(text) : ""));
     const more = [name, event.header && `header ${event.header}`, event.body && event.body !== "null" && plain(event.body), event.bytes && `${count(event.bytes)} octets, too long to show`,
       event.values.length > FIELDS && `${event.values.length} fields`].filter(Boolean).join("  ");
-    const came = event.at_ms ? new Date(Number(event.at_ms)).toISOString().slice(11, 23) : timeOf(event.time);
+    // Of those that come now the day is known.
+    const came = utc(JSON.parse(event.came ?? event.received ?? '""')).slice(event.received ? 11 : 0);
     const number = event.number?.trim();
     const row = el("tr", { tabindex: "0", "aria-expanded": "false" },
       el("td", { "data-label": "Came" }, number && number !== "0" ? `${number}  ` : "", el("time", {}, came)), el("td", { "data-label": "Type" }, type ? typeLink(type) : ""),

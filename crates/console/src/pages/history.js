@@ -1,19 +1,21 @@
 // A channel's stored events, from a number or a time on, a page at a time.
 
 import { address, read } from "/address.js";
-import { bytes, count, el, show } from "/dom.js";
-import { Condition, EventTable, timeOf } from "/events.js";
+import { bytes, count, el, show, utc } from "/dom.js";
+import { Condition, EventTable } from "/events.js";
 import { elements, members } from "/json.js";
 import { text } from "/service.js";
 
 const PAGE = 100;
 const FROM = [["last", "the last"], ["number", "number"], ["time", "time"], ["since", "so long ago"], ["first", "the first"]];
 
-/** What TimeBase::TimeT counts, of a moment of this browser's clock. */
-const counted = (local) => String(BigInt(new Date(local).getTime()) * 10_000n + 122_192_928_000_000_000n);
+/** TimeBase::TimeT counts 100 ns since 15 October 1582: so many until 1970. */
+const TICKS_TO_1970 = 122_192_928_000_000_000n;
+/** What it counts, of a moment of this browser's clock. */
+const counted = (local) => String(BigInt(new Date(local).getTime()) * 10_000n + TICKS_TO_1970);
 
 function local(text) {
-  const ms = Number((BigInt(text) - 122_192_928_000_000_000n) / 10_000n);
+  const ms = Number((BigInt(text) - TICKS_TO_1970) / 10_000n);
   const at = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000);
   return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 19);
 }
@@ -66,7 +68,7 @@ export const view = {
   tellAll(told, of) {
     const [first, last, next] = [told.first, told.last, told.next].map((one) => JSON.parse(one));
     const entries = elements(told.entries);
-    const place = (one) => `event ${count(one.number)} of ${timeOf(one.time)} UTC`;
+    const place = (one) => `event ${count(one.number)} of ${utc(one.came)} UTC`;
     this.gone.hidden = told.gone !== "true";
     if (first) this.gone.textContent = `What was asked for is not stored any more: the first that is, is ${place(first)}.`;
     this.stored.textContent = first && last ? `Stored: ${place(first)} to ${place(last)}; ${count(told.events)} events, ${bytes(Number(told.bytes))}. ${

@@ -1,7 +1,8 @@
 // What an operator sees at first: whether all keep up, and if not, who does not, why, and what is being done.
 
-import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, took, within } from "/dom.js";
-import { channelLink, consumerLink, go } from "/address.js";
+import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, took } from "/dom.js";
+import { consumerLink, go } from "/address.js";
+import { channelTable } from "/channels.js";
 import { actions, press } from "/dialogs.js";
 import { Plot, events } from "/plots.js";
 import { get } from "/service.js";
@@ -16,19 +17,10 @@ let perSecond = {};
 /** What the service has kept of the last hour. */
 export async function begin() {
   const kept = await get("figures");
-  const times = kept.at_ms.map((at) => at / 1000);
-  rates.begin(times, [kept.events_in, kept.delivered, kept.dropped, kept.events_refused]);
-  waiting.begin(times, [kept.backlog_events]);
-  latencies.begin(times, [kept.p50_below_ns, kept.p99_below_ns]);
-  lanes.begin(times, [kept.event_bytes_in]);
-}
-
-/** Below which bound so much of what came between two moments lies. */
-function quantile(before, now, share) {
-  const grown = now.cumulative.map((value, at) => value - (before.cumulative[at] ?? 0));
-  const whole = grown.at(-1);
-  if (!whole) return null;
-  return now.bounds_ns[grown.findIndex((value) => value >= whole * share)] ?? now.bounds_ns.at(-1);
+  rates.begin(kept.at_ms, [kept.events_in, kept.delivered, kept.dropped, kept.events_refused]);
+  waiting.begin(kept.at_ms, [kept.backlog_events]);
+  latencies.begin(kept.at_ms, [kept.p50_below_ns, kept.p99_below_ns]);
+  lanes.begin(kept.at_ms, [kept.event_bytes_in]);
 }
 
 /** Takes in a moment, whatever is shown. */
@@ -39,7 +31,7 @@ export function note(now) {
     const at = now.at_ms / 1000;
     rates.add(at, [perSecond.lane_events_in, perSecond.lane_delivered, perSecond.lane_dropped, perSecond.lane_events_refused]);
     waiting.add(at, [now.backlog_events]);
-    latencies.add(at, [quantile(last.latency, now.latency, 0.5), quantile(last.latency, now.latency, 0.99)]);
+    latencies.add(at, [now.p50_below_ns, now.p99_below_ns]);
     lanes.add(at, [perSecond.lane_event_bytes_in]);
   }
   if (!last || now.at_ms > last.at_ms) last = now;
@@ -96,20 +88,7 @@ export const view = {
       ],
     }));
     show(this.busiest, table({
-      rows: now.channels, id: (channel) => `channel-${channel.id}`, row: (channel) => channel.held_suppliers ? "bad" : channel.consumers_behind ? "warn" : "",
-      onopen: (channel) => go("channel", [channel.id]),
-      columns: [
-        { title: "Channel", wide: true, cell: (channel) => channelLink(channel.id, channel.name) },
-        { title: "Events in", number: true, cell: (channel) => count(channel.events_in) },
-        { title: "Delivered", number: true, cell: (channel) => count(channel.delivered) },
-        { title: "Dropped", number: true, cell: (channel) => count(channel.dropped) },
-        { title: "Wait", number: true, cell: (channel) => count(channel.backlog_events) },
-        { title: "Oldest", number: true, cell: (channel) => age(channel.oldest_ms) },
-        { title: "Consumers", number: true, cell: (channel) => count(channel.consumers) },
-        { title: "behind", number: true, cell: (channel) => count(channel.consumers_behind) },
-        { title: "Memory", number: true, cell: (channel) => bytes(channel.memory_bytes) },
-        { title: "99 % within", number: true, cell: (channel) => within(channel.latency, channel.latency.p99_below_ns) },
-      ],
+      rows: now.channels, ...channelTable,
     }));
   },
   close() {},

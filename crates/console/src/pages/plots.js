@@ -48,7 +48,8 @@ export class Plot {
   }
 
   /** Begins with what the service has kept, before what was added meanwhile; or goes on with it, with `more`. */
-  begin(times, series, more = false) {
+  begin(atMs, series, more = false) {
+    const times = atMs.map((at) => at / 1000);
     const known = this.data;
     const since = more ? 0 : known[0].findIndex((at, index) => index > 0 && at > (times.at(-1) ?? 0));
     const kept = [times, ...series].map((values, at) => (more ? known[at].concat(values) : values.concat(since < 0 ? [] : known[at].slice(since))));
@@ -99,10 +100,9 @@ function lastHour(of, plots) {
     loading = true;
     try {
       const kept = await get("figures", { ...of, since_ms: from });
-      const times = kept.at_ms.map((at) => at / 1000);
-      for (const { names, plot } of all) plot.begin(times, names.map((name) => kept[name]), from > 0);
+      for (const { names, plot } of all) plot.begin(kept.at_ms, names.map((name) => kept[name]), from > 0);
       // The last points may be of a time that is not over.
-      if (times.length) from = kept.at_ms.at(-1);
+      if (kept.at_ms.length) from = kept.at_ms.at(-1);
       none.textContent = from ? "" : "There are no figures of it yet.";
     } catch (error) { none.textContent = error.status === 404 ? "No figures are kept of it." : error.message; } finally { loading = false; }
   };

@@ -1,7 +1,7 @@
 // All suppliers, and all event types that came.
 
 import { channelLink, go, supplierLink, typeLink } from "/address.js";
-import { age, count } from "/dom.js";
+import { count, heard } from "/dom.js";
 import { Speeds, list } from "/lists.js";
 
 const speeds = new Speeds();
@@ -17,7 +17,7 @@ export const suppliersView = list({
     { title: "Supplier", wide: true, sort: "", cell: supplierLink },
     { title: "Events", number: true, sort: "events", cell: (supplier) => count(supplier.events) },
     { title: "a second", number: true, cell: (supplier) => speeds.text(id(supplier), supplier.events, at) },
-    { title: "Heard of", number: true, sort: "idle", cell: (supplier) => (supplier.idle_ms < 1_000 ? "now" : `${age(supplier.idle_ms)} ago`) },
+    { title: "Heard of", number: true, sort: "idle", cell: (supplier) => heard(supplier.idle_ms) },
     { title: "Channel", number: true, cell: (supplier) => channelLink(supplier.channel) },
     { title: "From", cell: (supplier) => supplier.client ?? "" },
     { title: "Kind", line: true, cell: (supplier) => [supplier.pulled ? "is asked for events" : "pushes", supplier.connection_open ? "" : "connection closed"].filter(Boolean).join(", ") },

@@ -3,7 +3,7 @@
 import { address, channelLink, consumerLink, typeLink, typeText } from "/address.js";
 import { KINDS, tree } from "/channels.js";
 import { actions, disconnectSupplier, press, publish, setQos } from "/dialogs.js";
-import { age, badge, bytes, count, el, facts, moment, reason, reasons, show, table, took, within } from "/dom.js";
+import { age, badge, bytes, count, el, facts, heard, moment, reason, reasons, show, table, took, within } from "/dom.js";
 import { hourOfChannel, hourOfConsumer, hourOfSupplier, hourOfType } from "/plots.js";
 import { qosTable } from "/qos.js";
 import { canChange, get } from "/service.js";
@@ -15,30 +15,33 @@ const section = (title, ...content) => el("section", { class: "panel thing" }, e
 const link = (text, to) => el("a", { class: "button", href: to }, text);
 const types = (all) => el("ul", { class: "plain" }, ...all.map((type) => el("li", {}, /[*?[\]%]/.test(type.domain + type.name) ? typeText(type.domain, type.name) : typeLink(typeText(type.domain, type.name)))));
 
-/** A view of one thing: `find` asks for it and gives what `draw` shows, in places of their own, again and again; `rest` what is shown once. */
-function thing({ title, draw, rest, ...others }) {
+/** A view of one thing: `find` asks for it, again and again, and `draw` shows that; `rest` what is shown once, also from what is found first. */
+function thing({ title, find, draw, rest, ...others }) {
   return {
     title, ...others,
     open(main, parts) {
-      [this.parts, this.is, this.gone] = [parts, el("div", { "aria-live": "off" }), el("p", { class: "verdict warn", hidden: true, role: "status" })];
+      [this.parts, this.is, this.told] = [parts, el("div", { "aria-live": "off" }), null];
+      this.gone = el("p", { class: "verdict warn", hidden: true, role: "status" });
       const more = el("div", { class: "things" });
       show(main, this.gone, this.is, more);
-      this.load();
-      Promise.resolve(rest.call(this, parts)).then((all) => { if (this.parts === parts) show(more, ...all); })
+      rest(parts, this.load()).then((all) => { if (this.parts === parts) show(more, ...all); })
         .catch((error) => { if (this.parts === parts) show(more, el("p", { class: "none" }, error.message)); });
       this.timer = setInterval(() => document.hidden || document.querySelector("dialog") || this.load(), EVERY_MS);
     },
     async load() {
       const { parts } = this;
       try {
-        const all = await draw.call(this, parts);
-        if (this.parts !== parts) return;
+        const told = await find(parts);
+        if (this.parts !== parts) return null;
+        this.told = told;
         this.gone.hidden = true;
-        show(this.is, ...all);
+        show(this.is, ...draw.call(this, told, parts));
+        return told;
       } catch (error) {
-        if (this.parts !== parts) return;
+        if (this.parts !== parts) return null;
         this.gone.hidden = false;
         this.gone.textContent = error.status === 404 ? "There is no such thing, or it is gone. What is shown is how it was last." : error.message;
+        return null;
       }
     },
     tell() {},
@@ -48,8 +51,10 @@ function thing({ title, draw, rest, ...others }) {
 
 /** The proxy and what is above it, as configured. */
 async function configured(channel, proxy, side) {
-  const [{ configured: whole }, { configured: page }] = await Promise.all([get(`channels/${channel}`), get(`channels/${channel}`, { behind: proxy > 0 ? proxy - 1 : undefined })]);
-  const found = page.proxies.find((one) => one.id === proxy);
+  const is = (one) => one.id === proxy;
+  const { configured: whole } = await get(`channels/${channel}`);
+  // Of very many proxies it is not on the first page.
+  const found = whole.proxies.find(is) ?? (await get(`channels/${channel}`, { behind: Math.max(0, proxy - 1) })).configured.proxies.find(is);
   const admin = whole.admins.find((one) => one.id === found?.admin && one.side === side);
   return { whole, found, admin };
 }
@@ -95,9 +100,8 @@ async function lately(title, is) {
 
 export const consumer = thing({
   title: "Consumer",
-  async draw([channel, proxy]) {
-    const told = await get(`consumers/${number(channel)}/${number(proxy)}`);
-    this.told = told;
+  find: ([channel, proxy]) => get(`consumers/${number(channel)}/${number(proxy)}`),
+  draw(told, [channel, proxy]) {
     document.title = `${told.name ?? `proxy ${proxy}`} – Campanile`;
     const again = () => this.load();
     return [
@@ -123,8 +127,8 @@ export const consumer = thing({
 
 export const supplier = thing({
   title: "Supplier",
-  async draw([channel, proxy]) {
-    const told = await get(`suppliers/${number(channel)}/${number(proxy)}`);
+  find: ([channel, proxy]) => get(`suppliers/${number(channel)}/${number(proxy)}`),
+  draw(told) {
     document.title = `${told.name} – Campanile`;
     const set = () => setQos({ channel: told.channel, proxy: told.proxy }, told.name);
     return [
@@ -132,7 +136,7 @@ export const supplier = thing({
       canChange() ? el("div", { class: "acts" }, el("button", { type: "button", onclick: set }, "QoS"),
         el("button", { type: "button", class: "hurts", onclick: async () => { if (await disconnectSupplier(told)) this.load(); } }, "Disconnect")) : null,
       section("Now", facts(
-        ["Channel", channelLink(told.channel)], ["Events", count(told.events)], ["Heard of", told.idle_ms < 1_000 ? "now" : `${age(told.idle_ms)} ago`], ["From", told.client],
+        ["Channel", channelLink(told.channel)], ["Events", count(told.events)], ["Heard of", heard(told.idle_ms)], ["From", told.client],
         ["Kind", told.pulled ? "is asked for its events" : "pushes"], ["Connection", told.connection_open ? "open" : "closed"],
         ["Can be asked whether it lives", told.has_reference ? "yes" : "no"],
       )),
@@ -154,8 +158,8 @@ const LIMITS = {
 
 export const channel = thing({
   title: "Channel",
-  async draw([id]) {
-    const { configured: whole, standing } = await get(`channels/${number(id)}`);
+  find: ([id]) => get(`channels/${number(id)}`),
+  draw({ configured: whole, standing }, [id]) {
     document.title = `${whole.name ?? `channel ${id}`} – Campanile`;
     return [
       el("h2", { class: "name" }, whole.name ? `Channel ${id}: ${whole.name}` : `Channel ${id}`),
@@ -172,10 +176,11 @@ export const channel = thing({
       )) : null,
     ];
   },
-  async rest([id]) {
+  async rest([id], told) {
     const of = number(id);
     const plots = hourOfChannel(of);
-    const { configured: whole } = await get(`channels/${of}`);
+    const whole = (await told)?.configured;
+    if (!whole) return [];
     const limits = Object.entries(whole.limits ?? {}).map(([key, value]) => [LIMITS[key] ?? key, typeof value === "number" ? count(value) : String(value)]);
     const filters = whole.filters.slice(0, 50).map((filter) => el("li", {}, `filter ${filter.id}: ${filterText(filter)}`));
     return [
@@ -188,9 +193,12 @@ export const channel = thing({
 
 export const type = thing({
   title: "Event type",
-  async draw([name]) {
-    const told = (await get("types", { type: name })).entries[0];
+  async find([name]) {
+    const [told] = (await get("types", { type: name })).entries;
     if (!told) throw Object.assign(new Error("no such type"), { status: 404 });
+    return told;
+  },
+  draw(told, [name]) {
     document.title = `${name} – Campanile`;
     // What has no sign that the condition would read otherwise.
     const plain = /^[\w .:-]*$/.test(told.domain + told.name);
@@ -201,10 +209,9 @@ export const type = thing({
       section("Now", facts(["Events", count(told.events)], ["Domain", told.domain || "none"], ["Name", told.name])),
     ];
   },
-  async rest([name]) {
+  async rest([name], first) {
     const plots = hourOfType(name);
-    const told = (await get("types", { type: name })).entries[0];
-    const idl = told?.declared.map((of) => section(`Declared for ${of.protocol}, channel ${of.channel}`, el("pre", {}, of.idl))) ?? [];
+    const idl = (await first)?.declared.map((of) => section(`Declared for ${of.protocol}, channel ${of.channel}`, el("pre", {}, of.idl))) ?? [];
     const unknown = idl.length ? null : section("Definition", el("p", { class: "quiet" }, "The configuration declares none (tempo.types, dds.joins.types). What its events carry is seen where they are watched, and by campanile types."));
     return [plots, ...idl, unknown, await lately("Dropped lately", (drop) => typeText(drop.domain, drop.type) === name)];
   },

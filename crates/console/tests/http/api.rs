@@ -146,7 +146,7 @@ fn quality_of_service_is_set_at_each_level_or_said_why_not() {
             "MaxConsumers is no property of this object",
         ),
         (r#"{"channel":5,"properties":{"FullOutbox":"Discard"}}"#, 409, "channel"),
-        (r#"{"channel":0,"proxy":0,"properties":{"MaxEventsPerConsumer":[1]}}"#, 400, "is to be a number"),
+        (r#"{"channel":0,"proxy":0,"properties":{"MaxEventsPerConsumer":[1]}}"#, 400, "is to be a whole number"),
         (r#"{"channel":0,"admin":0,"properties":{"GiveUpAfter":"5s"}}"#, 400, "side is to be"),
         (r#"{"channel":0,"proxy":0,"beauty":1,"properties":{}}"#, 400, "unknown field"),
         ("{", 400, "EOF"),

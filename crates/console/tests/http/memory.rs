@@ -2,10 +2,10 @@
 
 use client::notify::Property;
 use serde_json::json;
-use service::{Config, Counter, StoreConfig};
+use service::{Config, Counter, StoreConfig, Tempo, TempoType};
 
 use crate::api::answer;
-use crate::support::{Rig, numbered, start, start_by};
+use crate::support::{NOBODY, Rig, numbered, start, start_by};
 
 fn publish(rig: &Rig, channel: i32, numbers: core::ops::Range<i32>) -> client::SimpleSupplier {
     let supplier = rig.supplier(Some(channel));
@@ -55,6 +55,34 @@ fn suppliers_and_event_types_are_listed_and_found_and_have_their_hour() {
     }
     assert_eq!(rig.get("/api/v1/figures?type=None").status, 404);
     assert_eq!(rig.get("/api/v1/figures?type=None&side=suppliers").status, 400);
+}
+
+#[test]
+fn a_message_has_the_latency_since_the_one_before() {
+    let rig = start();
+    let mut events = rig.watch_as(NOBODY, "channel=0").unwrap();
+    let mut live = rig.stream_as(NOBODY, "live").unwrap();
+    let mut next = || live.next().unwrap().1;
+    assert!(next()["p99_below_ns"].is_null());
+    let _supplier = publish(&rig, 0, 0..1);
+    events.next().unwrap();
+    let mut now = next();
+    while now["latency"]["count"] == 0 {
+        assert!(now["p99_below_ns"].is_null());
+        now = next();
+    }
+    assert!(now["p50_below_ns"].as_u64() > Some(0) && now["p99_below_ns"].as_u64() > Some(0), "{now}");
+    assert!(next()["p99_below_ns"].is_null());
+}
+
+#[test]
+fn a_type_that_is_only_declared_is_listed_and_found() {
+    let definition = "struct Cloud { double height; };".to_owned();
+    let types = vec![TempoType { topic: "Sky/Cloud".to_owned(), channel: 0, definition }];
+    let rig = start_by(Config { tempo: Tempo { types, ..Tempo::default() }, ..Config::default() });
+    let found = rig.get_json("/api/v1/search?find=cLOUd")["types"].clone();
+    assert_eq!((&found["total"], &found["entries"][0]), (&json!(1), &json!({ "type": "Sky/Cloud", "events": 0 })));
+    assert_eq!(rig.get_json("/api/v1/types?find=cloud")["entries"][0]["declared"][0]["protocol"], "Tempo");
 }
 
 #[test]
@@ -109,6 +137,7 @@ fn history_is_read_from_a_number_a_time_or_the_end_and_what_is_gone_is_said() {
     let told = page("from=number:2&limit=1");
     assert_eq!((numbers(&told), &told["gone"], &told["first"]["number"]), (vec![11], &json!(true), &json!(11)));
     let first = told["first"]["time"].as_str().unwrap().to_owned();
+    assert_eq!(told["first"]["came"], told["entries"][0]["came"]);
     assert_eq!(page(&format!("from=time:{first}&limit=1"))["gone"], false);
     assert_eq!(page("from=time:1&limit=1")["gone"], true);
     // With a condition; also one that nothing meets.
@@ -125,7 +154,7 @@ fn history_is_read_from_a_number_a_time_or_the_end_and_what_is_gone_is_said() {
 #[test]
 fn the_log_and_protocols_are_told() {
     let rig = start();
-    console::note_line(&log::Record::builder().level(log::Level::Warn).args(format_args!("<b>one</b>")).build());
+    console::note_line(log::Level::Warn, "service", "<b>one</b>");
     let told = rig.get_json("/api/v1/log");
     let line = told["entries"].as_array().unwrap().iter().find(|line| line["text"] == "<b>one</b>").unwrap();
     assert_eq!((&line["level"], &line["kind"]), (&json!("warn"), &json!("log")));

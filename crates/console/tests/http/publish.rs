@@ -38,7 +38,10 @@ fn what_is_no_event_is_refused_with_its_path() {
     for (body, status, why) in [
         ("{", 400, "EOF"),
         (r#"{"fields":{}}"#, 400, "missing field `type`"),
-        (r#"{"type":"A/B","op":"subscribe"}"#, 400, "unknown field `op`"),
+        (r#"{"type":"A/B","op":"subscribe"}"#, 409, "`op` is given twice"),
+        (r#"{"type":"A/B","name":"a","n\u0061me":"b"}"#, 409, "`name` is given twice"),
+        (r#"{"type":"A/B","fileds":{}}"#, 409, "publish has no member `fileds`"),
+        (r#"{"type":"A/B","channel":"Nowhere","create":true}"#, 404, "there is no channel \"Nowhere\""),
         (r#"{"type":"A/B","channel":-1}"#, 400, "a channel is its number"),
         (r#"{"type":"A/B","channel":"Nowhere"}"#, 404, "there is no channel \"Nowhere\""),
         (r#"{"type":"A/B","channel":77}"#, 409, "channel"),

@@ -174,8 +174,13 @@ impl Rig {
 
     /// Looks at events.
     pub(crate) fn watch_as(&self, who: Who<'_>, arguments: &str) -> Result<Watched, Answer> {
+        self.stream_as(who, &format!("events?{arguments}"))
+    }
+
+    /// Reads server-sent events.
+    pub(crate) fn stream_as(&self, who: Who<'_>, path: &str) -> Result<Watched, Answer> {
         let (address, shown) = (self.address(), who.fields());
-        let request = format!("GET /api/v1/events?{arguments} HTTP/1.1\r\nHost: {address}\r\n{shown}\r\n");
+        let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: {address}\r\n{shown}\r\n");
         let mut stream = self.connect_as(who);
         stream.write_all(request.as_bytes()).unwrap();
         let mut reader = BufReader::new(stream);

@@ -336,7 +336,7 @@ pub struct Holding {
 }
 
 /// How one channel is doing on a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelStats {
     /// What came in and went out since the lane has the channel.
     pub traffic: Traffic,

@@ -66,6 +66,24 @@ impl Latency {
         self.sum_ns
     }
 
+    /// What came since an earlier moment.
+    #[must_use]
+    pub fn since(mut self, before: &Self) -> Self {
+        for (count, before) in self.counts.iter_mut().zip(&before.counts) {
+            *count = count.saturating_sub(*before);
+        }
+        self.sum_ns = self.sum_ns.saturating_sub(before.sum_ns);
+        self
+    }
+
+    /// Bound that so many of 100 do not exceed. Nothing if there are none, or if they exceed all bounds.
+    #[must_use]
+    pub fn quantile(&self, per_cent: u64) -> Option<u64> {
+        let count = self.count();
+        let mut reached = self.cumulative().filter(|(_, so_far)| count > 0 && so_far * 100 >= count * per_cent);
+        reached.next()?.0
+    }
+
     /// Adds what another lane noted.
     pub fn join(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
@@ -94,5 +112,9 @@ mod tests {
         let mut both = latency;
         both.join(&latency);
         assert_eq!((both.count(), both.sum_ns()), (12, 200_004_200_004));
+        assert_eq!(both.since(&latency), latency);
+        let bounds = [1, 50, 66, 83, 84].map(|per_cent| latency.quantile(per_cent));
+        assert_eq!(bounds, [Some(50_000), Some(100_000), Some(2_000_000), Some(50_000_000_000), None]);
+        assert_eq!(latency.since(&both).quantile(50), None);
     }
 }

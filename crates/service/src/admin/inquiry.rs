@@ -7,7 +7,7 @@ use engine::ChannelId;
 
 use crate::admin::values::{Answer, Declined, HistoryStatus, Query};
 use crate::admin::waiting::Waiting;
-use crate::lane::links::messages::{LaneThread, Survey, SurveyLevel, Surveys};
+use crate::lane::links::messages::{LaneThread, Survey, SurveyParts, Surveys};
 use crate::overflow::Inquirer;
 
 /// Queries that wait for the lanes, and the lanes' reports so far.
@@ -27,21 +27,20 @@ impl Inquiry {
     }
 
     /// Begins a survey of these lanes, if queries wait and none is under way. Returns the lanes to ask, and what they are to report.
-    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, SurveyLevel)> {
+    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, SurveyParts)> {
         if !self.asking.is_empty() || self.next.is_empty() {
             return None;
         }
         core::mem::swap(&mut self.asking, &mut self.next);
         self.unreported = lanes.collect();
-        let level = self.asking.iter().map(|(query, _)| match query {
-            Query::Drops => SurveyLevel::Drops,
-            Query::Types => SurveyLevel::Types,
-            Query::Figures => SurveyLevel::Channels,
-            Query::Progress => SurveyLevel::Progress,
-            _ => SurveyLevel::Outboxes,
+        let parts = self.asking.iter().map(|(query, _)| match query {
+            Query::Drops => SurveyParts::DROPS,
+            Query::Types => SurveyParts::TYPES,
+            Query::Figures => SurveyParts::OUTBOXES.and(SurveyParts::CHANNELS),
+            Query::Progress => SurveyParts::NONE,
+            _ => SurveyParts::OUTBOXES,
         });
-        let level = level.max().unwrap_or(SurveyLevel::Progress);
-        Some((self.unreported.clone(), level))
+        Some((self.unreported.clone(), parts.fold(SurveyParts::NONE, SurveyParts::and)))
     }
 
     /// A lane tells a piece.
@@ -109,15 +108,16 @@ mod tests {
         let mut inquiry = Inquiry::default();
         assert!(inquiry.begin(lanes.into_iter()).is_none(), "no client waits");
         inquiry.add(Query::Consumers, somebody());
-        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyLevel::Outboxes)));
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyParts::OUTBOXES)));
         inquiry.add(Query::Drops, somebody());
-        inquiry.add(Query::Consumers, somebody());
+        inquiry.add(Query::Types, somebody());
         assert!(inquiry.begin(lanes.into_iter()).is_none(), "they are being asked");
         assert!(inquiry.reported(lanes[1]).is_none());
         let (_, waiting) = inquiry.reported(lanes[0]).unwrap();
         assert_eq!(waiting.into_iter().map(|(query, _)| query).collect::<Vec<_>>(), [Query::Consumers]);
         assert!(inquiry.reported(lanes[0]).is_none(), "one that ends was not asked");
-        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], SurveyLevel::Drops)));
+        let parts = SurveyParts::DROPS.and(SurveyParts::TYPES);
+        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], parts)));
         assert_eq!(inquiry.reported(lanes[0]).unwrap().1.len(), 2);
     }
 
@@ -127,7 +127,7 @@ mod tests {
         let lanes = [LaneThread(0), LaneThread(1), LaneThread(2)];
         let mut inquiry = Inquiry::default();
         inquiry.add(Query::Progress, somebody());
-        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyLevel::Progress)));
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), SurveyParts::NONE)));
         assert!(inquiry.reported(lanes[0]).is_none() && inquiry.reported(lanes[2]).is_none());
         inquiry.add(Query::Progress, somebody());
         assert!(inquiry.begin(lanes.into_iter()).is_none() && inquiry.reported(lanes[0]).is_none());

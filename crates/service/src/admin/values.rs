@@ -10,6 +10,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
+use serde::Serialize;
 
 use crate::admin::statistics;
 use crate::counters::LaneCounters;
@@ -321,7 +322,7 @@ impl Default for DdsJoinStatus {
 }
 
 /// A writer or a reader in DDS that does not match a join by a policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DdsIncompatibility {
     /// The topic.
     pub topic: String,

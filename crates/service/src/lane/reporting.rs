@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use crate::admin::values::TypeEvents;
 use crate::lane::draining::Draining;
 use crate::lane::links::mailbox::Mailbox;
-use crate::lane::links::messages::{NamedDrops, Survey, SurveyLevel, ToAdministration};
+use crate::lane::links::messages::{NamedDrops, Survey, SurveyParts, ToAdministration};
 use crate::lane::reports::Reports;
 
 /// A lane's reports to administration, sent at once or when there is room.
@@ -40,16 +40,9 @@ impl Reporting {
         }
     }
 
-    /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
-    pub(crate) fn begin_survey(&mut self, level: SurveyLevel, lane: &Lane) {
-        let (drops, drops_beyond) = match level {
-            SurveyLevel::Drops | SurveyLevel::Types => (lane.type_drops().collect(), lane.type_drops_beyond()),
-            SurveyLevel::Progress | SurveyLevel::Outboxes | SurveyLevel::Channels => (Vec::new(), 0),
-        };
-        let next = (level > SurveyLevel::Progress).then_some(0);
-        let next_channel = (level > SurveyLevel::Outboxes).then_some(0);
-        let next_type = (level == SurveyLevel::Types).then_some(0);
-        self.surveying = Some(Surveying { next, next_channel, next_type, types_left: TYPES_MAX, drops, drops_beyond });
+    /// Administration asks whether the lane goes on and, perhaps, for more.
+    pub(crate) fn begin_survey(&mut self, parts: SurveyParts, lane: &Lane) {
+        self.surveying = Some(Surveying::new(parts, lane));
     }
 
     /// Whether there is something to tell, and room for it.
@@ -93,6 +86,20 @@ pub(crate) struct Surveying {
 }
 
 impl Surveying {
+    fn new(parts: SurveyParts, lane: &Lane) -> Self {
+        let first = |part| parts.have(part).then_some(0);
+        let all_drops = || (lane.type_drops().collect(), lane.type_drops_beyond());
+        let (drops, drops_beyond) = parts.have(SurveyParts::DROPS).then(all_drops).unwrap_or_default();
+        Self {
+            next: first(SurveyParts::OUTBOXES),
+            next_channel: first(SurveyParts::CHANNELS),
+            next_type: first(SurveyParts::TYPES),
+            types_left: TYPES_MAX,
+            drops,
+            drops_beyond,
+        }
+    }
+
     /// The next piece, and whether it is the last.
     #[cold]
     fn chunk(&mut self, lane: &Lane) -> (Survey, bool) {
@@ -173,10 +180,12 @@ mod tests {
         while lane.next_timeout() == Some(Time(0)) {
             lane.handle_timeout(Time(0));
         }
-        let drops: Vec<TypeDrops> = lane.type_drops().collect();
-        assert_eq!(drops.len(), 40);
-        let (next, next_channel, next_type) = (Some(0), Some(0), Some(0));
-        let mut surveying = Surveying { next, next_channel, next_type, types_left: 1, drops, drops_beyond: 7 };
+        let of_types = Surveying::new(SurveyParts::TYPES, &lane).chunk(&lane).0;
+        assert_eq!((of_types.types.len(), of_types.outboxes.len(), of_types.channels.len()), (1, 0, 0));
+        assert!(Surveying::new(SurveyParts::NONE, &lane).chunk(&lane).1, "nothing but that it goes on");
+        let parts = [SurveyParts::OUTBOXES, SurveyParts::CHANNELS, SurveyParts::TYPES, SurveyParts::DROPS];
+        let mut surveying = Surveying::new(parts.into_iter().fold(SurveyParts::NONE, SurveyParts::and), &lane);
+        (surveying.types_left, surveying.drops_beyond) = (1, 7);
         let mut reported = Survey::default();
         let mut chunks = 0;
         loop {

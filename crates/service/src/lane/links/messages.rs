@@ -191,19 +191,28 @@ pub(crate) enum SupplierNews {
     Disconnected(DisconnectReason),
 }
 
-/// What lanes are asked, from the least to the most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SurveyLevel {
-    /// Whether they go on.
-    Progress,
+/// What lanes are to report, beside that they go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SurveyParts(u8);
+
+impl SurveyParts {
+    pub(crate) const NONE: Self = Self(0);
     /// How each outbox stands.
-    Outboxes,
-    /// That, and how each channel stands.
-    Channels,
-    /// That, and what was dropped by event type.
-    Drops,
-    /// That, and the events of each type.
-    Types,
+    pub(crate) const OUTBOXES: Self = Self(1);
+    /// How each channel stands.
+    pub(crate) const CHANNELS: Self = Self(2);
+    /// What was dropped by event type.
+    pub(crate) const DROPS: Self = Self(4);
+    /// Events of each type.
+    pub(crate) const TYPES: Self = Self(8);
+
+    pub(crate) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    pub(crate) const fn have(self, part: Self) -> bool {
+        self.0 & part.0 != 0
+    }
 }
 
 /// From administration to a lane.
@@ -216,7 +225,7 @@ pub(crate) enum ToLane {
     /// An operator that is known by HTTP comes in.
     Visitor(Box<Visitor>),
     /// Tell what is asked.
-    Survey(SurveyLevel),
+    Survey(SurveyParts),
     /// A lane ends: nothing more is posted to it.
     Part(LaneThread),
     /// No route leads here any more: give the connections to the main lane, and end.
