@@ -665,21 +665,19 @@ fn text(variables: Variables<'_>, name: &'static str) -> Result<Option<String>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testing::TempPath;
 
-    /// A folder of its own, which goes with the test.
-    struct Folder(PathBuf);
+    struct Folder(TempPath);
 
     impl Folder {
         fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("campanile-settings-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).unwrap();
-            Self(folder)
+            Self(TempPath::folder(name))
         }
 
         fn load(&self, more: &[(&str, &str)]) -> Result<Settings, SettingsError> {
             Settings::load_by(&|name| {
                 if name == "XDG_CONFIG_HOME" {
-                    return Some(self.0.clone().into());
+                    return Some(self.0.as_os_str().to_owned());
                 }
                 more.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
             })
@@ -687,12 +685,6 @@ mod tests {
 
         fn file(&self) -> PathBuf {
             self.0.join("campanile/contexts.toml")
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 

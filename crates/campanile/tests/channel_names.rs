@@ -14,9 +14,8 @@ use service::{Config, DeclaredChannel, Json, Service, StoreConfig, Tempo};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use testing::{NextInTime, PATIENCE, patient, wait_until};
+use testing::{NextInTime, PATIENCE, TempPath, patient, wait_until};
 
 #[derive(Event, Clone, Debug, PartialEq)]
 struct Wind {
@@ -106,34 +105,20 @@ fn a_declared_channel_is_that_of_programs_and_of_clients_of_json_and_tempo() {
     assert_eq!(channels(&service), [0, declared]);
 }
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("campanile-names-{name}-{}", std::process::id())))
-    }
-
-    fn begin(&self, config: Config) -> (Service, Settings) {
-        begin(Config { store: StoreConfig { directory: Some(self.0.clone()), ..StoreConfig::default() }, ..config })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn begin_with_store(folder: &TempPath, config: Config) -> (Service, Settings) {
+    let store = StoreConfig { directory: Some(folder.to_path_buf()), ..StoreConfig::default() };
+    begin(Config { store, ..config })
 }
 
 #[test]
 fn a_channel_that_a_program_has_made_is_the_one_that_is_declared_at_the_next_start() {
-    let folder = Folder::new("later");
-    let (service, settings) = folder.begin(Config::default());
+    let folder = TempPath::new("later");
+    let (service, settings) = begin_with_store(&folder, Config::default());
     drop(Supplier::with("Weather", &settings).unwrap());
     let made = EventChannel::unchecked(naming(&service).resolve(&of_events()).unwrap());
     let made = number(&service, &made);
     service.shutdown();
-    let (service, settings) = folder.begin(declaring("Weather"));
+    let (service, settings) = begin_with_store(&folder, declaring("Weather"));
     let declared = EventChannel::unchecked(naming(&service).resolve(&[NameComponent::new("Weather")]).unwrap());
     assert_eq!(number(&service, &declared), made);
     let winds = winds(&settings);
@@ -144,8 +129,8 @@ fn a_channel_that_a_program_has_made_is_the_one_that_is_declared_at_the_next_sta
 
 #[test]
 fn of_two_channels_of_one_name_in_an_old_store_programs_find_the_declared_one() {
-    let folder = Folder::new("two");
-    let (service, settings) = folder.begin(Config::default());
+    let folder = TempPath::new("two");
+    let (service, settings) = begin_with_store(&folder, Config::default());
     // What a release did that gave declared channels no name, and then a program.
     let (declared, first) = factory(&service).create_channel(&[], &[]).unwrap();
     naming(&service).bind(&[NameComponent::new("Weather")], declared.object()).unwrap();
@@ -153,7 +138,7 @@ fn of_two_channels_of_one_name_in_an_old_store_programs_find_the_declared_one() 
     let all = channels(&service);
     assert_eq!(all.len(), 3);
     service.shutdown();
-    let (service, settings) = folder.begin(declaring("Weather"));
+    let (service, settings) = begin_with_store(&folder, declaring("Weather"));
     let winds = winds(&settings);
     Supplier::with("Weather", &settings).unwrap().publish(&Wind { speed: 3.0 }).unwrap();
     assert_eq!(winds.next_within(PATIENCE), Next::Event(Wind { speed: 3.0 }));

@@ -7,14 +7,13 @@ use campanile::{
 };
 use futures_core::Stream;
 use service::{Config, DeclaredChannel, DeclaredValue, Service, StoreConfig};
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime};
-use testing::{NextInTime, PATIENCE, wait_until};
+use testing::{NextInTime, PATIENCE, TempPath, wait_until};
 
 #[derive(Event, Clone, Debug, PartialEq)]
 struct Wind {
@@ -60,23 +59,21 @@ fn wind(station: &str, speed: f64) -> Wind {
 
 /// A service with a store, which has one channel with a history, and can be started again.
 struct Stored {
-    folder: PathBuf,
-    settings: Settings,
     service: Option<Service>,
+    settings: Settings,
+    folder: TempPath,
 }
 
 impl Stored {
     fn begin(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("campanile-history-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        let mut stored = Self { folder, settings: Settings::default(), service: None };
+        let mut stored = Self { service: None, settings: Settings::default(), folder: TempPath::new(name) };
         stored.start(&format!("{}:0", testing::own_loopback()));
         stored
     }
 
     fn start(&mut self, listen: &str) {
         let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
-        let store = StoreConfig { directory: Some(self.folder.clone()), ..StoreConfig::default() };
+        let store = StoreConfig { directory: Some(self.folder.to_path_buf()), ..StoreConfig::default() };
         let channels = vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }];
         let service =
             Service::start(Config { listen: listen.to_owned(), channels, store, ..Config::default() }).unwrap();
@@ -96,13 +93,6 @@ impl Stored {
 
     fn supplier(&self) -> Supplier {
         Supplier::with("Weather", &self.settings).unwrap()
-    }
-}
-
-impl Drop for Stored {
-    fn drop(&mut self) {
-        drop(self.service.take());
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -9,10 +9,10 @@ use service::{Config, Dds, DdsJoin, DeclaredChannel, DeclaredValue, Service, Sto
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use testing::{Leash, NextInTime, output_in_time, own_loopback, wait_until};
+use testing::{Killed, Leash, NextInTime, output_in_time, own_loopback, wait_until};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -285,7 +285,7 @@ fn program_of_the_tutorial(name: &str) -> String {
 
 /// A program that ends with the test.
 struct Running {
-    child: Child,
+    child: Killed,
     _leash: Leash,
 }
 
@@ -293,15 +293,7 @@ impl Running {
     fn start(command: &mut Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let _leash = Leash::new(&child, format_args!("{command:?}"));
-        Self { child, _leash }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Self { child: Killed(child), _leash }
     }
 }
 

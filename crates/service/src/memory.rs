@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn groups_of_both_versions_are_found_with_those_above_them() {
-        let root = std::env::temp_dir().join(format!("campanile-memory-{}", std::process::id()));
+        let root = testing::TempPath::new("memory");
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -160,7 +160,6 @@ mod tests {
         write("sys/fs/cgroup/system.slice/campanile.service/memory.max", "max\n");
         write("sys/fs/cgroup/system.slice/memory.max", "2000\n");
         let limits = limits_of_groups(&root);
-        fs::remove_dir_all(&root).unwrap();
         assert_eq!(limits, [3000, 2000]);
     }
 }

@@ -1,4 +1,5 @@
-//! How tests wait: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most.
+//! How tests wait: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most; and what they have of
+//! their own: addresses, paths, programs.
 //!
 //! No test measures time, and none may hang: a minute is far beyond what anything here takes on the busiest machine, so a longer wait is
 //! for something that does not come, and fails saying what that was. What waits without these functions is ended by `.cargo/watched`, which
@@ -13,8 +14,10 @@ mod program;
 pub mod rtps;
 #[cfg(feature = "rulebook")]
 pub mod rulebook;
+mod temporary;
 
 pub use allocations::{Counting, allocations};
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
 pub use loopback::{carries_multicast, free_udp_port, own_loopback};
-pub use program::{Leash, output_in_time};
+pub use program::{Killed, Leash, output_in_time};
+pub use temporary::TempPath;

@@ -1,6 +1,7 @@
-//! Waits for programs that a test has started.
+//! Programs that a test has started.
 
 use std::fmt::Display;
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -35,6 +36,31 @@ impl Leash {
             }
         });
         Self { _stop: stop }
+    }
+}
+
+/// A program that is killed when this is dropped, unless it has ended.
+#[derive(Debug)]
+pub struct Killed(pub Child);
+
+impl Deref for Killed {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Killed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

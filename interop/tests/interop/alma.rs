@@ -2,8 +2,9 @@
 
 use service::Service;
 
-use crate::restarts::{Folder, begin};
+use crate::restarts::begin;
 use interop::{Orb, Peer};
+use testing::TempPath;
 
 const FACTORY: &str = "NotifyEventChannelFactory";
 
@@ -49,7 +50,7 @@ fn exchange(clients: &mut [Peer; 2], first: u32, count: u32) {
 #[test]
 fn they_create_race_share_reconnect_and_read_statistics() {
     for (of_one, of_two) in Orb::PAIRINGS {
-        let folder = Folder::new(&format!("alma-{of_one:?}-{of_two:?}"));
+        let folder = TempPath::new(&format!("alma-{of_one:?}-{of_two:?}"));
         let mut service = begin(&folder, &format!("{}:0", testing::own_loopback()));
         let listen = service.address().to_string();
         let mut clients = [client(of_one, &service, "one"), client(of_two, &service, "two")];

@@ -2,8 +2,9 @@
 
 use service::{Counter, Service};
 
-use crate::restarts::{Folder, begin};
+use crate::restarts::begin;
 use interop::{Ended, Orb, first_consumer, further_consumer, service, supplier, wait_for_count};
+use testing::TempPath;
 
 const EVENTS: u32 = 300;
 
@@ -153,7 +154,7 @@ fn a_sequence_that_is_refused_for_one_event_costs_that_event_alone() {
 #[test]
 fn a_persistent_sequence_that_is_refused_for_one_event_costs_that_event_alone() {
     for orb in Orb::ALL {
-        let folder = Folder::new(&format!("refused-{orb:?}"));
+        let folder = TempPath::new(&format!("refused-{orb:?}"));
         let service = begin(&folder, &format!("{}:0", testing::own_loopback()));
         let listen = service.address().to_string();
         let words = format!("{} {PERSISTENT}", refusing("bad_param"));
@@ -180,7 +181,7 @@ fn a_persistent_sequence_that_is_refused_for_one_event_costs_that_event_alone() 
 fn a_persistent_event_at_which_a_consumer_raises_each_time_is_a_dead_letter_and_blocks_nothing_behind_it() {
     for orb in Orb::ALL {
         for exception in ["transient", "no_resources"] {
-            let folder = Folder::new(&format!("aside-{orb:?}-{exception}"));
+            let folder = TempPath::new(&format!("aside-{orb:?}-{exception}"));
             let service = begin(&folder, &format!("{}:0", testing::own_loopback()));
             let listen = service.address().to_string();
             let words =

@@ -8,25 +8,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use interop::{Orb, Peer, first_consumer, further_consumer, service_with, supplier};
+use testing::TempPath;
 
-/// The folder of a store, which goes with the test.
-pub(crate) struct Folder(std::path::PathBuf);
-
-impl Folder {
-    /// A folder of its own for each process and name.
-    pub(crate) fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-pub(crate) fn begin(folder: &Folder, listen: &str) -> Service {
-    let store = StoreConfig { directory: Some(folder.0.clone()), ..StoreConfig::default() };
+pub(crate) fn begin(folder: &TempPath, listen: &str) -> Service {
+    let store = StoreConfig { directory: Some(folder.to_path_buf()), ..StoreConfig::default() };
     service_with(Config { listen: listen.into(), store, ..Config::default() })
 }
 
@@ -34,7 +19,7 @@ pub(crate) fn begin(folder: &Folder, listen: &str) -> Service {
 #[test]
 fn suppliers_and_consumers_go_on_through_restarts() {
     for (of_consumer, of_supplier) in Orb::PAIRINGS {
-        let folder = Folder::new(&format!("restarts-{of_consumer:?}-{of_supplier:?}"));
+        let folder = TempPath::new(&format!("restarts-{of_consumer:?}-{of_supplier:?}"));
         let mut service = begin(&folder, &format!("{}:0", testing::own_loopback()));
         let listen = service.address().to_string();
         let words = "--form structured --scenario small";
@@ -57,10 +42,10 @@ fn suppliers_and_consumers_go_on_through_restarts() {
 #[test]
 fn suppliers_that_push_while_a_service_ends_whose_socket_stays_go_on_with_the_next() {
     for (of_consumer, of_supplier) in Orb::PAIRINGS {
-        let folder = Folder::new(&format!("put-off-{of_consumer:?}-{of_supplier:?}"));
+        let folder = TempPath::new(&format!("put-off-{of_consumer:?}-{of_supplier:?}"));
         let socket = TcpListener::bind((testing::own_loopback(), 0)).expect("a socket of the test's own");
         let begin = || {
-            let store = StoreConfig { directory: Some(folder.0.clone()), ..StoreConfig::default() };
+            let store = StoreConfig { directory: Some(folder.to_path_buf()), ..StoreConfig::default() };
             let sockets =
                 Sockets { giop: Some(socket.try_clone().expect("another descriptor")), json: None, tempo: None };
             Service::start_on(Config { store, ..Config::default() }, sockets).expect("a service starts on the socket")

@@ -6,11 +6,10 @@ use super::latency::{self, Latency};
 use super::machine::Machine;
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use testing::TempPath;
 
 /// A tree of files that looks like a machine on which all is well.
-struct Tree(PathBuf);
+struct Tree(TempPath);
 
 const LIMITS: &str = "\
 Limit                     Soft Limit           Hard Limit           Units
@@ -52,9 +51,7 @@ const WELL: &[(&str, &str)] = &[
 
 impl Tree {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("campanile-doctor-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let tree = Self(std::env::temp_dir().join(name));
+        let tree = Self(TempPath::new("doctor"));
         for (path, text) in WELL {
             tree.write(path, text.as_bytes());
         }
@@ -77,12 +74,6 @@ impl Tree {
 
     fn finding(&self, name: &str) -> Finding {
         find(&self.machine(), name)
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use testing::output_in_time;
 use testing::rulebook::{CHANNELS, Principal, RIGHTS, bridge, clients, rulebooks, surroundings};
 
-use crate::support::{File, PROGRAM, text};
+use crate::support::{PROGRAM, TempPath, text};
 
 const RULES: &str = r#"
 [[access]]
@@ -29,13 +29,13 @@ on = ["3"]
 allow = false
 "#;
 
-fn access(command: &str, config: &File, arguments: &[&str]) -> Output {
+fn access(command: &str, config: &TempPath, arguments: &[&str]) -> Output {
     output_in_time(Command::new(PROGRAM).args(["access", command, "--config", config.path()]).args(arguments))
 }
 
 #[test]
 fn rights_are_shown_with_the_rule_that_decides_and_by_the_status() {
-    let config = File::new("access.toml", RULES);
+    let config = TempPath::file("access.toml", RULES);
     for (arguments, status, said) in [
         (
             &["10.1.2.3", "publish", "Plant", "A/B"][..],
@@ -100,7 +100,7 @@ fn what_is_shown_of_each_client_is_what_the_rules_say() {
     };
     let mut allowed = 0;
     for (title, book) in rulebooks() {
-        let config = File::new("access-matrix.toml", &(book.text() + &surroundings()));
+        let config = TempPath::file("access-matrix.toml", &(book.text() + &surroundings()));
         let clients = clients().into_iter().chain([("the bridge", bridge())]);
         for (client, who) in clients {
             let subject = who.certificate.map(|(subject, _)| (subject, Vec::new()));
@@ -135,7 +135,7 @@ fn what_is_shown_of_each_client_is_what_the_rules_say() {
 
 #[test]
 fn rules_are_shown_in_their_order_with_those_that_never_decide() {
-    let config = File::new("access-ls.toml", RULES);
+    let config = TempPath::file("access-ls.toml", RULES);
     let output = access("ls", &config, &[]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -148,14 +148,14 @@ fn rules_are_shown_in_their_order_with_those_that_never_decide() {
     assert!(lines[6].contains("token \"sensor\""), "{said}");
     let told: Json = serde_json::from_slice(&access("ls", &config, &["--json"]).stdout).unwrap();
     assert_eq!((told["rules"].as_array().unwrap().len(), told["remarks"].as_array().unwrap().len()), (4, 2));
-    let none = File::new("access-none.toml", "");
+    let none = TempPath::file("access-none.toml", "");
     assert!(text(&access("ls", &none, &[]).stdout).contains("there are no rules of access"));
     assert_eq!(access("check", &none, &["10.0.0.1", "administer", "*"]).status.code(), Some(0));
 }
 
 #[test]
 fn what_makes_no_sense_is_wrong_usage() {
-    let config = File::new("access-good.toml", RULES);
+    let config = TempPath::file("access-good.toml", RULES);
     for (arguments, said) in [
         (&["nobody", "publish", "0"][..], "WHO: \"nobody\" names no client"),
         (&["10.0.0.1", "publish", "4294967296"], "CHANNEL: there is no channel"),
@@ -173,7 +173,7 @@ fn what_makes_no_sense_is_wrong_usage() {
         ("[tokens]\nsensor = \"sha256:12\"", "64 hexadecimal digits"),
         ("[outgoing]\nallow = [\"host\"]", "outgoing.allow: \"host\" is no address"),
     ] {
-        let config = File::new("access-wrong.toml", wrong);
+        let config = TempPath::file("access-wrong.toml", wrong);
         let output = access("ls", &config, &[]);
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         let told = text(&output.stderr);

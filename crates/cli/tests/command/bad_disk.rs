@@ -3,7 +3,7 @@
 
 use crate::persistent::{Taker, event, persistent_channel, supplier};
 use crate::restart::{Folder, own_address};
-use crate::support::{File, PROGRAM, Serve, text};
+use crate::support::{PROGRAM, Serve, TempPath, text};
 use client::notify::{EventChannelFactory, Property, StructuredEvent, StructuredProxyPushConsumer};
 use client::{Activation, InvokeError, Orb, OrbOptions};
 use giop::exception::{Completed, Kind, SystemException};
@@ -19,7 +19,7 @@ use testing::{EndInTime, output_in_time, own_loopback, wait_until};
 /// What stands between a service and its disk, and what the service says of it.
 struct Shim {
     folder: Folder,
-    config: File,
+    config: TempPath,
 }
 
 impl Shim {
@@ -30,7 +30,7 @@ impl Shim {
         compiler.args(["-O1", "-Wall", "-shared", "-fPIC", source, "-ldl", "-o"]).arg(folder.folder().join("shim.so"));
         let compiled = output_in_time(&mut compiler);
         assert!(compiled.status.success(), "{}", text(&compiled.stderr));
-        let config = File::new(&format!("shim-{name}.toml"), "[store]\nanswer_within_ms = 500\n");
+        let config = TempPath::file(&format!("shim-{name}.toml"), "[store]\nanswer_within_ms = 500\n");
         let shim = Self { folder, config };
         shim.say("");
         shim

@@ -9,11 +9,11 @@ use crate::json;
 use crate::namespaces::within_namespaces;
 use crate::support::PROGRAM;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use testing::{NextInTime as _, output_in_time};
+use testing::{Killed, NextInTime as _, output_in_time};
 
 #[test]
 fn messages_come_in_order_over_a_network_that_loses_repeats_and_reorders_and_come_again_when_it_was_parted() {
@@ -22,7 +22,7 @@ fn messages_come_in_order_over_a_network_that_loses_repeats_and_reorders_and_com
 
 /// A program in a network namespace of its own, and what it says on standard output and standard error.
 struct Program {
-    child: Child,
+    child: Killed,
     lines: Receiver<String>,
     reports: Receiver<String>,
     /// Whether the kernel makes its packets late, and so on.
@@ -43,7 +43,7 @@ impl Program {
         command.args(["--net", "sh", "-c", &script, "sh", PROGRAM]).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (lines, reports) = (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
-        let mut program = Self { child, lines, reports, has_netem: false };
+        let mut program = Self { child: Killed(child), lines, reports, has_netem: false };
         assert_eq!(program.lines.next_in_time(), "here");
         let there = program.child.id().to_string();
         let moved = output_in_time(Command::new("ip").args(["link", "set", &device, "netns", &there]));
@@ -74,13 +74,6 @@ pub(crate) fn read(from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, lines) = channel();
     thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
     lines
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// A subscriber at one place, and a publisher of numbers at another, both with the broker.

@@ -1,7 +1,7 @@
 //! `campanile check`, `serve --check`, SIGHUP, `doctor REFERENCE` and `man`.
 
 use super::{campanile, json, refusal};
-use crate::support::{File, Serve, nobodys_address, serve, text};
+use crate::support::{Serve, TempPath, nobodys_address, serve, text};
 use giop::ior::{Component, IiopProfile, Ior, Profile};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -62,7 +62,7 @@ fn a_service_that_does_not_answer_is_critical_and_what_makes_no_sense_unknown() 
 fn a_configuration_is_checked_and_nothing_is_opened() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let good = File::new(
+    let good = TempPath::file(
         "good.toml",
         &format!(
             "listen = \"{address}\"\n[[channels]]\nname = \"Plant\"\n[channels.properties]\nFullOutbox = \"Discard\"\n"
@@ -91,7 +91,7 @@ fn a_configuration_is_checked_and_nothing_is_opened() {
             "`A.x` is of `any`, which messages do not have",
         ),
     ] {
-        let file = File::new("wrong.toml", config);
+        let file = TempPath::file("wrong.toml", config);
         let (said, status) = refusal(&["serve", "--check", "--config", file.path()]);
         assert_eq!(status, 2, "{config}: {said}");
         assert!(said.contains(says), "{config}: {said}");
@@ -116,7 +116,7 @@ fn a_signal_has_the_configuration_read_again() {
              [[channels]]\nname = \"Plant\"\n[channels.properties]\nMaxConsumers = {limit}\n"
         )
     };
-    let file = File::new("again.toml", &of("info", 3, 100));
+    let file = TempPath::file("again.toml", &of("info", 3, 100));
     let mut child = serve(&["--config", file.path()]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut ready = String::new();
@@ -228,8 +228,7 @@ fn doctor_asks_the_object_at_each_address_and_says_which_answers() {
         profile.components.push(Component::alternate_address(&alive.ip().to_string(), alive.port()));
     });
     ior.profiles.extend(typed.profiles.clone());
-    let folder = std::env::temp_dir().join(format!("campanile-doctor-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = TempPath::folder("doctor");
     let file = folder.join("several.ior");
     std::fs::write(&file, format!("{ior}\n")).unwrap();
     for reference in [ior.to_string(), format!("file:{}", file.display()), format!("file://{}", file.display())] {
@@ -241,19 +240,18 @@ fn doctor_asks_the_object_at_each_address_and_says_which_answers() {
         let at = |found: &str| found.starts_with(&format!("{alive}: the object is there"));
         assert!(object.iter().all(|(state, found)| state == "well" && at(found)), "{object:?}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+    drop(folder);
     let output = campanile(&["doctor", &format!("file:{}", file.display())]);
     assert_eq!(output.status.code(), Some(2), "there is no such file");
 }
 
 #[test]
 fn every_command_has_a_man_page() {
-    let folder = std::env::temp_dir().join(format!("campanile-man-{}", std::process::id()));
-    let output = campanile(&["man", folder.to_str().unwrap()]);
+    let folder = TempPath::new("man");
+    let output = campanile(&["man", folder.path()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert!(page("campanile.1").contains("notification service"));
     assert!(page("campanile-pub.1").contains("\\-\\-idl"));
     assert!(page("campanile-tempo-sub.1").contains("Examples"));
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -65,7 +65,7 @@ fn things_are_kept_in_the_users_state_folder_without_an_option() {
 #[test]
 fn nothing_is_left_in_a_home_where_nothing_is_to_be_kept_or_would_be_found_again() {
     let home = Folder::made("empty-home");
-    let file = crate::support::File::new("nothing.toml", "[store]\ndirectory = \"none\"\n");
+    let file = crate::support::TempPath::file("nothing.toml", "[store]\ndirectory = \"none\"\n");
     let address = address();
     for options in [
         ["--listen", &address, "--data", "none"],

@@ -5,15 +5,15 @@ use crate::support::{PROGRAM, Serve, send_signal, text};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use testing::{Leash, output_in_time, wait_until};
+use std::path::Path;
+use std::process::{ChildStdout, Command, Output, Stdio};
+use testing::{Killed, Leash, TempPath, output_in_time, wait_until};
 
 /// A running demo with a folder for temporary files that nothing else uses.
 pub(crate) struct Demo {
-    program: Child,
+    program: Killed,
     stdout: BufReader<ChildStdout>,
-    temporary: PathBuf,
+    temporary: TempPath,
     address: String,
     /// Where the console is.
     console: String,
@@ -27,8 +27,7 @@ impl Demo {
 
     /// That of another file than the tested one.
     pub(crate) fn start_of(program: &Path, name: &str) -> Self {
-        let temporary = std::env::temp_dir().join(format!("campanile-{}-demo-{name}", std::process::id()));
-        fs::create_dir(&temporary).unwrap();
+        let temporary = TempPath::folder(&format!("demo-{name}"));
         let (program, stdout, introduction) = Self::spawn(program, &temporary);
         let word_behind = |what: &str| {
             let rest = introduction.split_once(what).map_or("", |(_, rest)| rest);
@@ -38,7 +37,7 @@ impl Demo {
         Self { program, stdout, temporary, address, console, introduction }
     }
 
-    fn spawn(program: &Path, temporary: &Path) -> (Child, BufReader<ChildStdout>, String) {
+    fn spawn(program: &Path, temporary: &Path) -> (Killed, BufReader<ChildStdout>, String) {
         // Where these tests run without a terminal, HUP may be ignored, which programs inherit.
         let mut command = Command::new("env");
         command
@@ -46,7 +45,7 @@ impl Demo {
             .arg(program)
             .args(["demo", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .env("TMPDIR", temporary);
-        let mut program = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut program = Killed(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
         let mut stdout = BufReader::new(program.stdout.take().unwrap());
         let _leash = Leash::new(&program, "the demo to introduce itself");
         let mut introduction = String::new();
@@ -57,7 +56,7 @@ impl Demo {
     }
 
     /// Another one with the same folder for temporary files.
-    fn beside(&self) -> Child {
+    fn beside(&self) -> Killed {
         Self::spawn(Path::new(PROGRAM), &self.temporary).0
     }
 
@@ -85,14 +84,6 @@ impl Demo {
         let output = self.run(command, options);
         assert!(output.status.success(), "{command} {options:?}: {}", text(&output.stderr));
         text(&output.stdout)
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-        let _ = fs::remove_dir_all(&self.temporary);
     }
 }
 
@@ -168,10 +159,6 @@ fn what_a_killed_demo_left_is_gone_with_the_next_one_and_nothing_else_is() {
     expected.sort();
     assert_eq!(folders(&killed.temporary), expected);
     assert!(elsewhere.join("file").exists());
-    for mut demo in [living, next] {
-        demo.kill().unwrap();
-        demo.wait().unwrap();
-    }
 }
 
 /// Where no address is named it takes free ones: a test of its own, in the program, since other tests may be at the usual ones.

@@ -1,7 +1,7 @@
 //! A disk that takes nothing for a while: the limit on the size of files, set from outside.
 
 use crate::restart::{Folder, exported, own_address};
-use crate::support::{File, PROGRAM, Serve};
+use crate::support::{PROGRAM, Serve, TempPath};
 use client::notify::{ClientType, EventChannelFactory, FilterGroupOperator, Property, find_channel};
 use client::{InvokeError, Orb, OrbOptions};
 use giop::exception::{Completed, Kind, SystemException};
@@ -10,7 +10,7 @@ use std::process::Command;
 use testing::wait_until;
 
 /// A service that is not killed for writing to a file that may not be larger.
-fn serve(folder: &Folder, listen: &str, config: &File) -> Serve {
+fn serve(folder: &Folder, listen: &str, config: &TempPath) -> Serve {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", PROGRAM, "serve", "--listen", listen, "--log", "error"]);
     Serve::spawn(command.args(["--data", folder.path(), "--config", config.path()]))
@@ -26,7 +26,7 @@ fn let_write(serve: &Serve, may_write: bool) {
 #[test]
 fn a_client_that_changes_something_while_the_disk_takes_nothing_gets_an_answer_and_it_is_written_later() {
     let folder = Folder::new("full");
-    let config = File::new("within.toml", "[store]\nanswer_within_ms = 500\n");
+    let config = TempPath::file("within.toml", "[store]\nanswer_within_ms = 500\n");
     let listen = own_address();
     let running = serve(&folder, &listen, &config);
     let address = running.address.clone();

@@ -2,7 +2,7 @@
 
 use crate::bad_network::{next, read};
 use crate::namespaces::within_namespaces;
-use crate::support::{File, PROGRAM, text};
+use crate::support::{PROGRAM, TempPath, text};
 use client::notify::{
     CallbackConsumer, ClientType, ConsumerAdmin, Delivery, StructuredProxyPushSupplier, find_channel,
 };
@@ -11,10 +11,10 @@ use giop::exception::Kind;
 use giop::ior::{IiopProfile, Ior, Profile};
 use giop::url::Corbaloc;
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use testing::{NextInTime as _, output_in_time, wait_until};
+use testing::{Killed, NextInTime as _, output_in_time, wait_until};
 
 /// The service, and beside it another server, which waits for calls at every address of the machine: for one at which nothing is to be
 /// connected, a second service does, since it counts its connections.
@@ -52,19 +52,19 @@ fn ip(arguments: &str) {
 
 /// The machine of the service: a shell that starts programs there, and what these print.
 struct Machine {
-    shell: Child,
+    shell: Killed,
     lines: Receiver<String>,
 }
 
 impl Machine {
-    fn start(hosts: &File) -> Self {
+    fn start(hosts: &TempPath) -> Self {
         let script = "mount --bind \"$1\" /etc/hosts && echo here; read go; ip link set lo up; \
              ip address add 10.78.0.1/24 dev here; ip address add 10.78.1.1/32 dev lo; ip link set here up; \
              while read -r line; do eval \"$line\" & done";
         let mut command = Command::new("unshare");
         command.args(["--net", "--mount", "sh", "-c", script, "sh", hosts.path()]);
         let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut machine = Self { lines: read(shell.stdout.take().unwrap()), shell };
+        let mut machine = Self { lines: read(shell.stdout.take().unwrap()), shell: Killed(shell) };
         assert_eq!(machine.lines.next_in_time(), "here");
         ip("link add there type veth peer name here");
         ip(&format!("link set here netns {}", machine.shell.id()));
@@ -81,13 +81,6 @@ impl Machine {
         if !says.is_empty() {
             next(&self.lines, says);
         }
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
     }
 }
 
@@ -121,7 +114,7 @@ fn connect(orb: &Orb, admin: &ConsumerAdmin, consumer: Ior) -> Result<(), Invoke
 }
 
 fn for_a_client_elsewhere() {
-    let hosts = File::new("hosts", "127.0.0.1 localhost trap.example\n10.78.1.1 other.example\n");
+    let hosts = TempPath::file("hosts", "127.0.0.1 localhost trap.example\n10.78.1.1 other.example\n");
     ip("link set lo up");
     let mut machine = Machine::start(&hosts);
     let serve = format!("{PROGRAM} serve --data none --log error");

@@ -9,12 +9,12 @@ use client::{Orb, OrbOptions};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
-use testing::{output_in_time, wait_until};
+use std::process::{Command, Output, Stdio};
+use testing::{Killed, output_in_time, wait_until};
 
 /// A process with a file system of its own in a folder, invisible to all others.
 struct Mount {
-    holder: Child,
+    holder: Killed,
     folder: Folder,
 }
 
@@ -32,7 +32,7 @@ impl Mount {
         };
         let mut line = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mount = Self { holder, folder };
+        let mount = Self { holder: Killed(holder), folder };
         if line.trim() == "mounted" {
             return Some(mount);
         }
@@ -56,13 +56,6 @@ impl Mount {
         let Output { stdout, stderr, status } =
             output_in_time(&mut self.program(&[&["store", command], options].concat()));
         (text(&stdout) + &text(&stderr), status.code())
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
 }
 

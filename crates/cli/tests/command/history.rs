@@ -137,6 +137,6 @@ fn what_was_recorded_is_replayed_as_it_was() {
     assert!(told(&[other]).1.contains("stores no history"));
     assert!(told(&["no such file"]).1.contains("no such file cannot be read"));
     assert_eq!(told(&[&file, "--speed", "0"]).0, Some(2));
-    let foreign = crate::support::File::new("foreign", "{\"received\":\"now\"}\n");
+    let foreign = crate::support::TempPath::file("foreign", "{\"received\":\"now\"}\n");
     assert!(told(&[foreign.path()]).1.contains("line 1 of"), "which, and what is wrong");
 }

@@ -1,7 +1,7 @@
 //! `campanile pub --json` and `--idl`.
 
 use super::{campanile, json};
-use crate::support::{File, Serve, text};
+use crate::support::{Serve, TempPath, text};
 use serde_json::Value as Json;
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -56,7 +56,7 @@ fn what_sub_prints_is_published_as_it_was() {
 fn a_file_of_lines_is_published_and_what_a_line_leaves_out_the_options_say() {
     let serve = Serve::start();
     let sub = serve.subscribe(&["--json", "-n", "2"]);
-    let file = File::new("two.events", "{\"fields\":{\"x\":1}}\n\n{\"domain\":\"C\",\"fields\":{\"x\":2}}\n");
+    let file = TempPath::file("two.events", "{\"fields\":{\"x\":1}}\n\n{\"domain\":\"C\",\"fields\":{\"x\":2}}\n");
     let output = serve.run("pub", &["--json", file.path(), "--type", "A/B"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
@@ -79,7 +79,7 @@ fn a_line_that_is_no_event_is_named_and_what_came_before_is_counted() {
 #[test]
 fn fields_become_a_struct_that_idl_declares() {
     let serve = Serve::start();
-    let file = File::new("wind.idl", IDL);
+    let file = TempPath::file("wind.idl", IDL);
     let sub = serve.subscribe(&["--json", "-n", "2"]);
     serve.print("pub", &[&["--idl", file.path(), "--type", "Weather/Wind"][..], &WIND].concat());
     let lines = concat!(
@@ -110,7 +110,7 @@ fn fields_become_a_struct_that_idl_declares() {
 
 #[test]
 fn what_does_not_fit_the_struct_is_reported_with_its_path_before_any_call() {
-    let file = File::new("bad-wind.idl", IDL);
+    let file = TempPath::file("bad-wind.idl", IDL);
     let refused = |options: &[&str]| {
         let output = campanile(&[&["pub", "--server", "192.0.2.1:1", "--idl", file.path()], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
@@ -139,7 +139,7 @@ fn what_does_not_fit_the_struct_is_reported_with_its_path_before_any_call() {
         said.contains("it defines several structs; say which with --type: weather::Place, weather::Wind"),
         "{said}"
     );
-    let broken = File::new("broken.idl", "struct Wind {\n  doble speed;\n};");
+    let broken = TempPath::file("broken.idl", "struct Wind {\n  doble speed;\n};");
     let output = campanile(&["pub", "--idl", broken.path(), "speed=1"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -153,7 +153,7 @@ fn what_does_not_fit_the_struct_is_reported_with_its_path_before_any_call() {
 #[test]
 fn structs_reach_a_channel_that_is_found_by_its_name() {
     let serve = Serve::start();
-    let file = File::new("named-wind.idl", IDL);
+    let file = TempPath::file("named-wind.idl", IDL);
     let transports = if cfg!(feature = "dds") { &["notification", "dds"][..] } else { &["notification"] };
     for transport in transports {
         let name = format!("Weather{}", std::process::id());

@@ -48,7 +48,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
-use support::{File, PROGRAM, Serve, nobodys_address, text};
+use support::{PROGRAM, Serve, TempPath, nobodys_address, text};
 use testing::{AcceptInTime, EndInTime, output_in_time};
 
 fn json(line: &str) -> Json {
@@ -93,7 +93,7 @@ fn a_terminal_that_is_closed_does_not_end_the_service() {
 /// A search for a client that did not get its events, with all log lines there are, found none that said that it had come.
 #[test]
 fn debug_lines_name_clients_that_come_and_go() {
-    let log = File::new("debug.log", "");
+    let log = TempPath::file("debug.log", "");
     let mut serve = Command::new(PROGRAM);
     serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "debug"]);
     let serve = Serve::spawn(serve.stderr(std::fs::File::create(log.path()).unwrap()));
@@ -325,8 +325,8 @@ fn pub_waits_between_events_and_stops_on_a_signal() {
 
 #[test]
 fn service_is_found_by_its_reference_file_and_by_name() {
-    let file = std::env::temp_dir().join(format!("campanile-test-{}.ior", std::process::id()));
-    let file = file.to_str().unwrap();
+    let file = TempPath::new("test.ior");
+    let file = file.path();
     let serve = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--ior-file", file]);
     let corbaname = format!("corbaname::{}#NotifyEventChannelFactory", serve.address);
     let channel = format!("corbaloc::{}/DefaultEventChannel", serve.address);
@@ -335,7 +335,6 @@ fn service_is_found_by_its_reference_file_and_by_name() {
         let listed = text(&output.stdout);
         assert!(listed.contains("supplier-admin 0"), "{server}: {listed}{}", text(&output.stderr));
     }
-    std::fs::remove_file(file).unwrap();
 }
 
 #[test]
@@ -452,7 +451,7 @@ fn address_that_cannot_be_advertised_is_reported_with_what_to_do() {
 
 #[test]
 fn unknown_configuration_key_is_reported() {
-    let file = File::new("unknown-key.toml", "listen = \"127.0.0.1:0\"\nlisten_port = 3\n");
+    let file = TempPath::file("unknown-key.toml", "listen = \"127.0.0.1:0\"\nlisten_port = 3\n");
     let (said, status) = refusal(&["serve", "--config", file.path()]);
     assert_eq!(status, 2);
     assert!(said.contains("listen_port"), "{said}");

@@ -1,31 +1,21 @@
 //! `campanile hz`, `bw`, `types` and `latency`.
 
 use super::{campanile, json};
-use crate::support::{File, PROGRAM, Serve, nobodys_address, text};
-use std::process::{Child, Command, Stdio};
+use crate::support::{PROGRAM, Serve, TempPath, nobodys_address, text};
+use std::process::{Command, Stdio};
+use testing::Killed;
 
 /// A publisher that goes on until it is dropped.
-struct Publisher(Child);
-
-impl Publisher {
-    fn start(serve: &Serve, options: &[&str]) -> Self {
-        let mut command = serve.command("pub", &[&["--count", "0", "--rate", "200"], options].concat());
-        Self(command.stderr(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn publisher(serve: &Serve, options: &[&str]) -> Killed {
+    let mut command = serve.command("pub", &[&["--count", "0", "--rate", "200"], options].concat());
+    Killed(command.stderr(Stdio::null()).spawn().unwrap())
 }
 
 #[test]
 fn rates_and_sizes_of_events_are_reported_in_each_interval() {
     let serve = Serve::start();
-    let _publisher = Publisher::start(&serve, &["--type", "A/B", "--size", "100"]);
-    let _other = Publisher::start(&serve, &["--type", "C/D"]);
+    let _publisher = publisher(&serve, &["--type", "A/B", "--size", "100"]);
+    let _other = publisher(&serve, &["--type", "C/D"]);
     let told = serve.print("hz", &["--type", "A/B", "--interval", "0.2", "-n", "2", "--json"]);
     let lines: Vec<_> = told.lines().map(json).collect();
     assert_eq!(lines.len(), 2);
@@ -58,10 +48,11 @@ fn nothing_to_measure_is_a_failure() {
 #[test]
 fn types_are_reported_with_their_idl() {
     let serve = Serve::start();
-    let file = File::new("types.idl", "module w { enum State { OK }; struct Wind { float speed; State state; }; };");
+    let file =
+        TempPath::file("types.idl", "module w { enum State { OK }; struct Wind { float speed; State state; }; };");
     let _subscriber = serve.subscribe(&["--type", "Some/*"]);
-    let _publisher = Publisher::start(&serve, &["--idl", file.path(), "--type", "Weather/Wind", "speed=1", "state=OK"]);
-    let _other = Publisher::start(&serve, &["--type", "C/D", "x=1.5"]);
+    let _publisher = publisher(&serve, &["--idl", file.path(), "--type", "Weather/Wind", "speed=1", "state=OK"]);
+    let _other = publisher(&serve, &["--type", "C/D", "x=1.5"]);
     let told = json(&serve.print("types", &["--seconds", "0.5", "--json"]));
     let of = |name: &str| {
         let all = told["types"].as_array().unwrap();
@@ -101,10 +92,14 @@ fn latency_through_a_channel_is_reported_and_nothing_stays() {
 #[test]
 fn services_are_kept_by_name() {
     let serve = Serve::start();
-    let folder = std::env::temp_dir().join(format!("campanile-contexts-{}", std::process::id()));
+    let folder = TempPath::new("contexts");
     let run = |arguments: &[&str], variables: &[(&str, &str)]| {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).env("XDG_CONFIG_HOME", &folder).env_remove("CAMPANILE_SERVER").stdin(Stdio::null());
+        command
+            .args(arguments)
+            .env("XDG_CONFIG_HOME", folder.path())
+            .env_remove("CAMPANILE_SERVER")
+            .stdin(Stdio::null());
         command.envs(variables.iter().copied());
         let output = testing::output_in_time(&mut command);
         (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
@@ -140,7 +135,6 @@ fn services_are_kept_by_name() {
     assert_eq!(run(&["context", "use", "away"], &[]).0, 1);
     assert_eq!(run(&["context", "use", "--none"], &[]).0, 0);
     assert_eq!(run(&["context", "add", "empty"], &[]).0, 2);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

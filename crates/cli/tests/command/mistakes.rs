@@ -1,6 +1,6 @@
 //! Mistakes that people make, each answered with what to do.
 
-use crate::support::{File, Serve, serve, start_or_refusal, text};
+use crate::support::{Serve, TempPath, serve, start_or_refusal, text};
 use crate::{json, refusal};
 use std::time::Instant;
 
@@ -79,7 +79,7 @@ fn channels_are_made_listed_and_destroyed_by_name() {
 fn what_only_looks_makes_no_channel_unless_it_is_asked_to() {
     let serve = Serve::start();
     serve.print("channel", &["create", "Weather"]);
-    let file = File::new("mistaken.events", "");
+    let file = TempPath::file("mistaken.events", "");
     for command in
         [&["sub"][..], &["hz"], &["bw"], &["types"], &["latency"], &["top"], &["record", file.path(), "--append"]]
     {
@@ -104,7 +104,7 @@ fn what_only_looks_makes_no_channel_unless_it_is_asked_to() {
 
 #[test]
 fn a_token_whose_file_is_missing_is_shown_with_what_it_means() {
-    let config = File::new(
+    let config = TempPath::file(
         "tokens.toml",
         "tokens = { sensor = \"file:/nowhere/token\" }\n[[access]]\nwho = [\"token:sensor\"]\nmay = [\"publish\"]\n",
     );

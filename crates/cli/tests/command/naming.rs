@@ -1,6 +1,6 @@
 //! `campanile serve` beside an outside naming service.
 
-use crate::support::{File, PROGRAM, Serve};
+use crate::support::{PROGRAM, Serve, TempPath};
 use client::notify::EventChannelFactory;
 use client::{Orb, OrbOptions};
 use service::{Config, Service};
@@ -55,7 +55,7 @@ fn a_service_says_that_it_waits_for_a_naming_service_and_is_ready_when_that_has_
 /// `--channel NAME` made a second channel of the name where a client had bound the first one nowhere, as REDHAWK's do not.
 #[test]
 fn a_channel_is_found_by_its_name_whether_it_is_declared_or_made_and_bound_nowhere() {
-    let config = File::new("names.toml", "[[channels]]\nname = \"Declared\"\n");
+    let config = TempPath::file("names.toml", "[[channels]]\nname = \"Declared\"\n");
     let serve = Serve::start_with(&["--config", config.path()]);
     let orb = Orb::new(OrbOptions::default());
     let factory = EventChannelFactory::unchecked(orb.resolve_service(&serve.address).unwrap());

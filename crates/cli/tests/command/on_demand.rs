@@ -14,13 +14,13 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
-use testing::{EndInTime, Leash, NextInTime, output_in_time, own_loopback, wait_until};
+use testing::{EndInTime, Killed, Leash, NextInTime, output_in_time, own_loopback, wait_until};
 
 /// What packages install as /etc/campanile/campanile.toml.
 const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/campanile.toml");
@@ -84,7 +84,7 @@ impl Starter {
 
     /// Starts it, and waits until it is ready.
     fn start(&self) -> Running {
-        let running = Running(self.command().spawn().unwrap());
+        let running = Running(Killed(self.command().spawn().unwrap()));
         assert!(self.notified("READY=1").contains("STATUS=serves at "));
         running
     }
@@ -116,7 +116,7 @@ impl Starter {
     }
 }
 
-struct Running(Child);
+struct Running(Killed);
 
 impl Running {
     /// What it counted, when it has ended by itself.
@@ -126,18 +126,6 @@ impl Running {
         self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
         self.0.wait().unwrap();
         said
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -191,7 +179,7 @@ fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses
             starter.notified("STOPPING=1");
             put_off += u32::from(running.last_words().contains("pushes_deferred "));
         } else {
-            running.kill();
+            drop(running);
         }
         // The supplier connects again, which starts it.
         starter.wait_for_client();
@@ -226,7 +214,7 @@ fn a_service_that_hangs_tells_the_watchdog_nothing_and_is_what_it_was_when_it_is
     let mut message = [0; 100];
     while starter.ear.recv(&mut message).is_ok() {}
     starter.ear.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    running.kill();
+    drop(running);
     let running = starter.start();
     supplier(&address, id).unwrap().push_structured_event(&event(1, 1)).unwrap();
     starter.notified("WATCHDOG=1");

@@ -1,6 +1,6 @@
 //! `campanile plan`.
 
-use crate::support::{File, PROGRAM, text};
+use crate::support::{PROGRAM, TempPath, text};
 use planning::Plan;
 use serde_json::Value as Json;
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ execution_time = "10ms"
 
 #[test]
 fn example_is_feasible_and_its_plan_reads_back() {
-    let out = File::new("lanes.toml", "");
+    let out = TempPath::file("lanes.toml", "");
     let output = plan(&[EXAMPLE, "--out", out.path()]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
@@ -45,7 +45,7 @@ fn example_is_feasible_and_its_plan_reads_back() {
 
 #[test]
 fn missed_deadline_is_reported_with_its_activity_and_by_how_much() {
-    let file = File::new("infeasible.toml", INFEASIBLE);
+    let file = TempPath::file("infeasible.toml", INFEASIBLE);
     let output = plan(&[file.path()]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stdout);
@@ -95,7 +95,7 @@ fn bad_input_is_reported_with_its_line_and_what_to_do() {
         (String::new(), "there are no activities"),
         (format!("cpus = 0\n{INFEASIBLE}"), "cpus is 0, and has to be from 1 to 64"),
     ] {
-        let file = File::new("bad.toml", &content);
+        let file = TempPath::file("bad.toml", &content);
         let output = plan(&[file.path()]);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
@@ -125,7 +125,7 @@ rate = 3000
 
 #[test]
 fn topics_of_the_paper_have_the_papers_response_times() {
-    let file = File::new("topics.toml", TEMPO);
+    let file = TempPath::file("topics.toml", TEMPO);
     let output = plan(&["tempo", file.path()]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
@@ -153,7 +153,7 @@ fn topics_beside_other_applications_are_judged_with_them() {
     assert!(said.contains("time-driven: 4ms of each 10ms, 40.0 % of every rate"), "{said}");
     let crowded =
         std::fs::read_to_string(TEMPO_EXAMPLE).unwrap().replace("execution_us = 12000", "execution_us = 17000");
-    let file = File::new("crowded.toml", &crowded);
+    let file = TempPath::file("crowded.toml", &crowded);
     let output = plan(&["tempo", file.path(), "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let told: Json = serde_json::from_slice(&output.stdout).unwrap();
@@ -165,7 +165,7 @@ fn topics_beside_other_applications_are_judged_with_them() {
 
 #[test]
 fn topic_that_is_not_stable_is_reported_by_its_name() {
-    let file = File::new("unstable.toml", &TEMPO.replace("arrival = 250", "arrival = 10001"));
+    let file = TempPath::file("unstable.toml", &TEMPO.replace("arrival = 250", "arrival = 10001"));
     let output = plan(&["tempo", file.path()]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -181,7 +181,7 @@ fn topics_that_make_no_sense_are_reported_with_their_line_and_what_to_do() {
         ("mu = 10\n".to_owned(), "there are no topics; write at least one [[topic]]"),
         (format!("{TEMPO}{}", "[[topic]]\nname = \"x\"\nrate = 1\n".repeat(1_000_000)), "may have 4194304"),
     ] {
-        let file = File::new("bad.toml", &content);
+        let file = TempPath::file("bad.toml", &content);
         let output = plan(&["tempo", file.path()]);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");

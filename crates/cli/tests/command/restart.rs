@@ -1,29 +1,27 @@
 //! What outlives a service that ends, or is killed: `serve --data`.
 
 use crate::persistent::{Taker, event, persistent_channel, supplier};
-use crate::support::{PROGRAM, Serve, text};
+use crate::support::{PROGRAM, Serve, TempPath, text};
 use client::notify::{ClientType, EventType, FilterGroupOperator, StructuredProxyPushSupplier, find_channel};
 use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::mpsc::channel;
 use std::thread;
 use testing::{EndInTime, NextInTime, output_in_time, own_loopback, wait_until};
 
 /// A folder that goes with the test.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TempPath);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())))
+        Self(TempPath::new(name))
     }
 
     /// One that is there already.
     pub(crate) fn made(name: &str) -> Self {
-        let folder = Self::new(name);
-        std::fs::create_dir(&folder.0).unwrap();
-        folder
+        Self(TempPath::folder(name))
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -31,27 +29,21 @@ impl Folder {
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.0.to_str().unwrap()
+        self.0.path()
     }
 
     /// A service that keeps what it has in the folder.
     pub(crate) fn serve(&self, listen: &str) -> Serve {
         Serve::start_with(&["--listen", listen, "--log", "error", "--data", self.path()])
     }
-
-    /// What is said of a folder that cannot be used.
-    fn refusal(&self) -> (String, Option<i32>) {
-        let mut command = Command::new(PROGRAM);
-        let Output { stderr, status, .. } =
-            output_in_time(command.args(["serve", "--listen", "127.0.0.1:0", "--log", "off", "--data", self.path()]));
-        (text(&stderr), status.code())
-    }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// What is said of a folder that cannot be used.
+fn refusal(folder: &str) -> (String, Option<i32>) {
+    let mut command = Command::new(PROGRAM);
+    let Output { stderr, status, .. } =
+        output_in_time(command.args(["serve", "--listen", "127.0.0.1:0", "--log", "off", "--data", folder]));
+    (text(&stderr), status.code())
 }
 
 /// A free address of the test's own, at which a service can end and start again.
@@ -193,7 +185,7 @@ fn clients_that_were_restored_are_listed_with_the_time_of_their_last_sign_and_ca
 fn a_folder_that_cannot_be_used_is_reported_with_what_to_do() {
     let folder = Folder::new("unusable");
     let serve = folder.serve("127.0.0.1:0");
-    let (said, code) = folder.refusal();
+    let (said, code) = refusal(folder.path());
     assert!(said.contains("another process") && said.contains("--data none"), "{said}");
     assert_eq!(code, Some(1));
     drop(serve);
@@ -203,14 +195,13 @@ fn a_folder_that_cannot_be_used_is_reported_with_what_to_do() {
     let whole = std::fs::read(&file).unwrap();
     for wrong in [b"nonsense".to_vec(), whole[..whole.len() / 2].to_vec()] {
         std::fs::write(&file, wrong).unwrap();
-        let (said, code) = folder.refusal();
+        let (said, code) = refusal(folder.path());
         assert!(said.contains("cannot be used") && said.contains(folder.path()), "{said}");
         assert_eq!(code, Some(1));
     }
     std::fs::write(&file, &whole).unwrap();
     drop(folder.serve("127.0.0.1:0"));
-    let nowhere = Folder("/proc/nowhere".into());
-    let (said, code) = nowhere.refusal();
+    let (said, code) = refusal("/proc/nowhere");
     assert!(said.contains("/proc/nowhere"), "{said}");
     assert_eq!(code, Some(1));
 }

@@ -2,11 +2,11 @@
 
 use std::io::{BufRead, Read};
 
-use crate::support::{File, Serve};
+use crate::support::{Serve, TempPath};
 
 #[test]
 fn what_a_mute_consumer_has_pending_is_named_and_makes_the_exit_status_3() {
-    let config = File::new("stopping.toml", "listen = \"127.0.0.1:0\"\nshutdown_drain_ms = 3600000\n");
+    let config = TempPath::file("stopping.toml", "listen = \"127.0.0.1:0\"\nshutdown_drain_ms = 3600000\n");
     let (serve, mut stderr) = Serve::start_heard(&["--config", config.path()]);
     let sub = serve.subscribe(&["--json"]);
     sub.signal("STOP");

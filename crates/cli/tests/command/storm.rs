@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::support::{File, Serve, text};
+use crate::support::{Serve, TempPath, text};
 
 /// GIOP 1.2, big-endian: whether the service has a factory of channels (CORBA 3.3 part 2, 9.4.5), which administration
 /// answers.
@@ -52,7 +52,7 @@ fn a_storm_of_connections_is_served_and_the_one_too_many_has_the_place_of_an_idl
         "[limits]\nconnections_max = {}\nclient_share_percent = 100\nadministration_queue = 65536\n",
         count + OWN
     );
-    let config = File::new("storm.toml", &limits);
+    let config = TempPath::file("storm.toml", &limits);
     let serve = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--config", config.path()]);
     let connect = || TcpStream::connect(&serve.address).unwrap();
     let sub = serve.subscribe(&["--quiet", "-n", "1000"]);

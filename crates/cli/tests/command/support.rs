@@ -1,16 +1,16 @@
 //! Running the `campanile` binary in tests.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
-use testing::{Leash, output_in_time, own_loopback};
+pub(crate) use testing::TempPath;
+use testing::{Killed, Leash, output_in_time, own_loopback};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
 
 /// A running `campanile serve` on a free port of loopback, killed when dropped.
 pub(crate) struct Serve {
-    child: Child,
+    child: Killed,
     stdout: BufReader<ChildStdout>,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
@@ -42,18 +42,20 @@ impl Serve {
         (Self::of(child), stderr)
     }
 
-    fn of(mut child: Child) -> Self {
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new(), json: String::new() };
+    fn of(child: Child) -> Self {
+        let mut serve = Self::begun(child);
         serve.wait_until_ready();
         serve
     }
 
+    fn begun(mut child: Child) -> Self {
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child: Killed(child), stdout, address: String::new(), tempo: String::new(), json: String::new() }
+    }
+
     /// One that says something else before it is ready, and what that is.
     pub(crate) fn spawn_waiting(command: &mut Command) -> (Self, String) {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new(), json: String::new() };
+        let mut serve = Self::begun(command.stdout(Stdio::piped()).spawn().unwrap());
         let line = serve.line();
         (serve, line)
     }
@@ -136,7 +138,7 @@ impl Serve {
         drop(leash);
         assert!(line.starts_with(says), "{line}");
         let stdout = child.stdout.take();
-        Sub { child, stdout, stderr }
+        Sub { child: Killed(child), stdout, stderr }
     }
 }
 
@@ -165,16 +167,9 @@ pub(crate) fn serve(options: &[&str]) -> Command {
     command
 }
 
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A running `campanile sub` or `record`.
+/// A running `campanile sub` or `record`, killed when dropped: it tries for ever to find a service that is gone.
 pub(crate) struct Sub {
-    child: Child,
+    child: Killed,
     stdout: Option<ChildStdout>,
     stderr: BufReader<ChildStderr>,
 }
@@ -222,38 +217,9 @@ impl Sub {
     }
 }
 
-/// A subscriber tries for ever to find a service that is gone: each run of the tests left some thirty of them.
-impl Drop for Sub {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 pub(crate) fn send_signal(child: &Child, signal: &str) {
     let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
-}
-
-/// A file of its own for a test, gone with it.
-pub(crate) struct File(PathBuf);
-
-impl File {
-    pub(crate) fn new(name: &str, content: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("campanile-{}-{name}", std::process::id()));
-        std::fs::write(&path, content).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -1,7 +1,7 @@
 //! `campanile tao-notify`: the command line of TAO's server.
 
 use crate::restart::{Folder, own_address};
-use crate::support::{File, PROGRAM, Serve, text};
+use crate::support::{PROGRAM, Serve, TempPath, text};
 use client::notify::{EventChannelFactory, Property, find_channel};
 use client::{Orb, OrbOptions};
 use std::io::Read;
@@ -16,14 +16,14 @@ fn tao_notify(options: &[&str]) -> Command {
 
 #[test]
 fn it_serves_as_taos_options_and_directives_mean_and_says_what_it_leaves_aside() {
-    let (factory, monitor) = (File::new("tao-factory.ior", ""), File::new("tao-monitor.ior", ""));
+    let (factory, monitor) = (TempPath::file("tao-factory.ior", ""), TempPath::file("tao-monitor.ior", ""));
     let directives = format!(
         "# As ALMA has it\n\
          static Notify_Default_Event_Manager_Objects_Factory \"-AllocateTaskperProxy -MTDispatching\"\n\
          dynamic TAO_MonitorAndControl Service_Object * TAO_CosNotification_MC:_make_TAO_MonitorAndControl() \\\n  \"-o {}\"\n",
         monitor.path()
     );
-    let directives = File::new("tao-svc.conf", &directives);
+    let directives = TempPath::file("tao-svc.conf", &directives);
     let mut command = tao_notify(&[
         "-ORBEndpoint",
         "iiop://127.0.0.1:0",
@@ -42,7 +42,7 @@ fn it_serves_as_taos_options_and_directives_mean_and_says_what_it_leaves_aside()
         "-ORBRunThreads",
         "5",
     ]);
-    let stderr_path = File::new("tao-stderr", "");
+    let stderr_path = TempPath::file("tao-stderr", "");
     let serve = Serve::spawn(command.stderr(std::fs::File::create(stderr_path.path()).unwrap()));
     let orb = Orb::new(OrbOptions::default());
     // Under the name that the factory was given, and by the references that were written.
@@ -105,7 +105,7 @@ fn unknown_properties_are_given_back_and_outlive_it() {
 /// Clients of TAO make channels with `Persistent` where nothing is kept: each of them wrote a line.
 #[test]
 fn channels_with_persistent_and_no_store_are_taken_and_one_line_says_that_it_has_no_effect() {
-    let stderr_path = File::new("tao-persistent-stderr", "");
+    let stderr_path = TempPath::file("tao-persistent-stderr", "");
     let mut command = tao_notify(&["-ORBEndpoint", "iiop://127.0.0.1:0"]);
     let serve = Serve::spawn(command.stderr(std::fs::File::create(stderr_path.path()).unwrap()));
     let service = Orb::new(OrbOptions::default()).resolve_service(&serve.address).unwrap();

@@ -4,12 +4,12 @@ use crate::support::{Ended, PROGRAM, Serve, text};
 use crate::{campanile, json, refusal};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
-use testing::{Leash, output_in_time, own_loopback};
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
+use testing::{Killed, Leash, output_in_time, own_loopback};
 
 /// A running command, of which something is awaited on standard error before anything else.
 pub(crate) struct Running {
-    child: Child,
+    child: Killed,
     stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
     /// What it said first.
@@ -28,7 +28,7 @@ impl Running {
         let leash = Leash::new(&child, format_args!("{arguments:?} to say something"));
         stderr.read_line(&mut said).unwrap();
         drop(leash);
-        Self { child, stdout, stderr, said }
+        Self { child: Killed(child), stdout, stderr, said }
     }
 
     /// The address at which it waits, for others.
@@ -65,13 +65,6 @@ impl Running {
         self.stdout.read_to_string(&mut stdout).unwrap();
         self.stderr.read_to_string(&mut stderr).unwrap();
         Ended { stdout, stderr, code: self.child.wait().unwrap().code() }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -218,16 +211,6 @@ fn publisher_of(arguments: &[&str]) -> Killed {
     let mut command = Command::new(PROGRAM);
     command.arg("tempo").args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
     Killed(command.spawn().unwrap())
-}
-
-/// Ends when it is dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -6,14 +6,14 @@ use std::process::{ChildStderr, Command};
 use testing::certificates::{Authority, Certified};
 use testing::output_in_time;
 
-use crate::support::{File, PROGRAM, Serve, text};
+use crate::support::{PROGRAM, Serve, TempPath, text};
 use crate::tempo::Running;
 
 fn path(path: &std::path::Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn config(authority: &Authority, name: &str) -> (File, Certified) {
+fn config(authority: &Authority, name: &str) -> (TempPath, Certified) {
     let certified = authority.certify("service");
     let text = format!(
         "[tls]\nlisten = \"127.0.0.1:0\"\nrequired = true\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nca = {:?}\n",
@@ -22,7 +22,7 @@ fn config(authority: &Authority, name: &str) -> (File, Certified) {
         authority.file(),
         authority.file()
     );
-    (File::new(name, &text), certified)
+    (TempPath::file(name, &text), certified)
 }
 
 /// The options with which a command shows a certificate that is called so.

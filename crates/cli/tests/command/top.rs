@@ -1,6 +1,6 @@
 //! `campanile top`.
 
-use crate::support::{File as Temporary, Serve, text};
+use crate::support::{Serve, TempPath, text};
 use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
@@ -184,7 +184,7 @@ fn what_takes_long_shows_how_far_it_is_on_a_terminal_only() {
     let lines = std::fs::read_to_string(path).unwrap();
     let line = lines.lines().next().unwrap();
     let later = line.replace("\"came_ns\":1", "\"came_ns\":9");
-    let slow = Temporary::new("slow.events", &format!("{line}\n{later}\n"));
+    let slow = TempPath::file("slow.events", &format!("{line}\n{later}\n"));
     let mut window = Window::on(serve.command("replay", &[slow.path(), "-c", "0"]).env("TERM", "xterm"));
     window.wait_until_it_shows("\rcampanile: replaying: 1 events, ");
     crate::support::send_signal(&window.program, "INT");

@@ -1,30 +1,11 @@
 //! `campanile topology` and `campanile channel`: what is configured, made, kept, compared and made again.
 
 use crate::restart::Folder;
-use crate::support::{PROGRAM, Serve, text};
+use crate::support::{PROGRAM, Serve, TempPath, text};
 use serde_json::Value as Json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use testing::output_in_time;
-
-/// A file that goes with the test.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())))
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn run(serve: &Serve, words: [&str; 2], more: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
@@ -85,13 +66,13 @@ fn channels_are_made_set_and_destroyed() {
 
 #[test]
 fn what_is_configured_is_kept_compared_and_made_again() {
-    let (serve, kept) = (Serve::start(), File::new("kept.json"));
+    let (serve, kept) = (Serve::start(), TempPath::new("kept.json"));
     let channel = made(&serve, &["FullOutbox=Reject"]);
     assert_eq!(print(&serve, ["topology", "export"], &[kept.path()]), "");
-    assert_eq!(differences(&serve, &kept.0, None), (Vec::new(), Some(0)));
+    assert_eq!(differences(&serve, &kept, None), (Vec::new(), Some(0)));
     print(&serve, ["channel", "set"], &[&channel, "FullOutbox=Hold"]);
     let consumer = serve.subscribe(&["-c", &channel, "-n", "1", "--type", "A/B"]);
-    let (lines, status) = differences(&serve, &kept.0, None);
+    let (lines, status) = differences(&serve, &kept, None);
     assert_eq!(status, Some(1));
     let has = |wanted: &str| lines.iter().any(|line| line == wanted);
     assert!(has("channel 1, settings, full_outbox: \"Hold\", was \"Reject\""), "{lines:?}");
@@ -101,7 +82,7 @@ fn what_is_configured_is_kept_compared_and_made_again() {
     // Another service has the same then, if it is unused.
     let other = Serve::start();
     assert_eq!(print(&other, ["topology", "apply"], &[kept.path()]), "");
-    assert_eq!(differences(&other, &kept.0, None), (Vec::new(), Some(0)));
+    assert_eq!(differences(&other, &kept, None), (Vec::new(), Some(0)));
     assert!(other.print("info", &["1"]).contains("Reject"));
     let again = run(&other, ["topology", "apply"], &[kept.path()]);
     assert_eq!(again.status.code(), Some(1));
@@ -111,7 +92,7 @@ fn what_is_configured_is_kept_compared_and_made_again() {
 
     // So has one that begins with it.
     let third = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--topology", kept.path()]);
-    assert_eq!(differences(&third, &kept.0, None), (Vec::new(), Some(0)));
+    assert_eq!(differences(&third, &kept, None), (Vec::new(), Some(0)));
 }
 
 /// A supervisor started the service again and again, though no start could go better than the one before.

@@ -1,22 +1,11 @@
 //! What the console remembers, lists and finds: suppliers, event types, drops, lines of the log, history.
 
-use std::path::PathBuf;
-
 use client::notify::Property;
 use serde_json::json;
 use service::{Config, Counter, StoreConfig};
 
 use crate::api::answer;
 use crate::support::{Rig, numbered, start, start_by};
-
-/// A folder that is gone with the test.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn publish(rig: &Rig, channel: i32, numbers: core::ops::Range<i32>) -> client::SimpleSupplier {
     let supplier = rig.supplier(Some(channel));
@@ -92,10 +81,9 @@ fn consumers_are_found_by_name_and_drops_have_their_time() {
 
 #[test]
 fn history_is_read_from_a_number_a_time_or_the_end_and_what_is_gone_is_said() {
-    let path = std::env::temp_dir().join(format!("campanile-http-history-{}", std::process::id()));
-    let folder = Folder(path.clone());
+    let folder = testing::TempPath::new("http-history");
     let rig = start_by(Config {
-        store: StoreConfig { directory: Some(path), ..StoreConfig::default() },
+        store: StoreConfig { directory: Some(folder.to_path_buf()), ..StoreConfig::default() },
         ..Config::default()
     });
     assert_eq!(rig.get("/api/v1/history?channel=0").status, 409, "nothing is stored of it");

@@ -6,11 +6,11 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
-use testing::Leash;
+use testing::{Killed, Leash};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
@@ -304,7 +304,7 @@ fn find_sources(folder: &Path, sources: &mut Vec<PathBuf>) {
 /// A program that runs.
 pub(crate) struct Program {
     language: Language,
-    child: Child,
+    child: Killed,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
@@ -328,7 +328,7 @@ impl Program {
             stdout: BufReader::new(child.stdout.take().unwrap()),
             stderr: Some(reader),
             leash: Some(leash),
-            child,
+            child: Killed(child),
         }
     }
 
@@ -389,20 +389,13 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Set where a test has started itself to be a service.
 const SERVES: &str = "CAMPANILE_TEST_SERVES";
 
 /// A service in a process of its own, which can be stopped in the middle of what it does.
 pub(crate) struct Frozen {
     pub(crate) address: String,
-    child: Child,
+    child: Killed,
 }
 
 impl Frozen {
@@ -415,7 +408,7 @@ impl Frozen {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address =
             lines.map(Result::unwrap).find_map(|line| line.split_once("address ").map(|(_, is)| is.to_owned()));
-        Self { address: address.unwrap(), child }
+        Self { address: address.unwrap(), child: Killed(child) }
     }
 
     /// Is such a service, if this process was started for that: until the process that started it is gone.
@@ -439,12 +432,5 @@ impl Frozen {
             said.rsplit_once(") ").is_none_or(|(_, behind)| behind.starts_with('T'))
         };
         testing::wait_until("the service to be stopped", || fs::read_dir(&threads).unwrap().flatten().all(is_stopped));
-    }
-}
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -6,6 +6,7 @@ use engine::{
     AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, OutputForm, Overflow, Peer, ProxyKey, ProxyKind,
     SettingsPatch, Side, Time,
 };
+use testing::TempPath;
 
 use super::segment::HEADER;
 use super::*;
@@ -20,24 +21,15 @@ fn encode(event: &Event, out: &mut Vec<u8>) -> u64 {
 }
 
 /// A folder that goes with its test.
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct Folder(pub(crate) TempPath);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let folder = Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())));
-        let _ = fs::remove_dir_all(&folder.0);
-        fs::create_dir(&folder.0).unwrap();
-        folder
+        Self(TempPath::folder(name))
     }
 
     fn open(&self, boot: [u8; 16]) -> Log<()> {
-        Log::open(self.0.clone(), boot, "log", &mut Desk::through_cache()).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        Log::open(self.0.to_path_buf(), boot, "log", &mut Desk::through_cache()).unwrap()
     }
 }
 
@@ -169,7 +161,7 @@ fn of_a_damaged_segment_what_is_before_is_read_and_what_is_behind_it_too() {
             assert_eq!((read, lost), ((1..=first).chain([4]).collect(), 3 - first), "{at}");
         }
         drop(log);
-        let opened = Log::<()>::open(folder.0.clone(), BOOT, "log", &mut desk);
+        let opened = Log::<()>::open(folder.0.to_path_buf(), BOOT, "log", &mut desk);
         if (8..12).contains(&at) && !cut {
             assert!(opened.is_err_and(|error| error.to_string().contains("needs the release")), "another version");
             continue;

@@ -234,21 +234,16 @@ impl Memory {
 mod tests {
     use super::*;
     use std::fs;
-
-    fn path(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("campanile-uncached-{name}-{}", std::process::id()))
-    }
+    use testing::TempPath;
 
     #[test]
     fn what_is_appended_in_chunks_of_any_size_is_read_from_anywhere() {
         for is_direct in [true, false] {
-            let path = path(if is_direct { "direct" } else { "usual" });
+            let folder = TempPath::folder("uncached");
             let mut random = fastrand::Rng::with_seed(1);
             let mut desk = Desk { is_direct, ..Desk::default() };
             let mut files: Vec<_> = (0..2)
-                .map(|file| {
-                    (UncachedFile::create(path.with_extension(file.to_string()), &mut desk).unwrap(), Vec::new())
-                })
+                .map(|file| (UncachedFile::create(folder.join(file.to_string()), &mut desk).unwrap(), Vec::new()))
                 .collect();
             for _ in 0..600 {
                 let (file, wanted) = &mut files[random.usize(..2)];
@@ -273,28 +268,26 @@ mod tests {
                 file.finish(b"its end", true, &mut desk).unwrap();
                 wanted.extend_from_slice(b"its end");
                 assert!(fs::read(&file.path).unwrap() == wanted);
-                fs::remove_file(&file.path).unwrap();
             }
         }
     }
 
     #[test]
     fn a_file_that_has_become_shorter_or_has_another_ones_name_is_not_taken_for_what_was_read_before() {
-        let (path, mut desk) = (path("shorter"), Desk::default());
-        let mut old = UncachedFile::create(path.clone(), &mut desk).unwrap();
+        let (path, mut desk) = (TempPath::new("shorter"), Desk::default());
+        let mut old = UncachedFile::create(path.to_path_buf(), &mut desk).unwrap();
         old.append(&[1; 10_000], &mut desk).unwrap();
         assert_eq!(old.read(0, 10_000, &mut desk).unwrap(), [1; 10_000]);
-        let mut new = UncachedFile::create(path.clone(), &mut desk).unwrap();
+        let mut new = UncachedFile::create(path.to_path_buf(), &mut desk).unwrap();
         new.append(&[2; 10_000], &mut desk).unwrap();
         assert_eq!(new.read(0, 10_000, &mut desk).unwrap(), [2; 10_000]);
         for length in [9_000, 4_096, 0] {
             OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
-            let file = UncachedFile::that_is_there(path.clone(), 10_000, &mut desk);
+            let file = UncachedFile::that_is_there(path.to_path_buf(), 10_000, &mut desk);
             let read = file.read(0, 10_000, &mut desk).map_err(|error| error.kind());
             assert_eq!(read, Err(io::ErrorKind::UnexpectedEof));
         }
         assert!(desk.is_direct);
-        fs::remove_file(path).unwrap();
     }
 
     /// A folder that has a file's name says the same, of which nothing follows.

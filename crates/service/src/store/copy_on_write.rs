@@ -151,11 +151,11 @@ impl StorageBackend for CopyOnWriteFile {
 mod tests {
     use super::*;
     use std::fs;
-    use testing::wait_until;
+    use testing::{TempPath, wait_until};
 
     #[test]
     fn what_is_written_is_read_and_the_file_stays_as_it_is() {
-        let path = std::env::temp_dir().join(format!("campanile-overlay-{}", std::process::id()));
+        let path = TempPath::new("overlay");
         let mut random = fastrand::Rng::with_seed(1);
         let before: Vec<u8> = (0..20_000).map(|_| random.u8(..)).collect();
         fs::write(&path, &before).unwrap();
@@ -185,13 +185,12 @@ mod tests {
         }
         drop(copy_on_write);
         assert_eq!(fs::read(&path).unwrap(), before);
-        fs::remove_file(path).unwrap();
     }
 
     /// A `campanile store show` at the moment of a start had the service end with "another process uses it".
     #[test]
     fn several_look_at_a_file_at_once_and_a_writer_waits_for_them() {
-        let path = std::env::temp_dir().join(format!("campanile-lookers-{}", std::process::id()));
+        let path = TempPath::new("lookers");
         fs::write(&path, [0; 10]).unwrap();
         let (one, other) = (CopyOnWriteFile::of(&path).unwrap(), CopyOnWriteFile::of(&path).unwrap());
         drop(one);
@@ -208,6 +207,5 @@ mod tests {
         drop(writes);
         let _looks = CopyOnWriteFile::of(&path).unwrap();
         assert!(!CopyOnWriteFile::wait_for_lookers(&path, Duration::from_millis(1)).unwrap(), "no longer than that");
-        fs::remove_file(path).unwrap();
     }
 }

@@ -511,7 +511,7 @@ mod tests {
     /// The numbers of a damaged page's children, and what a damaged header says of regions, may be anything.
     #[test]
     fn whatever_a_page_is_called_it_is_one_of_the_file_or_none() {
-        let path = std::env::temp_dir().join(format!("campanile-pages-{}", std::process::id()));
+        let path = testing::TempPath::new("pages");
         fs::write(&path, vec![1; 8 * 4_096]).unwrap();
         let copy_on_write = CopyOnWriteFile::of(&path).unwrap();
         let mut reader = Reader::new(&copy_on_write);
@@ -523,6 +523,5 @@ mod tests {
                 assert!(found.is_none_or(|found| found.len() >= 4_096 && found.len() <= 8 * 4_096), "{page:x}");
             }
         }
-        fs::remove_file(path).unwrap();
     }
 }

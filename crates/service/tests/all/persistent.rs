@@ -1,7 +1,5 @@
 //! Events that outlive the process, on a service in this one: what is promised, what is refused, and what comes after a stop.
 
-use std::path::PathBuf;
-
 use client::notify::{
     ClientType, EventChannel, EventChannelFactory, Property, StructuredEvent, StructuredProxyPushConsumer,
     StructuredProxyPushSupplier, ThreadPool, ThreadPoolLanes, find_channel,
@@ -11,16 +9,16 @@ use giop::exception::Kind;
 use giop::realtime::PriorityModel;
 use giop::value::Value;
 use service::{Config, Counter, Delivery, Lanes, Limits, OfflineStore, Scheduling, Service, StoreConfig};
-use testing::own_loopback;
+use testing::{TempPath, own_loopback};
 
 use crate::peers::{Bare, await_count, numbered, start, subscribe_to, wait_until};
 
 /// A folder that goes with the test.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TempPath);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("campanile-service-{name}-{}", std::process::id())))
+        Self(TempPath::new(name))
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -28,7 +26,7 @@ impl Folder {
     }
 
     pub(crate) fn config(&self) -> Config {
-        let store = StoreConfig { directory: Some(self.0.clone()), ..StoreConfig::default() };
+        let store = StoreConfig { directory: Some(self.0.to_path_buf()), ..StoreConfig::default() };
         // So that consumers are called for events only.
         let delivery = Delivery { probe_interval_ms: 0, ..Delivery::default() };
         Config { listen: format!("{}:0", own_loopback()), store, delivery, ..Config::default() }
@@ -43,12 +41,6 @@ impl Folder {
         });
         let listen = listen.unwrap_or_else(|| config.listen.clone());
         Service::start(Config { listen, ..config.clone() }).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

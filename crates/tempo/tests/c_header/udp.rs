@@ -3,21 +3,21 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempo::endpoint::{Channel, Endpoint, Message, Order, Place, Receive, Settings, To, TopicId, TopicSettings};
 use tempo::wire::{Announcement, Content, Data, Frame, Header, Payload, Role};
-use testing::{Leash, NextInTime, PATIENCE, wait_until};
+use testing::{Killed, Leash, NextInTime, PATIENCE, wait_until};
 
 use crate::compiled::{example, program_of_the_specification};
 
 const TOPIC: &str = "Weather/Wind";
 
 struct Example {
-    child: Child,
+    child: Killed,
     input: Option<ChildStdin>,
     printed: Receiver<String>,
     address: SocketAddr,
@@ -38,7 +38,7 @@ impl Example {
         let (input, printed) = (child.stdin.take(), lines(child.stdout.take().unwrap()));
         let said = lines(child.stderr.take().unwrap()).next_in_time();
         let port = said.strip_prefix("port ").unwrap_or_else(|| panic!("{said}")).parse().unwrap();
-        Self { child, input, printed, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) }
+        Self { child: Killed(child), input, printed, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) }
     }
 
     fn write(&mut self, line: &str) {
@@ -51,13 +51,6 @@ impl Example {
         let status = self.child.wait().unwrap();
         drop(leash);
         assert!(status.success(), "{status}");
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -50,7 +50,7 @@ impl Engine {
 }
 
 fn open(folder: &Folder) -> (Histories, Option<NonZeroU64>) {
-    let (histories, next) = Histories::open(folder.0.clone(), 1 << 40, |_| true, &mut Desk::default()).unwrap();
+    let (histories, next) = Histories::open(folder.0.to_path_buf(), 1 << 40, |_| true, &mut Desk::default()).unwrap();
     (histories, next.first().map(|(_, next)| *next))
 }
 
@@ -177,13 +177,10 @@ fn a_file_without_an_event_is_not_damaged_and_goes() {
     let path = folder.0.join("channel-0").join(format!("{:020}.events", 11));
     Segment::<()>::create(path, 11, Origin { boot: boot_id(), epoch: 1 }, &mut Desk::default()).unwrap();
     assert_eq!(files(&folder).len(), 2);
-    let home = folder.0.with_extension("home");
-    let _ = fs::remove_dir_all(&home);
-    fs::create_dir(&home).unwrap();
+    let home = Folder::new("history-home").0;
     fs::rename(&folder.0, home.join(crate::overflow::HISTORY_FOLDER)).unwrap();
     let (channels, damaged) = stored::look(&home, true).unwrap();
     fs::rename(home.join(crate::overflow::HISTORY_FOLDER), &folder.0).unwrap();
-    fs::remove_dir(home).unwrap();
     assert_eq!((channels[0].events, channels[0].files, damaged), (10, 2, Vec::new()));
     let (mut histories, _) = open(&folder);
     assert_eq!(numbers(&mut histories, StartFrom::First, 1_000), (1..=10).collect::<Vec<_>>());
@@ -220,10 +217,11 @@ fn channels_that_are_no_more_have_no_history_and_another_version_is_left_alone()
     let mut octets = fs::read(&file).unwrap();
     octets[8] = 3;
     fs::write(&file, &octets).unwrap();
-    let Err(error) = Histories::open(folder.0.clone(), 1 << 40, |_| true, &mut Desk::default()) else { panic!() };
+    let Err(error) = Histories::open(folder.0.to_path_buf(), 1 << 40, |_| true, &mut Desk::default()) else { panic!() };
     assert!(error.to_string().contains("is of version 3, and this release knows 2"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), octets);
-    let (histories, numbers) = Histories::open(folder.0.clone(), 1 << 40, |_| false, &mut Desk::default()).unwrap();
+    let (histories, numbers) =
+        Histories::open(folder.0.to_path_buf(), 1 << 40, |_| false, &mut Desk::default()).unwrap();
     assert_eq!((histories.events(), numbers.len(), fs::read_dir(&folder.0).unwrap().count()), (0, 0, 0));
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use testing::TempPath;
+
 use super::*;
 use crate::store::salvage::{Salvaged, salvage};
 use crate::store::stored::OfflineStore;
@@ -10,13 +12,11 @@ use crate::store::stored::OfflineStoreError;
 use crate::store::target::{Target, UNFINISHED};
 
 /// A folder that goes with the test.
-struct Folder(PathBuf);
+struct Folder(TempPath);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())));
-        folder.empty();
-        folder
+        Self(TempPath::new(name))
     }
 
     fn empty(&self) {
@@ -25,12 +25,6 @@ impl Folder {
 
     fn file(&self) -> PathBuf {
         self.0.join(disk::FILE)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        self.empty();
     }
 }
 
