@@ -109,6 +109,12 @@ impl Rig {
         self.publish_bytes(&[number])
     }
 
+    fn publish_all(&mut self, numbers: impl IntoIterator<Item = u8>) {
+        for number in numbers {
+            self.publish(number);
+        }
+    }
+
     /// The next delivery's consumer and first byte; the delivery stays unanswered.
     fn poll(&mut self) -> Option<(ProxyKey, u8, OutboxId, u32)> {
         let mut events = Vec::new();

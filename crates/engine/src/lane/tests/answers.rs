@@ -7,9 +7,7 @@ use crate::lane::delivery::OUTBOXES_PER_TIMEOUT;
 fn a_window_of_one_waits_for_the_answer() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch::default());
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     let (_, number, outbox, serial) = rig.poll().unwrap();
     assert_eq!(number, 0);
     assert!(rig.poll().is_none());
@@ -22,9 +20,7 @@ fn a_window_of_one_waits_for_the_answer() {
 fn outboxes_take_turns() {
     let mut rig = Rig::plain();
     let (a, b) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     let mut order = Vec::new();
     while let Some((key, number, outbox, serial)) = rig.poll() {
         order.push((key, number));
@@ -37,9 +33,7 @@ fn outboxes_take_turns() {
 fn a_failure_puts_all_unanswered_events_back_in_order() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch { push_window: Some(3), ..SettingsPatch::default() });
-    for number in 0..5 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..5);
     let handed: Vec<_> = core::iter::from_fn(|| rig.poll()).collect();
     assert_eq!(handed.iter().map(|handed| handed.1).collect::<Vec<_>>(), [0, 1, 2]);
     rig.lane.handle_outcome(handed[1].2, handed[1].3, Outcome::Delivered, rig.now);
@@ -76,9 +70,7 @@ fn a_consumer_that_answers_one_after_the_other_has_the_whole_time_for_each() {
 fn while_deliveries_fail_one_at_a_time_finds_out() {
     let mut rig = Rig::plain();
     rig.consumer(SettingsPatch { push_window: Some(3), ..SettingsPatch::default() });
-    for number in 0..5 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..5);
     let (_, _, outbox, serial) = rig.poll().unwrap();
     rig.lane.handle_outcome(outbox, serial, Outcome::Unreachable, rig.now);
     rig.advance(Duration::from_millis(50));
@@ -212,9 +204,7 @@ fn an_answered_deliverys_deadline_does_not_fire() {
 fn a_delivery_without_room_waits_for_the_connection() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch { one_way: Some(true), push_window: Some(4), ..SettingsPatch::default() });
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     assert_eq!(rig.answer(Outcome::Sent), Some(0));
     assert_eq!(rig.answer(Outcome::NoRoom), Some(1));
     assert!(rig.poll().is_none());
@@ -242,9 +232,7 @@ fn a_connection_that_takes_nothing_for_too_long_times_out() {
 fn a_rejected_event_is_dropped_and_the_next_follows() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     rig.answer(Outcome::Rejected);
     rig.answer(Outcome::Untranslatable);
     assert_eq!(rig.drain(), [2]);
@@ -292,9 +280,7 @@ fn serials_may_wrap_around() {
     let key = rig.consumer(SettingsPatch { push_window: Some(8), ..SettingsPatch::default() });
     let slot = rig.stats(key).outbox.slot;
     rig.lane.outboxes.get_mut(slot).unwrap().start_serials_at(u32::MAX - 2);
-    for number in 0..6 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..6);
     let handed: Vec<_> = core::iter::from_fn(|| rig.poll()).collect();
     for (_, _, outbox, serial) in handed.into_iter().rev() {
         rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);

@@ -6,9 +6,7 @@ use super::*;
 fn at_its_bound_an_outbox_drops_the_oldest_by_default() {
     let mut rig = Rig::plain();
     let key = rig.consumer(max_events(2));
-    for number in 0..5 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..5);
     assert_eq!(rig.notices().len(), 1);
     assert_eq!(rig.drain(), [3, 4]);
     assert_eq!(rig.stats(key).discards.of(DiscardReason::OutboxFull), 3);
@@ -268,9 +266,7 @@ fn at_max_queue_length_the_slow_consumers_oldest_goes_or_the_event_is_refused() 
         };
         let mut rig = Rig::new(SettingsPatch::default(), limits);
         let key = rig.consumer(SettingsPatch::default());
-        for number in 0..3 {
-            rig.publish(number);
-        }
+        rig.publish_all(0..3);
         let admission = rig.publish(3);
         if reject {
             let refusal = Refusal::QueueFull { channel: rig.channel, capacity_events: 3 };

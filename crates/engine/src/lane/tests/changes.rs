@@ -20,9 +20,7 @@ fn a_suspended_consumer_keeps_its_events() {
 fn a_destroyed_consumers_backlog_is_counted_and_its_memory_comes_back() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
-    for number in 0..4 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..4);
     rig.poll();
     rig.hierarchy.destroy_proxy(key).unwrap();
     rig.route();

@@ -8,9 +8,7 @@ fn a_batch_has_what_waits_up_to_its_maximum() {
     let key = rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(3, Duration::ZERO));
     rig.publish(0);
     assert_eq!(rig.get().unwrap().numbers, [0], "nothing is waited for");
-    for number in 1..=5 {
-        rig.publish(number);
-    }
+    rig.publish_all(1..=5);
     assert!(rig.get().is_none(), "a batch is one delivery of the window");
     rig.lane.handle_outcome(rig.stats(key).outbox, 0, Outcome::Delivered, rig.now);
     let got = rig.get().unwrap();
@@ -104,9 +102,7 @@ fn a_batch_that_fails_comes_back_in_order_and_in_parts_that_grow() {
         ProxyKind { batches: true, ..ProxyKind::default() },
         SettingsPatch { push_window: Some(2), ..batches(4, Duration::ZERO) },
     );
-    for number in 0..12 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..12);
     let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
     rig.conclude(&second, Outcome::Rejected);
     rig.conclude(&first, Outcome::ConnectionLost);
@@ -252,9 +248,7 @@ fn pacing_counts_from_the_oldest_whatever_the_order() {
 fn an_event_has_its_pacing_also_where_all_that_stood_before_it_were_dropped() {
     let mut rig = Rig::plain();
     rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(3, millis(100)));
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     let got = rig.get().unwrap();
     rig.conclude(&got, Outcome::NoRoom);
     rig.advance(millis(60));

@@ -39,9 +39,7 @@ fn clients_that_wait_are_served_in_turn() {
     rig.lane.await_events(key, 1, rig.now).unwrap();
     rig.lane.cancel_wait(key);
     assert_eq!(rig.stats(key).pulls_waiting, 2);
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
     assert_eq!((first.numbers.clone(), second.numbers.clone()), (vec![0], vec![1]));
     assert!(rig.get().is_none());
@@ -56,9 +54,7 @@ fn clients_that_wait_are_served_in_turn() {
 fn a_client_whose_event_is_filtered_out_goes_on_waiting() {
     let mut rig = Rig::plain();
     let key = rig.puller();
-    for number in 0..4 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..4);
     rig.lane.await_events(key, 1, rig.now).unwrap();
     for outcome in [Outcome::Filtered, Outcome::FilterFailed, Outcome::Untranslatable, Outcome::Delivered] {
         let got = rig.get().unwrap();
@@ -75,9 +71,7 @@ fn a_client_that_pulls_takes_as_many_as_it_says_unless_the_batch_size_bounds_it(
     let mut rig = Rig::plain();
     let key =
         rig.consumer_of(ProxyKind { pull: true, batches: true, ..ProxyKind::default() }, SettingsPatch::default());
-    for number in 0..9 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..9);
     assert_eq!(rig.pull(key, 3).unwrap().numbers, [0, 1, 2]);
     rig.set(key, batches(2, Duration::ZERO));
     assert_eq!(rig.pull(key, 3).unwrap().numbers, [3, 4]);
@@ -89,9 +83,7 @@ fn a_client_that_pulls_takes_as_many_as_it_says_unless_the_batch_size_bounds_it(
 fn a_pulled_batch_is_no_larger_than_asked_for_and_waits_for_its_pacing() {
     let mut rig = Rig::plain();
     let key = rig.consumer_of(ProxyKind { pull: true, batches: true, ..ProxyKind::default() }, batches(4, millis(100)));
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     assert_eq!(rig.pull(key, 2).unwrap().numbers, [0, 1], "a try takes what there is");
     rig.lane.await_events(key, 9, rig.now).unwrap();
     assert!(rig.get().is_none());

@@ -94,9 +94,7 @@ fn one_that_remote_filters_refuse_makes_way_for_the_next() {
     let mut rig = Rig::plain();
     let key = rig.consumer(SettingsPatch::default());
     ask_about(&mut rig, key);
-    for number in 0..3 {
-        rig.publish(number);
-    }
+    rig.publish_all(0..3);
     assert_eq!(rig.answer(Outcome::Filtered), Some(0));
     assert_eq!(rig.answer(Outcome::FilterFailed), Some(1));
     assert_eq!(rig.answer(Outcome::Delivered), Some(2));
