@@ -12,7 +12,9 @@ use std::io::Write;
 use std::net::TcpListener;
 
 use crate::kinds::{Consumer, Model, Supplier, event_of, new_channel};
-use crate::peers::{Bare, Link, await_count, numbered, start, start_with, subscribe, supply, wait_until};
+use crate::peers::{
+    Bare, Link, await_count, numbered, publish_numbered, start, start_with, subscribe, supply, wait_until,
+};
 
 /// Another address of the machine, at which nothing listens on a port that was free.
 fn dead() -> (String, u16) {
@@ -73,13 +75,9 @@ fn a_consumer_whose_first_address_is_dead_gets_all_events_at_its_second() {
         let consumer = Bare::new();
         subscribe(&service, reference(&consumer), &[]);
         let supplier = supply(&service);
-        for number in 0..3 {
-            supplier.publish(&numbered(number)).unwrap();
-        }
+        publish_numbered(&supplier, 0..3);
         let mut link = consumer.accept();
-        for number in 0..3 {
-            assert_eq!(link.accept_push(), numbered(number));
-        }
+        link.accept_numbered(0..3);
         await_count(&service, Counter::Delivered, 3);
         let read = |counter| service.counters().read(counter);
         assert_eq!([Counter::ConnectsFailed, Counter::AlternativeAddresses].map(read), [1, 1]);

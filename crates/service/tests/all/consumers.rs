@@ -10,10 +10,11 @@ use giop::ior::{Ior, Profile};
 use giop::message::{self, MessageKind, ReplyStatus, Request, RequestHead, Response, ServiceContexts};
 use giop::url::Corbaloc;
 use service::{Config, Counter, DeclaredChannel, Delivery, Naming};
-use testing::EndInTime;
+use testing::{EndInTime, TempPath};
 
 use crate::peers::{
-    Bare, BareSupplier, REQUEST, assert_serves, numbered, start, start_with, subscribe, supply, wait_until,
+    Bare, BareSupplier, REQUEST, assert_serves, numbered, publish_numbered, start, start_with, subscribe, supply,
+    wait_until,
 };
 
 #[test]
@@ -42,17 +43,13 @@ fn a_consumer_that_forwards_gets_its_events_where_it_points() {
     let (first, second) = (Bare::new(), Bare::new());
     subscribe(&service, first.reference(), &[]);
     let supplier = supply(&service);
-    for number in 0..3 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..3);
     let mut link = first.accept();
     let (request_id, event) = link.push();
     assert_eq!(event, numbered(0));
     link.reply(request_id, ReplyStatus::LocationForward, Some(&second.reference()));
     let mut link = second.accept();
-    for number in 0..3 {
-        assert_eq!(link.accept_push(), numbered(number));
-    }
+    link.accept_numbered(0..3);
     wait_until("the last reply", || service.counters().read(Counter::Delivered) == 3);
 }
 
@@ -105,17 +102,13 @@ fn an_event_on_a_connection_that_breaks_is_sent_again_first() {
     let consumer = Bare::new();
     subscribe(&service, consumer.reference(), &[]);
     let supplier = supply(&service);
-    for number in 0..5 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..5);
     let mut link = consumer.accept();
     assert_eq!(link.accept_push(), numbered(0));
     assert_eq!(link.push().1, numbered(1));
     drop(link);
     let mut link = consumer.accept();
-    for number in 1..5 {
-        assert_eq!(link.accept_push(), numbered(number));
-    }
+    link.accept_numbered(1..5);
 }
 
 #[test]
@@ -216,9 +209,7 @@ fn a_one_way_consumer_that_is_dead_is_given_up_and_nothing_counts_as_delivered()
     let qos = [Property::new("PushOneWay", true), Property::new("GiveUpAfter", 2_000_000_u64)];
     subscribe(&service, nowhere, &qos);
     let supplier = supply(&service);
-    for number in 0..10 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..10);
     wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
     assert_eq!(service.counters().read(Counter::Delivered), 0);
 }
@@ -229,9 +220,7 @@ fn a_one_way_consumer_gets_what_came_while_its_connection_was_made() {
     let consumer = Bare::at("127.0.0.1");
     subscribe(&service, consumer.reference_by("localhost"), &[Property::new("PushOneWay", true)]);
     let supplier = supply(&service);
-    for number in 0..50 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..50);
     let mut link = consumer.accept();
     for number in 0..50 {
         let (header, bytes) = link.message().unwrap();
@@ -283,9 +272,7 @@ fn a_forward_while_several_pushes_are_unanswered_keeps_the_order() {
     let (first, second) = (Bare::new(), Bare::new());
     subscribe(&service, first.reference(), &[Property::new("PushWindow", 16_u16)]);
     let supplier = supply(&service);
-    for number in 0..32 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..32);
     let mut at_first = first.accept();
     let asked: Vec<u32> = (0..16).map(|_| at_first.push().0).collect();
     // The first three are taken, and all others sent on; each says so.
@@ -297,9 +284,7 @@ fn a_forward_while_several_pushes_are_unanswered_keeps_the_order() {
     }
     let mut at_second = second.accept();
     // Pushes that the first reply made room for may have gone to the first place too.
-    for number in 3..32 {
-        assert_eq!(at_second.accept_push(), numbered(number));
-    }
+    at_second.accept_numbered(3..32);
     wait_until("the last reply", || service.counters().read(Counter::Delivered) == 32);
     assert_eq!(service.counters().read(Counter::PushExceptions), 0);
 }
@@ -389,9 +374,7 @@ fn a_consumer_of_an_older_giop_version_is_called_in_it() {
         let consumer = Bare::new();
         let proxy = subscribe(&service, consumer.reference_in(version), &[]);
         let supplier = supply(&service);
-        for number in 0..3 {
-            supplier.publish(&numbered(number)).unwrap();
-        }
+        publish_numbered(&supplier, 0..3);
         let mut link = consumer.accept();
         for number in 0..3 {
             let (header, bytes) = link.message().unwrap();
@@ -444,9 +427,9 @@ fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_b
     let front = Bare::new();
     let url = format!("corbaloc:iiop:1.2@{}/NameService", front.location());
     let naming = Naming { outside: Some(url) };
-    let file = std::env::temp_dir().join(format!("campanile-announced-{}.ior", std::process::id()));
-    std::fs::write(&file, "of an earlier run").unwrap();
-    let service = start_with(Config { naming: naming.clone(), ior_file: Some(file.clone()), ..Config::default() });
+    let file = TempPath::file("announced.ior", "of an earlier run");
+    let service =
+        start_with(Config { naming: naming.clone(), ior_file: Some(file.to_path_buf()), ..Config::default() });
     let (announced, told) = std::sync::mpsc::channel();
     service.when_announced(move || announced.send(()).unwrap());
     let mut link = front.accept();
@@ -457,7 +440,6 @@ fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_b
     link.reply(request.request_id, ReplyStatus::NoException, None);
     wait_until("the announcement", || told.try_recv().is_ok());
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim_end(), service.reference());
-    std::fs::remove_file(&file).unwrap();
     // A thread that waits for a naming service does not keep it from ending.
     let service = start_with(Config { naming, ..Config::default() });
     front.accept();

@@ -1,6 +1,7 @@
 //! Events through a whole service, between our own client's suppliers and consumers.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -89,6 +90,11 @@ fn supply(service: &Service, channel_id: Option<i32>) -> SimpleSupplier {
     SimpleSupplier::connect(&service.corbaloc("NotificationService"), channel_id).unwrap()
 }
 
+/// Publishes an event of each of these numbers, with so much padding.
+fn publish(supplier: &SimpleSupplier, numbers: Range<i32>, padding: usize) {
+    numbers.for_each(|number| supplier.publish(&event("s", number, padding)).unwrap());
+}
+
 #[test]
 fn each_suppliers_events_arrive_complete_and_in_order() {
     let service = start();
@@ -164,15 +170,11 @@ fn a_consumer_that_hangs_costs_the_others_nothing_and_loses_nothing() {
     let (hanging, tokens) = consume_gated(&service, None, &[]);
     let good = consume(&service, None);
     let supplier = supply(&service, None);
-    for number in 0..1000 {
-        supplier.publish(&event("s", number, 100)).unwrap();
-    }
+    publish(&supplier, 0..1000, 100);
     // All of them, while the other one has not let a single one through.
     assert_eq!(good.numbers(1000), (0..1000).collect::<Vec<_>>());
     assert!(hanging.events.try_recv().is_err());
-    for _ in 0..1000 {
-        tokens.send(()).unwrap();
-    }
+    (0..1000).for_each(|_| tokens.send(()).unwrap());
     assert_eq!(hanging.numbers(1000), (0..1000).collect::<Vec<_>>());
     assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
@@ -184,16 +186,12 @@ fn suppliers_wait_when_the_memory_budget_is_spent_and_nothing_is_lost() {
     let (hanging, tokens) = consume_gated(&service, Some(id), &[]);
     let supplier = supply(&service, Some(id));
     let sent = std::thread::spawn(move || {
-        for number in 0..300 {
-            supplier.publish(&event("s", number, 10_000)).unwrap();
-        }
+        publish(&supplier, 0..300, 10_000);
     });
     wait_until("the supplier to be blocked", || service.counters().read(Counter::SuppliersBlocked) == 1);
     // One event of 10 kB each: the budget of 1 MiB holds about a hundred; the supplier waits with the rest.
     assert!(service.counters().read(Counter::EventsIn) < 120);
-    for _ in 0..300 {
-        tokens.send(()).unwrap();
-    }
+    (0..300).for_each(|_| tokens.send(()).unwrap());
     sent.end_in_time();
     assert_eq!(hanging.numbers(300), (0..300).collect::<Vec<_>>());
     assert_eq!(service.counters().read(Counter::Dropped), 0);
@@ -206,13 +204,9 @@ fn a_full_outbox_discards_its_own_backlog_when_set_so() {
     let (hanging, tokens) = consume_gated(&service, None, &limits);
     let good = consume(&service, None);
     let supplier = supply(&service, None);
-    for number in 0..100 {
-        supplier.publish(&event("s", number, 0)).unwrap();
-    }
+    publish(&supplier, 0..100, 0);
     assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
-    for _ in 0..11 {
-        tokens.send(()).unwrap();
-    }
+    (0..11).for_each(|_| tokens.send(()).unwrap());
     // The one that was being pushed, and the ten newest.
     let mut expected = vec![0];
     expected.extend(90..100);
@@ -236,9 +230,7 @@ fn a_full_outbox_refuses_events_when_set_so() {
         }
     };
     assert!(matches!(refusal, InvokeError::System { exception, .. } if exception.kind == Kind::ImpLimit), "{refusal}");
-    for _ in 0..taken {
-        tokens.send(()).unwrap();
-    }
+    (0..taken).for_each(|_| tokens.send(()).unwrap());
     assert_eq!(hanging.numbers(taken as usize), (0..taken).collect::<Vec<_>>());
     await_count(&service, Counter::EventsRefused, 1);
 }
@@ -252,9 +244,7 @@ fn a_consumer_whose_narrow_limit_is_not_granted_blocks_no_supplier_and_one_whose
     let (hanging, tokens) = consume_gated(&service, None, &narrow);
     let good = consume(&service, None);
     let supplier = supply(&service, None);
-    for number in 0..100 {
-        supplier.publish(&event("s", number, 0)).unwrap();
-    }
+    publish(&supplier, 0..100, 0);
     assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
     await_count(&service, Counter::DroppedOutboxFull, 98);
     assert_eq!(service.counters().read(Counter::SuppliersBlocked), 0);
@@ -267,7 +257,7 @@ fn a_consumer_whose_narrow_limit_is_not_granted_blocks_no_supplier_and_one_whose
     let good = consume(&service, Some(id));
     let supplier = supply(&service, Some(id));
     std::thread::scope(|scope| {
-        scope.spawn(|| (0..20).for_each(|number| supplier.publish(&event("s", number, 0)).unwrap()));
+        scope.spawn(|| publish(&supplier, 0..20, 0));
         await_count(&service, Counter::SuppliersBlocked, 1);
         (0..20).for_each(|_| tokens.send(()).unwrap());
     });
@@ -313,9 +303,7 @@ fn a_full_outbox_disconnects_its_consumer_when_set_so() {
     let (hanging, _tokens) = consume_gated(&service, None, &limits);
     let good = consume(&service, None);
     let supplier = supply(&service, None);
-    for number in 0..20 {
-        supplier.publish(&event("s", number, 0)).unwrap();
-    }
+    publish(&supplier, 0..20, 0);
     assert_eq!(good.numbers(20), (0..20).collect::<Vec<_>>());
     wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
     let proxy = hanging.consumer.proxy().unwrap();
@@ -341,9 +329,7 @@ fn a_consumer_that_is_dead_is_given_up_and_the_others_go_on() {
 
     let good = consume(&service, None);
     let supplier = supply(&service, None);
-    for number in 0..100 {
-        supplier.publish(&event("s", number, 0)).unwrap();
-    }
+    publish(&supplier, 0..100, 0);
     assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
     wait_until("the dead one to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
     wait_until("its proxy to be gone", || proxy.object().non_existent().unwrap());
@@ -418,9 +404,7 @@ fn tries_in_window(refused_with: Kind, times: u32, options: ConsumerOptions) -> 
         if number == 5 && *tried <= times { Err(ServantError::system(refused_with)) } else { Ok(()) }
     });
     let supplier = supply(&service, None);
-    for number in 0..10 {
-        supplier.publish(&event("s", number, 0)).unwrap();
-    }
+    publish(&supplier, 0..10, 0);
     let taken: Vec<i32> = (0..10).filter(|number| *number != 5 || times < 3).collect();
     assert_eq!(consumer.numbers(taken.len()), taken);
     wait_until("the answers", || {
@@ -473,9 +457,7 @@ fn an_event_refused_in_the_midst_of_a_window_comes_before_all_later_ones() {
     let supplier = supply(&service, None);
     supplier.publish(&event("s", 0, 0)).unwrap();
     entered.next_in_time();
-    for number in 1..500 {
-        supplier.publish(&event("s", number, 0)).unwrap();
-    }
+    publish(&supplier, 1..500, 0);
     // A whole window is under way now.
     open.send(()).unwrap();
     assert_eq!(consumer.numbers(500), (0..500).collect::<Vec<_>>(), "each once, in order");
@@ -493,9 +475,7 @@ fn a_larger_window_and_one_way_pushes_keep_the_order() {
     let consumers =
         [consume_with(&service, None, windowed, |_| Ok(())), consume_with(&service, None, one_way, |_| Ok(()))];
     let supplier = supply(&service, None);
-    for number in 0..2000 {
-        supplier.publish(&event("s", number, 1000)).unwrap();
-    }
+    publish(&supplier, 0..2000, 1000);
     for consumer in &consumers {
         assert_eq!(consumer.numbers(2000), (0..2000).collect::<Vec<_>>());
     }
@@ -507,9 +487,7 @@ fn large_events_pass() {
     let service = start();
     let consumer = consume(&service, None);
     let supplier = supply(&service, None);
-    for number in 0..5 {
-        supplier.publish(&event("s", number, 8 << 20)).unwrap();
-    }
+    publish(&supplier, 0..5, 8 << 20);
     for number in 0..5 {
         assert_eq!(consumer.events.next_in_time(), event("s", number, 8 << 20));
     }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 
 use client::notify::{
     ClientType, Property, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, find_channel,
@@ -210,6 +211,11 @@ impl Link {
         self.reply(request_id, ReplyStatus::NoException, None);
         event
     }
+
+    /// Takes the events of these numbers, which come in this order.
+    pub(crate) fn accept_numbered(&mut self, numbers: Range<i32>) {
+        numbers.for_each(|number| assert_eq!(self.accept_push(), numbered(number)));
+    }
 }
 
 /// Connects a consumer to the default channel by its reference and gives its proxy.
@@ -238,6 +244,11 @@ pub(crate) fn numbered(number: i32) -> StructuredEvent {
     let mut event = StructuredEvent::new("Test", "Numbered", "");
     event.filterable_data.push(Property::new("number", number));
     event
+}
+
+/// Publishes the events of these numbers.
+pub(crate) fn publish_numbered(supplier: &SimpleSupplier, numbers: Range<i32>) {
+    numbers.for_each(|number| supplier.publish(&numbered(number)).unwrap());
 }
 
 /// A supplier that is only a socket.

@@ -18,7 +18,7 @@ use service::{Config, Counter, Lanes, Scheduling, Service, Undone};
 use testing::EndInTime;
 
 use crate::kinds::{Consumer, Model, Supplier, new_channel};
-use crate::peers::{Bare, numbered, start, start_with, subscribe, subscribe_to, supply};
+use crate::peers::{Bare, numbered, publish_numbered, start, start_with, subscribe, subscribe_to, supply};
 
 /// Longer than any test may take.
 const LONG: Duration = Duration::from_secs(3600);
@@ -78,9 +78,7 @@ fn what_a_mute_consumer_has_is_counted_when_time_is_over() {
     let proxy = subscribe(&service, suspended.reference(), &[]);
     StructuredProxyPushSupplier::unchecked(proxy).suspend_connection().unwrap();
     let (supplier, counters) = (supply(&service), service.counters().clone());
-    for number in 0..5 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..5);
     let undone = service.drain(Duration::ZERO);
     assert_eq!(undone, Undone { events: 10, suspended: 5, consumers: 2 });
     assert!(undone.is_loss());
@@ -153,14 +151,10 @@ fn what_is_on_its_way_between_lanes_is_delivered_too() {
     subscribe_to(&service, Some(id), consumer.reference(), &[pool.into()]);
     let supplier = SimpleSupplier::connect_with(&url, Some(id), SupplierOptions::default()).unwrap();
     // More than may be under way between the lanes, so that some wait on the first one.
-    for number in 0..200 {
-        supplier.publish(&numbered(number)).unwrap();
-    }
+    publish_numbered(&supplier, 0..200);
     let draining = drain(service);
     let taken = publish_until_refused(&supplier, 200);
     let mut link = consumer.accept();
-    for number in 0..taken {
-        assert_eq!(link.accept_push(), numbered(number));
-    }
+    link.accept_numbered(0..taken);
     assert_eq!(draining.end_in_time(), Undone::default());
 }

@@ -192,10 +192,25 @@ impl Bench {
         .unwrap();
         let stream = TcpStream::from(socket);
         let before = self.counters.read(Counter::ConnectionsAccepted);
-        while self.counters.read(Counter::ConnectionsAccepted) == before {
+        self.serve_while(|bench| bench.counters.read(Counter::ConnectionsAccepted) == before);
+        stream
+    }
+
+    /// Serves rounds as long as this is so.
+    fn serve_while(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
+        while is_so(self) {
             self.lane.round_within(Duration::from_millis(10));
         }
-        stream
+    }
+
+    /// Serves rounds until administration has a request.
+    fn request(&mut self) -> admin_messages::Request {
+        loop {
+            self.lane.round_within(Duration::from_millis(10));
+            if let Some(request) = requests(self).pop() {
+                return request;
+            }
+        }
     }
 
     fn begin_call(&mut self, id: u64, what: admin_messages::Call) {
@@ -272,9 +287,7 @@ fn the_next_address_is_tried_where_one_refuses() {
     let addresses = vec![consumer.local_addr().unwrap(), nobody(), nobody()];
     bench.resolved(lookup.connection, Ok(addresses));
     consumer.set_nonblocking(true).unwrap();
-    while consumer.accept().is_err() {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|_| consumer.accept().is_err());
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
 }
 
@@ -462,9 +475,7 @@ fn only_a_connection_that_completes_nothing_is_overdue() {
         bench.lane.core.cx.clock.set_forward(Duration::from_secs(50));
         let before = bench.counters.read(Counter::Requests);
         client.write_all(&[second, first].concat()).unwrap();
-        while bench.counters.read(Counter::Requests) == before {
-            bench.lane.round_within(Duration::from_millis(10));
-        }
+        bench.serve_while(|bench| bench.counters.read(Counter::Requests) == before);
     }
     assert_eq!(bench.counters.read(Counter::IncompleteMessages), 0);
     bench.lane.core.cx.clock.set_forward(Duration::from_secs(61));
@@ -480,12 +491,7 @@ fn a_large_answer_of_administration_is_written_in_chunks_and_arrives_whole() {
     let mut requested = Vec::new();
     message::locate_request(&mut requested, Version::V1_2, Endian::Little, 1, b"NotificationService");
     client.write_all(&requested).unwrap();
-    let request = loop {
-        bench.lane.round_within(Duration::from_millis(10));
-        if let Some(ToAdministration::Request(Request::Giop(request))) = bench.administration.take() {
-            break request;
-        }
-    };
+    let request = bench.request();
     let bytes: Vec<u8> = (0..300_000_u32).map(|at| at.to_le_bytes()[0]).collect();
     let (_, answer) = request.answered(bytes.clone());
     bench.from_administration.send(answer).unwrap();
@@ -601,9 +607,7 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     );
     let mut called = listener.accept_in_time();
     bench.answer_probe(&mut called);
-    while bench.counters.read(Counter::UnreadWaited) == 0 {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| bench.counters.read(Counter::UnreadWaited) == 0);
     assert_eq!(bench.counters.read(Counter::ReplyBytesLimit), 1);
     let of_call = account.used(Resource::ReplyBytes);
     assert!(of_call > 8 << 20 && of_call <= (OCTETS as u64) + 1_000, "{of_call}");
@@ -615,26 +619,15 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     );
     assert_eq!(bench.counters.read(Counter::CallsNotMade), 1);
     drop(called);
-    while account.used(Resource::ReplyBytes) > 0 {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|_| account.used(Resource::ReplyBytes) > 0);
     // The same of one that asks.
     let mut requester = bench.connect();
     requester.write_all(&asking(1, "get_all_channels")).unwrap();
-    let request = loop {
-        bench.lane.round_within(Duration::from_millis(10));
-        if let Some(request) = requests(&mut bench).pop() {
-            break request;
-        }
-    };
+    let request = bench.request();
     bench.from_administration.send(request.answered(vec![0; OCTETS]).1).unwrap();
-    while bench.accounts.used(Resource::ReplyBytes) <= 64 << 10 {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| bench.accounts.used(Resource::ReplyBytes) <= 64 << 10);
     drop(requester);
-    while bench.accounts.used(Resource::ReplyBytes) > 0 {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| bench.accounts.used(Resource::ReplyBytes) > 0);
 }
 
 #[test]
@@ -642,12 +635,7 @@ fn a_client_that_does_not_read_is_disconnected_when_others_wait_for_the_memory()
     let mut bench = Bench::with_unread_max(1 << 20);
     let mut hoards = bench.connect();
     hoards.write_all(&asking(1, "get_all_channels")).unwrap();
-    let request = loop {
-        bench.lane.round_within(Duration::from_millis(10));
-        if let Some(request) = requests(&mut bench).pop() {
-            break request;
-        }
-    };
+    let request = bench.request();
     bench.from_administration.send(request.answered(vec![0; 16 << 20]).1).unwrap();
     (0..1000).for_each(|_| bench.lane.round_within(Duration::ZERO));
     bench.lane.core.cx.clock.set_forward(Duration::from_secs(300));
@@ -655,13 +643,9 @@ fn a_client_that_does_not_read_is_disconnected_when_others_wait_for_the_memory()
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 1, "the memory is free");
     let mut other = bench.connect();
     other.write_all(&asking(1, "get_all_channels")).unwrap();
-    while bench.counters.read(Counter::LargeAnswersDelayed) == 0 {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| bench.counters.read(Counter::LargeAnswersDelayed) == 0);
     bench.lane.core.cx.clock.set_forward(Duration::from_millis(100));
-    while requests(&mut bench).is_empty() {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| requests(bench).is_empty());
     assert_eq!(bench.counters.read(Counter::UnreadAnswersEnded), 1);
 }
 
@@ -734,11 +718,7 @@ fn connections_that_close_all_at_once_do_not_keep_another_waiting() {
     let mut stays = bench.connect();
     drop(gone);
     stays.write_all(&asking(1, "_is_a")).unwrap();
-    while requests(&mut bench).is_empty() {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| requests(bench).is_empty());
     assert!(bench.counters.read(Counter::ConnectionsOpen) >= 8, "all were closed before it was served");
-    while bench.counters.read(Counter::ConnectionsOpen) > 1 {
-        bench.lane.round_within(Duration::from_millis(10));
-    }
+    bench.serve_while(|bench| bench.counters.read(Counter::ConnectionsOpen) > 1);
 }

@@ -2,18 +2,6 @@
 
 use super::*;
 
-impl Bench {
-    /// Serves rounds until administration has a request.
-    fn request(&mut self) -> admin_messages::Request {
-        loop {
-            self.lane.round_within(Duration::from_millis(10));
-            if let Some(request) = requests(self).pop() {
-                return request;
-            }
-        }
-    }
-}
-
 /// Octets that have come by now.
 fn come(stream: &mut TcpStream) -> usize {
     stream.set_nonblocking(true).unwrap();
