@@ -17,7 +17,7 @@ use tempo::wire::Role;
 use testing::NextInTime;
 
 use crate::json::Lines;
-use crate::peers::{Bare, await_count, start_with, wait_until};
+use crate::peers::{Bare, await_count, read, start_with, wait_until};
 use crate::persistent::Folder;
 use crate::tempo::peers::{Datagrams, EndPoint};
 
@@ -109,10 +109,6 @@ pub(crate) fn permitted<T>(result: Result<T, InvokeError>) -> bool {
         }
         Err(other) => panic!("{other}"),
     }
-}
-
-fn read(service: &Service, counter: Counter) -> u64 {
-    service.counters().read(counter)
 }
 
 pub(crate) fn event(domain: &str, name: &str) -> StructuredEvent {

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use client::notify::{EventChannelFactory, Property};
-use client::{Orb, OrbOptions};
+use client::notify::Property;
 use giop::cdr::{CharSet, Endian, Version};
 use giop::message::{self, LocateReply, LocateStatus, MessageKind, Reply, ReplyStatus, RequestHead, Response};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
@@ -16,12 +15,12 @@ use crate::peers::{
     Bare, BareSupplier, REQUEST, assert_serves, numbered, read_message, read_to_end, request, request_with, start,
     start_limited, start_with, subscribe_to, wait_until,
 };
+use crate::persistent::factory;
 
 /// A channel with a consumer that answers nothing, so that its suppliers are soon held.
 fn blocked_channel(service: &Service) -> (i32, Bare) {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let budget = [Property::new("MemoryBudget", 100_000_u64)];
-    let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&budget, &[]).unwrap();
+    let (_, id) = factory(service).create_channel(&budget, &[]).unwrap();
     let consumer = Bare::new();
     subscribe_to(service, Some(id), consumer.reference(), &[]);
     (id, consumer)

@@ -10,12 +10,11 @@ use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::message::{ReplyHead, ReplyStatus, begin_reply, close_connection};
-use giop::value::Value;
 use service::{Counter, Service};
 use testing::NextInTime;
 
 use crate::peers::{Bare, Link, await_count, numbered, start, subscribe_to, supply, wait_until};
-use crate::persistent::{Folder, factory, persistent, supplier};
+use crate::persistent::{Folder, factory, number, persistent, supplier};
 
 /// What a consumer does with an event that it never takes.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +28,6 @@ enum Way {
     Raise,
     /// It does not answer.
     Silence,
-}
-
-fn number_of(event: &StructuredEvent) -> i32 {
-    match event.field("number") {
-        Some(Value::Long(number)) => *number,
-        other => panic!("not a number: {other:?}"),
-    }
 }
 
 /// Does as this way says. Says whether the connection is of use yet.
@@ -96,7 +88,7 @@ impl Picky {
             let mut link = Link { stream };
             link.answer_probe();
             while let Some((request_id, event)) = link.next_push() {
-                let number = number_of(&event);
+                let number = number(&event);
                 tried.lock().unwrap().push(number);
                 if is_bad(number) {
                     if !fail(&mut link, request_id, way) {
@@ -167,7 +159,7 @@ fn an_undeliverable_event_goes_to_the_dead_letter_channel_with_reason_and_consum
     (0..3).for_each(|number| supplier.publish(&numbered(number)).unwrap());
     assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [0, 2]);
     let letter: StructuredEvent = letters.next_in_time();
-    assert_eq!((letter.type_name.as_str(), number_of(&letter)), ("Numbered", 1));
+    assert_eq!((letter.type_name.as_str(), number(&letter)), ("Numbered", 1));
     let said = |name: &str| {
         let property = letter.variable_header.iter().find(|property| property.name == name);
         format!("{:?}", property.map(|property| &property.value))

@@ -5,9 +5,7 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use client::notify::{
-    ClientType, EventChannelFactory, EventType, Property, StructuredEvent, StructuredProxyPushSupplier,
-};
+use client::notify::{ClientType, EventType, Property, StructuredEvent, StructuredProxyPushSupplier};
 use client::{
     ConsumerOptions, InvokeError, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
@@ -18,12 +16,11 @@ use service::{Counter, Service};
 use testing::{EndInTime, NextInTime};
 
 use crate::peers::{Bare, await_count, start, subscribe, wait_until};
-use crate::persistent::factory;
+use crate::persistent::{factory, number};
 
 /// Makes a channel with these properties and gives its id.
 fn make_channel(service: &Service, qos: &[Property], admin: &[Property]) -> i32 {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, admin).unwrap().1
+    factory(service).create_channel(qos, admin).unwrap().1
 }
 
 fn event(source: &str, number: i32, padding: usize) -> StructuredEvent {
@@ -31,13 +28,6 @@ fn event(source: &str, number: i32, padding: usize) -> StructuredEvent {
     event.filterable_data.push(Property::new("number", number));
     event.filterable_data.push(Property::new("padding", "x".repeat(padding).as_str()));
     event
-}
-
-fn number_of(event: &StructuredEvent) -> i32 {
-    match event.field("number") {
-        Some(Value::Long(number)) => *number,
-        other => panic!("not a number: {other:?}"),
-    }
 }
 
 /// A consumer that gives its events to a queue; before each, it waits for the gate to let it through.
@@ -48,7 +38,7 @@ struct Watched {
 
 impl Watched {
     fn numbers(&self, count: usize) -> Vec<i32> {
-        (0..count).map(|_| number_of(&self.events.next_in_time())).collect()
+        (0..count).map(|_| number(&self.events.next_in_time())).collect()
     }
 }
 
@@ -114,7 +104,7 @@ fn each_suppliers_events_arrive_complete_and_in_order() {
             for _ in 0..1500 {
                 let event = consumer.events.next_in_time();
                 let expected = next.entry(event.type_name.clone()).or_default();
-                assert_eq!(number_of(&event), *expected);
+                assert_eq!(number(&event), *expected);
                 *expected += 1;
             }
         }
@@ -376,7 +366,7 @@ fn many_consumers_on_a_connection_that_is_lost_get_everything_in_order_over_the_
     for _ in 0..6 * CONSUMERS {
         let (request_id, key, event) = link.push_to();
         link.reply(request_id, ReplyStatus::NoException, None);
-        got.entry(key).or_default().push(number_of(&event));
+        got.entry(key).or_default().push(number(&event));
     }
     assert_eq!(got.len(), CONSUMERS);
     assert!(got.values().all(|numbers| numbers == &[0, 1, 2, 3, 4, 5]));
@@ -397,7 +387,7 @@ fn tries_in_window(refused_with: Kind, times: u32, options: ConsumerOptions) -> 
     let tries = Arc::new(Mutex::new(HashMap::<i32, u32>::new()));
     let counting = Arc::clone(&tries);
     let consumer = consume_with(&service, None, options, move |event| {
-        let number = number_of(event);
+        let number = number(event);
         let mut counting = counting.lock().unwrap();
         let tried = counting.entry(number).or_default();
         *tried += 1;
@@ -445,7 +435,7 @@ fn an_event_refused_in_the_midst_of_a_window_comes_before_all_later_ones() {
     let (open, gate) = channel::<()>();
     let mut refusals = 0;
     let consumer = consume_with(&service, None, ConsumerOptions::default(), move |event| {
-        let number = number_of(event);
+        let number = number(event);
         if number == 0 {
             enter.send(()).unwrap();
             let _ = gate.recv();

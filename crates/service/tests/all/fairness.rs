@@ -4,11 +4,10 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use client::SimpleSupplier;
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, Property, SequenceProxyPushConsumer, StructuredEvent, ThreadPool,
-    Topic, Topics,
+    ClientType, EventChannel, Property, SequenceProxyPushConsumer, StructuredEvent, ThreadPool, Topic, Topics,
 };
-use client::{Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::CharSet;
 use giop::message::{Request, RequestHead, Response};
 use giop::realtime::PriorityModel;
@@ -19,10 +18,10 @@ use crate::kinds::{Consumer, Model, Supplier, connect_pulling, event_of, new_cha
 use crate::peers::{
     Bare, BareSupplier, Link, REQUEST, await_count, request_with, start, start_with, subscribe_to, wait_until,
 };
+use crate::persistent::factory;
 
 fn make_channel(service: &Service, qos: &[Property]) -> i32 {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, &[]).unwrap().1
+    factory(service).create_channel(qos, &[]).unwrap().1
 }
 
 fn event(name: &str) -> StructuredEvent {

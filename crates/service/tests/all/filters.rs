@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use client::notify::{
-    ClientType, ConstraintExp, ConstraintInfo, ConsumerAdmin, EventChannel, EventChannelFactory, EventType, Filter,
-    FilterCall, FilterGroupOperator, FilterServant, MappingConstraintPair, Property, ProxySupplier, StructuredEvent,
+    ClientType, ConstraintExp, ConstraintInfo, ConsumerAdmin, EventChannel, EventType, Filter, FilterCall,
+    FilterGroupOperator, FilterServant, MappingConstraintPair, Property, ProxySupplier, StructuredEvent,
     StructuredProxyPullSupplier, StructuredProxyPushConsumer, SupplierCallbacks, SupplierServant,
 };
 use client::{Activation, Orb, OrbOptions, ServantError};
@@ -14,6 +14,7 @@ use service::Service;
 use testing::{EndInTime, NextInTime};
 
 use crate::peers::{numbered, start};
+use crate::persistent::factory;
 
 /// A channel of its own and an ORB to speak to it.
 struct Channel {
@@ -25,10 +26,8 @@ struct Channel {
 impl Channel {
     fn new() -> Self {
         let service = start();
-        let orb = Orb::new(OrbOptions::default());
-        let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
-        let (channel, _) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap();
-        Self { service, orb, channel }
+        let (channel, _) = factory(&service).create_channel(&[], &[]).unwrap();
+        Self { service, orb: Orb::new(OrbOptions::default()), channel }
     }
 
     fn filter(&self, constraints: &[ConstraintExp]) -> Filter {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use client::notify::{EventChannelFactory, EventType, Property, StructuredEvent};
-use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
+use client::notify::{EventType, Property, StructuredEvent};
+use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier};
 use giop::value::{AnyValue, Value};
 use service::{Config, Counter, Json, Limits, Service};
 use testing::{Leash, NextInTime, patient, unless_closed};
@@ -172,8 +172,7 @@ fn what_corba_suppliers_push_reaches_json_consumers_that_want_it_and_any_events_
 #[test]
 fn a_subscription_ends_when_its_client_says_so_or_its_channel_is_destroyed() {
     let service = start();
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    let (channel, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap();
+    let (channel, id) = factory(&service).create_channel(&[], &[]).unwrap();
     let mut client = Lines::subscribed(&service, "");
     assert_eq!(client.ask(&format!(r#"{{"op":"subscribe","id":2,"channel":{id}}}"#)), r#"{"ok":2}"#);
     client.send(&wind(1));
@@ -195,8 +194,7 @@ fn a_subscription_ends_when_its_client_says_so_or_its_channel_is_destroyed() {
 #[test]
 fn subscribers_get_events_in_a_channel_that_has_repeats_marked() {
     let service = start();
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let factory = factory(&service);
     let (_, id) = factory.create_channel(&[Property::new("MarkRepeats", true)], &[]).unwrap();
     let mut client = Lines::connect(&service);
     assert_eq!(client.ask(&format!(r#"{{"op":"subscribe","id":1,"channel":{id}}}"#)), r#"{"ok":1}"#);
@@ -470,9 +468,8 @@ fn what_json_subscribers_have_does_not_count_towards_a_channels_memory_any_more(
     // Events that were too large to be copied were released only when something was written to a CORBA consumer, too: in a channel
     // without any, their suppliers were blocked for good when its memory was spent.
     let service = start();
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let budget = Property::new("MemoryBudget", 1_000_000_u64);
-    let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[budget], &[]).unwrap();
+    let (_, id) = factory(&service).create_channel(&[budget], &[]).unwrap();
     let mut subscriber = Lines::subscribed(&service, &format!(r#","channel":{id}"#));
     let mut publisher = Lines::connect(&service);
     let ballast = "x".repeat(100_000);

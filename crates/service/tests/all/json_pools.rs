@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
 
-use client::notify::{EventChannel, EventChannelFactory, Property, ThreadPool, ThreadPoolLanes};
-use client::{ConsumerOptions, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier};
+use client::notify::{EventChannel, Property, ThreadPool, ThreadPoolLanes};
+use client::{ConsumerOptions, ServantError, SimpleConsumer, SimpleSupplier};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Json, Lanes, Scheduling, Service};
 use testing::NextInTime;
 
 use crate::json::{Lines, PING, PONG};
 use crate::kinds::{Got, event_of};
-use crate::peers::{start_with, wait_until};
+use crate::lanes::by_priority;
+use crate::peers::{read, start_with, wait_until};
+use crate::persistent::factory;
 
 fn start() -> Service {
     let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
@@ -27,8 +29,7 @@ fn by_priorities() -> Property {
 }
 
 fn new_channel(service: &Service, qos: &[Property]) -> (EventChannel, i32) {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, &[]).unwrap()
+    factory(service).create_channel(qos, &[]).unwrap()
 }
 
 fn supply(service: &Service, id: i32) -> SimpleSupplier {
@@ -73,16 +74,6 @@ fn number_of(client: &mut Lines) -> i32 {
 
 fn numbers_of(client: &mut Lines, count: usize) -> Vec<i32> {
     (0..count).map(|_| number_of(client)).collect()
-}
-
-/// What the lanes of pools have counted, by their CORBA priority.
-fn by_priority(service: &Service, counter: Counter) -> BTreeMap<i16, u64> {
-    let lanes = service.counters().lanes();
-    lanes.iter().filter_map(|lane| Some((lane.priority()?, lane.read(counter)))).collect()
-}
-
-fn read(service: &Service, counter: Counter) -> u64 {
-    service.counters().read(counter)
 }
 
 #[test]

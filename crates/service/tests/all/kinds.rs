@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use client::notify::{
-    CallbackConsumer, ClientType, Delivery, EventChannel, EventChannelFactory, ProxyPullConsumer, ProxyPullSupplier,
-    ProxyPushConsumer, ProxyPushSupplier, QueueSupplier, SequenceProxyPullConsumer, SequenceProxyPullSupplier,
-    SequenceProxyPushConsumer, SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPullConsumer,
-    StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    CallbackConsumer, ClientType, Delivery, EventChannel, ProxyPullConsumer, ProxyPullSupplier, ProxyPushConsumer,
+    ProxyPushSupplier, QueueSupplier, SequenceProxyPullConsumer, SequenceProxyPullSupplier, SequenceProxyPushConsumer,
+    SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPullConsumer, StructuredProxyPullSupplier,
+    StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
 use client::{Activation, ObjectRef, Orb, OrbOptions, Servant, ServantError};
 use giop::cdr::Reader;
@@ -16,6 +16,8 @@ use giop::typecode::Work;
 use giop::value::{AnyValue, Value};
 use service::Service;
 use testing::NextInTime;
+
+use crate::persistent::factory;
 
 pub(crate) const FORMS: [ClientType; 3] = [ClientType::Any, ClientType::Structured, ClientType::Sequence];
 
@@ -27,8 +29,7 @@ pub(crate) enum Model {
 }
 
 pub(crate) fn new_channel(service: &Service) -> EventChannel {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap().0
+    factory(service).create_channel(&[], &[]).unwrap().0
 }
 
 /// The event with this number, of a type.

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, FilterGroupOperator, Property, ProxyConsumer, ProxySupplier,
-    StructuredProxyPullSupplier, StructuredProxyPushConsumer, ThreadPool, ThreadPoolLanes, find_channel,
+    ClientType, EventChannel, FilterGroupOperator, Property, ProxyConsumer, ProxySupplier, StructuredProxyPullSupplier,
+    StructuredProxyPushConsumer, ThreadPool, ThreadPoolLanes, find_channel,
 };
 use client::{ConsumerOptions, Orb, OrbOptions, ServantError, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::cdr::{CharSet, Endian};
@@ -17,8 +17,10 @@ use giop::realtime::{self, PriorityModel};
 use service::{Config, Counter, DeclaredChannel, DeclaredLane, LaneCounters, Lanes, Scheduling, Service};
 use testing::{EndInTime, NextInTime};
 
+use crate::access::url;
 use crate::kinds::{Consumer, FORMS, Got, Model, event_of};
-use crate::peers::{BareSupplier, REQUEST, numbered, start_with, wait_until};
+use crate::peers::{BareSupplier, REQUEST, numbered, read, start_with, wait_until};
+use crate::persistent::factory;
 
 /// A service with ordinary threads for its lanes, so that tests do not keep each other from running.
 fn start() -> Service {
@@ -34,12 +36,7 @@ fn pool(priority: i16) -> Property {
 }
 
 fn new_channel(service: &Service, qos: &[Property]) -> (EventChannel, i32) {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, &[]).unwrap()
-}
-
-fn url(service: &Service) -> String {
-    service.corbaloc("NotificationService")
+    factory(service).create_channel(qos, &[]).unwrap()
 }
 
 fn supply(service: &Service, channel: i32, qos: &[Property]) -> SimpleSupplier {
@@ -72,13 +69,9 @@ impl Numbers {
 }
 
 /// What the lanes of pools have counted, by their CORBA priority.
-fn by_priority(service: &Service, counter: Counter) -> BTreeMap<i16, u64> {
+pub(crate) fn by_priority(service: &Service, counter: Counter) -> BTreeMap<i16, u64> {
     let lanes = service.counters().lanes();
     lanes.iter().filter_map(|lane| Some((lane.priority()?, lane.read(counter)))).collect()
-}
-
-fn read(service: &Service, counter: Counter) -> u64 {
-    service.counters().read(counter)
 }
 
 /// Waits until the lanes have counted so much: they do at the end of each round, when replies are out.
@@ -344,8 +337,7 @@ fn a_declared_channel_has_the_lanes_that_a_plan_gave_it() {
     let plant = |lane| DeclaredChannel { name: "Plant".into(), properties: BTreeMap::new(), lane };
     let config = |lanes| Config { lanes: ordinary(), channels: vec![plant(lanes)], ..Config::default() };
     let service = start_with(config(vec![lane(20), lane(10)]));
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    let channels = EventChannelFactory::narrow(factory).unwrap().get_all_channels().unwrap();
+    let channels = factory(&service).get_all_channels().unwrap();
     let id = *channels.last().unwrap();
     let consumer = consume(&service, id, &[]);
     publish(&supply(&service, id, &[]), 0..3);

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 
 use client::notify::{
-    ClientType, ConstraintExp, EventChannel, EventChannelFactory, EventType, FilterFactory, Property,
-    ProxyPullConsumer, SequenceProxyPushSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier, ThreadPool,
+    ClientType, ConstraintExp, EventChannel, EventType, FilterFactory, Property, ProxyPullConsumer,
+    SequenceProxyPushSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier, ThreadPool,
 };
 use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
@@ -19,18 +19,14 @@ use service::{Config, Counter, Lanes, Limits, Service};
 use crate::json::{Lines, PING, PONG};
 use crate::kinds::new_channel;
 use crate::peers::{
-    Bare, BareSupplier, REQUEST, await_count, numbered, read_message, read_to_end, request, request_with, start,
+    Bare, BareSupplier, REQUEST, await_count, numbered, read, read_message, read_to_end, request, request_with, start,
     start_limited, start_with, subscribe_to, wait_until,
 };
-
-fn read(service: &Service, counter: Counter) -> u64 {
-    service.counters().read(counter)
-}
+use crate::persistent::factory;
 
 /// A channel of these qualities and limits, and its number.
 fn channel_with(service: &Service, qos: &[Property], admin: &[Property]) -> (EventChannel, i32) {
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::narrow(factory).unwrap().create_channel(qos, admin).unwrap()
+    factory(service).create_channel(qos, admin).unwrap()
 }
 
 fn filters_of(channel: &EventChannel) -> FilterFactory {
@@ -393,8 +389,7 @@ fn events_that_wait_for_a_mute_filter_are_bounded() {
 fn a_client_gets_no_longer_constraints_than_the_configuration_grants() {
     let service = start();
     let (channel, _) = channel_with(&service, &[], &[Property::new("MaxConstraintLength", 65_536_i32)]);
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let factory = factory(&service);
     for length in [65_537_i32, 1 << 20] {
         let set = channel.set_admin(&[Property::new("MaxConstraintLength", length)]).unwrap_err().to_string();
         assert!(set.contains("UnsupportedAdmin"), "{set}");
@@ -661,8 +656,7 @@ fn names_with_large_references_end_at(client_quota_percent: u8, reached: Counter
 fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
     let limits = Limits { memory_bytes: Some(1 << 30), client_quota_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let factory = factory(&service);
     let refusal = (0..5_000).find_map(|_| factory.create_channel(&[], &[]).err()).unwrap();
     assert_eq!(kind(&refusal), Some(Kind::NoResources));
     assert_eq!(factory.get_all_channels().unwrap().len(), 4_096);

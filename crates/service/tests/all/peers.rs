@@ -32,6 +32,10 @@ pub(crate) fn start_with(config: Config) -> Service {
     Service::start(Config { listen: "127.0.0.1:0".into(), ..config }).unwrap()
 }
 
+pub(crate) fn read(service: &Service, counter: Counter) -> u64 {
+    service.counters().read(counter)
+}
+
 /// Waits until a counter has reached what it is to reach: lanes tell what they count at the end of a round, when the answers are out, and
 /// administration runs when it may.
 #[track_caller]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use client::notify::{
-    CallbackConsumer, ClientType, Delivery, EventChannelFactory, Property, ProxySupplier, SequenceProxyPushConsumer,
+    CallbackConsumer, ClientType, Delivery, Property, ProxySupplier, SequenceProxyPushConsumer,
     SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPushConsumer,
 };
 use client::{InvokeError, Orb, OrbOptions, ServantError};
@@ -15,6 +15,7 @@ use testing::NextInTime;
 
 use crate::kinds::{Consumer, Got, Model, Supplier, connect_pulling, event_of, new_channel, try_pull};
 use crate::peers::{await_count, start, wait_until};
+use crate::persistent::factory;
 
 fn events(numbers: core::ops::Range<i32>) -> Vec<StructuredEvent> {
     numbers.map(|number| event_of("Sequence", number)).collect()
@@ -23,9 +24,8 @@ fn events(numbers: core::ops::Range<i32>) -> Vec<StructuredEvent> {
 #[test]
 fn an_event_that_is_refused_ends_its_sequence_and_those_before_it_stay() {
     let service = start();
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let admin = [Property::new("MaxQueueLength", 3_i32), Property::new("RejectNewEvents", true)];
-    let (channel, _) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &admin).unwrap();
+    let (channel, _) = factory(&service).create_channel(&[], &admin).unwrap();
     let proxy = Consumer::obtain(&channel, ClientType::Structured, Model::Pull);
     connect_pulling(&proxy, ClientType::Structured);
     let Supplier::Sequence(supplier) = Supplier::new(&channel, ClientType::Sequence, Model::Push) else {

@@ -8,10 +8,8 @@ use std::net::TcpStream;
 use std::thread::{JoinHandle, spawn};
 
 use client::InvokeError;
-use client::notify::{
-    ClientType, EventChannelFactory, Property, ProxySupplier, StructuredProxyPushSupplier, ThreadPool,
-};
-use client::{Orb, OrbOptions, SimpleSupplier, SupplierOptions};
+use client::SimpleSupplier;
+use client::notify::{ClientType, Property, ProxySupplier, StructuredProxyPushSupplier, ThreadPool};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Lanes, Scheduling, Service, Undone};
@@ -19,6 +17,7 @@ use testing::EndInTime;
 
 use crate::kinds::{Consumer, Model, Supplier, new_channel};
 use crate::peers::{Bare, numbered, publish_numbered, start, start_with, subscribe, subscribe_to, supply};
+use crate::persistent::factory;
 
 /// Longer than any test may take.
 const LONG: Duration = Duration::from_secs(3600);
@@ -143,13 +142,11 @@ fn a_batch_that_waits_for_more_leaves_at_once() {
 fn what_is_on_its_way_between_lanes_is_delivered_too() {
     let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
     let service = start_with(Config { lanes, ..Config::default() });
-    let url = service.corbaloc("NotificationService");
-    let factory = Orb::new(OrbOptions::default()).resolve(&url).unwrap();
-    let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap();
+    let (_, id) = factory(&service).create_channel(&[], &[]).unwrap();
     let consumer = Bare::new();
     let pool = ThreadPool::new(PriorityModel::ServerDeclared, 10, 1);
     subscribe_to(&service, Some(id), consumer.reference(), &[pool.into()]);
-    let supplier = SimpleSupplier::connect_with(&url, Some(id), SupplierOptions::default()).unwrap();
+    let supplier = SimpleSupplier::connect(&service.corbaloc("NotificationService"), Some(id)).unwrap();
     // More than may be under way between the lanes, so that some wait on the first one.
     publish_numbered(&supplier, 0..200);
     let draining = drain(service);

@@ -16,7 +16,7 @@ use tempo::wire::{Announcement, Content, Data, Fragment, Header, Payload, Probe,
 
 use self::peers::{Datagrams, EndPoint, Got, Stream, announcement, frame};
 use crate::json::Lines;
-use crate::peers::{await_count, start_with, wait_until};
+use crate::peers::{await_count, read, start_with, wait_until};
 use testing::NextInTime;
 
 pub(crate) fn start() -> Service {
@@ -28,10 +28,6 @@ pub(crate) fn start_as(change: impl FnOnce(&mut Config)) -> Service {
     let mut config = Config { tempo, ..Config::default() };
     change(&mut config);
     start_with(config)
-}
-
-fn read(service: &Service, counter: Counter) -> u64 {
-    service.counters().read(counter)
 }
 
 fn data(octets: &[u8]) -> Payload<'_> {

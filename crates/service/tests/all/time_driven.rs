@@ -2,14 +2,15 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use client::notify::{EventChannelFactory, Property, ThreadPool};
-use client::{ConsumerOptions, Orb, OrbOptions, PublisherOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use client::notify::{Property, ThreadPool};
+use client::{ConsumerOptions, PublisherOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Lanes, Scheduling, Service, TimeDriven};
 use testing::NextInTime;
 
 use crate::kinds::{Got, event_of};
 use crate::peers::{start_with, wait_until};
+use crate::persistent::factory;
 
 fn start(lanes: Lanes) -> Service {
     start_with(Config { lanes: Lanes { scheduling: Scheduling::Ordinary, ..lanes }, ..Config::default() })
@@ -86,8 +87,7 @@ fn lanes_of_a_pool_run_by_the_clock_of_their_priority() {
     const EVENTS: i32 = 200;
     let timed = TimeDriven { priority: 100, period_us: 1_000, budget_us: 500 };
     let service = start(Lanes { time_driven: vec![timed], ..Lanes::default() });
-    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
-    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let factory = factory(&service);
     for (priority, is_timed) in [(100, true), (101, false)] {
         let pool: Property = ThreadPool::new(PriorityModel::ServerDeclared, priority, 1).into();
         let (_events, id) = factory.create_channel(&[pool], &[]).unwrap();
