@@ -93,6 +93,23 @@ impl Rig {
         key
     }
 
+    /// A consumer whose connection is suspended.
+    fn sleeper(&mut self, patch: SettingsPatch) -> ProxyKey {
+        let key = self.consumer(patch);
+        self.suspend(key);
+        key
+    }
+
+    fn suspend(&mut self, key: ProxyKey) {
+        self.hierarchy.suspend(key).unwrap();
+        self.route();
+    }
+
+    fn resume(&mut self, key: ProxyKey) {
+        self.hierarchy.resume(key).unwrap();
+        self.route();
+    }
+
     fn route(&mut self) {
         let snapshot = self.hierarchy.snapshot();
         self.lane.handle_snapshot(snapshot, self.now);

@@ -7,9 +7,8 @@ use core::time::Duration;
 use std::net::TcpStream;
 use std::thread::{JoinHandle, spawn};
 
-use client::InvokeError;
-use client::SimpleSupplier;
 use client::notify::{ClientType, Property, ProxySupplier, StructuredProxyPushSupplier, ThreadPool};
+use client::{InvokeError, SimpleSupplier};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::realtime::PriorityModel;
 use service::{Config, Counter, Lanes, Scheduling, Service, Undone};

@@ -5,14 +5,11 @@ use super::*;
 #[test]
 fn a_suspended_consumer_keeps_its_events() {
     let mut rig = Rig::plain();
-    let key = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    let key = rig.sleeper(SettingsPatch::default());
     rig.publish(1);
     assert!(rig.poll().is_none());
     assert_eq!(rig.stats(key).state, OutboxState::Suspended);
-    rig.hierarchy.resume(key).unwrap();
-    rig.route();
+    rig.resume(key);
     assert_eq!(rig.drain(), [1]);
 }
 

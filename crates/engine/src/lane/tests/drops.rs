@@ -58,9 +58,7 @@ fn events_that_a_channels_limit_drops_are_counted_by_their_type() {
 #[test]
 fn events_that_expire_are_counted_by_their_type() {
     let mut rig = Rig::plain();
-    let key = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    let key = rig.sleeper(SettingsPatch::default());
     for name in ["a", "b", "a"] {
         rig.publish_type(name, Some(Duration::from_millis(1)));
     }

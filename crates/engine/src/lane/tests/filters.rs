@@ -542,15 +542,13 @@ fn a_clients_filter_is_not_asked_about_what_cannot_pass() {
 /// Hands in an event with each of these, and says in which order a consumer gets them: highest priority first.
 fn by_priority(rig: &mut Rig, texts: &[&str]) -> Vec<u8> {
     let key = rig.stats_key();
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    rig.suspend(key);
     for text in texts {
         let mut pending_event = rig.pending_event(text);
         pending_event.priority = text.strip_suffix('!').map(|_| 5);
         assert_eq!(rig.hand_in(pending_event), Admission::Accepted { destinations: 1 });
     }
-    rig.hierarchy.resume(key).unwrap();
-    rig.route();
+    rig.resume(key);
     rig.drain()
 }
 

@@ -217,9 +217,7 @@ fn a_consumer_that_is_not_to_be_waited_out_any_more_blocks_suppliers_again() {
 #[test]
 fn a_client_that_cannot_take_anything_is_named_and_stays() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
-    let consumer = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(consumer).unwrap();
-    rig.route();
+    let consumer = rig.sleeper(SettingsPatch::default());
     rig.fill();
     for round in 1..3 {
         rig.advance(seconds(30));
@@ -227,8 +225,7 @@ fn a_client_that_cannot_take_anything_is_named_and_stays() {
         assert!(rig.notices().contains(&goes_on));
     }
     rig.advance(seconds(29));
-    rig.hierarchy.resume(consumer).unwrap();
-    rig.route();
+    rig.resume(consumer);
     rig.advance(seconds(29));
     assert_eq!(rig.disconnected(), [], "its time begins when it is resumed");
     rig.advance(seconds(1));
@@ -293,9 +290,7 @@ fn where_a_channel_has_no_room_suppliers_are_blocked_for_a_time_and_then_events_
     ] {
         let blocking = SettingsPatch { blocking: Some(seconds(5)), ..SettingsPatch::default() };
         let mut rig = Rig::new(SettingsPatch::default(), limits);
-        let consumer = rig.consumer(blocking);
-        rig.hierarchy.suspend(consumer).unwrap();
-        rig.route();
+        let consumer = rig.sleeper(blocking);
         for round in 1..4 {
             let ticket = rig.fill();
             rig.advance(seconds(4));

@@ -97,8 +97,7 @@ fn a_consumer_that_hesitates_for_a_moment_while_another_one_sleeps_has_no_backlo
 fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_back() {
     let mut rig = Rig::overflowing(20_000, 20_000);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(SettingsPatch::default());
     let mut number = 0;
     let ticket = loop {
         match rig.publish_number(number) {
@@ -123,8 +122,7 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
         let mut rig = Rig::overflowing(20_000, 20_000);
         let mut shelf = Shelf::default();
         rig.hierarchy.set_channel_settings(rig.channel, granted()).unwrap();
-        let sleeper = rig.consumer(full(policy));
-        rig.suspended(sleeper, true);
+        let sleeper = rig.sleeper(full(policy));
         let mut refused = 0;
         for number in 0..1_000 {
             refused += u64::from(matches!(rig.publish_number(number), Admission::Refused(Refusal::MemorySpent { .. })));
@@ -236,8 +234,7 @@ fn a_consumer_that_has_caught_up_is_not_full_though_others_take_all_room_elsewhe
 fn suppliers_go_on_when_there_may_be_more_elsewhere() {
     let mut rig = Rig::overflowing(20_000, 20_000);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    rig.sleeper(SettingsPatch::default());
     let mut withheld = false;
     for number in 0..300 {
         withheld |= matches!(rig.publish_number(number), Admission::Withheld(_));
@@ -259,8 +256,7 @@ fn suppliers_go_on_when_there_may_be_more_elsewhere() {
 fn an_event_that_is_larger_than_all_there_may_be_elsewhere_is_dropped_and_others_are_not() {
     let mut rig = Rig::overflowing(20_000, 2_000);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(full(FullOutbox::Discard));
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(full(FullOutbox::Discard));
     let mut number = 0;
     while rig.stats(sleeper).elsewhere_events == 0 {
         rig.publish_number(number);
@@ -320,8 +316,7 @@ fn what_comes_back_is_as_old_as_it_is() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
     let mut shelf = Shelf::default();
     let timeout = Some(Some(Duration::from_secs(60)));
-    let sleeper = rig.consumer(SettingsPatch { timeout, ..SettingsPatch::default() });
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(SettingsPatch { timeout, ..SettingsPatch::default() });
     let first = rig.now;
     for number in 0..100 {
         rig.publish_number(number);
@@ -382,8 +377,7 @@ fn what_is_elsewhere_counts_when_suppliers_have_waited_for_long_enough() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
     let mut shelf = Shelf::default();
     let patch = SettingsPatch { blocking: Some(Duration::from_millis(10)), ..max_events(40) };
-    let sleeper = rig.consumer(patch);
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(patch);
     let mut number = 0;
     while !matches!(rig.publish_number(number), Admission::Withheld(_)) {
         number += 1;
@@ -401,8 +395,7 @@ fn what_is_elsewhere_counts_when_suppliers_have_waited_for_long_enough() {
 fn a_consumer_whose_next_events_are_being_brought_back_is_waited_for() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(SettingsPatch::default());
     shelf.publish_released(&mut rig, 100);
     rig.suspended(sleeper, false);
     while rig.take(None).is_some() {}
@@ -417,8 +410,7 @@ fn a_consumer_whose_next_events_are_being_brought_back_is_waited_for() {
 #[test]
 fn what_is_slow_to_keep_events_takes_memory_and_is_bounded_by_that() {
     let mut rig = Rig::overflowing(20_000, 1 << 20);
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    rig.sleeper(SettingsPatch::default());
     // Nothing releases what is to be kept.
     let mut shelf = Shelf::default();
     let accepted = (0..1_000).take_while(|number| {
@@ -464,8 +456,7 @@ fn what_was_kept_for_a_consumer_that_is_gone_is_forgotten_and_counted() {
 fn an_event_that_was_elsewhere_is_complete_for_its_consumer_when_that_has_it() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(SettingsPatch::default());
     for number in 1..=20_u64 {
         let mut pending_event = rig.lane.begin_event();
         pending_event.bytes.extend_from_slice(&[1; 100]);
@@ -511,8 +502,7 @@ fn number_of(completion: &Completion) -> Option<u64> {
 fn what_is_lost_elsewhere_is_counted_and_the_consumer_goes_on() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(SettingsPatch::default());
     shelf.publish_released(&mut rig, 100);
     let away = rig.stats(sleeper).elsewhere_events;
     rig.suspended(sleeper, false);
@@ -619,8 +609,7 @@ fn suppliers_go_on_when_what_made_the_queue_too_long_has_been_read_elsewhere() {
     let limits =
         ChannelLimits { max_queue_length: NonZeroU32::new(30), overflow_budget_bytes: 1 << 20, ..budget(20_000) };
     rig.hierarchy.set_limits(rig.channel, limits).unwrap();
-    let consumer = rig.consumer(SettingsPatch::default());
-    rig.suspended(consumer, true);
+    let consumer = rig.sleeper(SettingsPatch::default());
     while rig.stats(consumer).elsewhere_events == 0 {
         rig.publish_number(0);
     }

@@ -228,9 +228,7 @@ fn the_oldest_and_the_newest_are_found_among_those_that_expire_and_those_that_do
         let limits = ChannelLimits { max_queue_length: NonZeroU32::new(4), ..ChannelLimits::default() };
         let patch = SettingsPatch { discard_policy: Some(policy), ..SettingsPatch::default() };
         let mut rig = Rig::new(patch, limits);
-        let key = rig.consumer(SettingsPatch::default());
-        rig.hierarchy.suspend(key).unwrap();
-        rig.route();
+        let key = rig.sleeper(SettingsPatch::default());
         rig.publish(0);
         rig.mortal(1, millis(10));
         rig.publish(2);
@@ -239,8 +237,7 @@ fn the_oldest_and_the_newest_are_found_among_those_that_expire_and_those_that_do
         rig.hierarchy.set_limits(rig.channel, limits).unwrap();
         rig.route();
         rig.publish(4);
-        rig.hierarchy.resume(key).unwrap();
-        rig.route();
+        rig.resume(key);
         assert_eq!(rig.drain(), [left[0], left[1], 4], "{policy:?}");
     }
 }
@@ -282,9 +279,7 @@ fn an_event_that_is_put_back_too_late_expires_at_once() {
 fn the_nearest_timeout_wins() {
     let patch = SettingsPatch { timeout: Some(Some(millis(10))), ..SettingsPatch::default() };
     let mut rig = Rig::new(patch, ChannelLimits::default());
-    let key = rig.consumer(patch);
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    let key = rig.sleeper(patch);
     rig.publish(0);
     rig.mortal(1, millis(20));
     rig.mortal(2, millis(5));
@@ -293,8 +288,7 @@ fn the_nearest_timeout_wins() {
     assert_eq!(rig.expired(), 1);
     rig.advance(millis(1));
     assert_eq!(rig.expired(), 2);
-    rig.hierarchy.resume(key).unwrap();
-    rig.route();
+    rig.resume(key);
     assert_eq!(rig.drain(), [1, 3], "a Timeout of zero is none");
 }
 
@@ -307,9 +301,7 @@ fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
         if is_stored {
             rig.lane.keep_expired();
         }
-        let key = rig.consumer(by_deadline);
-        rig.hierarchy.suspend(key).unwrap();
-        rig.route();
+        let key = rig.sleeper(by_deadline);
         rig.publish(0);
         rig.mortal(1, millis(20));
         rig.mortal(2, millis(5));
@@ -318,8 +310,7 @@ fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
         rig.advance(Duration::from_secs(1_000_000));
         let late = rig.now;
         rig.publish_with(4, |event| event.stop = Some(late));
-        rig.hierarchy.resume(key).unwrap();
-        rig.route();
+        rig.resume(key);
         let (got, expired) = if is_stored { (vec![2, 3, 1, 4, 0], 0) } else { (vec![0], 4) };
         assert_eq!((rig.drain(), rig.expired()), (got, expired));
     }
@@ -328,9 +319,7 @@ fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
 #[test]
 fn a_consumers_events_expire_while_it_is_suspended() {
     let mut rig = Rig::plain();
-    let key = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    rig.sleeper(SettingsPatch::default());
     rig.mortal(0, millis(10));
     rig.advance(millis(10));
     assert_eq!((rig.expired(), rig.memory()), (1, 0));
@@ -370,14 +359,12 @@ fn an_event_waits_for_its_start_time_and_then_queues_as_if_it_had_just_arrived()
     assert!(rig.get().is_none());
     assert_eq!(rig.lane.next_timeout(), start);
     rig.hierarchy.suspend(a).unwrap();
-    rig.hierarchy.suspend(b).unwrap();
-    rig.route();
+    rig.suspend(b);
     rig.now = rig.now + millis(5);
     rig.publish(1);
     rig.advance(millis(5));
     rig.publish(2);
-    rig.hierarchy.resume(a).unwrap();
-    rig.route();
+    rig.resume(a);
     assert_eq!(rig.drain(), [1, 0, 2]);
 }
 
@@ -414,9 +401,7 @@ fn suppliers_go_on_when_expiry_makes_room() {
 #[test]
 fn suppliers_blocked_by_the_budget_go_on_when_expiry_makes_room() {
     let mut rig = Rig::new(SettingsPatch::default(), budget(1_100));
-    let key = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    rig.sleeper(SettingsPatch::default());
     rig.mortal(0, millis(10));
     rig.mortal(1, millis(20));
     let admission = rig.publish_with(2, |event| event.timeout = Some(millis(30)));
@@ -428,9 +413,7 @@ fn suppliers_blocked_by_the_budget_go_on_when_expiry_makes_room() {
 #[test]
 fn a_flood_of_expired_events_is_dropped_a_turn_at_a_time_and_none_is_delivered() {
     let mut rig = Rig::plain();
-    let key = rig.consumer(SettingsPatch::default());
-    rig.hierarchy.suspend(key).unwrap();
-    rig.route();
+    let key = rig.sleeper(SettingsPatch::default());
     for number in 0..3_000_u32 {
         rig.mortal(number.to_le_bytes()[0], millis(10));
     }

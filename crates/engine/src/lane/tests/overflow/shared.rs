@@ -17,8 +17,7 @@ fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_release_so
     other_lane.set_shared(Arc::clone(&shared));
     other_lane.add(7 * MIB);
     let mut shelf = Shelf::default();
-    let sleeper = rig.consumer(SettingsPatch::default());
-    rig.suspended(sleeper, true);
+    let sleeper = rig.sleeper(SettingsPatch::default());
     let mut number = 0;
     let mut until_held = |rig: &mut Rig, shelf: &mut Shelf| loop {
         let admission = rig.publish_number(number);
