@@ -1,6 +1,8 @@
 //! Offers and subscriptions: which clients are notified, of what, and when.
 
-use super::dialogue::{Dialogue, Expect, STYLES, client, settings, somebody, write_types};
+use super::dialogue::{
+    Dialogue, Expect, PUSH_CONSUMER, PUSH_SUPPLIER, STYLES, client, settings, somebody, write_types,
+};
 use super::proxies::{every_proxy, new_channel};
 use crate::{ClientAnswer, ClientCall, Effect, ProtocolSettings};
 use engine::HierarchyLimits;
@@ -58,17 +60,11 @@ impl Scene {
     }
 
     fn consumer(&mut self, name: &str) -> Ior {
-        let admin = self.consumers.clone();
-        let proxy = self.d.made(&admin, "obtain_notification_push_supplier", 1).0;
-        self.d.give(&proxy, "connect_structured_push_consumer", &client(name)).unwrap();
-        proxy
+        self.d.connected(&self.consumers, PUSH_CONSUMER, &client(name))
     }
 
     fn supplier(&mut self, name: &str) -> Ior {
-        let admin = self.suppliers.clone();
-        let proxy = self.d.made(&admin, "obtain_notification_push_consumer", 1).0;
-        self.d.give(&proxy, "connect_structured_push_supplier", &client(name)).unwrap();
-        proxy
+        self.d.connected(&self.suppliers, PUSH_SUPPLIER, &client(name))
     }
 
     fn change(&mut self, object: &Ior, operation: &str, added: &[(&str, &str)], removed: &[(&str, &str)]) {

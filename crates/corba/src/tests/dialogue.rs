@@ -34,6 +34,11 @@ pub(crate) const STYLES: [Style; 6] = [
     Style { version: Version::V1_2, endian: Endian::Little },
 ];
 
+/// How a proxy for structured events is obtained, and connected, for each kind of client.
+pub(crate) const PUSH_CONSUMER: [&str; 2] = ["obtain_notification_push_supplier", "connect_structured_push_consumer"];
+pub(crate) const PULL_CONSUMER: [&str; 2] = ["obtain_notification_pull_supplier", "connect_structured_pull_consumer"];
+pub(crate) const PUSH_SUPPLIER: [&str; 2] = ["obtain_notification_push_consumer", "connect_structured_push_supplier"];
+
 pub(crate) fn settings(nonce_seed: u64) -> ProtocolSettings {
     ProtocolSettings {
         host: "192.0.2.7".into(),
@@ -247,6 +252,14 @@ impl Dialogue {
     #[track_caller]
     pub(crate) fn give(&mut self, object: &Ior, operation: &str, argument: &Ior) -> Result<Body, Thrown> {
         self.call(object, operation, |w| argument.write(w))
+    }
+
+    /// A new proxy of an admin, connected by a client.
+    #[track_caller]
+    pub(crate) fn connected(&mut self, admin: &Ior, [obtain, connect]: [&str; 2], client: &Ior) -> Ior {
+        let proxy = self.made(admin, obtain, 1).0;
+        self.give(&proxy, connect, client).unwrap();
+        proxy
     }
 
     /// Sets a property with an `unsigned long long` as its value, such as a time in units of 100 ns.

@@ -1,6 +1,6 @@
 //! Suppliers without a sign of life: which are listed, and which are disconnected.
 
-use super::dialogue::{Dialogue, STYLES, client, key_of, settings};
+use super::dialogue::{Dialogue, PULL_CONSUMER, STYLES, client, key_of, settings};
 use super::proxies::new_channel;
 use super::topology::with_store;
 use crate::keys::ObjectKey;
@@ -154,8 +154,7 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     let mut scene = Scene::of(with_store(1));
     let channel = scene.channel.clone();
     let admin = scene.d.object(&channel, "for_consumers");
-    let proxy = scene.d.made(&admin, "obtain_notification_pull_supplier", 1).0;
-    scene.d.call(&proxy, "connect_structured_pull_consumer", |w| Ior::nil().write(w)).unwrap();
+    scene.d.connected(&admin, PULL_CONSUMER, &Ior::nil());
     assert_eq!(scene.after(1 << 20), []);
     let mut after =
         Scene { d: Dialogue::with(STYLES[5], with_store(2)), lane: Lane::new(Time(0)), now: Time(0), channel };
@@ -175,9 +174,7 @@ fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_h
     let channel = scene.channel.clone();
     let pulls = |scene: &mut Scene, channel: &Ior| {
         let admin = scene.d.object(channel, "for_consumers");
-        let proxy = scene.d.made(&admin, "obtain_notification_pull_supplier", 1).0;
-        scene.d.call(&proxy, "connect_structured_pull_consumer", |w| Ior::nil().write(w)).unwrap();
-        proxy
+        scene.d.connected(&admin, PULL_CONSUMER, &Ior::nil())
     };
     let old = pulls(&mut scene, &channel);
     let mut settings = with_store(2);

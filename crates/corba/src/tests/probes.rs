@@ -1,6 +1,6 @@
 //! Probes: which clients are asked when, and which are taken for dead.
 
-use super::dialogue::{Dialogue, Expect, STYLES, client, settings};
+use super::dialogue::{Dialogue, Expect, PULL_CONSUMER, PUSH_CONSUMER, PUSH_SUPPLIER, STYLES, client, settings};
 use super::idle::proxy_key;
 use super::proxies::new_channel;
 use super::topology::with_store;
@@ -33,29 +33,20 @@ impl Scene {
 
     /// A push consumer; it has to be reachable.
     fn consumer(&mut self, name: &str) -> Ior {
-        let channel = self.channel.clone();
-        let admin = self.d.object(&channel, "for_consumers");
-        let proxy = self.d.made(&admin, "obtain_notification_push_supplier", 1).0;
-        self.d.give(&proxy, "connect_structured_push_consumer", &client(name)).unwrap();
-        proxy
+        let admin = self.d.object(&self.channel, "for_consumers");
+        self.d.connected(&admin, PUSH_CONSUMER, &client(name))
     }
 
     /// A push supplier; it need not be reachable.
     fn supplier(&mut self, reference: &Ior) -> Ior {
-        let channel = self.channel.clone();
-        let admin = self.d.object(&channel, "for_suppliers");
-        let proxy = self.d.made(&admin, "obtain_notification_push_consumer", 1).0;
-        self.d.give(&proxy, "connect_structured_push_supplier", reference).unwrap();
-        proxy
+        let admin = self.d.object(&self.channel, "for_suppliers");
+        self.d.connected(&admin, PUSH_SUPPLIER, reference)
     }
 
     /// A pull consumer; it need not be reachable.
     fn puller(&mut self, reference: &Ior) -> Ior {
-        let channel = self.channel.clone();
-        let admin = self.d.object(&channel, "for_consumers");
-        let proxy = self.d.made(&admin, "obtain_notification_pull_supplier", 1).0;
-        self.d.give(&proxy, "connect_structured_pull_consumer", reference).unwrap();
-        proxy
+        let admin = self.d.object(&self.channel, "for_consumers");
+        self.d.connected(&admin, PULL_CONSUMER, reference)
     }
 
     /// Where lanes note the calls of the client that has just connected to this proxy.
