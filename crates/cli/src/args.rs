@@ -26,7 +26,7 @@ pub(crate) use configure::{
     TopologyCommand,
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
-pub(crate) use dead::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection};
+pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{ConsumersOptions, DisconnectOptions, PingOptions, StatsOptions};

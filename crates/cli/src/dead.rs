@@ -1,6 +1,6 @@
 //! `campanile dead`: events that consumers never took, which the service stores as dead letters.
 
-use crate::args::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection, ServerOptions};
+use crate::args::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection, ServerOptions};
 use crate::channels;
 use crate::failure::Failure;
 use crate::moment;
@@ -60,7 +60,7 @@ enum Act {
 pub(crate) fn run(command: &DeadCommand) -> Result<(), Failure> {
     match command {
         DeadCommand::Ls(options) => list(options),
-        DeadCommand::Replay(DeadReplayOptions { server, which, json }) => {
+        DeadCommand::Replay(DeadOptions { server, which, json }) => {
             let (statistics, meant, unknown) = find(server, which)?;
             act(Act::Replay, (&statistics, server), &meant, (unknown, *json))
         }
@@ -85,7 +85,7 @@ fn find(server: &ServerOptions, which: &DeadSelection) -> Result<(Statistics, Ve
     Ok((statistics, letters, unknown))
 }
 
-fn list(options: &DeadLsOptions) -> Result<(), Failure> {
+fn list(options: &DeadOptions) -> Result<(), Failure> {
     let (_, letters, _) = find(&options.server, &options.which)?;
     if options.json {
         return print_json(&Listed { dead_letters: &letters });

@@ -50,10 +50,10 @@ there; 2 wrong usage.";
 pub(crate) enum DeadCommand {
     /// Show the dead letters
     #[command(after_help = LS_EXAMPLES)]
-    Ls(DeadLsOptions),
+    Ls(DeadOptions),
     /// Deliver some of them once more
     #[command(after_help = REPLAY_EXAMPLES)]
-    Replay(DeadReplayOptions),
+    Replay(DeadOptions),
     /// Remove some of them
     #[command(after_help = RM_EXAMPLES)]
     Rm(DeadRmOptions),
@@ -74,18 +74,7 @@ pub(crate) struct DeadSelection {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DeadLsOptions {
-    #[command(flatten)]
-    pub(crate) server: ServerOptions,
-    #[command(flatten)]
-    pub(crate) which: DeadSelection,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DeadReplayOptions {
+pub(crate) struct DeadOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     #[command(flatten)]
