@@ -12,7 +12,7 @@ use client::tempo::Publisher;
 use client::{Orb, OrbOptions};
 use service::{Config, DeclaredChannel, Json, Service, StoreConfig, Tempo};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
 use testing::{NextInTime, PATIENCE, TempPath, patient, wait_until};
@@ -79,9 +79,7 @@ fn a_declared_channel_is_that_of_programs_and_of_clients_of_json_and_tempo() {
 
     let mut json = TcpStream::connect(service.json_address().unwrap()).unwrap();
     patient(&json);
-    let read = BufReader::new(json.try_clone().unwrap());
-    let (sender, lines) = channel();
-    std::thread::spawn(move || read.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    let lines = testing::lines_of(json.try_clone().unwrap());
     writeln!(json, r#"{{"op":"subscribe","id":1,"channel":{declared},"types":["*/Wind","*/Snow"]}}"#).unwrap();
     assert_eq!(lines.next_in_time(), r#"{"ok":1}"#);
     supplier.publish(&Wind { speed: 11.5 }).unwrap();

@@ -19,5 +19,5 @@ mod temporary;
 pub use allocations::{Counting, allocations};
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
 pub use loopback::{carries_multicast, free_udp_port, own_loopback};
-pub use program::{Killed, Leash, output_in_time};
+pub use program::{Killed, Leash, lines_of, output_in_time};
 pub use temporary::TempPath;

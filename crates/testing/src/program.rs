@@ -1,9 +1,10 @@
 //! Programs that a test has started.
 
 use std::fmt::Display;
+use std::io::{BufRead, BufReader, Read};
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,6 +63,17 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Lines that are read as soon as they are there, so that a program waits for no test.
+///
+/// # Panics
+/// If no thread can be had.
+#[must_use]
+pub fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    lines
 }
 
 /// Runs a program and gives what it printed, as [`Command::output`] does, unless it takes longer than [`PATIENCE`]: then it is killed,

@@ -5,7 +5,6 @@ mod policies;
 mod ros;
 
 use std::cell::Cell;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -550,15 +549,7 @@ fn the_tools_of_cyclone_show_topic_and_fields() {
     reads.args(["subscribe", "Wind", "--id", &domain, "--qos", "scan-random"]).env("CYCLONEDDS_URI", URI);
     let mut reads = reads.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let leash = Leash::new(&reads, "what cyclonedds prints");
-    let output = BufReader::new(reads.stdout.take().unwrap());
-    let (tell, told) = channel();
-    let printer = std::thread::spawn(move || {
-        for line in output.lines() {
-            if tell.send(line.unwrap()).is_err() {
-                return;
-            }
-        }
-    });
+    let told = testing::lines_of(reads.stdout.take().unwrap());
     let mut is_shown = false;
     wait_until("the tool shows the event", || {
         supplier.publish(&wind_event("Wind", 7.25)).unwrap();
@@ -567,9 +558,7 @@ fn the_tools_of_cyclone_show_topic_and_fields() {
         }
         is_shown
     });
-    drop(told);
     reads.kill().unwrap();
     reads.wait().unwrap();
     drop(leash);
-    printer.join().unwrap();
 }

@@ -8,12 +8,11 @@ mod link;
 use crate::json;
 use crate::namespaces::within_namespaces;
 use crate::support::PROGRAM;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use testing::{Killed, NextInTime as _, output_in_time};
+use std::sync::mpsc::Receiver;
+use testing::{Killed, NextInTime as _, lines_of, output_in_time};
 
 #[test]
 fn messages_come_in_order_over_a_network_that_loses_repeats_and_reorders_and_come_again_when_it_was_parted() {
@@ -42,7 +41,7 @@ impl Program {
         let mut command = Command::new("unshare");
         command.args(["--net", "sh", "-c", &script, "sh", PROGRAM]).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (lines, reports) = (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
+        let (lines, reports) = (lines_of(child.stdout.take().unwrap()), lines_of(child.stderr.take().unwrap()));
         let mut program = Self { child: Killed(child), lines, reports, has_netem: false };
         assert_eq!(program.lines.next_in_time(), "here");
         let there = program.child.id().to_string();
@@ -67,13 +66,6 @@ impl Program {
 /// The next line that has this in it.
 pub(crate) fn next(lines: &Receiver<String>, has: &str) -> String {
     std::iter::repeat_with(|| lines.next_in_time()).find(|line| line.contains(has)).unwrap()
-}
-
-/// Lines that are read as soon as they are there, so that no program waits for the test.
-pub(crate) fn read(from: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, lines) = channel();
-    thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-    lines
 }
 
 /// A subscriber at one place, and a publisher of numbers at another, both with the broker.

@@ -18,12 +18,11 @@ use crate::support::PROGRAM;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value as Json;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 use testing::{Leash, NextInTime, PATIENCE, output_in_time};
 
@@ -270,10 +269,7 @@ impl Started {
         let path = format!("{}:{}", bin.display(), std::env::var_os("PATH").unwrap().display());
         shell.env_clear().env("PATH", path).env("HOME", folder).env("TMPDIR", folder).env("PYTHONUNBUFFERED", "1");
         let shell = shell.spawn().unwrap();
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
-        });
+        let lines = testing::lines_of(output);
         Self { command: command.to_owned(), shell, lines, printed: Vec::new(), is_judged }
     }
 

@@ -1,6 +1,6 @@
 //! Clients on another machine than the service: two network namespaces, joined by a pair of devices.
 
-use crate::bad_network::{next, read};
+use crate::bad_network::next;
 use crate::namespaces::within_namespaces;
 use crate::support::{PROGRAM, TempPath, text};
 use client::notify::{
@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use testing::{Killed, NextInTime as _, output_in_time, wait_until};
+use testing::{Killed, NextInTime as _, lines_of, output_in_time, wait_until};
 
 /// The service, and beside it another server, which waits for calls at every address of the machine: for one at which nothing is to be
 /// connected, a second service does, since it counts its connections.
@@ -64,7 +64,7 @@ impl Machine {
         let mut command = Command::new("unshare");
         command.args(["--net", "--mount", "sh", "-c", script, "sh", hosts.path()]);
         let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut machine = Self { lines: read(shell.stdout.take().unwrap()), shell: Killed(shell) };
+        let mut machine = Self { lines: lines_of(shell.stdout.take().unwrap()), shell: Killed(shell) };
         assert_eq!(machine.lines.next_in_time(), "here");
         ip("link add there type veth peer name here");
         ip(&format!("link set here netns {}", machine.shell.id()));

@@ -47,7 +47,6 @@ use serde_json::Value as Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
 use support::{PROGRAM, Serve, TempPath, nobodys_address, text};
 use testing::{AcceptInTime, EndInTime, output_in_time};
 
@@ -124,8 +123,7 @@ fn a_log_without_a_reader_holds_no_thread_up_and_says_how_many_lines_it_lacks() 
     let come_and_go = || drop(TcpStream::connect(&serve.address).unwrap());
     (0..200).for_each(|_| come_and_go());
     serve.print("ls", &[]);
-    let (lines, read) = mpsc::channel();
-    std::thread::spawn(move || BufReader::new(log).lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
+    let read = testing::lines_of(log);
     let mut told = Vec::new();
     testing::wait_until("the log to say what it lacks", || {
         come_and_go();

@@ -1,16 +1,15 @@
 //! `c/example.c`, an end point in C with a socket, on loopback: with itself, with an end point in Rust, and with frames that a test
 //! sends by hand.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use tempo::endpoint::{Channel, Endpoint, Message, Order, Place, Receive, Settings, To, TopicId, TopicSettings};
 use tempo::wire::{Announcement, Content, Data, Frame, Header, Payload, Role};
-use testing::{Killed, Leash, NextInTime, PATIENCE, wait_until};
+use testing::{Killed, Leash, NextInTime, PATIENCE, lines_of, wait_until};
 
 use crate::compiled::{example, program_of_the_specification};
 
@@ -23,20 +22,13 @@ struct Example {
     address: SocketAddr,
 }
 
-/// Each line, as it is printed.
-fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
-    let (to, lines) = channel();
-    thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).all(|line| to.send(line).is_ok()));
-    lines
-}
-
 impl Example {
     fn start(role: &str, url: &str) -> Self {
         let mut command = Command::new(example());
         command.args([role, TOPIC, url]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (input, printed) = (child.stdin.take(), lines(child.stdout.take().unwrap()));
-        let said = lines(child.stderr.take().unwrap()).next_in_time();
+        let (input, printed) = (child.stdin.take(), lines_of(child.stdout.take().unwrap()));
+        let said = lines_of(child.stderr.take().unwrap()).next_in_time();
         let port = said.strip_prefix("port ").unwrap_or_else(|| panic!("{said}")).parse().unwrap();
         Self { child: Killed(child), input, printed, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) }
     }

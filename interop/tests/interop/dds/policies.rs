@@ -1,11 +1,10 @@
 //! Writers and readers of Fast DDS (Debian's) and of Cyclone DDS for Python that do not match a join, and those that do.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use ::dds::{Qos, Reader};
@@ -14,7 +13,7 @@ use console::Console;
 use giop::value::{AnyValue, Value};
 use service::{Answer, Config, Counter, DdsIncompatibility, DdsJoin, DdsJoinStatus, DdsType, Http, Query, Service};
 use testing::rtps::{RawPeer, policies};
-use testing::{Leash, NextInTime, patient, wait_until};
+use testing::{Killed, Leash, NextInTime, lines_of, patient, wait_until};
 
 use super::{URI, config, consumer, count, domain, join, joined, participant, partition, supplier, wind, wind_event};
 
@@ -27,10 +26,9 @@ enum Vendor {
 
 /// A running program. Dropping it ends it.
 struct Peer {
-    child: Child,
+    child: Killed,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    reader: Option<JoinHandle<()>>,
     _leash: Leash,
 }
 
@@ -50,14 +48,8 @@ impl Peer {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = spawned.unwrap_or_else(|error| panic!("{error}: run `make test` (or interop/install.sh)"));
         let leash = Leash::new(&child, "a program of DDS");
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (tell, lines) = channel();
-        let reader = std::thread::spawn(move || {
-            for line in output.lines() {
-                let _gone = tell.send(line.unwrap());
-            }
-        });
-        let peer = Self { input: child.stdin.take(), child, lines, reader: Some(reader), _leash: leash };
+        let lines = lines_of(child.stdout.take().unwrap());
+        let peer = Self { input: child.stdin.take(), child: Killed(child), lines, _leash: leash };
         assert_eq!(peer.lines.next_in_time(), "ready");
         peer
     }
@@ -70,15 +62,6 @@ impl Peer {
     fn leave(mut self) {
         drop(self.input.take());
         assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
-        let _ended = self.reader.take().map(JoinHandle::join);
     }
 }
 

@@ -2,17 +2,16 @@
 //! Where it cannot be had (`interop/install.sh` says so), these tests are left out.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use client::notify::StructuredEvent;
 use giop::value::Value;
 use service::{Counter, DdsJoin, DdsPreset, DdsType};
-use testing::{Leash, NextInTime, wait_until};
+use testing::{Killed, Leash, NextInTime, lines_of, wait_until};
 
 use super::{consumer, count, join, joined, supplier};
 
@@ -38,10 +37,9 @@ module sensor_msgs { module msg { struct Imu {
 
 /// A running node. Dropping it ends it.
 struct Node {
-    child: Child,
+    child: Killed,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    reader: Option<JoinHandle<()>>,
     _leash: Leash,
 }
 
@@ -60,27 +58,12 @@ impl Node {
         command.env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST").env("ROS_HOME", env!("CARGO_TARGET_TMPDIR"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let leash = Leash::new(&child, "a node of ROS 2");
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (tell, lines) = channel();
-        let reader = std::thread::spawn(move || {
-            for line in output.lines() {
-                let _gone = tell.send(line.unwrap());
-            }
-        });
-        Some(Self { input: child.stdin.take(), child, lines, reader: Some(reader), _leash: leash })
+        let lines = lines_of(child.stdout.take().unwrap());
+        Some(Self { input: child.stdin.take(), child: Killed(child), lines, _leash: leash })
     }
 
     fn say(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
-        let _ended = self.reader.take().map(JoinHandle::join);
     }
 }
 
