@@ -1,7 +1,6 @@
 //! A service with a console, and clients of it.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,8 +13,8 @@ use client::{ConsumerOptions, ObjectRef, Orb, OrbOptions, SimpleConsumer, Simple
 use console::Console;
 use giop::url::Corbaloc;
 use service::{Answer, Config, ConsumerStatus, Http, Query, Service, Tls};
-use testing::EndInTime;
 use testing::certificates::{Authority, Certified};
+use testing::{EndInTime, TempPath};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
 
@@ -23,13 +22,8 @@ pub(crate) struct Rig {
     pub(crate) service: Service,
     console: Option<Console>,
     config: Config,
-    token: PathBuf,
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.token);
-    }
+    /// Kept for as long as the console may read it.
+    _token: Option<TempPath>,
 }
 
 impl Rig {
@@ -52,17 +46,16 @@ impl Rig {
         let config = Config { listen: "127.0.0.1:0".into(), http, ..Config::default() };
         let service = Service::start(config.clone()).unwrap();
         let console = Console::start(&config, &service).unwrap();
-        Self { service, console, config, token: PathBuf::new() }
+        Self { service, console, config, _token: None }
     }
 
     fn start_by(name: &str, config: Config) -> Self {
-        let token = std::env::temp_dir().join(format!("campanile-browser-{}-{name}", std::process::id()));
-        std::fs::write(&token, TOKEN).unwrap();
-        let http = Http { token_file: Some(token.clone()), ..config.http };
+        let token = TempPath::file(name, TOKEN);
+        let http = Http { token_file: Some(token.to_path_buf()), ..config.http };
         let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
         let service = Service::start(config.clone()).unwrap();
         let console = Console::start(&config, &service).unwrap();
-        Self { service, console, config, token }
+        Self { service, console, config, _token: Some(token) }
     }
 
     pub(crate) fn url(&self) -> String {

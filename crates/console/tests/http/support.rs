@@ -2,9 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use client::notify::{
     ClientType, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
@@ -17,7 +15,7 @@ use rustix::net::{AddressFamily, SocketType};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::Value;
 use service::{Config, Counter, Http, Service};
-use testing::{patient, wait_until};
+use testing::{TempPath, patient, wait_until};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
 
@@ -26,13 +24,7 @@ pub(crate) struct Rig {
     pub(crate) service: Service,
     pub(crate) console: Console,
     pub(crate) config: Config,
-    pub(crate) token: PathBuf,
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.token);
-    }
+    pub(crate) token: TempPath,
 }
 
 pub(crate) fn start() -> Rig {
@@ -44,13 +36,10 @@ pub(crate) fn start_with(http: Http) -> Rig {
 }
 
 pub(crate) fn start_by(config: Config) -> Rig {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let token = std::env::temp_dir().join(format!("campanile-http-{}-{number}", std::process::id()));
-    std::fs::write(&token, TOKEN).unwrap();
+    let token = TempPath::file("http", TOKEN);
     let over_tls = config.tls.http_listen.is_some();
     let listen = config.http.listen.or_else(|| (!over_tls).then(|| "0".into()));
-    let http = Http { listen, token_file: Some(token.clone()), ..config.http };
+    let http = Http { listen, token_file: Some(token.to_path_buf()), ..config.http };
     let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
     let service = Service::start(config.clone()).unwrap();
     let console = Console::start(&config, &service).unwrap().unwrap();
