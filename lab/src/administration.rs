@@ -12,27 +12,14 @@
 mod lane;
 mod work;
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::campanile::Campanile;
-use crate::latency::Recorder;
+use crate::latency::{Recorder, ratio};
 use crate::report::Reported;
 use crate::workload::{self, Carrier, Lasting, Traffic, View};
-use crate::{BenchError, CarriageOptions, Options, Output, Percentiles, clock};
+use crate::{BenchError, CarriageOptions, Options, Output, clock};
 use work::{Clients, Work};
-
-/// One kind of work, and what the events went through meanwhile.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Row {
-    pub(crate) service: &'static str,
-    pub(crate) work: &'static str,
-    pub(crate) calls: u64,
-    pub(crate) calls_per_second: f64,
-    pub(crate) quiet: Option<Percentiles>,
-    pub(crate) elsewhere: Option<Percentiles>,
-    pub(crate) here: Option<Percentiles>,
-}
 
 const REAL_TIME: &str = "real-time";
 const KINDS: [&str; 2] = ["plain", REAL_TIME];
@@ -94,7 +81,7 @@ fn rounds(
     here: &mut Clients,
     elsewhere: &mut Clients,
     out: &mut Output<'_>,
-) -> Result<Vec<Row>, BenchError> {
+) -> Result<Vec<Value>, BenchError> {
     let phases = || Phases { latencies: [(); 3].map(|()| Recorder::default()), calls: 0, busy_ns: 0 };
     let mut all = Work::ALL.map(|work| (work, phases()));
     for round in 1..=plan.rounds {
@@ -118,15 +105,16 @@ fn rounds(
             view.take_latencies(phases.latencies.get_mut(2));
         }
     }
-    let rows = all.into_iter().map(|(work, Phases { latencies: [quiet, elsewhere, here], calls, busy_ns })| Row {
-        service: kind,
-        work: work.name(),
-        calls,
-        #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^53")]
-        calls_per_second: calls as f64 / clock::seconds(busy_ns.max(1)),
-        quiet: quiet.percentiles(),
-        elsewhere: elsewhere.percentiles(),
-        here: here.percentiles(),
+    let rows = all.into_iter().map(|(work, Phases { latencies: [quiet, elsewhere, here], calls, busy_ns })| {
+        json!({
+            "service": kind,
+            "work": work.name(),
+            "calls": calls,
+            "calls_per_second": ratio(calls, 1) / clock::seconds(busy_ns.max(1)),
+            "quiet": quiet.percentiles(),
+            "elsewhere": elsewhere.percentiles(),
+            "here": here.percentiles(),
+        })
     });
     Ok(rows.collect())
 }

@@ -269,7 +269,7 @@ fn kill_once(
     let load_ns = random.u64(LOAD_MS) * 1_000_000 + random.u64(..1_000_000);
     let before = parties.acknowledged.len();
     let (serving, took, disk) = parties.load(serving, setting, load_ns)?;
-    let recovered = serving.service.counters()?.get("events_restored").copied().unwrap_or(0);
+    let recovered = serving.service.counter("events_restored")?;
     let consumer = stopped.and_then(|at| parties.consumers.get(at));
     consumer.map_or(Ok(()), |consumer| consumer.stop(false))?;
     let round = Round {

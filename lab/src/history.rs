@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::durable::load::{Consumer, Flood};
 use crate::latency::{Recorder, ratio};
-use crate::overflow::{SUPPLIERS, Sleeper, counter};
+use crate::overflow::{SUPPLIERS, Sleeper};
 use crate::persistent::{Folder, Setting};
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, clock};
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     late.take(published)?;
     let mut latency = Recorder::default();
     consumer.take_latency(&mut latency);
-    let (missed, ratio) = (counter(&serving, "lane_history_missed")?, late_per_second / live_per_second);
+    let (missed, ratio) = (serving.service.counter("lane_history_missed")?, late_per_second / live_per_second);
     let Sleeper { received, disordered, .. } = late;
     let aims = [
         Aim::new("the late consumer gets every event", format!("{received} of {published}"), received == published),
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
         "late_per_second": late_per_second,
         "ratio": ratio,
         "p99_us": latency.quantile_us(0.99),
-        "history_bytes": counter(&serving, "history_bytes")?,
+        "history_bytes": serving.service.counter("history_bytes")?,
         "resident_bytes": serving.process.resident_bytes()?,
     });
     Ok((aims.into(), report))

@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
         peak.look(&serving)?;
     }
     out.progress("it is awake again")?;
-    let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_blocked")?);
+    let (began, held) = (clock::now(), serving.service.counter("lane_suppliers_blocked")?);
     sleeper.take(published)?;
     let took = clock::seconds(clock::now() - began);
     let (p99_before_us, p99_during_us) = (before.quantile_us(0.99), during.quantile_us(0.99));
@@ -232,12 +232,8 @@ struct Peak {
 
 impl Peak {
     fn look(&mut self, serving: &Serving) -> Result<(), BenchError> {
-        self.overflow_bytes = self.overflow_bytes.max(counter(serving, "overflow_bytes")?);
+        self.overflow_bytes = self.overflow_bytes.max(serving.service.counter("overflow_bytes")?);
         self.resident_bytes = self.resident_bytes.max(serving.process.resident_bytes()?);
         Ok(())
     }
-}
-
-pub(crate) fn counter(serving: &Serving, name: &str) -> Result<u64, BenchError> {
-    Ok(serving.service.counters()?.get(name).copied().unwrap_or(0))
 }

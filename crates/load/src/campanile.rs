@@ -246,6 +246,11 @@ impl Service {
         Ok(counters.into_iter().collect())
     }
 
+    /// One of its counters; 0 where it has none of this name.
+    pub fn counter(&self, name: &str) -> Result<u64, BenchError> {
+        Ok(self.counters()?.get(name).copied().unwrap_or(0))
+    }
+
     /// Its factory of channels.
     pub fn factory(&self) -> Result<EventChannelFactory, BenchError> {
         let factory = self.orb.resolve(&self.corbaloc("NotificationService"));

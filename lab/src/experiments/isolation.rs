@@ -8,7 +8,7 @@
 //! not delayed by the other one's use of the core that they share. The service has a core to itself.
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use client::notify::{EventType, Property, Topic, Topics};
 
@@ -44,19 +44,14 @@ const SLICE: u64 = clock::SECOND / 10;
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
     pub(crate) cores_awake: &'static str,
-    pub(crate) service_busy: Vec<Busy>,
+    /// How full the service's core was.
+    service_busy: Vec<Value>,
     pub(crate) flood_seconds: (f64, f64),
     pub(crate) rows: Vec<Row>,
     pub(crate) p99_ratio: Option<f64>,
     pub(crate) p99_ratio_without_shares: Option<f64>,
-    courses: Vec<Course>,
-}
-
-/// How full the service's core was.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Busy {
-    pub(crate) sharing: Sharing,
-    pub(crate) of_core: f64,
+    /// The latencies of each publisher's events over time.
+    courses: Vec<Value>,
 }
 
 crate::report::kinds! {
@@ -112,22 +107,6 @@ pub(crate) struct Row {
     pub(crate) latency: Option<Percentiles>,
 }
 
-/// The latency of one publisher's events over time.
-#[derive(Debug, Clone, Serialize)]
-struct Course {
-    sharing: Sharing,
-    publisher: Publisher,
-    slices: Vec<Slice>,
-}
-
-/// The latency of what was received in a tenth of a second.
-#[derive(Debug, Clone, Serialize)]
-struct Slice {
-    at_seconds: f64,
-    median_us: f64,
-    max_us: f64,
-}
-
 /// When the parts of the experiment begin and end, on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 struct Schedule {
@@ -157,7 +136,7 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
         let window = Window { from, until: from + clock::nanoseconds(flood) };
         let schedule = Schedule { start, flood: window, end: window.until + clock::nanoseconds(around) };
         let (received, busy) = clients.flood(schedule)?;
-        report.service_busy.push(Busy { sharing, of_core: busy });
+        report.service_busy.push(json!({"sharing": sharing, "of_core": busy}));
         for (publisher, samples) in Publisher::ALL.into_iter().zip(&received) {
             report.enter(sharing, publisher, schedule, samples);
         }
@@ -189,10 +168,11 @@ impl Report {
         let slice = |index: u64| {
             let from = start + index * SLICE;
             let latency = Percentiles::of(Window { from, until: from + SLICE }.latencies(samples))?;
-            Some(Slice { at_seconds: clock::seconds(index * SLICE), median_us: latency.median, max_us: latency.max })
+            let at = clock::seconds(index * SLICE);
+            Some(json!({"at_seconds": at, "median_us": latency.median, "max_us": latency.max}))
         };
-        let slices = (0..end.saturating_sub(start) / SLICE).filter_map(slice).collect();
-        self.courses.push(Course { sharing, publisher, slices });
+        let slices: Vec<Value> = (0..end.saturating_sub(start) / SLICE).filter_map(slice).collect();
+        self.courses.push(json!({"sharing": sharing, "publisher": publisher, "slices": slices}));
     }
 
     fn judge(&mut self) -> Vec<Aim> {

@@ -31,13 +31,6 @@ const PACED_BEFORE: u64 = 20_000;
 /// What Python is to have, in gathered events a second.
 const PYTHON_LEAST: f64 = 100_000.0;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    rows: Vec<Row>,
-    skipped: Vec<Skipped>,
-}
-
 #[derive(Debug, Serialize)]
 struct Row {
     language: String,
@@ -252,8 +245,8 @@ pub(crate) fn measure(bed: &Bed, _: &Options, out: &mut Output<'_>) -> Reported 
     by_turns(&mut pairs, flooded, Pair::flood_once)?;
     out.progress("one event after the other")?;
     by_turns(&mut pairs, paced, Pair::pace_once)?;
-    let report = Report { rows: compare(&pairs), skipped };
-    Ok((report.judge(), serde_json::json!(report)))
+    let rows = compare(&pairs);
+    Ok((judge(&rows), serde_json::json!({"rows": rows, "skipped": skipped})))
 }
 
 /// So many rounds, in each of which each has a turn of so many events; each goes before each other half of the time.
@@ -309,27 +302,25 @@ fn compare(pairs: &[Pair]) -> Vec<Row> {
     rows.collect()
 }
 
-impl Report {
-    fn judge(&self) -> Vec<Aim> {
-        let row = |language: &str, what| self.rows.iter().find(|row| row.language == language && row.what == what);
-        let mut aims: Vec<Aim> = [("c", 1.2), ("cpp", 1.2), ("java", 1.2), ("python", 2.0)]
-            .into_iter()
-            .map(|(language, bound)| {
-                let ratio = row(language, "p50_us").and_then(|row| row.ratio);
-                super::at_most(&format!("{language}: the median latency is at most {bound} × Rust's"), ratio, bound)
-            })
-            .collect();
-        let rate = |language: &str| row(language, "gathered_per_second").map(|row| row.value);
-        let ratio = rate("python-next").zip(rate("python-async")).map(|(next, of_loop)| next / of_loop);
-        aims.push(super::at_most("python: `next()` has at most 1.25 × the events of `async for`", ratio, 1.25));
-        let python = rate("python");
-        aims.push(Aim::new(
-            format!("python: at least {PYTHON_LEAST} events a second, gathered"),
-            python.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0}")),
-            python.map(|rate| rate >= PYTHON_LEAST),
-        ));
-        let lost: u64 = self.rows.iter().filter(|row| row.what == "p50_us").map(|row| row.lost).sum();
-        aims.push(Aim::new("all events are confirmed", format!("{lost} are not"), lost == 0));
-        aims
-    }
+fn judge(rows: &[Row]) -> Vec<Aim> {
+    let row = |language: &str, what| rows.iter().find(|row| row.language == language && row.what == what);
+    let mut aims: Vec<Aim> = [("c", 1.2), ("cpp", 1.2), ("java", 1.2), ("python", 2.0)]
+        .into_iter()
+        .map(|(language, bound)| {
+            let ratio = row(language, "p50_us").and_then(|row| row.ratio);
+            super::at_most(&format!("{language}: the median latency is at most {bound} × Rust's"), ratio, bound)
+        })
+        .collect();
+    let rate = |language: &str| row(language, "gathered_per_second").map(|row| row.value);
+    let ratio = rate("python-next").zip(rate("python-async")).map(|(next, of_loop)| next / of_loop);
+    aims.push(super::at_most("python: `next()` has at most 1.25 × the events of `async for`", ratio, 1.25));
+    let python = rate("python");
+    aims.push(Aim::new(
+        format!("python: at least {PYTHON_LEAST} events a second, gathered"),
+        python.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0}")),
+        python.map(|rate| rate >= PYTHON_LEAST),
+    ));
+    let lost: u64 = rows.iter().filter(|row| row.what == "p50_us").map(|row| row.lost).sum();
+    aims.push(Aim::new("all events are confirmed", format!("{lost} are not"), lost == 0));
+    aims
 }

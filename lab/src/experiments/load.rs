@@ -20,14 +20,6 @@ const RATE: f64 = 100.0;
 /// A rate this near to it is that rate: less than one event in a thousand is missing.
 const RATE_TOLERANCE: f64 = 0.1;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    pub(crate) overhead_us: f64,
-    pub(crate) window_seconds: f64,
-    pub(crate) rows: Vec<Row>,
-}
-
 /// What happened at one load.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
@@ -54,38 +46,32 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     out.progress("starting both services and their paths")?;
     let mut rigs = Pair::start(bed, &[(Class::High, 1), (Class::Medium, 1), (Class::Low, 1)])?;
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
-    let mut report = Report {
-        overhead_us: overhead_us(rigs.of(Service::RealTime), window.min(1.0))?,
-        window_seconds: window,
-        rows: Vec::new(),
-    };
+    let overhead = overhead_us(rigs.of(Service::RealTime), window.min(1.0))?;
+    let mut rows = Vec::new();
     for &load in bed.loads(options, &LOADS_QUICK, &LOADS) {
         for service in Service::ALL {
             out.progress(&format!("load {load}: {}", service.name()))?;
             let outcome = rigs.of(service).run(Plan::at_100_hz(warm_up, window), |_| Some(load))?;
-            let row = report.row(bed, service, load, &outcome);
-            report.rows.push(row);
+            rows.push(row(bed, overhead, (service, load), &outcome));
         }
     }
-    Ok((aims(&report.rows), json!(report)))
+    Ok((aims(&rows), json!({"overhead_us": overhead, "window_seconds": window, "rows": rows})))
 }
 
-impl Report {
-    fn row(&self, bed: &Bed, service: Service, load: u32, outcome: &Outcome) -> Row {
-        let work_us = f64::from(load) * bed.circumstances.unit_us;
-        let high_needs = RATE * (work_us + self.overhead_us) / 1e6;
-        Row {
-            service,
-            load,
-            high_fits: high_needs < bed.real_time().granted_share,
-            high_needs,
-            high_rate: outcome.rate(Class::High),
-            medium_rate: outcome.rate(Class::Medium),
-            low_rate: outcome.rate(Class::Low),
-            high_latency: outcome.latency(Class::High),
-            medium_latency: outcome.latency(Class::Medium),
-            low_latency: outcome.latency(Class::Low),
-        }
+fn row(bed: &Bed, overhead_us: f64, (service, load): (Service, u32), outcome: &Outcome) -> Row {
+    let work_us = f64::from(load) * bed.circumstances.unit_us;
+    let high_needs = RATE * (work_us + overhead_us) / 1e6;
+    Row {
+        service,
+        load,
+        high_fits: high_needs < bed.real_time().granted_share,
+        high_needs,
+        high_rate: outcome.rate(Class::High),
+        medium_rate: outcome.rate(Class::Medium),
+        low_rate: outcome.rate(Class::Low),
+        high_latency: outcome.latency(Class::High),
+        medium_latency: outcome.latency(Class::Medium),
+        low_latency: outcome.latency(Class::Low),
     }
 }
 

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::line::{Ends, Line};
 use super::paired::PairedRatio;
@@ -66,20 +66,6 @@ const CONTENDERS: [(Between, bool); 6] = [
     (Between::Relay, true),
     (Between::Nobody, true),
 ];
-
-/// The report, beside what all of them begin with.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    pub(crate) payload_bytes: usize,
-    pub(crate) cores_awake: &'static str,
-    pub(crate) starts: usize,
-    pub(crate) rounds: usize,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) real_time_latency_ratio: Option<PairedRatio>,
-    pub(crate) plain_throughput_ratio: Option<PairedRatio>,
-    pub(crate) service_latency_ratio: Option<PairedRatio>,
-    pub(crate) real_time_service_latency_ratio: Option<PairedRatio>,
-}
 
 /// The figures of one contender.
 #[derive(Debug, Clone, Serialize)]
@@ -138,11 +124,10 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
             }
         }
     }
-    let (aims, report) = assemble(starts, &turns, awake.how());
-    Ok((aims, json!(report)))
+    Ok(assemble(starts, &turns, awake.how()))
 }
 
-fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'static str) -> (Vec<Aim>, Report) {
+fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'static str) -> (Vec<Aim>, Value) {
     let [_, relay, plain, real_time, relay_with_priorities, _] = turns;
     let latency = |above: &Turns, below: &Turns| PairedRatio::of(&above.medians, &below.medians);
     let real_time_latency_ratio = latency(real_time, plain);
@@ -170,17 +155,17 @@ fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'sta
     ];
     let mut rows: Vec<Row> = CONTENDERS.iter().zip(turns).map(|(&contender, turns)| turns.row(contender)).collect();
     rows.sort_by_key(|row| (row.between, row.real_time));
-    let report = Report {
-        payload_bytes: super::PAYLOAD_BYTES,
-        cores_awake,
-        starts,
-        rounds: relay.medians.len(),
-        rows,
-        real_time_latency_ratio,
-        plain_throughput_ratio,
-        service_latency_ratio,
-        real_time_service_latency_ratio,
-    };
+    let report = json!({
+        "payload_bytes": super::PAYLOAD_BYTES,
+        "cores_awake": cores_awake,
+        "starts": starts,
+        "rounds": relay.medians.len(),
+        "rows": rows,
+        "real_time_latency_ratio": real_time_latency_ratio,
+        "plain_throughput_ratio": plain_throughput_ratio,
+        "service_latency_ratio": service_latency_ratio,
+        "real_time_service_latency_ratio": real_time_service_latency_ratio,
+    });
     (aims, report)
 }
 

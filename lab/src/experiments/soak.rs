@@ -27,14 +27,6 @@ const RESIDENT_GROWTH_MAX: u64 = 1 << 20;
 /// And the service's: what the allocator keeps for its threads, and code that runs for the first time.
 const SERVICE_GROWTH_MAX: u64 = 256 << 10;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    sanitize: Option<String>,
-    rows: Vec<Row>,
-    heap_bytes_at_the_end: u64,
-}
-
 /// After each tenth of the time, when all that come and go are gone.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -103,8 +95,10 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     let heap_bytes_at_the_end = ask(&program)?.heap_bytes;
     // What a sanitizer finds at the end makes it fail.
     program.end()?;
-    let report = Report { sanitize: options.sanitize.clone(), rows, heap_bytes_at_the_end };
-    Ok((report.judge(), serde_json::json!(report)))
+    let sanitize = options.sanitize.as_deref();
+    let report =
+        serde_json::json!({"sanitize": sanitize, "rows": rows, "heap_bytes_at_the_end": heap_bytes_at_the_end});
+    Ok((judge(sanitize.is_some(), &rows), report))
 }
 
 fn told(line: &str) -> Option<Result<Told, serde_json::Error>> {
@@ -159,49 +153,47 @@ impl Row {
     }
 }
 
-impl Report {
-    fn judge(&self) -> Vec<Aim> {
-        let (Some(early), Some(last)) = (self.rows.get(4), self.rows.last()) else { return Vec::new() };
-        let flat = |what: &str, of: fn(&Row) -> u64, most: u64| {
-            let growth = of(last).saturating_sub(of(early));
-            Aim::new(
-                format!("in the second half of the time {what} grows by at most {} KiB", most >> 10),
-                format!("by {} KiB to {} KiB", growth >> 10, of(last) >> 10),
-                growth <= most,
-            )
-        };
-        let few = |what: &str, of: fn(&Row) -> u64| {
-            // One more or less at a time: a connection without use is closed after a while.
-            let most = |rows: &[Row]| rows.iter().map(of).max().unwrap_or(0);
-            let (first, second) = self.rows.split_at(self.rows.len() / 2);
-            Aim::new(
-                format!("in the second half of the time {what} do not grow in number"),
-                format!("{} at most, {} before", most(second), most(first)),
-                most(second) <= most(first),
-            )
-        };
-        let all = |name: &str, of: fn(&Told) -> &Counts| {
-            let Counts { subscribers, suppliers, published, received } = of(&last.told);
-            Aim::new(
-                format!("{name}: who stays has each event once and in order while others come and go"),
-                format!("{received} of {published}, {subscribers} subscribers, {suppliers} suppliers"),
-                received == published && *subscribers > 0 && *suppliers > 0,
-            )
-        };
-        let mut resident = flat("its resident memory", |row| row.resident_bytes, RESIDENT_GROWTH_MAX);
-        if self.sanitize.is_some() {
-            // The sanitizer remembers each thread that there was: a program that only makes threads grows by as much.
-            resident.met = None;
-        }
-        vec![
-            flat("the program's heap", |row| row.told.heap_bytes, HEAP_GROWTH_MAX),
-            resident,
-            flat("the service's resident memory", |row| row.service_resident_bytes, SERVICE_GROWTH_MAX),
-            few("the program's threads", |row| row.threads),
-            few("its descriptors", |row| row.descriptors),
-            few("the service's descriptors", |row| row.service_descriptors),
-            all("notification", |told| &told.notification),
-            all("dds", |told| &told.dds),
-        ]
+fn judge(is_sanitized: bool, rows: &[Row]) -> Vec<Aim> {
+    let (Some(early), Some(last)) = (rows.get(4), rows.last()) else { return Vec::new() };
+    let flat = |what: &str, of: fn(&Row) -> u64, most: u64| {
+        let growth = of(last).saturating_sub(of(early));
+        Aim::new(
+            format!("in the second half of the time {what} grows by at most {} KiB", most >> 10),
+            format!("by {} KiB to {} KiB", growth >> 10, of(last) >> 10),
+            growth <= most,
+        )
+    };
+    let few = |what: &str, of: fn(&Row) -> u64| {
+        // One more or less at a time: a connection without use is closed after a while.
+        let most = |half: &[Row]| half.iter().map(of).max().unwrap_or(0);
+        let (first, second) = rows.split_at(rows.len() / 2);
+        Aim::new(
+            format!("in the second half of the time {what} do not grow in number"),
+            format!("{} at most, {} before", most(second), most(first)),
+            most(second) <= most(first),
+        )
+    };
+    let all = |name: &str, of: fn(&Told) -> &Counts| {
+        let Counts { subscribers, suppliers, published, received } = of(&last.told);
+        Aim::new(
+            format!("{name}: who stays has each event once and in order while others come and go"),
+            format!("{received} of {published}, {subscribers} subscribers, {suppliers} suppliers"),
+            received == published && *subscribers > 0 && *suppliers > 0,
+        )
+    };
+    let mut resident = flat("its resident memory", |row| row.resident_bytes, RESIDENT_GROWTH_MAX);
+    if is_sanitized {
+        // The sanitizer remembers each thread that there was: a program that only makes threads grows by as much.
+        resident.met = None;
     }
+    vec![
+        flat("the program's heap", |row| row.told.heap_bytes, HEAP_GROWTH_MAX),
+        resident,
+        flat("the service's resident memory", |row| row.service_resident_bytes, SERVICE_GROWTH_MAX),
+        few("the program's threads", |row| row.threads),
+        few("its descriptors", |row| row.descriptors),
+        few("the service's descriptors", |row| row.service_descriptors),
+        all("notification", |told| &told.notification),
+        all("dds", |told| &told.dds),
+    ]
 }

@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use client::notify::{
-    CallbackConsumer, ClientType, Delivery, EventChannel, ProxyPullConsumer, ProxyPullSupplier, ProxyPushConsumer,
-    ProxyPushSupplier, QueueSupplier, SequenceProxyPullConsumer, SequenceProxyPullSupplier, SequenceProxyPushConsumer,
-    SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPullConsumer, StructuredProxyPullSupplier,
-    StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    CallbackConsumer, ClientType, Delivery, EventChannel, EventChannelFactory, ProxyPullConsumer, ProxyPullSupplier,
+    ProxyPushConsumer, ProxyPushSupplier, QueueSupplier, SequenceProxyPullConsumer, SequenceProxyPullSupplier,
+    SequenceProxyPushConsumer, SequenceProxyPushSupplier, StructuredEvent, StructuredProxyPullConsumer,
+    StructuredProxyPullSupplier, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
 use client::{Activation, ObjectRef, Orb, OrbOptions, Servant, ServantError};
 use giop::cdr::Reader;
@@ -17,8 +17,6 @@ use giop::value::{AnyValue, Value};
 use service::Service;
 use testing::NextInTime;
 
-use crate::persistent::factory;
-
 pub(crate) const FORMS: [ClientType; 3] = [ClientType::Any, ClientType::Structured, ClientType::Sequence];
 
 /// How events travel between a client and its proxy.
@@ -26,6 +24,11 @@ pub(crate) const FORMS: [ClientType; 3] = [ClientType::Any, ClientType::Structur
 pub(crate) enum Model {
     Push,
     Pull,
+}
+
+pub(crate) fn factory(service: &Service) -> EventChannelFactory {
+    let orb = Orb::new(OrbOptions::default());
+    EventChannelFactory::narrow(orb.resolve(&service.corbaloc("NotificationService")).unwrap()).unwrap()
 }
 
 pub(crate) fn new_channel(service: &Service) -> EventChannel {

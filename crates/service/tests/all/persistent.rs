@@ -1,8 +1,8 @@
 //! Events that outlive the process, on a service in this one: what is promised, what is refused, and what comes after a stop.
 
 use client::notify::{
-    ClientType, EventChannel, EventChannelFactory, Property, StructuredEvent, StructuredProxyPushConsumer,
-    StructuredProxyPushSupplier, ThreadPool, ThreadPoolLanes, find_channel,
+    ClientType, EventChannel, Property, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
+    ThreadPool, ThreadPoolLanes, find_channel,
 };
 use client::{InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::exception::Kind;
@@ -11,6 +11,7 @@ use giop::value::Value;
 use service::{Config, Counter, Delivery, Lanes, Limits, OfflineStore, Scheduling, Service, StoreConfig};
 use testing::{TempPath, own_loopback};
 
+pub(crate) use crate::kinds::factory;
 use crate::peers::{Bare, await_count, numbered, start, subscribe_to, wait_until};
 
 /// A folder that goes with the test.
@@ -46,11 +47,6 @@ impl Folder {
 
 pub(crate) fn persistent() -> Property {
     Property::new("EventReliability", 1_i16)
-}
-
-pub(crate) fn factory(service: &Service) -> EventChannelFactory {
-    let orb = Orb::new(OrbOptions::default());
-    EventChannelFactory::narrow(orb.resolve(&service.corbaloc("NotificationService")).unwrap()).unwrap()
 }
 
 pub(crate) fn channel(service: &Service, id: i32) -> EventChannel {

@@ -37,7 +37,7 @@ module sensor_msgs { module msg { struct Imu {
 
 /// A running node. Dropping it ends it.
 struct Node {
-    child: Killed,
+    _child: Killed,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     _leash: Leash,
@@ -59,7 +59,7 @@ impl Node {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let leash = Leash::new(&child, "a node of ROS 2");
         let lines = lines_of(child.stdout.take().unwrap());
-        Some(Self { input: child.stdin.take(), child: Killed(child), lines, _leash: leash })
+        Some(Self { input: child.stdin.take(), _child: Killed(child), lines, _leash: leash })
     }
 
     fn say(&mut self, line: &str) {

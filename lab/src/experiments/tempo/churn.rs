@@ -89,7 +89,7 @@ impl Crowd {
             let publisher = Publisher::appear(self.broker.address, self.publishers as u32, format!("Churn/{number}"))?;
             there.push(publisher);
         }
-        self.sessions_at_once = self.sessions_at_once.min(self.counter("tempo_sessions")?);
+        self.sessions_at_once = self.sessions_at_once.min(self.broker.service.counter("tempo_sessions")?);
         for (number, publisher) in there.into_iter().enumerate() {
             publisher.vanish(number % 2 == 0)?;
         }
@@ -101,14 +101,10 @@ impl Crowd {
         Ok(())
     }
 
-    fn counter(&self, name: &str) -> Result<u64, BenchError> {
-        Ok(self.broker.service.counters()?.get(name).copied().unwrap_or(0))
-    }
-
     /// Waits, but not for ever: a value that is not reached shows in the results.
     fn wait_for(&self, name: &str, value: u64) -> Result<(), BenchError> {
         let until = after(PATIENCE.as_secs_f64());
-        while self.counter(name)? != value && clock::now() < until {
+        while self.broker.service.counter(name)? != value && clock::now() < until {
             clock::sleep_until(clock::now() + clock::SECOND / 100)?;
         }
         Ok(())
@@ -123,8 +119,8 @@ impl Crowd {
             publishers: self.publishers,
             received: self.received.load(Ordering::Relaxed),
             resident_bytes: process.resident_bytes()?,
-            sessions: self.counter("tempo_sessions")?,
-            topics: self.counter("tempo_topics")?,
+            sessions: self.broker.service.counter("tempo_sessions")?,
+            topics: self.broker.service.counter("tempo_topics")?,
             descriptors: descriptors as u64,
             sessions_at_once: self.sessions_at_once,
         })

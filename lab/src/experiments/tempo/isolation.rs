@@ -28,17 +28,6 @@ const P99_AT_MOST: f64 = 1.3;
 /// The CORBA priority to which the well-behaved pair's corresponds.
 const CLIENT_PRIORITY: i16 = 24_000;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    cores_awake: &'static str,
-    p99_before_us: Option<f64>,
-    p99_beside_us: Option<f64>,
-    p99_during_us: Option<f64>,
-    ratio: Option<f64>,
-    rows: Vec<Row>,
-}
-
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     transport: &'static str,
@@ -158,15 +147,15 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     let aims = found.iter().map(Row::judge).collect();
     let worst = found.iter().max_by(|a, b| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0))).cloned();
     let figure = |of: fn(&Row) -> Option<f64>| worst.as_ref().and_then(of);
-    let report = Report {
-        cores_awake: awake.how(),
-        p99_before_us: figure(|row| row.p99_before_us),
-        p99_beside_us: figure(|row| row.p99_beside_us),
-        p99_during_us: figure(|row| row.p99_during_us),
-        ratio: figure(|row| row.ratio),
-        rows: found,
-    };
-    Ok((aims, json!(report)))
+    let report = json!({
+        "cores_awake": awake.how(),
+        "p99_before_us": figure(|row| row.p99_before_us),
+        "p99_beside_us": figure(|row| row.p99_beside_us),
+        "p99_during_us": figure(|row| row.p99_during_us),
+        "ratio": figure(|row| row.ratio),
+        "rows": found,
+    });
+    Ok((aims, report))
 }
 
 impl Row {

@@ -1,7 +1,6 @@
 //! `campanile-bench tempo-rates`: the delay through a broker as the rate is raised step by step until it is not reached any more, with what
 //! the broker uses of its core and of memory (figure 10).
 
-use serde::Serialize;
 use serde_json::json;
 
 use super::ends::{Transport, Way};
@@ -17,19 +16,6 @@ const STEP: f64 = 1.5;
 const LAST: f64 = 10_000_000.0;
 /// A rate is reached when this part of it arrives.
 const REACHED: f64 = 0.95;
-
-#[derive(Debug, Serialize)]
-struct Row {
-    transport: &'static str,
-    rate: f64,
-    received: f64,
-    mean_us: f64,
-    p50_us: f64,
-    p99_us: f64,
-    max_us: f64,
-    cpu: f64,
-    resident_mib: f64,
-}
 
 pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
     let (_, seconds) = bed.times(options, (0.0, 0.3), (0.0, 3.0));
@@ -52,17 +38,17 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
             pair.settle()?;
             let recorder = pair.intake.take_latency();
             let Some(figures) = recorder.percentiles() else { break };
-            rows.push(Row {
-                transport: transport.name(),
-                rate,
-                received,
-                mean_us: super::mean_us(&recorder),
-                p50_us: figures.median,
-                p99_us: figures.p99,
-                max_us: figures.max,
-                cpu: used,
-                resident_mib: crate::latency::ratio(broker.service.process().resident_bytes()?, 1 << 20),
-            });
+            rows.push(json!({
+                "transport": transport.name(),
+                "rate": rate,
+                "received": received,
+                "mean_us": super::mean_us(&recorder),
+                "p50_us": figures.median,
+                "p99_us": figures.p99,
+                "max_us": figures.max,
+                "cpu": used,
+                "resident_mib": crate::latency::ratio(broker.service.process().resident_bytes()?, 1 << 20),
+            }));
             if received < rate * REACHED || rate > LAST {
                 break;
             }

@@ -22,13 +22,6 @@ const PART_AT_LEAST: f64 = 0.8;
 /// Messages a second that a broker is to carry over TCP at least.
 const BROKER_AT_LEAST: f64 = 1_000_000.0;
 
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    rows: Vec<Row>,
-    ratios: Vec<Ratio>,
-}
-
 #[derive(Debug, Serialize)]
 struct Row {
     mode: &'static str,
@@ -114,61 +107,57 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
             }
         }
     }
-    let report = Report::of(&all);
-    Ok((report.judge(), json!(report)))
+    let (rows, ratios) = compare(&all);
+    Ok((judge(&rows, &ratios), json!({"rows": rows, "ratios": ratios})))
 }
 
-impl Report {
-    fn of(all: &[Contender]) -> Self {
-        let (mut rows, mut ratios) = (Vec::new(), Vec::new());
-        for contender in all {
-            let (mode, transport) = (contender.way.name(), contender.transport.name());
-            for (at_once, found) in AT_ONCE.into_iter().zip(&contender.found) {
-                rows.push(Row {
-                    mode,
-                    transport,
-                    at_once,
-                    rate: Spread::of(found.rates.iter().copied().flatten()),
-                    cpu_us: (found.cpu > 0).then(|| {
-                        crate::latency::ratio(found.cpu, 1_000) / crate::latency::ratio(found.received.max(1), 1)
-                    }),
-                    lost: found.lost,
-                    disordered: contender.pair.intake.disordered(),
-                });
-            }
-            let Some(to) = contender.way.floor() else { continue };
-            let Some(floor) = all.iter().find(|other| (other.way, other.transport) == (to, contender.transport)) else {
-                continue;
-            };
-            for ((at_once, found), floor) in AT_ONCE.into_iter().zip(&contender.found).zip(&floor.found) {
-                let throughput = PairedRatio::of(&found.rates, &floor.rates);
-                ratios.push(Ratio { mode, to: to.name(), transport, at_once, throughput });
-            }
+fn compare(all: &[Contender]) -> (Vec<Row>, Vec<Ratio>) {
+    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+    for contender in all {
+        let (mode, transport) = (contender.way.name(), contender.transport.name());
+        for (at_once, found) in AT_ONCE.into_iter().zip(&contender.found) {
+            rows.push(Row {
+                mode,
+                transport,
+                at_once,
+                rate: Spread::of(found.rates.iter().copied().flatten()),
+                cpu_us: (found.cpu > 0)
+                    .then(|| crate::latency::ratio(found.cpu, 1_000) / crate::latency::ratio(found.received.max(1), 1)),
+                lost: found.lost,
+                disordered: contender.pair.intake.disordered(),
+            });
         }
-        Self { rows, ratios }
+        let Some(to) = contender.way.floor() else { continue };
+        let Some(floor) = all.iter().find(|other| (other.way, other.transport) == (to, contender.transport)) else {
+            continue;
+        };
+        for ((at_once, found), floor) in AT_ONCE.into_iter().zip(&contender.found).zip(&floor.found) {
+            let throughput = PairedRatio::of(&found.rates, &floor.rates);
+            ratios.push(Ratio { mode, to: to.name(), transport, at_once, throughput });
+        }
     }
+    (rows, ratios)
+}
 
-    fn judge(&self) -> Vec<Aim> {
-        let mut aims = Vec::new();
-        for Ratio { mode, to, transport, at_once, throughput } in &self.ratios {
-            if *transport == "tcp" && (*mode == "broker" || *at_once > 1) {
-                continue;
-            }
-            let found = throughput.as_ref().map(|ratio| ratio.median);
-            aims.push(Aim::new(
-                format!("{transport}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
-                found.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
-                found.map(|ratio| ratio >= PART_AT_LEAST),
-            ));
+fn judge(rows: &[Row], ratios: &[Ratio]) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    for Ratio { mode, to, transport, at_once, throughput } in ratios {
+        if *transport == "tcp" && (*mode == "broker" || *at_once > 1) {
+            continue;
         }
-        let broker =
-            self.rows.iter().find(|row| (row.mode, row.transport, row.at_once) == ("broker", "tcp", AT_ONCE[1]));
-        let rate = broker.and_then(|row| Some(row.rate?.median));
+        let found = throughput.as_ref().map(|ratio| ratio.median);
         aims.push(Aim::new(
-            "tcp, gathered: a broker carries at least 1,000,000 messages/s",
-            rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
-            rate.map(|rate| rate >= BROKER_AT_LEAST),
+            format!("{transport}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
+            found.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
+            found.map(|ratio| ratio >= PART_AT_LEAST),
         ));
-        aims
     }
+    let broker = rows.iter().find(|row| (row.mode, row.transport, row.at_once) == ("broker", "tcp", AT_ONCE[1]));
+    let rate = broker.and_then(|row| Some(row.rate?.median));
+    aims.push(Aim::new(
+        "tcp, gathered: a broker carries at least 1,000,000 messages/s",
+        rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
+        rate.map(|rate| rate >= BROKER_AT_LEAST),
+    ));
+    aims
 }
