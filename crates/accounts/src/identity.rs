@@ -59,7 +59,7 @@ impl Identity {
         self.own_name.get().or_else(|| self.given_names.last().name.as_ref())
     }
 
-    /// The configuration calls it so, or nothing any more, unless it says another name of itself.
+    /// Sets the name that the configuration gives the client; `None` removes it. A name that the client says of itself goes first.
     pub fn give_name(&self, name: Option<&Arc<str>>) {
         let mut next = Box::new(GivenName { name: name.cloned(), next: OnceLock::new() });
         // Another thread may be faster.

@@ -26,7 +26,7 @@ pub(crate) enum Tone {
     Lost,
 }
 
-/// Whether standard output is coloured. Nothing is before [`choose`].
+/// Whether standard output is coloured. Before [`choose`] it is unset, and output is plain.
 static IS_ON: OnceLock<bool> = OnceLock::new();
 
 /// Decides for the whole process.

@@ -9,7 +9,7 @@ use core::fmt;
 pub struct Owner(Arc<dyn Any + Send + Sync>);
 
 impl Owner {
-    /// Whatever the publisher knows of it.
+    /// Wraps a principal of any type; [`get`](Self::get) returns it to a caller that names the same type.
     #[must_use]
     pub fn new<T: Any + Send + Sync>(principal: Arc<T>) -> Self {
         Self(principal)

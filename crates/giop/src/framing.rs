@@ -54,8 +54,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// There is less than a header. [`Inbound`] waits for more instead; a caller of [`crate::message::Header::parse`] may
-    /// not.
+    /// Fewer octets than a header has. [`crate::message::Header::parse`] reports it; [`Inbound`] waits for more instead.
     Truncated {
         /// Octets that there are.
         available: usize,

@@ -163,8 +163,7 @@ pub fn copy_type_code(reader: &mut Reader<'_>, writer: &mut Writer<'_>, work: &m
 /// Copies a `string` in the writer's byte order, alignment and code set.
 ///
 /// # Errors
-/// The bytes are no string, or one that is not valid UTF-8 and would have to be understood, or it has a character that the
-/// writer's code set lacks.
+/// The bytes are no string; or they need conversion, and are not valid UTF-8 or have a character that the writer's code set lacks.
 pub fn copy_string(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), ReadError> {
     Copy::new(reader.encoding(), writer).string(reader)
 }

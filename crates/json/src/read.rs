@@ -166,7 +166,7 @@ pub fn octets(octets: Vec<u8>) -> AnyValue {
 /// The octets that hexadecimal digits stand for.
 ///
 /// # Errors
-/// They are none, or not an even number of them.
+/// The text has a character that is no hexadecimal digit, or an odd number of digits.
 pub fn octets_from_hex(text: &str) -> Result<Vec<u8>, String> {
     let bad = || format!("`{text}` is not an even number of hexadecimal digits");
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();

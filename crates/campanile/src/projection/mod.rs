@@ -228,10 +228,10 @@ enum Part {
 }
 
 impl Plan {
-    /// Finds out how a `source` becomes a `target`, of which these members have values of their own where the source has none.
+    /// Plans how a value of type `source` becomes one of type `target`. Members that `source` lacks take their value from `defaults`.
     ///
     /// # Errors
-    /// They do not fit each other.
+    /// The types do not fit each other.
     pub(crate) fn new(source: &TypeCode, target: &TypeCode, defaults: &Defaults) -> Result<Self, Misfit> {
         compile::compile(source.root(), target.root(), defaults)
     }

@@ -63,8 +63,8 @@ impl Machine {
         numbers.into_iter().map(|number| format!("{BASE}/cpu{number}")).collect()
     }
 
-    /// A limit of this process, soft and hard, from `/proc/self/limits`; `None` stands for one that is not there,
-    /// `u64::MAX` for none set.
+    /// The soft and the hard value of a limit of this process, from `/proc/self/limits`. `u64::MAX` is unlimited; `None`: the file
+    /// does not list it.
     pub(super) fn limit(&self, name: &str) -> Option<(u64, u64)> {
         let limits = self.read("/proc/self/limits")?;
         let line = limits.lines().find_map(|line| line.strip_prefix(name))?;

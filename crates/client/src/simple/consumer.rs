@@ -249,8 +249,8 @@ pub enum Health {
     /// The subscription was gone and has been made anew, by this call or by the library itself since the call before; events in between
     /// are lost ([`SimpleConsumer::next_gap`]). Reported once, however often it was made anew meanwhile.
     Reconnected,
-    /// The subscription has ended, since it was closed, the callback has said that it wants no more, or the service has said that
-    /// it disconnected the consumer and [`ConsumerOptions::ends_when_disconnected`] was asked for.
+    /// The subscription has ended: it was closed, its callback asked for no more events, or the service disconnected the consumer
+    /// and [`ConsumerOptions::ends_when_disconnected`] is set.
     Ended,
 }
 

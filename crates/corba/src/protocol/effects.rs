@@ -54,7 +54,7 @@ pub enum Effect {
         name: String,
         /// How long it has been out of reach.
         unreachable_for: Duration,
-        /// After how much more of that it is disconnected; nothing if never.
+        /// Further time out of reach after which the client is disconnected; `None`: it never is.
         left: Option<Duration>,
     },
     /// Such a client has answered again.

@@ -8,7 +8,7 @@ use crate::{AdminId, ChannelId, FilterId, FilterTarget, ProxyKey, Side};
 /// A part of the hierarchy that an image of it has a place of its own for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HierarchyPart {
-    /// The numbers of the channel and the filter that are made next.
+    /// The next channel number and the next filter number.
     Numbers,
     /// A channel's own settings, limits and numbers.
     Channel(ChannelId),

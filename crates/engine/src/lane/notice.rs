@@ -81,7 +81,7 @@ pub enum Notice {
         /// How many events were dropped in between.
         dropped: u64,
     },
-    /// A channel's events take much of its memory, and what comes for this consumer, which has a backlog, is kept elsewhere from now on.
+    /// A consumer's new events are stored outside memory from now on: it has a backlog, and events take much of its channel's memory.
     Overflows {
         /// The consumer's proxy.
         key: ProxyKey,

@@ -66,7 +66,7 @@ pub(super) struct Outbox {
     pub(super) elsewhere: Elsewhere,
     /// When the last arrived that came back from there, or from the history.
     pub(super) back_until: Time,
-    /// Set while it is in its channel's history, and gets nothing that comes.
+    /// Position in the channel's history. While it is set, the consumer gets events of the history and no new ones.
     pub(super) catch_up: Option<CatchUp>,
 
     /// When the lane looks at it again at the latest; [`Entry::NEVER`] if it may not.

@@ -26,7 +26,7 @@ const BAD_DISCRIMINATOR: ReadErrorKind = ReadErrorKind::Malformed {
 pub(crate) struct Types<'t> {
     /// From the outermost kind on, and past the end of the type.
     bytes: &'t [u8],
-    /// Where they lie, for the offsets of errors.
+    /// Offset of `bytes` in the message, added to the offsets that errors name.
     origin: usize,
     /// Of what is in no encapsulation.
     encoding: Encoding,

@@ -255,7 +255,7 @@ impl Run {
         Ok(())
     }
 
-    /// A filter of events with this number or a greater one.
+    /// Makes a filter that passes events whose number is `from_number` or greater.
     fn filter(&mut self, from_number: u8, value: i16, default: Option<i16>) -> Result<FilterId, Refusal> {
         let filter = self.hierarchy.create_filter(self.channel)?;
         let text = format!("${} >= {from_number}", FIELD_NAMES[0]);

@@ -111,7 +111,7 @@ impl Acknowledgements {
         Some(pending_ack)
     }
 
-    /// The acknowledgement pending for an event that has been waited for for long enough.
+    /// Removes a pending acknowledgement whose time is over by `now`, the earliest first.
     pub(crate) fn pop_overdue(&mut self, now: Time) -> Option<Token> {
         loop {
             let (until, watch) = *self.due.first().filter(|(until, _)| *until <= now)?;

@@ -77,7 +77,7 @@ pub(crate) enum ToAdministration {
         chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
-    /// The lane was to end and has: no thread posts to it any more, and it has nothing left. Its last message.
+    /// The lane has ended, as it was asked to: nothing is left in it, and no thread posts to it. This is its last message.
     Ended,
     /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
     Stop(Option<Duration>),
@@ -131,7 +131,7 @@ pub(crate) struct Surveys {
 }
 
 impl Surveys {
-    /// Takes in a piece of what a lane tells.
+    /// Adds a chunk of a lane's survey to what that lane has sent before.
     pub(crate) fn take_in(&mut self, from: LaneThread, chunk: Survey) {
         match self.lanes.iter_mut().find(|(lane, _)| *lane == from) {
             Some((_, survey)) => survey.add(chunk),

@@ -21,7 +21,7 @@ const DOWN_AFTER: u32 = 64;
 /// Where a connection wants to be.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneAffinity {
-    /// It moves there as soon as it can.
+    /// The lane that the connection moves to as soon as it can.
     pub(crate) bound_for: Option<LaneId>,
     /// The lane that the latest pushes were for, and how many in a row.
     latest: Option<LaneId>,

@@ -315,7 +315,7 @@ impl Core {
         lane.unwrap_or(self.cx.identity.id)
     }
 
-    /// The highest of the priorities that the events' headers have. What cannot be read is found out when they are taken in.
+    /// The highest priority in the events' headers. Headers that cannot be read are passed over here; intake reports them.
     fn highest_priority(&mut self, push: &Push, body: &Reader<'_>) -> Option<i16> {
         let priority_of = |event: Reader<'_>| {
             let mut work = event::work_for(event.remaining());

@@ -44,9 +44,9 @@ pub(crate) struct Unused {
 enum Stage {
     #[default]
     Resting,
-    /// Users were marked up to there.
+    /// Marks users; those below this index are done.
     Users(usize),
-    /// Connections were looked at up to there.
+    /// Looks at connections; those below this index are done.
     Connections(usize),
 }
 
