@@ -21,6 +21,9 @@ export async function begin() {
   waiting.begin(kept.at_ms, [kept.backlog_events]);
   latencies.begin(kept.at_ms, [kept.p50_below_ns, kept.p99_below_ns]);
   lanes.begin(kept.at_ms, [kept.event_bytes_in]);
+  // Shown until two moments have come.
+  const latest = { lane_events_in: kept.events_in, lane_delivered: kept.delivered, lane_dropped: kept.dropped, lane_events_refused: kept.events_refused };
+  perSecond = { ...Object.fromEntries(Object.entries(latest).map(([name, values]) => [name, values.at(-1) ?? undefined])), ...perSecond };
 }
 
 /** Takes in a moment, whatever is shown. */
