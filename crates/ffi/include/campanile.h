@@ -89,27 +89,6 @@ typedef int32_t campanile_status;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What became of events that did not arrive, or perhaps not.
-enum campanile_fate
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    // The service refused them.
-    CAMPANILE_FATE_REFUSED = 1,
-    // The connection was lost after they were sent: sent again, they may arrive twice.
-    CAMPANILE_FATE_UNKNOWN = 2,
-    // The connection was lost before they were sent: they can be published again.
-    CAMPANILE_FATE_NOT_SENT = 3,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum campanile_fate campanile_fate;
-#else
-typedef int32_t campanile_fate;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
 // Which sort of trouble it is. Numbers stay as they are.
 enum campanile_trouble_code
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -144,6 +123,27 @@ enum campanile_trouble_code
 typedef enum campanile_trouble_code campanile_trouble_code;
 #else
 typedef int32_t campanile_trouble_code;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What became of events that did not arrive, or perhaps not.
+enum campanile_fate
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The service refused them.
+    CAMPANILE_FATE_REFUSED = 1,
+    // The connection was lost after they were sent: sent again, they may arrive twice.
+    CAMPANILE_FATE_UNKNOWN = 2,
+    // The connection was lost before they were sent: they can be published again.
+    CAMPANILE_FATE_NOT_SENT = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_fate campanile_fate;
+#else
+typedef int32_t campanile_fate;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -184,6 +184,39 @@ typedef struct campanile_supplier campanile_supplier;
 
 // A type of events. Any number of threads, suppliers and consumers may use one at once; it may be freed while they go on.
 typedef struct campanile_type campanile_type;
+
+// A report to a consumer, or to a supplier, that is no event. All that it points to is good until the function returns, and no pointer is null.
+typedef struct {
+    // Which sort it is.
+    campanile_trouble_code code;
+    // All of it, as a sentence.
+    const char *text;
+    // The event's type name, where it is about one; else empty.
+    const char *name;
+    // Of a mismatch: the member in which the types differ, such as `stations[].name`; else empty.
+    // Of what does not match over DDS: the policy.
+    const char *path;
+    // Why, where there is more to be said than the code.
+    const char *reason;
+    // Of a mismatch: the declared type, in IDL; else empty.
+    const char *declared;
+    // Of a mismatch: the type that came, in IDL; else empty.
+    const char *came;
+    // Of a gap: how long it was; of a slow callback: how long it took.
+    uint64_t milliseconds;
+    // Of lost events: how many more than were reported before.
+    uint64_t events;
+    // Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
+    // Of what does not match over DDS: the writer or reader.
+    const char *supplier;
+} campanile_trouble;
+
+// Called with what is reported besides events. It may be called by several threads at once, and may publish.
+typedef void (*campanile_on_trouble)(void *context, const campanile_trouble *trouble);
+
+// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does;
+// a supplier's also after that is freed, on the thread on which its function ran, and with the last of its publishers.
+typedef void (*campanile_release)(void *context);
 
 // Settings of a publisher. All of 0 stands for the defaults.
 typedef struct {
@@ -257,39 +290,6 @@ typedef struct {
 // Is called for events; it answers a `campanile_answer`, and any other number is a failure. It runs on a thread of the library's, one at
 // a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
 typedef int32_t (*campanile_on_event)(void *context, const campanile_event *event);
-
-// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does;
-// a supplier's also after that is freed, on the thread on which its function ran, and with the last of its publishers.
-typedef void (*campanile_release)(void *context);
-
-// A report to a consumer, or to a supplier, that is no event. All that it points to is good until the function returns, and no pointer is null.
-typedef struct {
-    // Which sort it is.
-    campanile_trouble_code code;
-    // All of it, as a sentence.
-    const char *text;
-    // The event's type name, where it is about one; else empty.
-    const char *name;
-    // Of a mismatch: the member in which the types differ, such as `stations[].name`; else empty.
-    // Of what does not match over DDS: the policy.
-    const char *path;
-    // Why, where there is more to be said than the code.
-    const char *reason;
-    // Of a mismatch: the declared type, in IDL; else empty.
-    const char *declared;
-    // Of a mismatch: the type that came, in IDL; else empty.
-    const char *came;
-    // Of a gap: how long it was; of a slow callback: how long it took.
-    uint64_t milliseconds;
-    // Of lost events: how many more than were reported before.
-    uint64_t events;
-    // Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
-    // Of what does not match over DDS: the writer or reader.
-    const char *supplier;
-} campanile_trouble;
-
-// Called with what is reported besides events. It may be called by several threads at once, and may publish.
-typedef void (*campanile_on_trouble)(void *context, const campanile_trouble *trouble);
 
 // Called with what the library logs: 1 is an error, 2 a warning, 3 information, 4 and 5 are for finding mistakes in the library.
 // `text` is good until the function returns. It is called by any thread, by several at once, and must not call the library.
