@@ -400,8 +400,7 @@ fn object_of_another_kind_is_reported() {
 
 #[test]
 fn wrong_usage_has_its_own_status() {
-    for arguments in [&["ls", "--server", "no such file"][..], &["pub", "no.type"], &["sub", "--type", "3"], &["fly"]]
-    {
+    for arguments in [&["ls", "--server", "no such file"][..], &["pub", "no.type"], &["sub", "--type", "3"], &["fly"]] {
         let (said, status) = refusal(arguments);
         assert_eq!(status, 2, "{said}");
     }
