@@ -1,0 +1,83 @@
+//! The protocol of a link: a channel of one service joined with the channel of that name of another, over a stream of bytes.
+//!
+//! A *flow* is one channel in one direction. Its events are numbered contiguously from 1 in each session: these numbers find loss and are
+//! acknowledged. Each event has a second number, by the process that admitted it first ([`Origin`]): it finds repeats, over whatever path
+//! and session the event comes.
+//!
+//! - [`wire`]: frames, read in place and appended to a buffer. [`Framer`] cuts a stream of bytes into them.
+//! - [`Sender`]: the events of a flow in flight; it outlives sessions. [`Receiver`]: what is to be acknowledged in a session.
+//! - [`Seen`]: the origins' numbers that a channel has had.
+//! - [`hops`]: which service an event must not be sent to. [`Interest`]: the event types that are subscribed, here and beyond.
+//!
+//! No socket, clock or thread: nanoseconds of a monotonic clock are given with each call. What a peer sends is bounded before it is
+//! retained; whatever breaks the protocol is a [`Violation`], after which the session is closed.
+//!
+//! # The rule that drives a session
+//!
+//! Each side sends [`wire::Hello`], then what it likes. After both Hellos, the side that sends a flow's events calls
+//! [`Sender::set_limits`] and [`Sender::restart`], writes what [`Sender::resend`] gives until that is nothing, and from then on
+//! what the engine delivers, as long as [`Sender::has_room`]. The other side calls [`Receiver::accept`] for each event, [`Seen::check`] and
+//! [`Seen::begin`], has its channel admit the event, calls [`Seen::commit`] and [`Receiver::complete`] when that is done (on disk, if the
+//! event is persistent), and writes [`Receiver::take_ack`] once a round.
+#![no_std]
+
+extern crate alloc;
+
+pub mod hops;
+pub mod wire;
+
+mod framer;
+mod interest;
+mod receiver;
+mod seen;
+mod sender;
+mod violation;
+mod window;
+
+pub use framer::Framer;
+pub use hops::{Forwarding, Hops};
+pub use interest::{DISTANCE_MAX, Interest, Published};
+pub use receiver::Receiver;
+pub use seen::{Forgotten, Seen, Verdict};
+pub use sender::Sender;
+pub use violation::Violation;
+pub use window::WINDOW_BYTES_MIN;
+
+/// Nanoseconds of the caller's monotonic clock.
+pub type Nanos = u64;
+
+/// The versions of the protocol that this crate speaks, the lowest and the highest.
+pub const VERSIONS: (u16, u16) = (1, 1);
+
+/// Where an event was admitted first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The identity of the service, never 0.
+    pub service: u64,
+    /// The incarnation of its process.
+    pub era: u64,
+    /// The event's number in that process, at least 1.
+    pub number: u64,
+}
+
+/// What one end of a link accepts. [`wire::Hello`] has it, and the other end keeps to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum octets of a frame, its length field excepted. Default 16 MiB + 64 KiB, at least 512 KiB.
+    pub frame_bytes_max: u32,
+    /// Maximum octets of a flow's frames in flight, unless there is only one. Default 8 MiB, at least 16 KiB.
+    pub window_bytes_max: u64,
+    /// Maximum events of a flow in flight. Default 16,384, at least 1.
+    pub outstanding_max: u32,
+}
+
+impl Limits {
+    /// The least that `frame_bytes_max` may be: each frame other than an event fits.
+    pub const FRAME_BYTES_MIN: u32 = 512 << 10;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { frame_bytes_max: (16 << 20) + (64 << 10), window_bytes_max: 8 << 20, outstanding_max: 16_384 }
+    }
+}

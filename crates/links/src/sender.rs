@@ -1,0 +1,251 @@
+//! The sending end of a flow.
+
+use alloc::collections::VecDeque;
+
+use crate::window::{Sample, Window};
+use crate::{Limits, Nanos, Violation, WINDOW_BYTES_MIN};
+
+/// The events of a flow in flight, each with an item of the caller's. It outlives sessions: what was not acknowledged in one is sent in the
+/// next.
+///
+/// It allocates nothing in the steady state. Its memory is bounded by [`Limits::window_bytes_max`] (or one event) and
+/// [`Limits::outstanding_max`].
+#[derive(Debug)]
+pub struct Sender<T> {
+    /// The events from number `acknowledged + 1` on. The first `sent` of them were sent in this session.
+    events: VecDeque<InFlight<T>>,
+    sent: usize,
+    octets_sent: u64,
+    acknowledged: u64,
+    own: Limits,
+    outstanding_max: usize,
+    window: Window,
+    is_paused: bool,
+    /// When the peer last acknowledged, or there began to be something to acknowledge.
+    progress_at: Nanos,
+}
+
+#[derive(Debug)]
+struct InFlight<T> {
+    sample: Sample,
+    /// Nothing, once the peer rejected it.
+    item: Option<T>,
+}
+
+impl<T> Sender<T> {
+    /// How long an acknowledgement may take before the session is to be closed and opened anew; the first of a session may take
+    /// [`Self::STALLED_AT_FIRST_AFTER`]. Where more than [`WINDOW_BYTES_MIN`] is in flight, twice the time is added that the
+    /// line takes for what is in flight.
+    pub const STALLED_AFTER: Nanos = 3_000_000_000;
+    /// How long a session's first acknowledgement may take.
+    pub const STALLED_AT_FIRST_AFTER: Nanos = 30_000_000_000;
+
+    /// A flow without events, with the limits of this end.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            events: VecDeque::new(),
+            sent: 0,
+            octets_sent: 0,
+            acknowledged: 0,
+            own: limits,
+            outstanding_max: limits.outstanding_max as usize,
+            window: Window::new(limits.window_bytes_max),
+            is_paused: false,
+            progress_at: 0,
+        }
+    }
+
+    /// Adds an event behind all others and returns the number with which it is to be sent. The caller has seen that there
+    /// [is room](Self::has_room). `octets` are those of its frame, as [`Event::octets`](crate::wire::Event::octets) counts them.
+    pub fn push(&mut self, octets: usize, now: Nanos, item: T) -> u64 {
+        debug_assert!(self.has_room(octets), "an event without room in the window");
+        let sample = Sample { sent_at: now, octets: octets as u64, in_flight: 0, filled_window: false };
+        self.events.push_back(InFlight { sample, item: Some(item) });
+        self.send_next(now);
+        self.sequence_of(self.events.len())
+    }
+
+    /// The next event that was left from the last session and is to be sent in this one, with its number, if there is room for it.
+    pub fn resend(&mut self, now: Nanos) -> Option<(u64, &T)> {
+        let octets = self.events.get(self.sent)?.sample.octets;
+        if !self.fits(octets) {
+            return None;
+        }
+        self.send_next(now);
+        let event = self.events.get(self.sent - 1)?;
+        Some((self.sequence_of(self.sent), event.item.as_ref()?))
+    }
+
+    /// Takes an acknowledgement of all events up to a number; `out` gets their items. One that repeats the last has no effect.
+    ///
+    /// # Errors
+    /// When the number is one that was not sent in this session, or lower than one acknowledged before.
+    pub fn acknowledge(&mut self, up_to: u64, now: Nanos, out: &mut impl FnMut(T)) -> Result<(), Violation> {
+        let Some(count) = up_to.checked_sub(self.acknowledged) else {
+            return Err(Violation::Acknowledged { number: up_to, acknowledged: self.acknowledged });
+        };
+        if count > self.sent as u64 {
+            return Err(Violation::NotSent { number: up_to, sent: self.sequence_of(self.sent) });
+        }
+        let (mut newest, mut newest_that_filled) = (None, None);
+        while self.acknowledged < up_to
+            && let Some(InFlight { sample, item }) = self.events.pop_front()
+        {
+            self.acknowledged += 1;
+            self.sent -= 1;
+            self.octets_sent -= sample.octets;
+            item.into_iter().for_each(&mut *out);
+            newest = Some(sample);
+            newest_that_filled = newest.filter(|sample| sample.filled_window).or(newest_that_filled);
+        }
+        if let Some(sample) = newest_that_filled.or(newest) {
+            self.window.note(sample, now);
+            self.progress_at = now;
+        }
+        Ok(())
+    }
+
+    /// Takes a rejection, and returns the item of the event that the peer will never take. It stays in flight until it is acknowledged with
+    /// those before it. `None` if it was rejected before.
+    ///
+    /// # Errors
+    /// When the event was not sent in this session, or was acknowledged.
+    pub fn reject(&mut self, sequence: u64) -> Result<Option<T>, Violation> {
+        let sent = self.sequence_of(self.sent);
+        if sequence > sent {
+            return Err(Violation::NotSent { number: sequence, sent });
+        }
+        let at = sequence.checked_sub(self.acknowledged + 1).and_then(|at| usize::try_from(at).ok());
+        match at.and_then(|at| self.events.get_mut(at)) {
+            Some(event) => Ok(event.item.take()),
+            None => Err(Violation::Acknowledged { number: sequence, acknowledged: self.acknowledged }),
+        }
+    }
+
+    /// Begins a session: numbers begin at 1 again, in the order as before, for the items that `keep` chooses; `dropped` gets the others.
+    /// What was kept is to be sent again by [`Self::resend`] before anything else.
+    pub fn restart(&mut self, mut keep: impl FnMut(&T) -> bool, dropped: &mut impl FnMut(T)) {
+        for _ in 0..self.events.len() {
+            let Some(InFlight { sample, item: Some(item) }) = self.events.pop_front() else { continue };
+            if keep(&item) {
+                self.events.push_back(InFlight { sample, item: Some(item) });
+            } else {
+                dropped(item);
+            }
+        }
+        (self.sent, self.octets_sent, self.acknowledged, self.is_paused) = (0, 0, 0, false);
+        self.set_limits(self.own);
+    }
+
+    /// Takes over the limits in the peer's Hello, before a session's first event. This end's own hold as well. Until the next
+    /// [`Self::restart`].
+    pub fn set_limits(&mut self, peer: Limits) {
+        self.window = Window::new(self.own.window_bytes_max.min(peer.window_bytes_max));
+        self.outstanding_max = self.own.outstanding_max.min(peer.outstanding_max) as usize;
+    }
+
+    /// Stops the flow, as the peer asked: there is no room until [`Self::resume`], and no acknowledgement is expected.
+    pub const fn pause(&mut self) {
+        self.is_paused = true;
+    }
+
+    /// Goes on with the flow, as the peer asked.
+    pub const fn resume(&mut self, now: Nanos) {
+        self.is_paused = false;
+        self.progress_at = now;
+    }
+
+    fn send_next(&mut self, now: Nanos) {
+        if self.sent == 0 {
+            self.progress_at = now;
+        }
+        if let Some(event) = self.events.get_mut(self.sent) {
+            self.sent += 1;
+            self.octets_sent += event.sample.octets;
+            event.sample = self.window.sample(now, event.sample.octets, self.octets_sent);
+        }
+    }
+
+    /// Whether an event whose frame has so many octets may be pushed. One always may when nothing is in flight and the flow is not paused.
+    #[must_use]
+    pub fn has_room(&self, octets: usize) -> bool {
+        self.sent == self.events.len() && self.fits(octets as u64)
+    }
+
+    fn fits(&self, octets: u64) -> bool {
+        let is_within = self.octets_sent + octets <= self.window.octets() && self.sent < self.outstanding_max;
+        !self.is_paused && (self.sent == 0 || is_within)
+    }
+
+    fn sequence_of(&self, count: usize) -> u64 {
+        self.acknowledged + count as u64
+    }
+
+    /// Whether the peer asked to stop the flow.
+    #[must_use]
+    pub const fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// How many events were sent in this session and are not acknowledged.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.sent
+    }
+
+    /// The octets of the frames of these events.
+    #[must_use]
+    pub const fn in_flight_octets(&self) -> u64 {
+        self.octets_sent
+    }
+
+    /// How many events are left from the last session and not sent in this one.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.events.len() - self.sent
+    }
+
+    /// All events that are not acknowledged and were not rejected, with their numbers, in order.
+    pub fn items(&self) -> impl Iterator<Item = (u64, &T)> {
+        let numbered = (self.acknowledged + 1..).zip(&self.events);
+        numbered.filter_map(|(sequence, event)| Some((sequence, event.item.as_ref()?)))
+    }
+
+    /// The octets that may be in flight now.
+    #[must_use]
+    pub const fn window(&self) -> u64 {
+        self.window.octets()
+    }
+
+    /// The smallest round trip of the last 10 s in which there was one.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Nanos> {
+        self.window.round_trip()
+    }
+
+    /// When the oldest event in flight was sent in this session.
+    #[must_use]
+    pub fn oldest_since(&self) -> Option<Nanos> {
+        self.events.front().filter(|_| self.sent > 0).map(|event| event.sample.sent_at)
+    }
+
+    /// When the session is to be closed and opened anew if nothing is acknowledged until then. `None` if nothing is in flight, or
+    /// the flow is paused.
+    #[must_use]
+    pub fn stalled_at(&self) -> Option<Nanos> {
+        if self.sent == 0 || self.is_paused {
+            return None;
+        }
+        let patience = if self.acknowledged == 0 { Self::STALLED_AT_FIRST_AFTER } else { Self::STALLED_AFTER };
+        let octets = u128::from(self.octets_sent.saturating_sub(WINDOW_BYTES_MIN));
+        let line = octets * 2 * 1_000_000_000 / u128::from(self.window.rate());
+        Some(self.progress_at.saturating_add(patience).saturating_add(u64::try_from(line).unwrap_or(u64::MAX)))
+    }
+
+    /// Whether the session is to be closed and opened anew, since too long nothing was acknowledged although something is in flight.
+    #[must_use]
+    pub fn is_stalled(&self, now: Nanos) -> bool {
+        self.stalled_at().is_some_and(|at| at <= now)
+    }
+}

@@ -1,0 +1,121 @@
+//! How many octets of a flow may be in flight.
+
+use crate::Nanos;
+
+/// Octets that each flow may have in flight from the beginning: more would delay high priorities on a narrow line.
+pub const WINDOW_BYTES_MIN: u64 = 16 << 10;
+
+const SECOND: u128 = 1_000_000_000;
+/// How long a measured round trip and a measured rate hold.
+const MEASURED_FOR: Nanos = 10_000_000_000;
+/// The rate of a line that was not measured.
+const RATE_MIN: u64 = WINDOW_BYTES_MIN;
+
+/// What an event in flight says of the line when it is acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) sent_at: Nanos,
+    /// Its octets.
+    pub(crate) octets: u64,
+    /// The octets in flight when it was sent, with its own.
+    pub(crate) in_flight: u64,
+    /// Whether the window had no room for another like it.
+    pub(crate) filled_window: bool,
+}
+
+/// The window of one flow in one session: 1.5 × rate × smallest round trip, but never grown by a flow that did not fill it.
+///
+/// The queue that a flow has in the line lengthens its own round trips, and a window made of those would grow without end. So each 10 s
+/// the window closes to [`WINDOW_BYTES_MIN`] until the round trip of an event is measured that had no more than that before it.
+#[derive(Debug)]
+pub(crate) struct Window {
+    octets: u64,
+    octets_max: u64,
+    /// The smallest round trip, and when it was measured.
+    round_trip: Option<(Nanos, Nanos)>,
+    is_probing: bool,
+    /// The highest rates in octets a second of the current 5 s and of those before, and since when they are the current ones.
+    rates: [u64; 2],
+    rates_since: Nanos,
+}
+
+impl Window {
+    pub(crate) const fn new(octets_max: u64) -> Self {
+        Self {
+            octets: WINDOW_BYTES_MIN,
+            octets_max,
+            round_trip: None,
+            is_probing: false,
+            rates: [0; 2],
+            rates_since: 0,
+        }
+    }
+
+    /// The octets that may be in flight now.
+    pub(crate) const fn octets(&self) -> u64 {
+        if self.is_probing { WINDOW_BYTES_MIN } else { self.octets }
+    }
+
+    /// The rate of the line in octets a second: measured, or the lowest that is expected.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rates.into_iter().fold(RATE_MIN, u64::max)
+    }
+
+    /// The smallest round trip of the last 10 s.
+    pub(crate) fn round_trip(&self) -> Option<Nanos> {
+        self.round_trip.map(|(round_trip, _)| round_trip)
+    }
+
+    pub(crate) fn sample(&self, sent_at: Nanos, octets: u64, in_flight: u64) -> Sample {
+        let filled_window = !self.is_probing && in_flight + octets > self.octets;
+        Sample { sent_at, octets, in_flight, filled_window }
+    }
+
+    /// Notes the acknowledgement of an event.
+    pub(crate) fn note(&mut self, sample: Sample, now: Nanos) {
+        let round_trip = now.saturating_sub(sample.sent_at).max(1);
+        self.note_round_trip(sample, round_trip, now);
+        if !sample.filled_window {
+            return;
+        }
+        let rate = u128::from(sample.in_flight) * SECOND / u128::from(round_trip);
+        self.note_rate(u64::try_from(rate).unwrap_or(u64::MAX), now);
+        if let (false, Some((smallest, _))) = (self.is_probing, self.round_trip) {
+            let [rate, before] = self.rates;
+            let product = u128::from(rate.max(before)) * u128::from(smallest) * 3 / (2 * SECOND);
+            // Room for one event more, so that it grows where a single event fills it.
+            let octets = u64::try_from(product).unwrap_or(u64::MAX).saturating_add(sample.octets);
+            self.octets = octets.min(self.octets_max).max(WINDOW_BYTES_MIN);
+        }
+    }
+
+    fn note_round_trip(&mut self, sample: Sample, round_trip: Nanos, now: Nanos) {
+        let has_queue = sample.in_flight > WINDOW_BYTES_MIN.max(sample.octets);
+        match self.round_trip {
+            Some((smallest, at)) if round_trip > smallest => {
+                let is_old = now.saturating_sub(at) >= MEASURED_FOR;
+                if is_old && has_queue {
+                    self.is_probing = true;
+                } else if is_old {
+                    self.round_trip = Some((round_trip, now));
+                    self.is_probing = false;
+                }
+            }
+            _ => {
+                self.round_trip = Some((round_trip, now));
+                self.is_probing = false;
+            }
+        }
+    }
+
+    fn note_rate(&mut self, rate: u64, now: Nanos) {
+        let elapsed = now.saturating_sub(self.rates_since);
+        if elapsed >= MEASURED_FOR / 2 {
+            let [current, _] = self.rates;
+            self.rates = [0, if elapsed >= MEASURED_FOR { 0 } else { current }];
+            self.rates_since = now;
+        }
+        let [current, _] = &mut self.rates;
+        *current = rate.max(*current);
+    }
+}

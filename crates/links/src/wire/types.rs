@@ -1,0 +1,111 @@
+//! Lists of event types, as they are on the wire or as they are written.
+
+use super::fields::Fields;
+use super::{Kind, TYPES_BYTES_MAX, TYPES_MAX};
+use crate::Violation;
+
+/// An event type that is subscribed: `distance u8 │ domain │ name`. The names may have wildcards; they are what the engine compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TypeInterest<'a> {
+    /// The domain.
+    pub domain: &'a [u8],
+    /// The name.
+    pub name: &'a [u8],
+    /// How many links lie between the nearest subscription and the sender of the frame. 0: it is that service's own.
+    pub distance: u8,
+}
+
+/// A list of event types, at most [`TYPES_MAX`] and [`TYPES_BYTES_MAX`]: `count u32 │ type …`.
+#[derive(Clone, Copy)]
+pub struct Types<'a>(List<'a>);
+
+#[derive(Clone, Copy)]
+enum List<'a> {
+    /// A list to be written.
+    Own(&'a [TypeInterest<'a>]),
+    /// Entries that were read once and found to be whole.
+    Read { count: usize, entries: &'a [u8] },
+}
+
+impl<'a> Types<'a> {
+    /// No types.
+    pub const NONE: Self = Self(List::Own(&[]));
+
+    /// A list to be written.
+    ///
+    /// # Errors
+    /// When it exceeds the limits: who subscribes so many types subscribes all.
+    pub fn new(types: &'a [TypeInterest<'a>]) -> Result<Self, Violation> {
+        let octets = types.iter().map(|each| each.domain.len() + each.name.len()).sum();
+        within(types.len(), octets)?;
+        Ok(Self(List::Own(types)))
+    }
+
+    /// The entries.
+    pub fn iter(&self) -> impl Iterator<Item = TypeInterest<'a>> + use<'a> {
+        let (own, encoded): (&[_], &[_]) = match self.0 {
+            List::Own(types) => (types, &[]),
+            List::Read { entries, .. } => (&[], entries),
+        };
+        let mut fields = Fields { kind: Kind::Interest, rest: encoded };
+        own.iter().copied().chain(core::iter::from_fn(move || entry(&mut fields).ok()))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match self.0 {
+            List::Own(types) => types.len(),
+            List::Read { count, .. } => count,
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
+        let count = fields.u32("types")? as usize;
+        within(count, 0)?;
+        let (entries, mut octets) = (fields.rest, 0);
+        for _ in 0..count {
+            let TypeInterest { domain, name, .. } = entry(fields)?;
+            octets += domain.len() + name.len();
+            within(count, octets)?;
+        }
+        let entries = entries.get(..entries.len() - fields.rest.len()).unwrap_or_default();
+        Ok(Self(List::Read { count, entries }))
+    }
+}
+
+fn entry<'a>(fields: &mut Fields<'a>) -> Result<TypeInterest<'a>, Violation> {
+    let distance = fields.u8("distance")?;
+    let domain = fields.name("domain", TYPES_BYTES_MAX)?;
+    Ok(TypeInterest { domain, name: fields.name("name", TYPES_BYTES_MAX)?, distance })
+}
+
+const fn within(types: usize, octets: usize) -> Result<(), Violation> {
+    if types > TYPES_MAX {
+        Err(Violation::TooMany { field: "types", entries: types as u64, limit: TYPES_MAX as u64 })
+    } else if octets > TYPES_BYTES_MAX {
+        Err(Violation::TooLong { field: "types", octets: octets as u64, limit: TYPES_BYTES_MAX as u64 })
+    } else {
+        Ok(())
+    }
+}
+
+impl PartialEq for Types<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Types<'_> {}
+
+impl core::fmt::Debug for Types<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
