@@ -41,7 +41,7 @@ pub use receiver::Receiver;
 pub use seen::{Forgotten, Seen, Verdict};
 pub use sender::Sender;
 pub use violation::Violation;
-pub use window::WINDOW_BYTES_MIN;
+pub use window::WINDOW_BYTES_START;
 
 /// Nanoseconds of the caller's monotonic clock.
 pub type Nanos = u64;

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use crate::window::{Sample, Window};
-use crate::{Limits, Nanos, Violation, WINDOW_BYTES_MIN};
+use crate::{Limits, Nanos, Violation, WINDOW_BYTES_START};
 
 /// The events of a flow in flight, each with an item of the caller's. It outlives sessions: what was not acknowledged in one is sent in the
 /// next.
@@ -34,7 +34,7 @@ struct InFlight<T> {
 
 impl<T> Sender<T> {
     /// How long an acknowledgement may take before the session is to be closed and opened anew; the first of a session may take
-    /// [`Self::STALLED_AT_FIRST_AFTER`]. Where more than [`WINDOW_BYTES_MIN`] is in flight, twice the time is added that the
+    /// [`Self::STALLED_AT_FIRST_AFTER`]. Where more than [`WINDOW_BYTES_START`] is in flight, twice the time is added that the
     /// line takes for what is in flight.
     pub const STALLED_AFTER: Nanos = 3_000_000_000;
     /// How long a session's first acknowledgement may take.
@@ -238,7 +238,7 @@ impl<T> Sender<T> {
             return None;
         }
         let patience = if self.acknowledged == 0 { Self::STALLED_AT_FIRST_AFTER } else { Self::STALLED_AFTER };
-        let octets = u128::from(self.octets_sent.saturating_sub(WINDOW_BYTES_MIN));
+        let octets = u128::from(self.octets_sent.saturating_sub(WINDOW_BYTES_START));
         let line = octets * 2 * 1_000_000_000 / u128::from(self.window.rate());
         Some(self.progress_at.saturating_add(patience).saturating_add(u64::try_from(line).unwrap_or(u64::MAX)))
     }

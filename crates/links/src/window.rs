@@ -2,14 +2,18 @@
 
 use crate::Nanos;
 
-/// Octets that each flow may have in flight from the beginning: more would delay high priorities on a narrow line.
-pub const WINDOW_BYTES_MIN: u64 = 16 << 10;
+/// Octets that each flow may have in flight at the beginning of a session: more would delay high priorities on a narrow line.
+pub const WINDOW_BYTES_START: u64 = 16 << 10;
 
+/// The smallest window of a line that was measured.
+const OCTETS_MIN: u64 = 4 << 10;
 const SECOND: u128 = 1_000_000_000;
+/// How long what a flow has in flight may wait in the line, beside half a round trip: on a narrow line that is what a high priority waits.
+const QUEUE: u128 = 10_000_000;
 /// How long a measured round trip and a measured rate hold.
 const MEASURED_FOR: Nanos = 10_000_000_000;
-/// The rate of a line that was not measured.
-const RATE_MIN: u64 = WINDOW_BYTES_MIN;
+/// The rate of a line that was not measured, in octets a second.
+const RATE_MIN: u64 = 16 << 10;
 
 /// What an event in flight says of the line when it is acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +27,10 @@ pub(crate) struct Sample {
     pub(crate) filled_window: bool,
 }
 
-/// The window of one flow in one session: 1.5 × rate × smallest round trip, but never grown by a flow that did not fill it.
+/// The window of one flow in one session: rate × (1.5 × smallest round trip + 10 ms), changed only where the flow filled it.
 ///
 /// The queue that a flow has in the line lengthens its own round trips, and a window made of those would grow without end. So each 10 s
-/// the window closes to [`WINDOW_BYTES_MIN`] until the round trip of an event is measured that had no more than that before it.
+/// the window closes to [`OCTETS_MIN`] until the round trip of an event is measured that had no more than that before it.
 #[derive(Debug)]
 pub(crate) struct Window {
     octets: u64,
@@ -42,7 +46,7 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) const fn new(octets_max: u64) -> Self {
         Self {
-            octets: WINDOW_BYTES_MIN,
+            octets: if octets_max < WINDOW_BYTES_START { octets_max } else { WINDOW_BYTES_START },
             octets_max,
             round_trip: None,
             is_probing: false,
@@ -53,7 +57,7 @@ impl Window {
 
     /// The octets that may be in flight now.
     pub(crate) const fn octets(&self) -> u64 {
-        if self.is_probing { WINDOW_BYTES_MIN } else { self.octets }
+        if self.is_probing { OCTETS_MIN } else { self.octets }
     }
 
     /// The rate of the line in octets a second: measured, or the lowest that is expected.
@@ -82,15 +86,16 @@ impl Window {
         self.note_rate(u64::try_from(rate).unwrap_or(u64::MAX), now);
         if let (false, Some((smallest, _))) = (self.is_probing, self.round_trip) {
             let [rate, before] = self.rates;
-            let product = u128::from(rate.max(before)) * u128::from(smallest) * 3 / (2 * SECOND);
-            // Room for one event more, so that it grows where a single event fills it.
-            let octets = u64::try_from(product).unwrap_or(u64::MAX).saturating_add(sample.octets);
-            self.octets = octets.min(self.octets_max).max(WINDOW_BYTES_MIN);
+            let time = u128::from(smallest) * 3 / 2 + QUEUE;
+            let product = u128::from(rate.max(before)) * time / SECOND;
+            // Room for two events, so that it grows where a single one fills it.
+            let octets = u64::try_from(product).unwrap_or(u64::MAX).max(sample.octets.saturating_mul(2));
+            self.octets = octets.max(OCTETS_MIN).min(self.octets_max);
         }
     }
 
     fn note_round_trip(&mut self, sample: Sample, round_trip: Nanos, now: Nanos) {
-        let has_queue = sample.in_flight > WINDOW_BYTES_MIN.max(sample.octets);
+        let has_queue = sample.in_flight > OCTETS_MIN.max(sample.octets);
         match self.round_trip {
             Some((smallest, at)) if round_trip > smallest => {
                 let is_old = now.saturating_sub(at) >= MEASURED_FOR;

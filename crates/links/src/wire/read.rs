@@ -5,7 +5,7 @@ use super::{
     CONSTRAINT_BYTES_MAX, Direction, EVENT_NAME_BYTES_MAX, Event, Frame, Hello, Kind, NAME_BYTES_MAX, Open,
     REASON_BYTES_MAX, Types,
 };
-use crate::{Hops, Limits, Origin, VERSIONS, Violation, WINDOW_BYTES_MIN, hops::HOPS_MAX};
+use crate::{Hops, Limits, Origin, VERSIONS, Violation, WINDOW_BYTES_START, hops::HOPS_MAX};
 
 impl<'a> Frame<'a> {
     /// Reads one frame, without its length field.
@@ -96,7 +96,7 @@ impl<'a> Hello<'a> {
         let meaningless = [
             ("version_max", u64::from(hello.version_max), u64::from(hello.version_min)),
             ("frame_bytes_max", u64::from(frame_bytes_max), u64::from(Limits::FRAME_BYTES_MIN)),
-            ("window_bytes_max", window_bytes_max, WINDOW_BYTES_MIN),
+            ("window_bytes_max", window_bytes_max, WINDOW_BYTES_START),
             ("outstanding_max", u64::from(outstanding_max), 1),
         ]
         .into_iter()
