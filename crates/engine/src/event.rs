@@ -11,7 +11,7 @@ use core::num::NonZeroU64;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
-use crate::{Away, Form, OutputForm, ProxyId, ProxyKey, Reliability, Time, TypeId};
+use crate::{Away, Form, Hops, Origin, OutputForm, ProxyId, ProxyKey, Reliability, Time, TypeId};
 
 /// What an event costs the memory budget beside its bytes and its holders: its fields, its place among the lane's events
 /// and the allocator's rounding.
@@ -20,6 +20,9 @@ pub const EVENT_OVERHEAD_BYTES: u64 = 320;
 /// What an event that is [watched](Event::watch_each) costs the memory budget beside that: the record of the consumers that have yet to
 /// confirm it.
 pub const WATCH_OVERHEAD_BYTES: u64 = 96;
+
+/// What an event that has an [origin](Event::origin) costs the memory budget beside that.
+pub const ORIGIN_OVERHEAD_BYTES: u64 = 144;
 
 /// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
 pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
@@ -97,17 +100,21 @@ pub struct Event {
     pub(crate) taken_over: bool,
     /// Its number among its channel's, where that stores its history.
     pub(crate) number: Option<NonZeroU64>,
-    /// The consumers that it is kept elsewhere for, and not in their outboxes.
-    pub(crate) away: Option<Box<AwayList>>,
+    /// What few events have. The box stays when the event's memory is used again.
+    pub(crate) rare: Option<Box<Rare>>,
     /// Whether it was kept elsewhere before: that it is complete for all has been reported.
     pub(crate) returned: bool,
     /// Whether it was accepted by a lane that is no more: limits do not concern it, on no lane that it is handed over to.
     pub(crate) restored: bool,
 }
 
-/// A list that few events need, and that keeps its buffer: it takes one word of those that do not.
+/// What few events have: it takes one word of those that do not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AwayList(pub(crate) Vec<Away>);
+pub(crate) struct Rare {
+    /// The consumers that the event is kept elsewhere for, and not in their outboxes.
+    pub(crate) away: Vec<Away>,
+    origin: Option<Origin>,
+}
 
 /// The place of an event among those that its lane keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +125,7 @@ pub(crate) const PLACE_BYTES: usize = 32;
 
 // The overhead that is charged must cover the overhead there is: the fields and the two reference counts.
 const _: () = assert!((size_of::<Event>() + 2 * size_of::<usize>() + PLACE_BYTES) as u64 <= EVENT_OVERHEAD_BYTES);
+const _: () = assert!((size_of::<Rare>() + size_of::<usize>()) as u64 <= ORIGIN_OVERHEAD_BYTES);
 
 impl Event {
     /// What it weighs in a backlog: its bytes in every translation, the names of its type where it needs them, and
@@ -125,7 +133,29 @@ impl Event {
     #[must_use]
     pub fn weight(&self) -> u64 {
         let watched = if self.watch_each { WATCH_OVERHEAD_BYTES } else { 0 };
-        self.content_bytes() + EVENT_OVERHEAD_BYTES + watched
+        let origin = self.origin().map_or(0, |_| ORIGIN_OVERHEAD_BYTES);
+        self.content_bytes() + EVENT_OVERHEAD_BYTES + watched + origin
+    }
+
+    /// Its origin. `None` where no service that it came to numbers events.
+    #[must_use]
+    #[inline]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.rare.as_ref()?.origin.as_ref()
+    }
+
+    /// Sets its origin: the `service` that admitted it first, that service's `era`, the `number` there, and the services that it came
+    /// through since, of which the first [`Origin::HOPS_MAX`] count.
+    pub fn set_origin(&mut self, service: u64, era: u64, number: u64, hops: &[u64]) {
+        let hops = Hops::new(hops.iter().copied());
+        self.rare.get_or_insert_default().origin = Some(Origin { service, era, number, hops });
+    }
+
+    /// Gives it the origin of another event.
+    pub(crate) fn copy_origin(&mut self, event: &Self) {
+        if let Some(origin) = event.origin() {
+            self.rare.get_or_insert_default().origin = Some(*origin);
+        }
     }
 
     /// The priority and the timeout that it has from its supplier, where it says none itself: of an event that was
@@ -156,7 +186,7 @@ impl Event {
     /// The consumers that it is kept [elsewhere](crate::Overflow) for, and not in their outboxes.
     #[must_use]
     pub fn away(&self) -> &[Away] {
-        self.away.as_ref().map_or(&[], |away| &away.0)
+        self.rare.as_ref().map_or(&[], |rare| &rare.away)
     }
 
     /// Its number among its channel's events, where that [stores its history](crate::HistoryLimits).
@@ -195,8 +225,9 @@ impl Event {
         (self.keeps_names, self.approved) = (false, false);
         self.reliability = None;
         self.only = None;
-        if let Some(away) = &mut self.away {
-            away.0.clear();
+        if let Some(rare) = &mut self.rare {
+            rare.away.clear();
+            rare.origin = None;
         }
         (self.returned, self.restored) = (false, false);
         (self.arrived, self.older_by_ms) = (Time(0), 0);
@@ -485,6 +516,22 @@ mod tests {
         let again = pool.take_for(128);
         assert_eq!(again.bytes.as_ptr(), buffer);
         assert!(again.bytes.is_empty());
+    }
+
+    #[test]
+    fn an_origin_goes_with_its_event_and_its_memory_goes_round() {
+        let mut pool = EventPool::new();
+        let mut pending_event = pool.take();
+        let weight = pending_event.weight();
+        pending_event.set_origin(1, 2, 3, &[4, 5]);
+        assert_eq!(pending_event.origin(), Some(&Origin { service: 1, era: 2, number: 3, hops: Hops::new([4, 5]) }));
+        assert_eq!(pending_event.weight(), weight + ORIGIN_OVERHEAD_BYTES);
+        let place = core::ptr::from_ref(pending_event.origin().unwrap());
+        pool.give_back(pending_event.into_event());
+        let mut again = pool.take();
+        assert_eq!((again.origin(), again.weight()), (None, weight));
+        again.set_origin(6, 7, 8, &[]);
+        assert_eq!(again.origin().map(|origin| (core::ptr::from_ref(origin), origin.hops.len())), Some((place, 0)));
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod ids;
 mod lane;
 mod lanes;
 mod members;
+mod origin;
 mod owner;
 mod properties;
 mod refusal;
@@ -67,7 +68,7 @@ pub mod wildcard;
 pub use activity::{Activity, WaitingPull};
 pub use event::{
     Alternate, Alternates, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberForm, NumberPlace,
-    PendingEvent, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
+    ORIGIN_OVERHEAD_BYTES, PendingEvent, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
 };
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{
@@ -87,6 +88,7 @@ pub use lane::{
     WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
+pub use origin::{Hops, Origin};
 pub use owner::Owner;
 pub use refusal::Refusal;
 pub use routing::{ChannelRoutes, ConsumerRoute, Remains, RemoteFilterGroups, Snapshot, SupplierRoute};

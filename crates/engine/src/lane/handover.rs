@@ -83,6 +83,7 @@ impl Lane {
         (copy.watch, copy.watch_each) = (event.watch, event.watch_each);
         copy.reliability = event.reliability;
         copy.only.clone_from(&event.only);
+        copy.copy_origin(event);
         (copy.source, copy.keeps_names) = (event.source, event.keeps_names);
         let (domain, name) = event.names();
         self.classify(&mut pending_event, domain, name);

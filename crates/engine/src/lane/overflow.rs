@@ -22,14 +22,17 @@ use super::queue::{Ask, Entry};
 use super::suppliers::{Supplier, say_all};
 use super::{Lane, Outbox};
 use crate::{
-    ChannelId, DiscardReason, Event, Forms, HOLDER_OVERHEAD_BYTES, HistoryLimits, Notice, OutboxId, PendingEvent,
-    ProxyId, ProxyKey, SORTED_OVERHEAD_BYTES, StartFrom, Time,
+    ChannelId, DiscardReason, Event, Forms, HOLDER_OVERHEAD_BYTES, HistoryLimits, Notice, Origin, OutboxId,
+    PendingEvent, ProxyId, ProxyKey, SORTED_OVERHEAD_BYTES, StartFrom, Time,
 };
 
 /// What an event costs the room elsewhere beside its bytes and the names of its type.
 const STORED_OVERHEAD_BYTES: u64 = 128;
 /// The same for each consumer that it is kept for.
 const STORED_HOLDER_BYTES: u64 = 8;
+/// The same where it has an origin, and for each of its hops.
+const STORED_ORIGIN_BYTES: u64 = 32;
+const STORED_HOP_BYTES: u64 = 8;
 
 /// A consumer has a backlog if it has at least so many bytes in its outbox, or its part of a quarter of the channel's memory. One that
 /// keeps up has some of it at times: of 20,000 events of 1 KB a second, this is what comes within a twentieth of a second.
@@ -216,7 +219,9 @@ impl Event {
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         let content = (self.bytes.len() + self.names.len()) as u64;
-        content + STORED_OVERHEAD_BYTES + STORED_HOLDER_BYTES * self.away().len() as u64
+        let hops = |origin: &Origin| STORED_ORIGIN_BYTES + STORED_HOP_BYTES * origin.hops.len() as u64;
+        let origin = self.origin().map_or(0, hops);
+        content + origin + STORED_OVERHEAD_BYTES + STORED_HOLDER_BYTES * self.away().len() as u64
     }
 }
 
@@ -245,17 +250,14 @@ impl Lane {
             };
             let goes = !outbox.elsewhere.is_over() || (is_half_full && outbox.weight >= backlog);
             if goes {
-                event
-                    .away
-                    .get_or_insert_default()
-                    .0
-                    .push(Away { consumer: outbox.key.proxy, ask: chosen.ask.to_bits() });
+                let away = Away { consumer: outbox.key.proxy, ask: chosen.ask.to_bits() };
+                event.rare.get_or_insert_default().away.push(away);
             }
             !goes
         });
-        let Some(away) = event.away.as_mut().filter(|away| !away.0.is_empty()) else { return };
+        let Some(rare) = event.rare.as_mut().filter(|rare| !rare.away.is_empty()) else { return };
         // There may be very many, and readers look for one.
-        away.0.sort_unstable_by_key(|away| away.consumer);
+        rare.away.sort_unstable_by_key(|away| away.consumer);
         say_all(&self.types, supplier, event);
     }
 
@@ -265,13 +267,13 @@ impl Lane {
         let Some(event) = self.events.get_mut(entry.event) else { return 0 };
         let watch = event.watch.filter(|_| event.watch_each);
         let bytes = event.stored_bytes();
-        let Some(mut away) = event.away.take() else { return 0 };
+        let Some(mut away) = event.rare.as_mut().map(|rare| core::mem::take(&mut rare.away)) else { return 0 };
         let Some(state) = self.channels.get_mut(channel) else { return 0 };
         let has_room = state.depot.has_room(bytes);
         if !has_room {
             self.note_no_room_elsewhere(channel);
         }
-        away.0.retain(|away| {
+        away.retain(|away| {
             let slot = self.outbox_of(channel, away.consumer);
             let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, entry, has_room, withheld));
             if let (Some(slot), Some(watch), true) = (slot, watch, goes) {
@@ -279,9 +281,9 @@ impl Lane {
             }
             goes
         });
-        let consumers = u32::try_from(away.0.len()).unwrap_or(u32::MAX);
-        if let Some(event) = self.events.get_mut(entry.event) {
-            event.away = Some(away);
+        let consumers = u32::try_from(away.len()).unwrap_or(u32::MAX);
+        if let Some(rare) = self.events.get_mut(entry.event).and_then(|event| event.rare.as_mut()) {
+            rare.away = away;
         }
         let Some(state) = self.channels.get_mut(channel).filter(|_| consumers > 0) else { return 0 };
         let Some(event) = self.events.get(entry.event) else { return 0 };

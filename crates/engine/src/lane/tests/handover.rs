@@ -251,6 +251,7 @@ fn a_handed_over_event_is_the_same_event() {
         (event.form, event.tag, event.thread_priority, event.priority) = (Form(3), 77, Some(5), Some(-4));
         (event.timeout, event.start) = (Some(Duration::from_secs(9)), Some(Time(1)));
         event.stop = Some(Time(1 << 60));
+        event.set_origin(1, 2, 3, &[4, 5]);
         let alternate = event.alternates.push(OutputForm(4));
         (alternate.tag, alternate.bytes) = (6, b"other".to_vec());
     });
@@ -268,6 +269,7 @@ fn a_handed_over_event_is_the_same_event() {
         (Some(Duration::from_secs(9)), Some(Time(1)), Some(Time(1 << 60)))
     );
     assert_eq!((event.arrived, event.source), (arrived, source));
+    assert_eq!(event.origin(), Some(&Origin { service: 1, era: 2, number: 3, hops: Hops::new([4, 5]) }));
     let alternate = event.alternates.find(OutputForm(4)).unwrap();
     assert_eq!((alternate.tag, &alternate.bytes[..]), (6, &b"other"[..]));
     assert_eq!(lanes.lanes[1].type_names(event.event_type), Some((&b"domain"[..], &b"name"[..])));
