@@ -287,6 +287,7 @@ struct OfSalvage {
     configured: OfTable,
     events: OfTable,
     lists: OfTable,
+    origins: OfTable,
     pages_corrected: u64,
     damaged: Vec<String>,
 }
@@ -302,10 +303,17 @@ fn salvage(SalvageOptions { from, to, json }: &SalvageOptions) -> Result<(), Fai
     let complete = salvaged.is_complete();
     if *json {
         let of = |SalvagedTable { whole, missing, .. }: SalvagedTable| OfTable { whole, missing };
-        let Salvaged { parts, events, lists, corrected, damaged, .. } = salvaged;
-        let (configured, events, lists) = (of(parts), of(events), of(lists));
-        let directory = to.clone();
-        print_json(&OfSalvage { directory, complete, configured, events, lists, pages_corrected: corrected, damaged })?;
+        let Salvaged { parts, events, lists, origins, corrected, damaged, .. } = salvaged;
+        print_json(&OfSalvage {
+            directory: to.clone(),
+            complete,
+            configured: of(parts),
+            events: of(events),
+            lists: of(lists),
+            origins: of(origins),
+            pages_corrected: corrected,
+            damaged,
+        })?;
     } else {
         print(&text_of_salvage(&salvaged))?;
         if salvaged.parts.whole + salvaged.events.whole > 0 {
@@ -317,7 +325,8 @@ fn salvage(SalvageOptions { from, to, json }: &SalvageOptions) -> Result<(), Fai
 
 fn text_of_salvage(salvaged: &Salvaged) -> String {
     let mut text = String::new();
-    let tables = [("configured", salvaged.parts), ("events", salvaged.events), ("lists", salvaged.lists)];
+    let Salvaged { parts, events, lists, origins, .. } = *salvaged;
+    let tables = [("configured", parts), ("events", events), ("lists", lists), ("origins", origins)];
     for (name, SalvagedTable { whole, missing, .. }) in tables {
         let (whole, missing) = (show::count(whole), show::count(missing));
         let _ = writeln!(text, "{name:<10}  {whole} whole, {missing} missing");

@@ -537,6 +537,10 @@ counters! {
     /// Dead letters that had to go, or could not be stored: a channel had `store.dead_letters_max` of them, or
     /// `store.dead_letter_bytes_max` octets, or was destroyed.
     DeadLettersDropped = "dead_letters_dropped",
+    /// Origins that are on disk now, of persistent events that came over links: repeats of these events are known by them.
+    OriginsStored = "origins_stored",
+    /// Origins removed from disk because there were too many of a channel, or of all: a repeat of such an event is taken for a new one.
+    OriginsDropped = "origins_dropped",
     /// Events that were on disk when the process began, and that it went on to deliver.
     EventsRestored = "events_restored",
     /// Events that are on disk now since there was no memory for them: of consumers that are behind.
@@ -712,6 +716,7 @@ impl Counter {
                 | Self::EventsStored
                 | Self::EventBytesStored
                 | Self::DeadLettersStored
+                | Self::OriginsStored
                 | Self::OverflowEvents
                 | Self::OverflowBytes
                 | Self::HistoryEvents

@@ -21,6 +21,11 @@ pub(crate) fn unforeseeable() -> u128 {
     u128::from_ne_bytes(octets)
 }
 
+/// A number by which a service or a process is known among all there are. Never 0.
+pub(crate) fn identity() -> u64 {
+    u64::try_from(unforeseeable() >> 64).map_or(1, |number| number.max(1))
+}
+
 /// A number of the generator that the standard library keys its hash maps by.
 fn of_hash_maps() -> u64 {
     RandomState::new().hash_one(0_u8)

@@ -11,6 +11,7 @@ pub(crate) mod dead_letters;
 mod disk;
 mod fullness;
 pub(crate) mod journal;
+pub(crate) mod origins;
 pub(crate) mod record;
 pub(crate) mod requests;
 mod room;
@@ -39,6 +40,7 @@ use self::disk::Phases;
 pub(crate) use self::disk::{Disk, StoreError};
 use self::fullness::Fullness;
 use self::journal::{Chunk, Journal, Slot};
+use self::origins::{SeenOrigin, SeenOrigins};
 use self::record::Record;
 use self::requests::{Counterpart, StoreDesk};
 use crate::counters::{Block, Counter};
@@ -73,14 +75,18 @@ pub(crate) struct Found {
     pub(crate) image: corba::Image,
     /// How many events there are, and the number that is behind the last.
     pub(crate) events: (u64, u64),
+    /// Origins of events that came from other services, each with the number of its event.
+    pub(crate) origins: Vec<(u64, SeenOrigin)>,
+    /// The number by which other services know this one.
+    pub(crate) service: u64,
 }
 
 /// Opens a store, and reads what is configured in it.
 pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
     let mut disk = open_when_nothing_looks(directory)?;
     let image = disk.image()?;
-    let events = disk.events()?;
-    Ok(Found { directory: directory.into(), disk, image, events })
+    let (events, origins, service) = (disk.events()?, disk.origins_seen()?, disk.service()?);
+    Ok(Found { directory: directory.into(), disk, image, events, origins, service })
 }
 
 /// How long a start waits for programs that look at the store, as `campanile store show` does, and how often they may come in between.
@@ -114,6 +120,10 @@ pub(crate) struct StoreOptions<'o> {
     pub(crate) origin: Instant,
     /// The number behind that of the last event that it has.
     pub(crate) next: u64,
+    /// Origins that it has of events from other services, each with the number of its event.
+    pub(crate) origins: &'o [(u64, SeenOrigin)],
+    /// The service that has it.
+    pub(crate) service: u64,
     /// The channels that there are.
     pub(crate) channels: &'o [ChannelId],
     pub(crate) limits: StoreLimits,
@@ -150,6 +160,8 @@ pub(crate) struct Reception {
     pub(crate) introductions: Mailbox<Slot>,
     /// For the main lane: the events that there are.
     pub(crate) restored: Option<Receiver<Chunk>>,
+    /// For the main lane: origins of events that came from other services, in the order in which they were written.
+    pub(crate) origins_seen: Vec<SeenOrigin>,
     /// For administration: what it asks about dead letters.
     pub(crate) desk: Option<StoreDesk>,
 }
@@ -157,7 +169,7 @@ pub(crate) struct Reception {
 impl Store {
     /// Starts the thread.
     pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
-        let StoreOptions { waker: waiting, counters, origin, next, channels, limits } = options;
+        let StoreOptions { waker: waiting, counters, origin, next, origins, service, channels, limits } = options;
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
         let waker = Arc::new(Waker::new()?);
@@ -171,6 +183,7 @@ impl Store {
             number: 0,
             written: Arc::clone(&written),
             journal: Journal::new(introduced, next, (limits.event_bytes_max, limits.dead_letters)),
+            origins: SeenOrigins::new(service, origins, |channel| channels.contains(&channel)),
             channels: channels.to_vec(),
             desk,
             limits,
@@ -195,8 +208,9 @@ impl Store {
         })?;
         let store =
             Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), waker: Arc::clone(&waker) };
+        let origins_seen = origins.iter().map(|(_, origin)| *origin).collect();
         let desk = Some(for_administration);
-        Ok((store, Reception { waker, introductions, restored: Some(restored), desk }))
+        Ok((store, Reception { waker, introductions, restored: Some(restored), origins_seen, desk }))
     }
 
     /// The number of the last batch that is on the disk.
@@ -247,6 +261,7 @@ struct Writer {
     number: u64,
     written: Arc<AtomicU64>,
     journal: Journal,
+    origins: SeenOrigins,
     /// The channels that there were at the start.
     channels: Vec<ChannelId>,
     desk: Counterpart,
@@ -449,14 +464,15 @@ impl Writer {
         }
     }
 
-    /// Dead letters of a channel go with it.
+    /// Dead letters and origins of a channel go with it.
     fn note_gone_channels(&mut self, changes: &Changes) {
-        if self.journal.dead_letters().count() == 0 {
+        if self.journal.dead_letters().count() == 0 && self.origins.count() == 0 {
             return;
         }
         for key in changes.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key) {
             if let Some(StoredPart::Channel(channel)) = StoredPart::of_key(key) {
                 self.journal.drop_dead_letters(ChannelId(channel));
+                self.origins.drop_channel(ChannelId(channel));
             }
         }
     }
@@ -468,7 +484,12 @@ impl Writer {
     }
 
     fn has_some(&self) -> bool {
-        !self.changes.is_empty() || self.journal.has_some() || self.journal.is_awaited()
+        !self.changes.is_empty() || self.has_bookkeeping() || self.journal.is_awaited()
+    }
+
+    /// Whether there is something to be written that no thread waits for.
+    fn has_bookkeeping(&self) -> bool {
+        self.journal.has_some() || self.origins.has_gone()
     }
 
     /// Whether it is time to write what no event waits for.
@@ -476,7 +497,7 @@ impl Writer {
         if self.has_just_failed() {
             return false;
         }
-        !self.changes.is_empty() || self.desk.is_waiting() || (self.journal.has_some() && self.is_late(has_ended))
+        !self.changes.is_empty() || self.desk.is_waiting() || (self.has_bookkeeping() && self.is_late(has_ended))
     }
 
     /// Whether it is not to be tried again yet.
@@ -507,13 +528,14 @@ impl Writer {
         let looks = self.fullness.looks_in().map(|looks| looks.max(again.unwrap_or_default()));
         let again = again.or_else(|| self.spared_for()).filter(|_| self.has_some());
         let room = self.is_behind.then_some(ROOM_IN);
-        again.or_else(|| self.journal.look_again_in()).into_iter().chain(room).chain(looks).min()
+        let again = again.or_else(|| self.journal.look_again_in());
+        again.or_else(|| self.origins.has_gone().then_some(journal::LATER)).into_iter().chain(room).chain(looks).min()
     }
 
     /// Tries to write what there is, and reports the outcome to the waiting threads.
     fn write(&mut self, has_ended: bool) {
         self.refuse_what_has_no_room();
-        let tidies = self.journal.has_some() && (!self.journal.is_awaited() || self.is_late(has_ended));
+        let tidies = self.has_bookkeeping() && (!self.journal.is_awaited() || self.is_late(has_ended));
         let at_once = self.fullness.at_once();
         let is_empty = self.changes.is_empty() && !tidies && self.journal.events().next().is_none();
         let (began, answered) = (time::now(), self.journal.awaited());
@@ -524,6 +546,7 @@ impl Writer {
                     self.counters.add(Counter::StoreWrites, 1);
                     self.counters.add(Counter::StoreBytes, octets);
                     self.unlooked += octets;
+                    self.origins.note_written();
                 }
                 self.counters.add(Counter::EventsNotStored, self.journal.note_written());
                 let mut is_all = !self.journal.has_some();
@@ -547,6 +570,7 @@ impl Writer {
             }
             Err(error) => {
                 self.counters.add(Counter::StoreFailures, 1);
+                self.origins.note_failed();
                 let refused = self.journal.note_failed();
                 self.counters.add(Counter::EventsNotStored, refused);
                 self.reply_written(false);
@@ -573,6 +597,8 @@ impl Writer {
         let (events, octets) = self.journal.stored();
         self.counters.set(Counter::EventsStored, events);
         self.counters.set(Counter::EventBytesStored, octets);
+        self.counters.set(Counter::OriginsStored, self.origins.count());
+        self.counters.add(Counter::OriginsDropped, self.origins.take_dropped());
         self.count_dead_letters();
     }
 
@@ -587,7 +613,7 @@ impl Writer {
     }
 
     fn write_batch(&mut self, tidies: bool) -> Result<u64, StoreError> {
-        let Self { disk, changes, journal, record, origin, fullness, .. } = self;
+        let Self { disk, changes, journal, origins, record, origin, fullness, .. } = self;
         let at_once = fullness.at_once();
         let now = Time(u64::try_from(time::since(*origin).as_nanos()).unwrap_or(u64::MAX));
         let clock = UtcClock::new(now, time::since_1970());
@@ -597,7 +623,11 @@ impl Writer {
                 record.clear();
                 Record::of(event, now, &clock).write(record);
                 batch.keep_event(number, record)?;
+                if let Some(seen) = origins.add(number, event) {
+                    batch.keep_origin(number, &seen)?;
+                }
             }
+            origins.remove_gone(batch)?;
             if !tidies {
                 return Ok(());
             }

@@ -80,7 +80,7 @@ fn what_is_kept_is_shown_checked_and_compacted_while_no_service_has_it() {
     let address = serve.address.clone();
     drop(serve);
     let shown = folder.shown();
-    assert_eq!((&shown["version"], &shown["events"]["count"]), (&3.into(), &3_000.into()), "{shown}");
+    assert_eq!((&shown["version"], &shown["events"]["count"]), (&4.into(), &3_000.into()), "{shown}");
     assert_eq!(shown["configured"]["channels"], 2, "{shown}");
     assert!(shown["configured"]["proxies"].as_u64().unwrap() >= 2, "{shown}");
     let of_channel = &shown["events"]["by_channel"][0];
@@ -447,19 +447,19 @@ fn a_store_of_a_newer_release_is_left_as_it_is() {
     let of_version = |version: u32| {
         let database = Database::open(folder.file()).unwrap();
         let begun = database.begin_write().unwrap();
-        assert_eq!(begun.open_table(about).unwrap().insert("version", version).unwrap().unwrap().value(), 7 - version);
+        assert_eq!(begun.open_table(about).unwrap().insert("version", version).unwrap().unwrap().value(), 9 - version);
         begun.commit().unwrap();
     };
-    of_version(4);
+    of_version(5);
     assert!(!starts(&folder));
     let (_, error, code) = folder.store("check", &[]);
-    assert!(error.contains("of version 4") && error.contains("the release that has written it"), "{error}");
+    assert!(error.contains("of version 5") && error.contains("the release that has written it"), "{error}");
     assert_eq!(code, Some(1));
     let database = Database::open(folder.file()).unwrap();
     let version = database.begin_read().unwrap().open_table(about).unwrap().get("version").unwrap().unwrap().value();
-    assert_eq!(version, 4);
+    assert_eq!(version, 5);
     drop(database);
-    of_version(3);
+    of_version(4);
     assert_eq!(folder.shown()["events"]["count"], 3);
 }
 

@@ -15,6 +15,7 @@ use crate::lane::io::net::Waker;
 use crate::memory::Memory;
 use crate::overflow;
 use crate::protocols::tempo::types::DeclaredTypes;
+use crate::store::origins::SeenOrigin;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
 use corba::Protocol;
@@ -25,6 +26,9 @@ pub(super) struct OpenedStore {
     disk: Disk,
     /// How many events, and the number that is behind the last.
     events: (u64, u64),
+    /// Origins of events that came from other services, each with the number of its event.
+    origins: Vec<(u64, SeenOrigin)>,
+    service: u64,
     /// The channels that there are.
     channels: Vec<ChannelId>,
 }
@@ -66,7 +70,7 @@ pub(super) fn furnish(
     accounts: &Arc<Accounts>,
     found: Option<Found>,
 ) -> Result<Option<OpenedStore>, StartError> {
-    let Some(Found { directory, mut disk, image: stored, events }) = found else {
+    let Some(Found { directory, mut disk, image: stored, events, origins, service }) = found else {
         make_topology(protocol, config)?;
         return Ok(None);
     };
@@ -98,20 +102,28 @@ pub(super) fn furnish(
         disk.write(&changes).map_err(|error| failed(error.to_string()))?;
     }
     let channels = protocol.objects.hierarchy().channels().map(Channel::id).collect();
-    Ok(Some(OpenedStore { disk, events, channels }))
+    Ok(Some(OpenedStore { disk, events, origins, service, channels }))
 }
 
 /// Starts the threads of a store in a folder, and of the backlogs beside it.
 pub(super) fn start_keepers(
-    OpenedStore { disk, events, channels }: OpenedStore,
+    OpenedStore { disk, events, origins, service, channels }: OpenedStore,
     directory: &Path,
     (config, types): (&Config, &Arc<DeclaredTypes>),
     (waker, counters): (&Arc<Waker>, &Counters),
     origin: Instant,
 ) -> Result<(Store, Keepers), StartError> {
     let limits = config.store_limits();
-    let options =
-        StoreOptions { waker, counters: counters.of_store(), origin, next: events.1, channels: &channels, limits };
+    let options = StoreOptions {
+        waker,
+        counters: counters.of_store(),
+        origin,
+        next: events.1,
+        origins: &origins,
+        service,
+        channels: &channels,
+        limits,
+    };
     let (store, reception) = Store::start(disk, options)?;
     let (overflow, inquirer) = overflow::start(overflow::Options {
         directory,

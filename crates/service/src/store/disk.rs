@@ -16,23 +16,32 @@ use super::block_device::Place;
 #[cfg(test)]
 use super::block_device::{BlockDevice, Unsynchronised};
 use super::copy_on_write::CopyOnWriteFile;
+use super::origins::SeenOrigin;
 #[cfg(test)]
 use super::room::Blocks;
 use super::room::{Room, is_full};
+use crate::random;
 
 /// What is configured, in its parts.
 const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
 /// Events by their numbers, and by the same the consumers that are yet to confirm them.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
 const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consumers");
+/// The number by which other services know this one, under [`SERVICE_KEY`].
+const IDENTITY: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("identity");
+const SERVICE_KEY: &[u8] = b"service";
+/// Origins of events that came from other services, each with the number of its event.
+const ORIGINS_SEEN: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("origins_seen");
 /// What is said of the rest: [`VERSION`].
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("about");
 const VERSION_KEY: &str = "version";
-/// The form of the tables that this is, and those of which this is more of the same: without events, and without events that are kept
-/// aside, of which a release before would take the consumers for such as are yet to confirm them.
-pub(super) const VERSION: u32 = 3;
+/// The form of the tables that this is, and those of which this is more of the same: without events; without events that are kept aside, of
+/// which a release before would take the consumers for such as are yet to confirm them; without origins, which a release before would take
+/// for names and content of events.
+pub(super) const VERSION: u32 = 4;
 const VERSION_WITHOUT_EVENTS: u32 = 1;
 const VERSION_WITHOUT_DEAD_LETTERS: u32 = 2;
+const VERSION_WITHOUT_ORIGINS: u32 = 3;
 /// The file's name in its folder.
 pub(crate) const FILE: &str = "campanile.redb";
 /// What the system counts the room of files in.
@@ -214,6 +223,24 @@ impl Disk {
         Ok(image)
     }
 
+    /// The number by which other services know the one that has this store. Never 0.
+    pub(crate) fn service(&mut self) -> Result<u64, StoreError> {
+        let identity = self.database()?.begin_read()?.open_table(IDENTITY)?;
+        Ok(service_in(&identity)?.unwrap_or_else(random::identity))
+    }
+
+    /// Origins of events that came from other services, each with the number of its event, in the order of these.
+    pub(super) fn origins_seen(&mut self) -> Result<Vec<(u64, SeenOrigin)>, StoreError> {
+        let table = self.database()?.begin_read()?.open_table(ORIGINS_SEEN)?;
+        let mut origins = Vec::new();
+        for entry in table.iter()? {
+            let (key, value) = entry?;
+            origins.extend(number(value.value()).zip(SeenOrigin::of_key(key.value())));
+        }
+        origins.sort_unstable();
+        Ok(origins)
+    }
+
     /// How many events are kept, and the number that is behind the last.
     pub(crate) fn events(&mut self) -> Result<(u64, u64), StoreError> {
         let events = self.database()?.begin_read()?.open_table(EVENTS)?;
@@ -297,10 +324,12 @@ pub(crate) struct Batch<'t> {
     begun: &'t redb::WriteTransaction,
     events: Table<'t, u64, &'static [u8]>,
     consumers: Table<'t, u64, &'static [u8]>,
+    /// Open once it is written to.
+    origins_seen: Option<Table<'t, &'static [u8], &'static [u8]>>,
     octets: usize,
 }
 
-impl Batch<'_> {
+impl<'t> Batch<'t> {
     pub(crate) fn change_parts(&mut self, changes: &Changes) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
@@ -319,6 +348,41 @@ impl Batch<'_> {
     pub(crate) fn keep_event(&mut self, number: u64, record: &[u8]) -> Result<(), StoreError> {
         self.octets += size_of::<u64>() + record.len();
         self.events.insert(number, record)?;
+        Ok(())
+    }
+
+    /// Keeps an event's origin.
+    pub(super) fn keep_origin(&mut self, event: u64, origin: &SeenOrigin) -> Result<(), StoreError> {
+        self.octets += SeenOrigin::KEY_BYTES + size_of::<u64>();
+        self.origins_seen()?.insert(&origin.key()[..], &event.to_le_bytes()[..])?;
+        Ok(())
+    }
+
+    pub(super) fn forget_origin(&mut self, origin: &SeenOrigin) -> Result<(), StoreError> {
+        self.origins_seen()?.remove(&origin.key()[..])?;
+        Ok(())
+    }
+
+    /// Keeps those origins only for which this is so, each with the number of its event.
+    pub(super) fn retain_origins(&mut self, is_kept: impl Fn(u64, SeenOrigin) -> bool) -> Result<(), StoreError> {
+        self.origins_seen()?.retain(|key, event| {
+            let origin = number(event).zip(SeenOrigin::of_key(key));
+            origin.is_some_and(|(event, origin)| is_kept(event, origin))
+        })?;
+        Ok(())
+    }
+
+    fn origins_seen(&mut self) -> Result<&mut Table<'t, &'static [u8], &'static [u8]>, StoreError> {
+        let table = match self.origins_seen.take() {
+            Some(table) => table,
+            None => self.begun.open_table(ORIGINS_SEEN)?,
+        };
+        Ok(self.origins_seen.insert(table))
+    }
+
+    /// Keeps the number by which other services know this one.
+    pub(super) fn keep_service(&mut self, service: u64) -> Result<(), StoreError> {
+        self.begun.open_table(IDENTITY)?.insert(SERVICE_KEY, &service.to_le_bytes()[..])?;
         Ok(())
     }
 
@@ -353,7 +417,7 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
         let mut about = begun.open_table(ABOUT)?;
         let version = about.get(VERSION_KEY)?.map(|version| version.value());
         match version {
-            None | Some(VERSION_WITHOUT_EVENTS | VERSION_WITHOUT_DEAD_LETTERS) => {
+            None | Some(VERSION_WITHOUT_EVENTS | VERSION_WITHOUT_DEAD_LETTERS | VERSION_WITHOUT_ORIGINS) => {
                 _ = about.insert(VERSION_KEY, VERSION)?
             }
             Some(VERSION) => {}
@@ -362,6 +426,11 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
         begun.open_table(PARTS)?;
         begun.open_table(EVENTS)?;
         begun.open_table(CONSUMERS)?;
+        begun.open_table(ORIGINS_SEEN)?;
+        let mut identity = begun.open_table(IDENTITY)?;
+        if service_in(&identity)?.is_none() {
+            identity.insert(SERVICE_KEY, &random::identity().to_le_bytes()[..])?;
+        }
         version.unwrap_or(VERSION)
     };
     begun.commit()?;
@@ -376,7 +445,9 @@ fn has_all_tables(database: &Database) -> Result<bool, StoreError> {
         begun.open_table(PARTS)?;
         begun.open_table(EVENTS)?;
         begun.open_table(CONSUMERS)?;
-        Ok(about.get(VERSION_KEY)?.is_some_and(|version| version.value() == VERSION))
+        begun.open_table(ORIGINS_SEEN)?;
+        let has_identity = service_in(&begun.open_table(IDENTITY)?)?.is_some();
+        Ok(has_identity && about.get(VERSION_KEY)?.is_some_and(|version| version.value() == VERSION))
     };
     match is_there() {
         Err(redb::Error::TableDoesNotExist(_)) => Ok(false),
@@ -415,6 +486,15 @@ fn event<R>(database: &Database, number: u64, read: impl FnOnce(&[u8]) -> R) -> 
     Ok(events.get(number)?.map(|record| read(record.value())))
 }
 
+fn service_in(identity: &impl ReadableTable<&'static [u8], &'static [u8]>) -> Result<Option<u64>, redb::Error> {
+    let service = identity.get(SERVICE_KEY)?;
+    Ok(service.and_then(|service| number(service.value())).filter(|service| *service != 0))
+}
+
+fn number(octets: &[u8]) -> Option<u64> {
+    octets.try_into().ok().map(u64::from_le_bytes)
+}
+
 fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, StoreError> {
     let mut begun = database.begin_write()?;
     // Which is in two phases, and leaves less to do when it is opened again.
@@ -430,7 +510,7 @@ fn write(
     let begun = begin(database, phases)?;
     let octets = {
         let (events, consumers) = (begun.open_table(EVENTS)?, begun.open_table(CONSUMERS)?);
-        let mut batch = Batch { begun: &begun, events, consumers, octets: 0 };
+        let mut batch = Batch { begun: &begun, events, consumers, origins_seen: None, octets: 0 };
         fill(&mut batch)?;
         batch.octets
     };

@@ -20,6 +20,7 @@ use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
 use crate::lane::links::messages::LaneThread;
 use crate::store::Reception;
 use crate::store::dead_letters::{DeadLetterLimits, DeadLetters};
+use crate::store::origins::SeenOrigin;
 use crate::store::record::{consumers_of, count_consumers, read_aside, read_consumers};
 
 /// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
@@ -36,6 +37,8 @@ const CHUNK_EVENTS: usize = 1_024;
 const CHUNK_BYTES: usize = 1 << 20;
 /// What an event takes in the file beside its octets.
 const RECORD_OVERHEAD: u64 = 64;
+/// The same of an event that has an origin.
+const ORIGIN_OVERHEAD: usize = 64;
 
 /// From a lane to the store.
 #[derive(Debug)]
@@ -96,6 +99,10 @@ pub(crate) struct Link {
     pub(crate) answers: Inbox<FromStore>,
     /// Of the main lane: the events that were kept when the process began, until there are no more.
     pub(crate) restored: Option<Receiver<Chunk>>,
+    /// Of the main lane: origins of persistent events that came from other services, in the order in which they were written. Taken by the
+    /// protocol that knows repeats by them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "links are not served yet"))]
+    pub(crate) origins_seen: Vec<SeenOrigin>,
 }
 
 /// The store's end.
@@ -112,7 +119,8 @@ pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -
     let (to_store, messages) = mailbox(&to.waker, EVENTS_MAX + NEWS_MAX);
     // Answers, and the notices beside them.
     let (to_lane, answers) = mailbox(waker, EVENTS_MAX + NEWS_MAX);
-    let link = Link { messages: to_store, answers, restored: to.restored.take() };
+    let origins_seen = core::mem::take(&mut to.origins_seen);
+    let link = Link { messages: to_store, answers, restored: to.restored.take(), origins_seen };
     (link, Slot { thread, messages, answers: BufferedMailbox::new(to_lane), earlier: 0 })
 }
 
@@ -403,7 +411,7 @@ impl Journal {
     fn take_in(&mut self, thread: LaneThread, posting: Posting) {
         let Posting { mut pending_event, posting, is_awaited } = posting;
         let thread = thread.0;
-        let octets = size_of(pending_event.bytes.len() + pending_event.names().0.len() + pending_event.names().1.len());
+        let octets = size_of_event(&pending_event);
         if self.bytes + octets > self.bytes_max {
             // In its order, behind those that are to be written.
             self.pending.events.push(Unwritten { number: 0, pending_event, thread, posting });
@@ -665,7 +673,8 @@ impl Journal {
 
 /// Octets of an event that is to be kept, as it is written.
 fn size_of_event(event: &Event) -> u64 {
-    size_of(event.bytes.len() + event.names().0.len() + event.names().1.len())
+    let origin = if event.origin().is_some() { ORIGIN_OVERHEAD } else { 0 };
+    size_of(event.bytes.len() + event.names().0.len() + event.names().1.len() + origin)
 }
 
 const fn size_of(octets: usize) -> u64 {

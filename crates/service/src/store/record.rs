@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use corba::event::UtcClock;
-use engine::{ChannelId, Event, Form, ProxyId, ProxyKey, Time};
+use engine::{ChannelId, Event, Form, Hops, Origin, ProxyId, ProxyKey, Time};
 
 /// An event as it was kept.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(crate) struct Record<'r> {
     approved: bool,
     supplied_priority: i16,
     supplied_timeout: Option<Duration>,
+    pub(crate) origin: Option<Origin>,
     /// Its type.
     pub(crate) domain: &'r [u8],
     pub(crate) name: &'r [u8],
@@ -42,6 +43,7 @@ const START: u8 = 8;
 const STOP: u8 = 16;
 const SUPPLIED_TIMEOUT: u8 = 32;
 const APPROVED: u8 = 64;
+const ORIGIN: u8 = 128;
 
 impl<'r> Record<'r> {
     /// That of an event that was [completed](engine::Lane::complete_event) on a lane, and arrived at `arrived` by its clock.
@@ -61,6 +63,7 @@ impl<'r> Record<'r> {
             approved: event.approved,
             supplied_priority,
             supplied_timeout,
+            origin: event.origin().copied(),
             domain,
             name,
             bytes: &event.bytes,
@@ -82,6 +85,7 @@ impl<'r> Record<'r> {
             approved,
             supplied_priority,
             supplied_timeout,
+            origin,
             domain,
             name,
             bytes,
@@ -94,7 +98,8 @@ impl<'r> Record<'r> {
                 | flag(start.is_some(), START)
                 | flag(stop.is_some(), STOP)
                 | flag(supplied_timeout.is_some(), SUPPLIED_TIMEOUT)
-                | flag(approved, APPROVED),
+                | flag(approved, APPROVED)
+                | flag(origin.is_some(), ORIGIN),
         );
         out.extend(channel.0.to_le_bytes());
         out.extend(proxy.0.to_le_bytes());
@@ -105,6 +110,11 @@ impl<'r> Record<'r> {
         [priority, thread_priority].into_iter().flatten().for_each(|priority| out.extend(priority.to_le_bytes()));
         let times = [timeout.map(nanos), start, stop, supplied_timeout.map(nanos)];
         times.into_iter().flatten().for_each(|time| out.extend(time.to_le_bytes()));
+        if let Some(Origin { service, era, number, hops }) = origin {
+            [service, era, number].into_iter().for_each(|number| out.extend(number.to_le_bytes()));
+            out.push(u8::try_from(hops.len()).unwrap_or(0));
+            hops.iter().for_each(|service| out.extend(service.to_le_bytes()));
+        }
         for text in [domain, name] {
             // Names that are longer are refused where events come in.
             out.extend(u32::try_from(text.len()).unwrap_or(0).to_le_bytes());
@@ -135,6 +145,7 @@ impl<'r> Record<'r> {
         };
         let [timeout, start, stop, supplied_timeout] =
             [long(TIMEOUT)?, long(START)?, long(STOP)?, long(SUPPLIED_TIMEOUT)?];
+        let origin = if has(ORIGIN) { Some(read_origin(&mut rest)?) } else { None };
         let mut text = || {
             let length = usize::try_from(u32::from_le_bytes(take(&mut rest)?)).ok()?;
             let (text, behind) = rest.split_at_checked(length)?;
@@ -155,6 +166,7 @@ impl<'r> Record<'r> {
             approved: has(APPROVED),
             supplied_priority,
             supplied_timeout: supplied_timeout.map(Duration::from_nanos),
+            origin,
             domain,
             name,
             bytes: rest,
@@ -174,6 +186,9 @@ impl<'r> Record<'r> {
         event.stop = self.stop.map(|stop| clock.lane_time(stop));
         event.approved = self.approved;
         event.set_supplied(self.supplied_priority, self.supplied_timeout);
+        if let Some(Origin { service, era, number, hops }) = &self.origin {
+            event.set_origin(*service, *era, *number, hops);
+        }
     }
 
     /// The same event as one that comes at `now`, in 100 ns since 15 October 1582, and neither begins late nor ends: what was said of that
@@ -200,6 +215,19 @@ impl<'r> Record<'r> {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn read_origin(rest: &mut &[u8]) -> Option<Origin> {
+    let [service, era, number] = [take(rest)?, take(rest)?, take(rest)?].map(u64::from_le_bytes);
+    let [count] = take(rest)?;
+    let count = usize::from(count);
+    if count > Origin::HOPS_MAX {
+        return None;
+    }
+    let (hops, behind) = rest.split_at_checked(count * size_of::<u64>())?;
+    *rest = behind;
+    let hops = Hops::new(hops.as_chunks().0.iter().map(|service| u64::from_le_bytes(*service)));
+    Some(Origin { service, era, number, hops })
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -278,6 +306,7 @@ mod tests {
             approved: true,
             supplied_priority: 12,
             supplied_timeout: Some(Duration::ZERO),
+            origin: None,
             domain: b"Telecom",
             name: b"Alarm",
             bytes: b"what it says",
@@ -287,15 +316,41 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written_and_a_part_of_it_is_none() {
         let plain = Record { priority: None, timeout: None, stop: None, supplied_timeout: None, ..record() };
-        for record in
-            [record(), Record { thread_priority: Some(9), start: Some(1), approved: false, ..record() }, plain]
-        {
+        let other = Record { thread_priority: Some(9), start: Some(1), approved: false, ..record() };
+        let [came_first, came_through] = [0, 8].map(|hops| {
+            let hops = Hops::new((1..=hops).map(|hop| hop << 56));
+            Record { origin: Some(Origin { service: u64::MAX, era: 1 << 40, number: 7, hops }), ..record() }
+        });
+        for record in [record(), other, plain, came_first, came_through] {
             let mut octets = Vec::new();
             record.write(&mut octets);
             assert_eq!(Record::read(&octets).as_ref(), Some(&record));
             let header = octets.len() - record.length();
             assert!((0..header).all(|length| Record::read(&octets[..length]).is_none()));
         }
+    }
+
+    /// As it was written in a store of version 3.
+    #[test]
+    fn a_record_without_an_origin_is_read_as_before_there_were_origins() {
+        let octets =
+            b"\x75\x07\0\0\0\x70\x11\x01\0\x03\0\x08\x07\x06\x05\x04\x03\x02\x01\0\x50\xd6\xdc\x01\0\0\0\x0c\0\xfd\xff\
+            \0\x2d\x31\x01\0\0\0\0\0\x1a\x71\x18\x02\0\0\0\0\0\0\0\0\0\0\0\x07\0\0\0Telecom\x05\0\0\0Alarmwhat it says";
+        assert_eq!(Record::read(octets), Some(record()));
+        let mut written = Vec::new();
+        record().write(&mut written);
+        assert_eq!(written, octets);
+    }
+
+    #[test]
+    fn a_record_with_more_hops_than_there_may_be_is_none() {
+        let hops = Hops::new(1..=8);
+        let record = Record { origin: Some(Origin { service: 1, era: 2, number: 3, hops }), ..record() };
+        let mut octets = Vec::new();
+        record.write(&mut octets);
+        let at = octets.windows(9).position(|octets| octets == [8, 1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        octets[at] = 9;
+        assert_eq!(Record::read(&octets), None);
     }
 
     #[test]

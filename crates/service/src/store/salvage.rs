@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::copy_on_write::CopyOnWriteFile;
 use super::disk::FILE;
+use super::origins::SeenOrigin;
 use super::record::Record;
 use super::stored::{OfflineStoreError, explain};
 use super::target::Target;
@@ -59,6 +60,8 @@ pub struct Salvaged {
     pub events: SalvagedTable,
     /// Lists of consumers that are yet to confirm an event. An event without its list goes to each consumer that wants it.
     pub lists: SalvagedTable,
+    /// Origins of events that came over links. An event without its origin is taken for a new one if it comes again.
+    pub origins: SalvagedTable,
     /// Pages with one wrong bit, or with one in what was noted of them, that were set right.
     pub corrected: u64,
     /// What is wrong, in sentences; empty where the new store has everything.
@@ -73,7 +76,7 @@ impl Salvaged {
     }
 
     const fn missing(&self) -> u64 {
-        self.parts.missing + self.events.missing + self.lists.missing
+        self.parts.missing + self.events.missing + self.lists.missing + self.origins.missing
     }
 
     fn note(&mut self, why: String) {
@@ -118,6 +121,8 @@ enum Entry {
     Part(Vec<u8>, Vec<u8>),
     Event(u64, Vec<u8>),
     List(u64, Vec<u8>),
+    Service(u64),
+    Origin(u64, SeenOrigin),
 }
 
 /// What there is of a commit.
@@ -160,6 +165,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OfflineStoreError> {
     salvaged.sort();
     found.parts.whole = salvaged.image.len() as u64;
     (found.events.whole, found.lists.whole) = (salvaged.numbers.len() as u64, salvaged.lists);
+    found.origins.whole = salvaged.origins;
     found.events.missing += salvaged.unread.len() as u64;
     Ok(found)
 }
@@ -173,6 +179,7 @@ struct SalvagedData {
     numbers: Vec<u64>,
     is_sorted: bool,
     lists: u64,
+    origins: u64,
     /// Events that are none.
     unread: Vec<u64>,
 }
@@ -200,6 +207,11 @@ impl SalvagedData {
                 }
                 self.lists += 1;
                 target.list(number, list)
+            }
+            Entry::Service(service) => target.service(service),
+            Entry::Origin(number, origin) => {
+                self.origins += 1;
+                target.origin(number, origin)
             }
         }
     }
@@ -296,6 +308,19 @@ impl<'o> Reader<'o> {
         found.lists.missing = self.table(of_lists, definition("consumers"), &mut found, &mut |key, value| {
             numbered(&key).map(|number| Entry::List(number, value)).into_iter().for_each(&mut *take);
         });
+        // A store of before there were origins has neither.
+        if let Some(identity) = definition("identity") {
+            self.table(("the service's number", Keys::Texts), Some(identity), &mut found, &mut |_, value| {
+                numbered(&value).map(Entry::Service).into_iter().for_each(&mut *take);
+            });
+        }
+        if let Some(origins) = definition("origins_seen") {
+            let of_origins = ("origins", Keys::Texts);
+            found.origins.missing = self.table(of_origins, Some(origins), &mut found, &mut |key, value| {
+                let entry = numbered(&value).zip(SeenOrigin::of_key(&key));
+                entry.map(|(number, origin)| Entry::Origin(number, origin)).into_iter().for_each(&mut *take);
+            });
+        }
         Read { found, has_root }
     }
 

@@ -238,6 +238,10 @@ impl OfflineStore {
         });
         read.map_err(|error| explain(&self.directory, &error))?;
         failed?;
+        let read = self.disk.service().and_then(|service| Ok((service, self.disk.origins_seen()?)));
+        let (service, origins) = read.map_err(|error| explain(&self.directory, &error))?;
+        target.service(service)?;
+        origins.into_iter().try_for_each(|(number, origin)| target.origin(number, origin))?;
         target.finish(&self.directory)
     }
 }

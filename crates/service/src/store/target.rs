@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Changes;
 use super::disk::{Disk, FILE, Phases, StoreError};
+use super::origins::SeenOrigin;
 use super::stored::{OfflineStoreError, explain};
 use crate::overflow::HISTORY_FOLDER;
 
@@ -26,6 +27,7 @@ pub(super) struct Target {
     parts: Changes,
     events: Vec<(u64, Vec<u8>)>,
     lists: Vec<(u64, Vec<u8>)>,
+    origins: Vec<(u64, SeenOrigin)>,
     octets: usize,
 }
 
@@ -42,8 +44,8 @@ impl Target {
         let made = (!is_there).then(|| directory.to_path_buf());
         let unfinished = Unfinished { folder: directory.join(UNFINISHED), made };
         let disk = Disk::open(&unfinished.folder).map_err(|error| explain(directory, &error))?;
-        let (parts, events, lists) = (Changes::new(), Vec::new(), Vec::new());
-        Ok(Self { directory: directory.into(), disk, unfinished, parts, events, lists, octets: 0 })
+        let (parts, events, lists, origins) = (Changes::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { directory: directory.into(), disk, unfinished, parts, events, lists, origins, octets: 0 })
     }
 
     /// Has a part of what is configured.
@@ -67,21 +69,36 @@ impl Target {
         self.write_much()
     }
 
+    /// Adds the origin of an event that came from another service.
+    pub(super) fn origin(&mut self, event: u64, origin: SeenOrigin) -> Result<(), OfflineStoreError> {
+        self.octets += SeenOrigin::KEY_BYTES;
+        self.origins.push((event, origin));
+        self.write_much()
+    }
+
+    /// Is the store of the same service.
+    pub(super) fn service(&mut self, service: u64) -> Result<(), OfflineStoreError> {
+        let written = self.disk.write_batch(Phases::Two, |batch| batch.keep_service(service));
+        written.map(drop).map_err(|error| explain(&self.directory, &error))
+    }
+
     fn write_much(&mut self) -> Result<(), OfflineStoreError> {
         if self.octets < BATCH { Ok(()) } else { self.write() }
     }
 
     fn write(&mut self) -> Result<(), OfflineStoreError> {
-        let Self { directory, disk, parts, events, lists, octets, .. } = self;
+        let Self { directory, disk, parts, events, lists, origins, octets, .. } = self;
         let written = disk.write_batch(Phases::Two, |batch| {
             batch.change_parts(parts)?;
             events.iter().try_for_each(|(number, record)| batch.keep_event(*number, record))?;
-            lists.iter().try_for_each(|(number, list)| batch.keep_consumers(*number, list))
+            lists.iter().try_for_each(|(number, list)| batch.keep_consumers(*number, list))?;
+            origins.iter().try_for_each(|(number, origin)| batch.keep_origin(*number, origin))
         });
         written.map_err(|error| explain(directory, &error))?;
         parts.clear();
         events.clear();
         lists.clear();
+        origins.clear();
         *octets = 0;
         Ok(())
     }

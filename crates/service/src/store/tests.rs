@@ -4,6 +4,7 @@ mod dead_letters;
 mod events;
 mod failures;
 mod full;
+mod origins;
 mod salvage;
 
 use std::collections::VecDeque;
@@ -38,6 +39,8 @@ struct State {
     left: Option<u32>,
     /// Synchronisations until one fails: as the kernel does it, which forgets what that was to write and shows it to readers.
     syncs_left: Option<u32>,
+    /// Synchronisations until one writes everything and fails nevertheless.
+    late_in: Option<u32>,
     power_cuts: u32,
     /// How often it was asked how large it is.
     size_queries: u32,
@@ -81,6 +84,8 @@ impl SimulatedDevice {
             counters: counters.of_store(),
             origin: time::now(),
             next: 1,
+            origins: &[],
+            service: OWN,
             channels: &[],
             limits: limits(1 << 30),
         };
@@ -101,11 +106,19 @@ impl SimulatedDevice {
     }
 
     fn lane_on(mut disk: Disk, limits: StoreLimits) -> Lane {
-        let (_, next) = disk.events().unwrap();
+        let ((_, next), origins) = (disk.events().unwrap(), disk.origins_seen().unwrap());
         let (waker, counters) = (Arc::new(Waker::new().unwrap()), Counters::new(1));
         let channels = &[SOURCE.channel];
-        let options =
-            StoreOptions { waker: &waker, counters: counters.of_store(), origin: time::now(), next, channels, limits };
+        let options = StoreOptions {
+            waker: &waker,
+            counters: counters.of_store(),
+            origin: time::now(),
+            next,
+            origins: &origins,
+            service: OWN,
+            channels,
+            limits,
+        };
         let (store, mut reception) = Store::start(disk, options).unwrap();
         let (link, slot) = journal::link(LaneThread::MAIN, &waker, &mut reception);
         reception.introductions.send(slot).ok().unwrap();
@@ -174,7 +187,7 @@ impl SimulatedDevice {
                 }
             }
             state.seen.clone_from(&state.stored);
-            state.left = None;
+            (state.left, state.late_in) = (None, None);
             state.power_cuts
         });
     }
@@ -195,6 +208,9 @@ struct Lane {
     counters: Counters,
     _reception: Reception,
 }
+
+/// The service that has the store.
+const OWN: u64 = 1;
 
 const SOURCE: ProxyKey = ProxyKey { channel: ChannelId(3), proxy: ProxyId(5) };
 
@@ -233,7 +249,10 @@ impl Lane {
     }
 
     fn send_from(&mut self, source: ProxyKey, octets: Vec<u8>) {
-        let pending_event = pending_event(source, octets);
+        self.send_event(pending_event(source, octets));
+    }
+
+    fn send_event(&mut self, pending_event: PendingEvent) {
         self.link.messages.send(ToStore::Event(Posting { pending_event, posting: 0, is_awaited: false })).ok().unwrap();
     }
 
@@ -307,6 +326,10 @@ impl StorageBackend for SimulatedDevice {
                 *left -= 1;
             }
             unsynchronised.iter().for_each(|change| apply(&mut state.stored, change));
+            match state.late_in.take() {
+                Some(0) => return Err(io::Error::from_raw_os_error(5)),
+                left => state.late_in = left.map(|left| left - 1),
+            }
             Ok(())
         })?
     }

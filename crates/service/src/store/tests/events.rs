@@ -247,7 +247,8 @@ fn beyond_what_may_be_on_disk_events_are_refused_until_those_that_are_kept_have_
 fn a_supplier_that_has_pushed_again_is_not_waited_for() {
     let waker = Arc::new(Waker::new().unwrap());
     let (introductions, introduced) = mailbox(&waker, 1);
-    let mut reception = Reception { waker: Arc::clone(&waker), introductions, restored: None, desk: None };
+    let mut reception =
+        Reception { waker: Arc::clone(&waker), introductions, restored: None, origins_seen: Vec::new(), desk: None };
     let (mut link, slot) = journal::link(LaneThread::MAIN, &waker, &mut reception);
     reception.introductions.send(slot).ok().unwrap();
     let mut journal = Journal::new(introduced, 1, (1 << 30, limits(0).dead_letters));

@@ -181,7 +181,7 @@ fn events_that_come_right_behind_a_failure_are_refused_without_trying_and_those_
 fn events_that_are_refused_while_the_disk_fails_leave_nothing_behind_but_what_may_be_there() {
     let (store, lane) = [(); 2].map(|()| Arc::new(Waker::new().unwrap())).into();
     let (introductions, introduced) = mailbox(&store, 1);
-    let mut reception = Reception { waker: store, introductions, restored: None, desk: None };
+    let mut reception = Reception { waker: store, introductions, restored: None, origins_seen: Vec::new(), desk: None };
     let (mut link, slot) = journal::link(LaneThread::MAIN, &lane, &mut reception);
     reception.introductions.send(slot).ok().unwrap();
     let mut journal = Journal::new(introduced, 1, (1 << 30, limits(0).dead_letters));

@@ -34,12 +34,15 @@ struct Content {
     parts: corba::Image,
     events: BTreeMap<u64, Vec<u8>>,
     lists: BTreeMap<u64, Vec<u8>>,
+    origins: Vec<(u64, SeenOrigin)>,
+    service: u64,
 }
 
 impl Content {
     fn of(folder: &Folder) -> Self {
         let mut disk = Disk::look_at(&folder.0).unwrap();
-        let mut content = Self { parts: disk.image().unwrap(), ..Self::default() };
+        let (origins, service) = (disk.origins_seen().unwrap(), disk.service().unwrap());
+        let mut content = Self { parts: disk.image().unwrap(), origins, service, ..Self::default() };
         let look = |number, list: Option<&[u8]>, record: &[u8]| {
             content.events.insert(number, record.to_vec());
             content.lists.extend(list.map(|list| (number, list.to_vec())));
@@ -54,6 +57,7 @@ impl Content {
         self.parts.iter().all(|(key, value)| other.parts.get(key) == Some(value))
             && self.events.iter().all(|(number, record)| other.events.get(number) == Some(record))
             && self.lists.iter().all(|(number, list)| other.lists.get(number) == Some(list))
+            && self.origins.iter().all(|origin| other.origins.contains(origin))
     }
 }
 
@@ -73,6 +77,8 @@ fn store(folder: &Folder, largest: usize) -> Content {
                 batch_of.keep_event(number, &record)?;
                 record::write_consumers((0..random.u32(..4)).map(ProxyId), &mut list);
                 batch_of.keep_consumers(number, &list)?;
+                let origin = SeenOrigin { channel: SOURCE.channel, service: 2, era: batch, number: random.u64(..) };
+                batch_of.keep_origin(number, &origin)?;
             }
             (0..10).try_for_each(|at| batch_of.forget_event(batch * 40 + 1 + at * 3, true))
         };
@@ -135,8 +141,8 @@ fn what_more_wrong_bits_cost_is_said_and_nothing_damaged_is_brought_out() {
         let (salvaged, found) = flipped(&from, &to, &file, &bits);
         assert!(found.is_of(&content), "{bits:?}: something is not as it was written");
         assert_eq!(
-            (salvaged.parts.whole, salvaged.events.whole, salvaged.lists.whole),
-            (found.parts.len() as u64, found.events.len() as u64, found.lists.len() as u64)
+            [salvaged.parts, salvaged.events, salvaged.lists, salvaged.origins].map(|table| table.whole),
+            [found.parts.len(), found.events.len(), found.lists.len(), found.origins.len()].map(|count| count as u64)
         );
         assert!(!salvaged.is_complete() || found == content, "{bits:?}: {salvaged:?}");
         (lost, complete) = (lost + u32::from(!salvaged.is_complete()), complete + u32::from(salvaged.is_complete()));
