@@ -102,6 +102,10 @@ pub struct Config {
     pub tokens: BTreeMap<String, String>,
     /// Whom the service calls.
     pub outgoing: OutgoingConfig,
+    /// Whether each event gets an origin, by which other services know it. Default false.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub numbers_events: bool,
 }
 
 /// What is done as old servers do it, for clients that came to rely on it, and not as the standard says; and what they may not expect.
@@ -261,6 +265,7 @@ impl Default for Config {
             client: Vec::new(),
             tokens: BTreeMap::new(),
             outgoing: OutgoingConfig::default(),
+            numbers_events: false,
         }
     }
 }

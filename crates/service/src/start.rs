@@ -46,6 +46,7 @@ use crate::announcement::Announcement;
 use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, NarrowCodeSet, Tls};
 use crate::counters::{Counter, Counters};
 use crate::handshakes::{self, Handshakes};
+use crate::lane::intake::origins::Origins;
 use crate::lane::io::net::{self, Datagrams, Waker};
 use crate::lane::io::socket::Layer;
 use crate::lane::io::unfinished::Reserve;
@@ -59,6 +60,7 @@ use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::protocols::{self, Given, Layered, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
 use crate::published::Published;
+use crate::random;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
 use crate::time;
@@ -305,7 +307,7 @@ fn assemble(
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
     let (found, mut warnings) = find_store(config)?;
-    let store_directory = found.as_ref().map(|found| found.directory.clone());
+    let (store_directory, service) = found.as_ref().map(|found| (found.directory.clone(), found.service)).unzip();
     let mut protocol = Protocol::new(protocol_settings(config, memory, place, found.is_some()));
     protocol.objects.handle_utc(time::utc());
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
@@ -332,7 +334,7 @@ fn assemble(
     let client_names = Arc::new(ArcSwap::from_pointee(config.client_names()?));
     let known = Known { accounts: Arc::clone(&accounts), tokens, client_names, published: Arc::clone(&published) };
     let guarding = (policy, Arc::clone(&known.tokens), Arc::clone(&known.client_names));
-    let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
+    let common = common((config, types), memory, &published, accounts, (origin, service), listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
     let histories = HistoryInquiry::new(keepers.inquirer.take());
@@ -594,7 +596,7 @@ fn common(
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
-    origin: Instant,
+    (origin, service): (Instant, Option<u64>),
     address_outlives: bool,
     (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ArcSwap<ClientNames>>),
 ) -> Common {
@@ -620,6 +622,7 @@ fn common(
         main_discipline: config.lanes.discipline.of_lane(),
         keeps_expired: config.compatibility.timeout_never_expires,
         origin,
+        origins: config.numbers_events.then(|| Origins::new(service.unwrap_or_else(random::identity))),
     }
 }
 
@@ -714,7 +717,7 @@ fn key_numbers() -> corba::KeyNumbers {
     if crate::simulation::now().is_some() {
         return corba::KeyNumbers::Seeded(fastrand::u64(..));
     }
-    corba::KeyNumbers::Drawn(crate::random::unforeseeable)
+    corba::KeyNumbers::Drawn(random::unforeseeable)
 }
 
 /// How long a persistent connection may fail where nothing else is said: `ConnectionExpiry` of new channels. A long weekend.

@@ -44,7 +44,16 @@ const COUNTED: u64 = 20_000;
 
 #[test]
 fn an_event_costs_no_allocation_in_the_steady_state() {
-    let service = Service::start(Config { listen: "127.0.0.1:0".into(), ..Config::default() }).unwrap();
+    costs_no_allocation(Config { listen: "127.0.0.1:0".into(), ..Config::default() });
+}
+
+#[test]
+fn an_event_with_an_origin_costs_no_allocation_in_the_steady_state() {
+    costs_no_allocation(Config { listen: "127.0.0.1:0".into(), numbers_events: true, ..Config::default() });
+}
+
+fn costs_no_allocation(config: Config) {
+    let service = Service::start(config).unwrap();
     let url = service.corbaloc("NotificationService");
     let received = Arc::new(AtomicU64::new(0));
     let open = Arc::new(AtomicBool::new(false));

@@ -14,6 +14,7 @@ use crate::allocations;
 use crate::counters::{Block, Counter};
 use crate::handshakes::Unsecured;
 use crate::lane::clock::Clock;
+use crate::lane::intake::origins::Origins;
 use crate::lane::io::Io;
 use crate::lane::io::system;
 use crate::lane::links::mailbox::Mailbox;
@@ -54,6 +55,8 @@ pub(crate) struct Context {
     pub(crate) counters: Arc<Block>,
     /// What the configuration calls clients.
     pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
+    /// Where events are numbered: what their origins are made of.
+    pub(crate) origins: Option<Origins>,
 }
 
 /// Which lane it is.

@@ -9,6 +9,7 @@ pub(crate) mod acknowledgements;
 pub(crate) mod admission;
 pub(crate) mod awaiting_filter;
 pub(crate) mod journal;
+pub(crate) mod origins;
 
 use std::collections::VecDeque;
 

@@ -19,6 +19,7 @@ use crate::lane::clock::Clock;
 use crate::lane::context::{Context, Deliveries, Identity};
 use crate::lane::intake::Intake;
 use crate::lane::intake::journal::Journal;
+use crate::lane::intake::origins::Origins;
 use crate::lane::io::Io;
 use crate::lane::io::buffers::Buffers;
 use crate::lane::io::logged_once::LoggedOnce;
@@ -103,6 +104,8 @@ pub(crate) struct Common {
     pub(crate) keeps_expired: bool,
     /// When the service began: what lanes take for time 0.
     pub(crate) origin: Instant,
+    /// What events' origins are made of, where any link is configured.
+    pub(crate) origins: Option<Origins>,
 }
 
 /// A lane's thread.
@@ -209,6 +212,7 @@ impl Worker {
                     unsecured,
                     client_names: Arc::clone(&common.client_names),
                     counters,
+                    origins: common.origins,
                 },
                 protocols,
                 published: arc_swap::Cache::new(common.published),

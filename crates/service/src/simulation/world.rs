@@ -191,6 +191,7 @@ fn config(lanes: Lanes, tempo: Tempo) -> Config {
         tempo,
         limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
         delivery: Delivery { give_up_after_ms: 120_000, ..Delivery::default() },
+        numbers_events: true,
         ..Config::default()
     }
 }

@@ -21,6 +21,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use testing::AcceptInTime;
 
 use crate::counters::{Counter, Counters};
+use crate::lane::intake::origins::Origins;
 use crate::lane::io::net::{self, Waker};
 use crate::lane::io::round_budget::RoundBudget;
 use crate::lane::io::slots::Token;
@@ -104,6 +105,7 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, round_b
         main_discipline: engine::Discipline::default(),
         keeps_expired: false,
         origin: Instant::now(),
+        origins: Some(Origins::new(7)),
     }
 }
 

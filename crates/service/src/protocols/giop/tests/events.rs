@@ -184,6 +184,35 @@ impl Bench {
     }
 }
 
+#[test]
+fn each_event_gets_an_origin_where_it_is_admitted_first() {
+    let (mut bench, listener) = (Bench::new(), listen());
+    let source = bench.supplier();
+    bench.consumer(&listener);
+    let core = &mut bench.lane.core;
+    core.read_clock();
+    let mut origin_of_next = |origin: Option<(u64, u64, u64, &[u64])>| {
+        let mut submission = Submission::new(source, crate::protocols::Claim::for_test(), None);
+        let mut pending_event = core.cx.lane.begin_event();
+        pending_event.form = FORM_STRUCTURED;
+        core.cx.lane.classify(&mut pending_event, b"Test", b"Number");
+        if let Some((service, era, number, hops)) = origin {
+            pending_event.set_origin(service, era, number, hops);
+        }
+        core.admit(&mut submission, pending_event);
+        let mut events = Vec::new();
+        let delivery = core.cx.lane.poll_delivery(core.cx.clock.now, &mut events).unwrap();
+        let origin = events[0].origin().map(|origin| (origin.service, origin.number, origin.hops.to_vec()));
+        core.cx.release_events(&mut events);
+        let (outbox, serial, now) = (delivery.outbox, delivery.serial, core.cx.clock.now);
+        core.cx.lane.handle_outcome(outbox, serial, engine::Outcome::Delivered, now);
+        origin.unwrap()
+    };
+    assert_eq!(origin_of_next(None), (7, 1, vec![]));
+    assert_eq!(origin_of_next(Some((9, 8, 5, &[6]))), (9, 5, vec![6]), "it has one");
+    assert_eq!(origin_of_next(None), (7, 2, vec![]), "and not the former event's, whose memory it has");
+}
+
 fn listen() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
