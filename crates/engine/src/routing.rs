@@ -353,6 +353,8 @@ pub struct ConsumerRoute {
     pub settings: Arc<OutboxSettings>,
     /// Whether it is suspended: its events are kept and not delivered.
     pub suspended: bool,
+    /// Whether it [is durable](crate::Hierarchy::make_durable).
+    pub durable: bool,
     /// Which events it wants.
     pub interest: Interest,
     /// Whether it asks for its events. They are delivered to it otherwise.

@@ -85,6 +85,8 @@ pub struct Proxy {
     pub client_address: Option<ClientAddress>,
     /// Whether it is connected.
     pub state: ProxyState,
+    /// Whether the connected consumer [is durable](super::Hierarchy::make_durable).
+    pub durable: bool,
     /// What it says of its own settings.
     pub patch: Arc<SettingsPatch>,
     /// What it subscribes to (a consumer) or offers (a supplier).
@@ -100,9 +102,16 @@ impl Proxy {
     /// The effective settings of a consumer, given those of the levels above it and whether one of these sets
     /// `push_window`.
     pub(super) fn settings_under(&self, above: OutboxSettings, window_is_set: bool) -> OutboxSettings {
+        let above = OutboxSettings { hold_granted: above.hold_granted || self.durable, ..above };
         let settings = above.of_proxy(&self.patch);
         let chosen = self.in_order && !window_is_set && self.patch.push_window.is_none();
         if chosen { settings.with_window_in_order() } else { settings }
+    }
+
+    /// Whether the client of a durable consumer has gone, and not come back.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.durable && self.peer.is_none()
     }
 }
 
@@ -437,6 +446,7 @@ impl Channel {
             peer: None,
             output_form: OutputForm::default(),
             state: ProxyState::Unconnected,
+            durable: false,
             patch: Arc::clone(&self.unsaid),
             subscription: Subscription::default(),
             attached: Attached::default(),
@@ -512,6 +522,34 @@ impl Channel {
         Ok(())
     }
 
+    pub(super) fn make_durable(&mut self, proxy: ProxyId) -> Result<(), Refusal> {
+        self.connected_state(proxy)?;
+        self.proxy_mut(proxy)?.durable = true;
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self, proxy: ProxyId) -> Result<(), Refusal> {
+        self.durable(proxy)?.peer = None;
+        Ok(())
+    }
+
+    pub(super) fn rejoin(&mut self, proxy: ProxyId, peer: Peer, output_form: OutputForm) -> Result<(), Refusal> {
+        let key = ProxyKey { channel: self.id, proxy };
+        let found = self.durable(proxy)?;
+        if found.peer.is_some() {
+            return Err(Refusal::AlreadyConnected { proxy: key });
+        }
+        (found.peer, found.output_form) = (Some(peer), output_form);
+        Ok(())
+    }
+
+    fn durable(&mut self, proxy: ProxyId) -> Result<&mut Proxy, Refusal> {
+        if !self.proxy(proxy)?.durable {
+            return Err(Refusal::NotConnected { proxy: ProxyKey { channel: self.id, proxy } });
+        }
+        self.proxy_mut(proxy)
+    }
+
     pub(super) fn note_start(&mut self, proxy: ProxyId, resumed_at: Option<u64>) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
         let start = self.effective(self.proxy(proxy)?).start_from;
@@ -550,7 +588,7 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        (found.in_order, found.start, found.permitted) = (false, None, None);
+        (found.in_order, found.durable, found.start, found.permitted) = (false, false, None, None);
         (found.owner, found.client_address) = (None, None);
         let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);

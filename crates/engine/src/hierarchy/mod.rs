@@ -360,7 +360,7 @@ impl Hierarchy {
     // ---- connections ----
 
     /// Connects the client that `peer` stands for. A supplier may be without a peer, and so may a consumer that pulls; one that does not
-    /// and has no peer gets no deliveries.
+    /// and has no peer gets no deliveries, and nothing is kept for it unless [it is durable](Self::make_durable).
     ///
     /// # Errors
     ///
@@ -397,6 +397,35 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
     pub fn reconnect(&mut self, key: ProxyKey, peer: Option<Peer>, output_form: OutputForm) -> Result<(), Refusal> {
         self.changed_proxy(key)?.reconnect(key.proxy, peer, output_form)
+    }
+
+    /// The consumer that is connected is durable: its events are kept while its client [is away](Self::leave), and what is unanswered when the
+    /// client changes is delivered again. It never has suppliers wait, and its own [`FullOutbox::Reject`](crate::FullOutbox::Reject) is
+    /// granted; what other lanes have taken already is discarded then.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
+    pub fn make_durable(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.make_durable(key.proxy)
+    }
+
+    /// The client of a durable consumer goes. What comes is kept for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`] of a consumer that is not durable.
+    pub fn leave(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        self.channel_mut(key.channel)?.leave(key.proxy)
+    }
+
+    /// A durable consumer has a client again.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyConnected`] if it has one, and those of [`leave`](Self::leave).
+    pub fn rejoin(&mut self, key: ProxyKey, peer: Peer, output_form: OutputForm) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.rejoin(key.proxy, peer, output_form)
     }
 
     /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says. If it was connected before, by another

@@ -473,7 +473,8 @@ impl Book {
     /// The route of a connected consumer.
     fn consumer(&mut self, source: Source<'_>, proxy: &Proxy) -> Option<ConsumerRoute> {
         let Source { channel, compiler, pools } = source;
-        if proxy.state == ProxyState::Unconnected || (proxy.peer.is_none() && !proxy.kind.pull) {
+        let is_served = proxy.peer.is_some() || proxy.kind.pull || proxy.durable;
+        if proxy.state == ProxyState::Unconnected || !is_served {
             return None;
         }
         let admin = channel.admins.get(&(proxy.side, proxy.admin))?;
@@ -498,7 +499,8 @@ impl Book {
                 .marking_repeats(settings.mark_repeats)
                 .marking_numbers(proxy.start.is_some()),
             settings,
-            suspended: proxy.state == ProxyState::Suspended,
+            suspended: proxy.state == ProxyState::Suspended || proxy.is_away(),
+            durable: proxy.durable,
             interest: Interest {
                 proxy: proxy.subscription.clone(),
                 admin: of_admin.subscription.clone(),

@@ -60,6 +60,13 @@ pub enum Notice {
         /// How many events were dropped with it.
         discarded: u64,
     },
+    /// The proxy of a durable consumer was destroyed, and what waited for it is dropped.
+    DurableRemoved {
+        /// The consumer's proxy, which is gone.
+        key: ProxyKey,
+        /// How many events were dropped with it.
+        discarded: u64,
+    },
     /// An outbox is full, at its own bound or as the largest backlog of a channel that has spent its budget or reached
     /// its `MaxQueueLength`.
     OutboxFull {

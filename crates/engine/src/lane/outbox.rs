@@ -87,6 +87,8 @@ pub(super) struct Terms {
     pub(super) output_form: OutputForm,
     /// The client address that is charged for what suppliers wait for it.
     pub(super) client_address: Option<ClientAddress>,
+    /// Whether it [is durable](crate::Hierarchy::make_durable).
+    pub(super) durable: bool,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -259,7 +261,7 @@ impl Outbox {
     pub(super) fn new(id: OutboxId, channel: u32, route: &ConsumerRoute) -> Self {
         let mut outbox = Self::empty(id, channel, route.key, *route.settings, route.batches);
         outbox.connection = route.connection;
-        outbox.terms.pull = route.pull;
+        (outbox.terms.pull, outbox.terms.durable) = (route.pull, route.durable);
         (outbox.peer, outbox.terms.output_form, outbox.suspended) = (route.peer, route.output_form, route.suspended);
         outbox
     }
@@ -297,6 +299,7 @@ impl Outbox {
                 settings,
                 output_form: OutputForm::default(),
                 client_address: None,
+                durable: false,
                 pull: false,
                 batches,
                 reply_nanos: nanos_of(settings.reply_timeout),
@@ -341,12 +344,13 @@ impl Outbox {
         }
     }
 
-    /// Takes over what routing says of it now.
-    pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events, now: Time) {
+    /// Takes over what routing says of it now. Says how many events went back that the former client of a durable consumer did not answer.
+    pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events, now: Time) -> u64 {
+        let has_other_client = route.durable && route.peer != self.peer;
         if self.suspended && !route.suspended {
             self.trouble.silent_since = now;
         }
-        self.peer = route.peer;
+        (self.peer, self.terms.durable) = (route.peer, route.durable);
         self.terms.output_form = route.output_form;
         self.terms.client_address = route.client_address;
         self.terms.settings = *route.settings;
@@ -354,6 +358,11 @@ impl Outbox {
         self.terms.bound_nanos = nanos_of(route.settings.latency_bound);
         self.suspended = route.suspended;
         self.waiting.set_policy(Policy::of(&route.settings, self.terms.batches), events);
+        if !has_other_client {
+            return 0;
+        }
+        (self.trouble.blocked, self.trouble.retry_at) = (None, None);
+        self.end_aside(events, now)
     }
 
     /// The owner of its backlog, as notices name it.
@@ -398,6 +407,15 @@ impl Outbox {
     pub(super) fn blocks(&self) -> bool {
         let discards = matches!(self.terms.settings.full_outbox, None | Some(FullOutbox::Discard));
         discards && !self.terms.settings.blocking.is_zero() && self.bridge.is_none()
+    }
+
+    /// What is done where this policy applies; `taking_over` says that suppliers have had their answer. Durable consumers never have them
+    /// wait.
+    pub(super) fn policy_when(&self, policy: FullOutbox, taking_over: bool) -> FullOutbox {
+        match policy {
+            FullOutbox::Reject if self.terms.durable && taking_over => FullOutbox::Discard,
+            policy => policy,
+        }
     }
 
     /// Whether suppliers wait where this is what is done because it is full; `taking_over` says that they have had their answer.

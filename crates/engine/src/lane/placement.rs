@@ -13,7 +13,7 @@ use crate::{
 
 impl Lane {
     /// Picks up new routing. Only channels with a changed part of it are looked at. The backlog of a consumer that is gone is dropped and
-    /// counted; one that is suspended keeps it.
+    /// counted; one that is suspended, or durable and [away](crate::Hierarchy::leave), keeps it.
     pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
         self.advance_time(now);
         self.counters.routing.snapshots += 1;
@@ -117,7 +117,7 @@ impl Lane {
             (None, _) => ELSEWHERE,
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
-                    outbox.update(route, &self.events, self.now);
+                    self.counters.deliveries.put_back += outbox.update(route, &self.events, self.now);
                     let settings = &outbox.terms.settings;
                     let is_over =
                         if outbox.hold.is_spent { settings.hold_budget.is_zero() } else { !settings.is_waited_out() };
@@ -214,7 +214,10 @@ impl Lane {
 
     /// Takes away the outbox of a consumer that routing no longer names.
     fn remove_outbox(&mut self, slot: u32) {
-        self.drop_backlog(slot, DiscardReason::Removed);
+        let is_durable = |outbox: &&Outbox| outbox.terms.durable && !outbox.dead;
+        let durable = self.outboxes.get(slot).filter(is_durable).map(|outbox| outbox.key);
+        let discarded = self.drop_backlog(slot, DiscardReason::Removed);
+        self.news.notices.extend(durable.map(|key| Notice::DurableRemoved { key, discarded }));
         self.outboxes.remove(slot);
     }
 

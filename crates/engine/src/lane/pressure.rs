@@ -84,6 +84,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
         let policy = outbox.terms.settings.policy_at_limits().unwrap_or(unset);
+        let policy = outbox.policy_when(policy, self.arrival.taking_over);
         let holds = outbox.would_hold(policy, self.arrival.taking_over);
         match policy {
             _ if holds && outbox.hold.waited_out.is_none() && !self.has_spent(slot) => Ok(Step::Hold),
@@ -199,7 +200,7 @@ impl Lane {
     /// event goes in.
     pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };
-        let policy = outbox.full_policy(has_room_elsewhere);
+        let policy = outbox.policy_when(outbox.full_policy(has_room_elsewhere), self.arrival.taking_over);
         let holds = outbox.would_hold(policy, self.arrival.taking_over);
         if holds && !outbox.hold.holding && outbox.hold.waited_out.is_none() {
             // Whether it is spent is noted.

@@ -14,6 +14,7 @@ mod changes;
 mod completion;
 mod dead_letters;
 mod drops;
+mod durable;
 mod filters;
 mod handover;
 mod history;

@@ -599,3 +599,24 @@ fn each_lane_reports_when_an_event_is_complete_for_its_consumers_and_the_first_w
     let for_consumer = Completion::ForConsumer { watch, consumer: there, how };
     assert_eq!(completions(&mut lanes, 2), [for_consumer, Completion::ForAll { watch }]);
 }
+
+/// Suppliers on other lanes have had their answer, so that nothing can be refused to them.
+#[test]
+fn a_durable_consumer_that_is_full_has_no_other_lane_wait() {
+    let (mut lanes, _) = Lanes::new(&[1], SettingsPatch::default(), ChannelLimits::default());
+    let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
+    let consumer = lanes.proxy(
+        Side::Consumers,
+        SettingsPatch { full_outbox: Some(FullOutbox::Reject), discard_policy: Some(DiscardPolicy::Fifo), ..max_events(2) },
+    );
+    lanes.hierarchy.make_durable(consumer).unwrap();
+    lanes.hierarchy.leave(consumer).unwrap();
+    lanes.route();
+    for number in 0..5 {
+        assert!(matches!(lanes.publish(1, source, number, None), Admission::Accepted { .. }));
+        lanes.carry();
+    }
+    lanes.hierarchy.rejoin(consumer, Peer(77), OutputForm(0)).unwrap();
+    lanes.route();
+    assert_eq!(lanes.drain(0), [(consumer, 3), (consumer, 4)]);
+}
