@@ -5,6 +5,7 @@ mod changes;
 mod charges;
 mod clients;
 mod declared;
+mod durable;
 mod effects;
 mod liveness;
 mod local_proxies;
@@ -23,6 +24,7 @@ pub(super) use self::changes::{Changes, InfoMode, code_set, difference};
 pub(super) use self::charges::{Ledger, Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
 use self::clients::Tell;
 pub use self::declared::{ListedChannel, Settable};
+pub use self::durable::DURABLE_NAME_BYTES_MAX;
 pub(super) use self::effects::CallPurpose;
 pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
 pub use self::liveness::{AT_ONCE_MAX, Idle, Probes, SupplierStatus};
@@ -516,6 +518,16 @@ impl Protocol {
         kind: ProxyKind,
         name: Option<&str>,
     ) -> Result<ProxyKey, Raised> {
+        self.create_proxy_passing(admin, (kind, kind.passing()), name)
+    }
+
+    /// The same for events that pass it so.
+    fn create_proxy_passing(
+        &mut self,
+        admin: AdminKey,
+        (kind, passing): (ProxyKind, engine::ProxyKind),
+        name: Option<&str>,
+    ) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
         // One that was restored with its client gives its name away.
         let may_take =
@@ -526,7 +538,7 @@ impl Protocol {
         let claim = self.objects.ledger.charge_octets(weights::PROXY + octets_of_name(name))?;
         let leaving = self.places_left(AdminKey { channel, side, admin }, kind, name);
         let place = (channel, side, admin);
-        let proxy = self.objects.hierarchy.create_proxy_in_place_of(leaving, place, kind.form(), kind.passing())?;
+        let proxy = self.objects.hierarchy.create_proxy_in_place_of(leaving, place, kind.form(), passing)?;
         let key = ProxyKey { channel, proxy };
         self.objects.proxies.kinds.insert(key, kind);
         name.into_iter()

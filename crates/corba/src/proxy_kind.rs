@@ -28,6 +28,9 @@ pub(super) struct ProxyKind {
 }
 
 impl ProxyKind {
+    /// That of other protocols' clients.
+    pub(super) const LOCAL: Self = Self { events: Events::Structured, pull: false };
+
     /// The form of its events; a sequence is made of structured ones.
     pub(super) const fn form(self) -> Form {
         match self.events {
@@ -44,6 +47,11 @@ impl ProxyKind {
     /// How events pass it, in the engine's terms.
     pub(super) const fn passing(self) -> engine::ProxyKind {
         engine::ProxyKind { pull: self.pull, batches: self.batches(), on_main_lane: false }
+    }
+
+    /// The same for those with clients on the main lane alone.
+    pub(super) const fn passing_on_main_lane(self) -> engine::ProxyKind {
+        engine::ProxyKind { on_main_lane: true, ..self.passing() }
     }
 
     /// Whether it is of the Event Service, which knows no ids, types, filters and properties.

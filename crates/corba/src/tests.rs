@@ -1,6 +1,7 @@
 //! The protocol as clients see it: whole GIOP messages in, whole GIOP messages out.
 
 pub(super) mod dialogue;
+mod durable;
 
 mod changes;
 mod channel_names;

@@ -230,9 +230,22 @@ pub struct Proxy {
     /// Principal that made it; left out where that is not known, and where a client is connected: it is its client's then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
+    /// Of a durable consumer of another protocol than CORBA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<Durable>,
     /// The connected client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,
+}
+
+/// A durable consumer of another protocol than CORBA: it stays when its client goes, and its client finds it by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Durable {
+    /// Its name, unique in its channel.
+    pub name: String,
+    /// What its protocol needs events translated to, as the engine numbers it.
+    pub output_form: u32,
 }
 
 /// The client connected to a proxy.

@@ -82,6 +82,7 @@ fn proxy(id: u32) -> Proxy {
         silenced: false,
         aliases: vec![9],
         owner: Some(Principal { address: None, certificate: None, token: Some("sensor".into()) }),
+        durable: None,
         client: Some(Client { reference: None, suspended: true, of: None }),
     }
 }
@@ -119,6 +120,18 @@ fn what_is_written_is_read_back_and_written_the_same() {
     assert_eq!(read, topology);
     assert_eq!(read.to_json(), text);
     assert_eq!(differences(&read, &topology), Vec::<String>::new());
+}
+
+#[test]
+fn a_durable_consumer_is_read_back_and_a_proxy_from_before_there_were_any_is_none() {
+    let durable = Some(Durable { name: "north to south".into(), output_form: 4 << 16 });
+    let proxy = Proxy { durable, ..proxy(4) };
+    let text = serde_json::to_string(&proxy).unwrap();
+    assert_eq!(serde_json::from_str::<Proxy>(&text).unwrap(), proxy);
+    let former = text.replacen(r#""durable":{"name":"north to south","output_form":262144},"#, "", 1);
+    let read: Proxy = serde_json::from_str(&former).unwrap();
+    assert_eq!(read, Proxy { durable: None, ..proxy });
+    assert_eq!(serde_json::to_string(&read).unwrap(), former);
 }
 
 #[test]

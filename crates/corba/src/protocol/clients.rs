@@ -74,7 +74,12 @@ pub(super) enum Tell {
 impl Objects {
     /// Forgets the local proxy, if any, of a proxy that is gone. Its protocol is notified unless it knows.
     fn forget_local_proxy(&mut self, removed: &Removed, tell: Tell) {
-        let Some(LocalProxyState { filter, .. }) = self.proxies.local.remove(&removed.key) else { return };
+        let is_durable = self.proxies.local.get(&removed.key).is_some_and(|local_proxy| local_proxy.durable.is_some());
+        let called = is_durable.then(|| self.name(side_name(removed.side), removed.key));
+        let Some(LocalProxyState { filter, durable, .. }) = self.proxies.local.remove(&removed.key) else { return };
+        if let Some((name, called)) = durable.zip(called) {
+            self.proxies.durables.remove(&name, removed.key, called);
+        }
         if let Some(filter) = filter {
             self.destroy_filter_of_local_proxy(filter);
         }

@@ -5,21 +5,23 @@
 //! main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
+use super::durable::DURABLE_NAME_BYTES_MAX;
 use super::names::NAME_BYTES_MAX;
 use super::{Objects, Protocol, Thing, octets_of_types, weights};
 use crate::exceptions::{ACCESS_DENIED, Raised};
 use crate::near;
-use crate::proxy_kind::{Events, ProxyKind};
+use crate::proxy_kind::ProxyKind;
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutputForm, Peer, ProxyKey, Refusal,
-    SettingsPatch, Side, StartFrom, SubscriptionTarget,
+    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutboxSettings, OutputForm, Peer, ProxyKey,
+    Refusal, Reliability, SettingsPatch, Side, StartFrom, SubscriptionTarget,
 };
 use filter::{Constraint, ConstraintError, Limits};
 use giop::client_name;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A channel as a client of another protocol names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +109,43 @@ pub enum Part {
         start: Option<StartFrom>,
         /// It only looks: it never blocks suppliers, and of what it has no room for it loses the oldest.
         looks_on: bool,
+        /// Its name in its channel, of 1 to 255 octets, if it is durable: the proxy outlives its connections and the process, is found by the
+        /// name, and keeps events meanwhile. It never blocks suppliers: what there is no room for is discarded.
+        durable: Option<String>,
+        /// Its deliveries end with an answer ([`Outcome::Delivered`](engine::Outcome::Delivered)), for which its protocol has time limits of
+        /// its own: up to 1,024 may be under way. Those of others end when their sockets have them.
+        confirms: bool,
+        /// A durable one that has no room has events refused to their suppliers, instead of losing them. What lanes of thread pools have
+        /// taken already is discarded all the same.
+        refuses: bool,
     },
+}
+
+impl Part {
+    /// What its proxy says of its settings.
+    pub(super) fn settings(&self) -> SettingsPatch {
+        let Self::Consumer { start, looks_on, durable, confirms, refuses, .. } = self else {
+            return SettingsPatch::default();
+        };
+        let mut patch = SettingsPatch { one_way: Some(!confirms), start_from: *start, ..SettingsPatch::default() };
+        if *looks_on {
+            patch.max_events_per_consumer = Some(Some(EVENTS_OF_ONLOOKER_MAX));
+            patch.full_outbox = Some(FullOutbox::Discard);
+            patch.discard_policy = Some(DiscardPolicy::Fifo);
+        }
+        if *confirms {
+            patch.push_window = Some(OutboxSettings::PUSH_WINDOW_MAX);
+            (patch.reply_timeout, patch.give_up_after) = (Some(Duration::ZERO), Some(Duration::ZERO));
+            patch.delivery_attempts = Some(0);
+        }
+        if durable.is_some() {
+            patch.connection_reliability = Some(Reliability::Persistent);
+            patch.connection_expiry = Some(Duration::ZERO);
+            patch.full_outbox = Some(if *refuses { FullOutbox::Reject } else { FullOutbox::Discard });
+            (patch.blocking, patch.latency_bound) = (Some(Duration::ZERO), Some(Duration::ZERO));
+        }
+        patch
+    }
 }
 
 /// Maximum events queued for a local proxy that only looks.
@@ -136,6 +174,10 @@ pub enum RegisterError {
     NoChannel(String, Option<String>),
     /// The channel of that name cannot be made, and why.
     NotMade(String, String),
+    /// The name of a durable consumer is empty or too long.
+    DurableName,
+    /// A client is connected as the durable consumer of that name.
+    DurableConnected,
 }
 
 impl From<Refusal> for RegisterError {
@@ -159,6 +201,8 @@ impl fmt::Display for RegisterError {
                 near.iter().try_for_each(|near| write!(f, "; did you mean \"{}\"?", beginning(near)))
             }
             Self::NotMade(name, why) => write!(f, "the channel \"{}\" cannot be made: {why}", beginning(name)),
+            Self::DurableName => write!(f, "a durable consumer's name has 1 to {DURABLE_NAME_BYTES_MAX} octets"),
+            Self::DurableConnected => f.write_str("a client is connected already as the durable consumer of this name"),
             Self::NoHistory => {
                 f.write_str("the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes")
             }
@@ -178,6 +222,8 @@ fn beginning(text: &str) -> String {
 pub(super) struct LocalProxyState {
     pub(super) name: String,
     pub(super) filter: Option<FilterId>,
+    /// Its name, if it is a durable consumer.
+    pub(super) durable: Option<Arc<str>>,
 }
 
 impl Protocol {
@@ -288,10 +334,8 @@ impl Protocol {
         channel: ChannelId,
         local_proxy: LocalProxy,
     ) -> Result<ProxyKey, RegisterError> {
-        let LocalProxy { channel: _, peer, name, part, about } = local_proxy;
-        let kind = ProxyKind { events: Events::Structured, pull: false };
-        let passing = engine::ProxyKind { on_main_lane: true, ..kind.passing() };
-        let (side, types) = match &part {
+        let known = self.find_durable(channel, &local_proxy.part)?;
+        let (side, types) = match &local_proxy.part {
             Part::Supplier => (Side::Suppliers, &[][..]),
             Part::Consumer { types, constraint, start, .. } => {
                 check_constraint(&self.objects, channel, constraint)?;
@@ -307,15 +351,27 @@ impl Protocol {
             Side::Consumers => "to be sent events",
         };
         self.guard
-            .authorize_use(&self.objects, side, (channel, about.as_ref()), what)
+            .authorize_use(&self.objects, side, (channel, local_proxy.about.as_ref()), what)
             .map_err(|_| RegisterError::Denied)?;
+        if let Some(key) = known {
+            return self.rejoin(key, local_proxy);
+        }
         let one = self.objects.ledger.charge(Resource::Proxies, 1).map_err(|_| RegisterError::Spent)?;
         let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
+        let LocalProxy { channel: _, peer, name, part, about: _ } = local_proxy;
+        let (kind, passing) = (ProxyKind::LOCAL, ProxyKind::LOCAL.passing_on_main_lane());
         let claim = self.objects.ledger.charge_octets(octets).map_err(|_| RegisterError::Spent)?;
         let proxy = self.objects.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), passing)?;
         let key = ProxyKey { channel, proxy };
         self.objects.proxies.kinds.insert(key, kind);
-        self.objects.proxies.local.insert(key, LocalProxyState { name, filter: None });
+        let durable = match &part {
+            Part::Consumer { durable, .. } => durable.as_deref().map(Arc::from),
+            Part::Supplier => None,
+        };
+        if durable.is_some() {
+            self.objects.made.note(Thing::Proxy(key));
+        }
+        self.objects.note_local_proxy(key, LocalProxyState { name, filter: None, durable });
         self.objects.ledger.entry(Thing::Proxy(key)).one = one;
         self.objects.ledger.note_owner(Thing::Proxy(key));
         let connected = self.connect_local_proxy(key, peer, part);
@@ -332,9 +388,10 @@ impl Protocol {
     }
 
     fn connect_local_proxy(&mut self, key: ProxyKey, peer: Peer, part: Part) -> Result<(), RegisterError> {
+        let (settings, mut is_durable) = (part.settings(), false);
         let (output_form, side) = match part {
             Part::Supplier => (OutputForm::default(), Side::Suppliers),
-            Part::Consumer { types, constraint, output_form, start, looks_on } => {
+            Part::Consumer { types, constraint, output_form, durable, .. } => {
                 if !types.is_empty() {
                     let claim =
                         self.objects.ledger.claim_types(Thing::Proxy(key), &types).map_err(|_| RegisterError::Spent)?;
@@ -348,18 +405,15 @@ impl Protocol {
                         local_proxy.filter = Some(filter);
                     }
                 }
-                // It is known to have an event when its socket has it.
-                let mut patch = SettingsPatch { one_way: Some(true), start_from: start, ..SettingsPatch::default() };
-                if looks_on {
-                    patch.max_events_per_consumer = Some(Some(EVENTS_OF_ONLOOKER_MAX));
-                    patch.full_outbox = Some(FullOutbox::Discard);
-                    patch.discard_policy = Some(DiscardPolicy::Fifo);
-                }
-                self.objects.hierarchy.set_proxy_settings(key, patch)?;
+                self.objects.hierarchy.set_proxy_settings(key, settings)?;
+                is_durable = durable.is_some();
                 (output_form, Side::Consumers)
             }
         };
         self.objects.hierarchy.connect(key, Some(peer), output_form)?;
+        if is_durable {
+            self.objects.hierarchy.make_durable(key)?;
+        }
         self.guard.permit_connected(&mut self.objects, key);
         if side == Side::Consumers {
             self.objects.hierarchy.note_start(key, None)?;

@@ -1,6 +1,7 @@
 //! Objects by key: the object that a key names, its servant, and the reference that clients have of it.
 
 use super::clients::Clients;
+use super::durable::Durables;
 use super::nonces::Keys;
 use super::settings::Properties;
 use super::{
@@ -73,6 +74,8 @@ pub(super) struct Proxies {
     pub(super) silenced: BTreeSet<ProxyKey>,
     /// Clients of other protocols.
     pub(super) local: HashMap<ProxyKey, LocalProxyState>,
+    /// Those that are durable consumers.
+    pub(super) durables: Durables,
 }
 
 /// The two times.

@@ -149,9 +149,9 @@ impl Objects {
     }
 
     fn exported_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
-        // Clients of other protocols are there as long as their connections.
-        let is_guest = proxy.peer.is_some_and(|peer| peer >= LocalProxy::FIRST_PEER);
-        if is_guest { None } else { self.described_proxy(channel, proxy) }
+        // Clients of other protocols are there as long as their connections, unless they are durable consumers.
+        let is_passing = !proxy.durable && proxy.peer.is_some_and(|peer| peer >= LocalProxy::FIRST_PEER);
+        if is_passing { None } else { self.described_proxy(channel, proxy) }
     }
 
     /// The same of whichever proxy.
@@ -177,6 +177,7 @@ impl Objects {
             silenced: self.proxies.silenced.contains(&key),
             aliases: self.keys.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
             owner,
+            durable: self.stored_durable(key, proxy.output_form),
             client,
         })
     }

@@ -19,7 +19,16 @@ fn peer(number: u64) -> Peer {
 fn consumer(channel: ChannelId, constraint: &str) -> LocalProxy {
     let types = vec![EventType::new("Weather", "*")];
     let constraint = constraint.to_owned();
-    let part = Part::Consumer { types, constraint, output_form: OutputForm(3 << 8), start: None, looks_on: false };
+    let part = Part::Consumer {
+        types,
+        constraint,
+        output_form: OutputForm(3 << 8),
+        start: None,
+        looks_on: false,
+        durable: None,
+        confirms: false,
+        refuses: false,
+    };
     LocalProxy { channel: channel.into(), peer: peer(1), name: "somebody's socket".to_owned(), part, about: None }
 }
 

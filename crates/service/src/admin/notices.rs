@@ -20,6 +20,9 @@ pub(super) fn describe_notice(
         Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
             format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
         }
+        Notice::DurableRemoved { key, discarded } => {
+            format!("durable {} is destroyed; {discarded} events went with it", name(key))
+        }
         Notice::OutboxFull { key, policy, not_granted, backlog_events, backlog_bytes } => {
             let done = match policy {
                 _ if not_granted => {
@@ -215,6 +218,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut notices = vec![
             Notice::OutboxRecovered { key: KEY, dropped: 1 },
+            Notice::DurableRemoved { key: KEY, discarded: 9 },
             Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: second },
             Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
             Notice::EventRejected { key: KEY, event_type: TypeId::OTHER, number: 7 },

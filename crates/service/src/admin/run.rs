@@ -677,7 +677,11 @@ impl Administration {
 
     /// Logs what the engine wants known, with the consumer's name, and follows up what needs following up.
     fn note(&mut self, notice: &Notice, why: Option<&str>) {
-        let (level, text) = describe_notice(notice, why, |key| self.name(key));
+        let gone = match notice {
+            Notice::DurableRemoved { key, .. } => self.objects.take_gone_durable(*key),
+            _ => None,
+        };
+        let (level, text) = describe_notice(notice, why, |key| gone.clone().unwrap_or_else(|| self.name(key)));
         if let Notice::ConsumerDisconnected { key, reason, .. } = notice {
             self.say(level, &text);
             if *reason != DisconnectReason::Gone {

@@ -310,6 +310,9 @@ impl Protocol {
                 output_form: OUTPUT_FORM,
                 start: None,
                 looks_on: false,
+                durable: None,
+                confirms: false,
+                refuses: false,
             }
         };
         let local_proxy =

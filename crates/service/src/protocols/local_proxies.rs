@@ -1,7 +1,7 @@
 //! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
-use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, RegisterError};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError};
 use engine::{ChannelId, Peer, ProxyId, ProxyKey};
 
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
@@ -30,6 +30,10 @@ pub(crate) enum Action {
     Proxy(Box<LocalProxy>),
     /// A proxy less.
     Dismissal(ProxyKey),
+    /// The connection of the client with this handle has ended: its proxy goes, or stays without a client if it is a durable consumer.
+    Disconnection(ProxyKey, Peer),
+    /// Durable consumers are to be these alone, by their channels' names and their own: others are destroyed.
+    Durable { names: Vec<(String, String)> },
     /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
     Channels { peer: Peer, behind: Option<ChannelId> },
 }
@@ -53,7 +57,7 @@ impl Request {
         let Self { action, charge, client: _ } = self;
         let notice = match action {
             Action::Proxy(local_proxy) => Notice::Registered { peer: local_proxy.peer, proxy: decode(bytes), charge },
-            Action::Dismissal(_) => Notice::Dismissed,
+            Action::Dismissal(_) | Action::Disconnection(..) | Action::Durable { .. } => Notice::Dismissed,
             Action::Channels { peer, .. } => Notice::Channels { peer, channels: decode_channels(bytes) },
         };
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
@@ -70,6 +74,14 @@ impl Request {
                 objects.remove_local_proxy(*key);
                 Answered::default()
             }
+            Action::Disconnection(key, peer) => {
+                objects.disconnect_local_proxy(*key, *peer);
+                Answered::default()
+            }
+            Action::Durable { names } => {
+                objects.retain_durable(names);
+                Answered::default()
+            }
             Action::Channels { behind, .. } => {
                 let channels = objects.local_channels(*behind, self.charge.account());
                 Answered { bytes: encode_channels(&channels), fault: None }
@@ -80,7 +92,8 @@ impl Request {
     /// Whether it may make what outlives the process.
     pub(crate) fn may_create(&self) -> bool {
         let Action::Proxy(local_proxy) = &self.action else { return false };
-        matches!(local_proxy.channel, LocalChannel::Name { create: true, .. })
+        let is_durable = matches!(local_proxy.part, Part::Consumer { durable: Some(_), .. });
+        is_durable || matches!(local_proxy.channel, LocalChannel::Name { create: true, .. })
     }
 
     /// Says why it is not done.
@@ -213,8 +226,13 @@ impl Context {
 
     /// A client's proxy is not needed any more.
     pub(crate) fn remove_local_proxy(&mut self, client: u64, key: ProxyKey, account: &Arc<Account>) {
+        self.tell_administration(client, Action::Dismissal(key), account);
+    }
+
+    /// Has administration do what cannot be refused, and is not answered.
+    pub(crate) fn tell_administration(&mut self, client: u64, action: Action, account: &Arc<Account>) {
         let charge = account.charge_anyway(Resource::RequestBytes, 0);
-        self.reporting.reports.send(Request { client, action: Action::Dismissal(key), charge }.into());
+        self.reporting.reports.send(Request { client, action, charge }.into());
     }
 }
 

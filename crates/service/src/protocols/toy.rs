@@ -131,7 +131,11 @@ impl Core {
         self.cx.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
         let output_form = OutputForm((Tag::Toy as u32) << 16);
         let (types, constraint, start, looks_on) = (Vec::new(), String::new(), None, false);
-        let parts = [Part::Supplier, Part::Consumer { types, constraint, output_form, start, looks_on }];
+        let (durable, confirms, refuses) = (None, false, false);
+        let parts = [
+            Part::Supplier,
+            Part::Consumer { types, constraint, output_form, start, looks_on, durable, confirms, refuses },
+        ];
         for (peer, part) in peers.into_iter().zip(parts) {
             self.protocols.toy.peers.insert(peer, token);
             let (channel, name) = (ChannelId(0), format!("toy at {address}"));

@@ -41,6 +41,9 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         output_form: engine::OutputForm(0),
         start: None,
         looks_on: false,
+        durable: None,
+        confirms: false,
+        refuses: false,
     };
     let (to, by) = (|| sync_channel(1).0, || Principal::Operator(Arc::clone(account)));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -62,6 +65,10 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
             of_local_proxy(local_proxies::Action::Proxy(local_proxy(Part::Supplier))),
         ),
         ("a proxy of a connection that has ended", of_local_proxy(local_proxies::Action::Dismissal(KEY))),
+        (
+            "a consumer of a connection that has ended",
+            of_local_proxy(local_proxies::Action::Disconnection(KEY, corba::LocalProxy::FIRST_PEER)),
+        ),
         ("a look at the topology over HTTP", ToAdministration::Query(Query::Topology, to(), by())),
         ("names over HTTP", ToAdministration::Query(Query::Names(vec![KEY]), to(), by())),
         ("drops over HTTP", ToAdministration::Query(Query::Drops, to(), by())),

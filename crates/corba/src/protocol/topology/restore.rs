@@ -14,7 +14,7 @@ use accounts::Account;
 use core::fmt;
 use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, FilterId, FilterRef, FilterTarget, Mapping, Numbered, ProxyKey,
-    Reliability, SettingsPatch, SubscriptionTarget,
+    Reliability, SettingsPatch, Side, SubscriptionTarget,
 };
 use giop::ior::Ior;
 use std::sync::Arc;
@@ -324,7 +324,12 @@ impl Protocol {
             self.objects.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
             let admin = AdminKey { channel: id, side: proxy.side, admin: AdminId(proxy.admin) };
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
-            let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
+            let is_local = proxy.durable.is_some();
+            if is_local && (kind, proxy.side) != (ProxyKind::LOCAL, Side::Consumers) {
+                return Err(Raised::bad_param());
+            }
+            let passing = if is_local { kind.passing_on_main_lane() } else { kind.passing() };
+            let made = self.create_proxy_passing(admin, (kind, passing), proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
             self.objects.ledger.own_again(Thing::Proxy(made), proxy.owner.as_ref());
             for alias in &proxy.aliases {
@@ -374,8 +379,10 @@ impl Protocol {
                     .as_ref()
                     .map(|reference| reference_from(&self.objects.references, reference))
                     .transpose()?;
-                // Such as one that is a proxy of this service, and was destroyed: it would have been found out with the next event.
-                if let Err(raised) = self.connect_again(key, given.unwrap_or_else(Ior::nil)) {
+                if let Some(durable) = &proxy.durable {
+                    self.restore_durable(key, durable)?;
+                } else if let Err(raised) = self.connect_again(key, given.unwrap_or_else(Ior::nil)) {
+                    // Such as one that is a proxy of this service, and was destroyed: it would have been found out with the next event.
                     log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised}");
                     continue;
                 }
@@ -383,7 +390,9 @@ impl Protocol {
                     self.objects.ledger.own_again(Thing::Proxy(key), of.as_ref());
                     self.guard.permit_connected(&mut self.objects, key);
                 }
-                self.lives.former.insert(key);
+                if proxy.durable.is_none() {
+                    self.lives.former.insert(key);
+                }
                 if *suspended {
                     self.objects.suspend(key)?;
                 }

@@ -607,7 +607,11 @@ fn a_durable_consumer_that_is_full_has_no_other_lane_wait() {
     let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
     let consumer = lanes.proxy(
         Side::Consumers,
-        SettingsPatch { full_outbox: Some(FullOutbox::Reject), discard_policy: Some(DiscardPolicy::Fifo), ..max_events(2) },
+        SettingsPatch {
+            full_outbox: Some(FullOutbox::Reject),
+            discard_policy: Some(DiscardPolicy::Fifo),
+            ..max_events(2)
+        },
     );
     lanes.hierarchy.make_durable(consumer).unwrap();
     lanes.hierarchy.leave(consumer).unwrap();

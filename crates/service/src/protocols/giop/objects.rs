@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, ProxyId, ProxyKey, Time};
+use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, Peer, ProxyId, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::ior::Ior;
@@ -383,6 +383,21 @@ impl Objects {
     /// Such a client goes.
     pub(crate) fn remove_local_proxy(&mut self, key: ProxyKey) {
         self.protocol.remove_local_proxy(key);
+    }
+
+    /// The connection of such a client has ended.
+    pub(crate) fn disconnect_local_proxy(&mut self, key: ProxyKey, peer: Peer) {
+        self.protocol.disconnect_local_proxy(key, peer);
+    }
+
+    /// Destroys the durable consumers that are not among these, by their channels' names and their own.
+    pub(crate) fn retain_durable(&mut self, names: &[(String, String)]) {
+        self.protocol.retain_durable(names);
+    }
+
+    /// What a destroyed durable consumer was called in logs.
+    pub(crate) fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
+        self.protocol.objects.take_gone_durable(key)
     }
 
     /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long. Says how many.

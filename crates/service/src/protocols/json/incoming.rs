@@ -504,7 +504,16 @@ impl Protocol {
             }
             place => place.flatten(),
         };
-        let part = corba::Part::Consumer { types, constraint, output_form: OUTPUT_FORM, start, looks_on };
+        let part = corba::Part::Consumer {
+            types,
+            constraint,
+            output_form: OUTPUT_FORM,
+            start,
+            looks_on,
+            durable: None,
+            confirms: false,
+            refuses: false,
+        };
         match self.ask_for_proxy(token, Part::Subscription(id), (channel, create), (part, None), cx) {
             Ok(peer) => {
                 if let Some(connection) = self.connections.get_mut(token) {

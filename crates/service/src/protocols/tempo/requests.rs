@@ -74,6 +74,9 @@ impl Protocol {
                     output_form: OUTPUT_FORM,
                     start: None,
                     looks_on: false,
+                    durable: None,
+                    confirms: false,
+                    refuses: false,
                 };
                 (Purpose::Consumer(part), requested_part, octets)
             }

@@ -1,0 +1,208 @@
+//! Durable local consumers: proxies of other protocols' clients that stay when their connections end, and when the process does.
+//!
+//! Each has a name in its channel, by which a client that comes again finds it. While there is no client, what comes is kept as for a
+//! suspended consumer. It ends when it is destroyed: by an operator, with its channel, or when no link of the configuration has its name.
+
+use super::clients::Tell;
+use super::local_proxies::{LocalProxy, LocalProxyState, Part, RegisterError};
+use super::{Objects, Protocol, Thing, octets_of_types, weights};
+use crate::exceptions::Raised;
+use accounts::Resource;
+use engine::{ChannelId, EventType, FilterId, FilterRef, OutputForm, Peer, ProxyKey, Refusal, SubscriptionTarget};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use topology as t;
+
+/// Maximum octets of a durable consumer's name.
+pub const DURABLE_NAME_BYTES_MAX: usize = 255;
+
+/// Names of destroyed consumers that are kept until lanes report what went with them.
+const GONE_MAX: usize = 256;
+
+/// Durable consumers by channel and name.
+#[derive(Debug, Default)]
+pub(super) struct Durables {
+    by_name: BTreeMap<(ChannelId, Arc<str>), ProxyKey>,
+    /// What those were called that were destroyed.
+    gone: BTreeMap<ProxyKey, String>,
+}
+
+impl Durables {
+    pub(super) fn find(&self, channel: ChannelId, name: &str) -> Option<ProxyKey> {
+        self.by_name.get(&(channel, Arc::from(name))).copied()
+    }
+
+    /// One is destroyed that was `called` so in logs.
+    pub(super) fn remove(&mut self, name: &Arc<str>, key: ProxyKey, called: String) {
+        self.by_name.remove(&(key.channel, Arc::clone(name)));
+        self.gone.insert(key, called);
+        if self.gone.len() > GONE_MAX {
+            self.gone.pop_first();
+        }
+    }
+}
+
+impl Objects {
+    /// What a destroyed durable consumer was called in logs.
+    pub fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
+        self.proxies.durables.gone.remove(&key)
+    }
+
+    /// What is stored of a proxy that makes it a durable consumer.
+    pub(super) fn stored_durable(&self, key: ProxyKey, output_form: OutputForm) -> Option<t::Durable> {
+        let name = self.proxies.local.get(&key)?.durable.as_ref()?;
+        Some(t::Durable { name: name.to_string(), output_form: output_form.0 })
+    }
+
+    /// Keeps what is known of a local proxy, and finds it by its name if it is a durable consumer.
+    pub(super) fn note_local_proxy(&mut self, key: ProxyKey, local_proxy: LocalProxyState) {
+        if let Some(name) = &local_proxy.durable {
+            self.proxies.durables.by_name.insert((key.channel, Arc::clone(name)), key);
+        }
+        self.proxies.local.insert(key, local_proxy);
+    }
+
+    /// Has a local proxy get events of these types alone, of all or none. Nothing is changed on an error.
+    pub(super) fn select_types(
+        &mut self,
+        key: ProxyKey,
+        everything: bool,
+        types: &[EventType],
+    ) -> Result<(), RegisterError> {
+        let all = [EventType::everything()];
+        let everything = everything || types.iter().any(EventType::is_everything);
+        let types = if everything { &all[..] } else { types };
+        let thing = Thing::Proxy(key);
+        let octets = octets_of_types(types) + weights::CLIENT;
+        let claim = self.ledger.claim(thing, Resource::RetainedBytes, octets).map_err(|_| RegisterError::Spent)?;
+        let places = self.ledger.claim_types(thing, types).map_err(|_| RegisterError::Spent)?;
+        let target = SubscriptionTarget::Proxy(key);
+        if everything {
+            // In two steps, since with TAO's lists everything that is removed and added at once changes nothing.
+            self.hierarchy.subscribe(target, &[], &all)?;
+            self.hierarchy.subscribe(target, &all, &[])?;
+        } else {
+            self.hierarchy.subscribe(target, types, &all)?;
+        }
+        self.adjust_types(thing, places);
+        self.adjust(thing, claim);
+        Ok(())
+    }
+
+    /// Has a local proxy get events that match a constraint alone; all if that is empty.
+    pub(super) fn select_matches(&mut self, key: ProxyKey, constraint: &str) -> Result<(), RegisterError> {
+        let former = self.proxies.local.get(&key).and_then(|local_proxy| local_proxy.filter);
+        let constraint = constraint.trim();
+        let is_same = |filter: FilterId| {
+            let exported = self.filters.exported_one(&self.ledger, filter);
+            exported.is_some_and(
+                |(_, filter)| matches!(&filter.constraints[..], [one] if one.expression.trim() == constraint),
+            )
+        };
+        if former.map_or(constraint.is_empty(), is_same) {
+            return Ok(());
+        }
+        let filter = match constraint {
+            "" => None,
+            text => Some(self.filter_for(key, text.to_owned()).map_err(|_| RegisterError::TooManyConstraints)?),
+        };
+        if let Some(local_proxy) = self.proxies.local.get_mut(&key) {
+            local_proxy.filter = filter;
+        }
+        former.into_iter().for_each(|former| self.destroy_filter_of_local_proxy(former));
+        Ok(())
+    }
+}
+
+impl Protocol {
+    /// The durable consumer that a client asks for by its name, if it is there.
+    pub(super) fn find_durable(&self, channel: ChannelId, part: &Part) -> Result<Option<ProxyKey>, RegisterError> {
+        let Part::Consumer { durable: Some(name), .. } = part else { return Ok(None) };
+        if name.is_empty() || name.len() > DURABLE_NAME_BYTES_MAX {
+            return Err(RegisterError::DurableName);
+        }
+        Ok(self.objects.proxies.durables.find(channel, name))
+    }
+
+    /// Connects a client to the durable consumer that it had before. What it selects may hold from then on although it is refused.
+    pub(super) fn rejoin(&mut self, key: ProxyKey, local_proxy: LocalProxy) -> Result<ProxyKey, RegisterError> {
+        let LocalProxy { peer, name, part, .. } = local_proxy;
+        let settings = part.settings();
+        let Part::Consumer { types, constraint, output_form, .. } = part else { return Ok(key) };
+        if self.objects.hierarchy.proxy(key)?.peer.is_some() {
+            return Err(RegisterError::DurableConnected);
+        }
+        if self.lives.given_up.contains(&key) {
+            return Err(Refusal::ProxyNotFound { proxy: key }.into());
+        }
+        self.objects.select_types(key, types.is_empty(), &types)?;
+        self.objects.select_matches(key, &constraint)?;
+        self.objects.hierarchy.set_proxy_settings(key, settings)?;
+        self.objects.hierarchy.rejoin(key, peer, output_form)?;
+        if let Some(principal) = self.objects.ledger.principal() {
+            self.objects.ledger.entry(Thing::Proxy(key)).one = Some(principal.charge_anyway(Resource::Proxies, 1));
+        }
+        self.objects.ledger.note_owner(Thing::Proxy(key));
+        self.guard.permit_connected(&mut self.objects, key);
+        if let Some(local_proxy) = self.objects.proxies.local.get_mut(&key) {
+            local_proxy.name = name;
+        }
+        self.objects.log_debug(|objects| format!("{} is connected again", objects.name("consumer", key)));
+        Ok(key)
+    }
+
+    /// The connection of a client of another protocol has ended: its proxy goes, unless it is a durable consumer, which stays without a
+    /// client. Nothing happens if another client has it by now.
+    pub fn disconnect_local_proxy(&mut self, key: ProxyKey, peer: Peer) {
+        let is_its = self.objects.hierarchy.proxy(key).is_ok_and(|proxy| proxy.peer == Some(peer));
+        match self.objects.proxies.local.get(&key) {
+            Some(LocalProxyState { durable: Some(_), .. }) if is_its => {
+                if let Err(refusal) = self.objects.hierarchy.leave(key) {
+                    log::debug!(target: "campanile::corba", "nothing to leave: {refusal}");
+                }
+                self.objects.log_debug(|objects| format!("the client of {} is gone", objects.name("consumer", key)));
+            }
+            Some(LocalProxyState { durable: None, .. }) if is_its => self.remove_local_proxy(key),
+            _ => {}
+        }
+    }
+
+    /// Destroys the durable consumers that are not among these, by their channels' names and their own. A lane reports what goes with each.
+    pub fn retain_durable(&mut self, names: &[(String, String)]) {
+        let names: BTreeSet<(&str, &str)> =
+            names.iter().map(|(channel, durable)| (channel.as_str(), durable.as_str())).collect();
+        let stays = |channel: ChannelId, name: &str| {
+            self.objects.names.channel_name(channel).is_some_and(|channel| names.contains(&(channel, name)))
+        };
+        let all = self.objects.proxies.durables.by_name.iter();
+        let stale: Vec<ProxyKey> =
+            all.filter(|((channel, name), _)| !stays(*channel, name)).map(|(_, key)| *key).collect();
+        for key in stale {
+            if let Ok(removed) = self.objects.hierarchy.destroy_proxy(key) {
+                self.forget(&removed, Tell::Yes);
+            }
+        }
+    }
+
+    /// Makes a stored durable consumer one again, without a client.
+    pub(super) fn restore_durable(&mut self, key: ProxyKey, durable: &t::Durable) -> Result<(), Raised> {
+        let t::Durable { name, output_form } = durable;
+        let is_fit = (1..=DURABLE_NAME_BYTES_MAX).contains(&name.len());
+        if !is_fit || self.objects.proxies.durables.find(key.channel, name).is_some() {
+            return Err(Raised::bad_param());
+        }
+        self.objects.hierarchy.connect(key, None, OutputForm(*output_form))?;
+        self.objects.hierarchy.make_durable(key)?;
+        self.objects.hierarchy.note_start(key, Some(self.objects.clock.utc))?;
+        let filters = self.objects.hierarchy.proxy(key)?.attached.filters();
+        let local = |(_, filter): &(u32, FilterRef)| match filter {
+            FilterRef::Local(filter) => Some(*filter),
+            FilterRef::Remote(_) => None,
+        };
+        let filter = filters.iter().find_map(local);
+        let durable = Some(Arc::from(name.as_str()));
+        self.objects.note_local_proxy(key, LocalProxyState { name: name.clone(), filter, durable });
+        self.guard.permit_connected(&mut self.objects, key);
+        Ok(())
+    }
+}
