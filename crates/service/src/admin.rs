@@ -3,7 +3,7 @@
 //! One thread at a lower priority than any lane owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new
 //! routing snapshot per batch ([`publishing`]), and only then lets the replies go. [`fair_queue`] decides which request is next. What administration
 //! itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell ([`inquiry`]) or by the store
-//! ([`dead_letters`]); [`waiting`] holds the receivers of answers: a client, or the [`program`] that the service is part of. What follows
+//! ([`dead_letters`]); [`link_orders`] go to the main lane. [`waiting`] holds the receivers of answers: a client, or the [`program`] that the service is part of. What follows
 //! from requests are [`effects`]. What outlives the process is handed to the store before it is answered ([`persistence`]). Analyses have a
 //! thread of their own ([`analyses`]); `notices` logs what happened, within the bounds of [`client_lines`] and [`refusals`]; [`misses`]
 //! delays answers to addresses that ask for very many objects that do not exist; [`drain`] ends the service.
@@ -16,6 +16,7 @@ pub(crate) mod drain;
 pub(crate) mod effects;
 pub(crate) mod fair_queue;
 pub(crate) mod inquiry;
+pub(crate) mod link_orders;
 pub(crate) mod misses;
 mod notices;
 pub(crate) mod operators;

@@ -22,13 +22,15 @@ pub(crate) mod toy;
 pub(crate) mod ways;
 
 use core::fmt;
+use core::ops::Range;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use engine::{ChannelId, Delivery, Event, Form, LaneId, OutboxId, OutputForm, Peer, ProxyKey, Snapshot, Time};
+use engine::{ChannelId, Delivery, Event, Form, Lane, LaneId, OutboxId, OutputForm, Peer, ProxyKey, Snapshot, Time};
 
+use crate::admin::values::LinkStatus;
 use crate::config::{Config, ConfigError};
 use crate::lane::context::Context;
 use crate::lane::intake::Refused;
@@ -37,6 +39,7 @@ use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
+use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::published::Published;
 use access::{OutgoingPolicy, Tokens};
@@ -63,7 +66,7 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
     protocol.publish()?.access
 }
 
-pub(crate) use admin_messages::{Answered, Fault, Request, ToProtocol, Wish};
+pub(crate) use admin_messages::{Answered, Fault, LinkOrder, Request, ToProtocol, Wish};
 /// Calls to clients that administration asks for, and how they end.
 pub(crate) use giop::admin_messages::{Call, CallFailure, Reply};
 /// Objects that clients of whichever protocol name. Today they are all CORBA's.
@@ -175,6 +178,11 @@ pub(crate) trait WireProtocol: Sized {
     /// Takes notice that a proxy was ended elsewhere.
     const PROXY_GONE: fn(&mut Core, Peer) = |_, _| ();
 
+    /// Gives the status of the flows over links in so many places from one on, for a survey. Nothing if there are no places from there on.
+    const LINKS_AT: LinksAt = |_, _, _, _| None;
+    /// Pauses a link, or has it go on; or why not. Nothing if it has no link of this name.
+    const PAUSE_LINK: fn(&mut Worker, name: &str, paused: bool) -> Option<Result<(), String>> = |_, _, _| None;
+
     /// Gives the note about the bytes of an event in its form that may have been delivered before the process began.
     const AS_REPEATED: fn(tag: u64) -> u64 = event::as_repeated;
     /// Whether an event needs no translation for a consumer. By default consumers take structured events.
@@ -191,6 +199,7 @@ pub(crate) type Step = fn(&mut Worker);
 pub(crate) type CoreStep = fn(&mut Core);
 pub(crate) type Check = fn(&Worker) -> bool;
 pub(crate) type CoreCheck = fn(&Core) -> bool;
+pub(crate) type LinksAt = fn(&Protocols, &Lane, Time, Range<u32>) -> Option<Vec<LinkStatus>>;
 type PutInto = fn(
     &Protocols,
     ChannelId,
@@ -463,6 +472,15 @@ impl Protocols {
         self.giop.foreign.try_parked = true;
     }
 
+    /// Status of the flows over links in some places, of all protocols. Nothing if there are no places from the first on.
+    pub(crate) fn links_at(&self, lane: &Lane, now: Time, places: &Range<u32>) -> Option<Vec<LinkStatus>> {
+        let mut all: Option<Vec<LinkStatus>> = None;
+        of_each!(P => if let Some(some) = P::LINKS_AT(self, lane, now, places.clone()) {
+            all.get_or_insert_default().extend(some);
+        });
+        all
+    }
+
     /// Whether an outbox has to wait, since filters that are clients' objects are asked about its events.
     #[inline]
     pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
@@ -587,7 +605,18 @@ impl Worker {
         match message {
             ToProtocol::Giop(message) => self.clients.giop.pass_answer(message, &mut self.core),
             ToProtocol::LocalProxy(message) => self.handle_proxy_notice(message),
+            ToProtocol::Link(order) => self.handle_link_order(&order),
         }
+    }
+}
+
+impl Worker {
+    /// Pauses or resumes a link, and reports whether that is done.
+    fn handle_link_order(&mut self, order: &LinkOrder) {
+        let mut done = None;
+        of_each!(P => done = done.or_else(|| P::PAUSE_LINK(self, &order.name, order.paused)));
+        let done = done.unwrap_or_else(|| Err("there is no link of this name".to_owned()));
+        self.core.cx.reporting.reports.send(ToAdministration::LinkOrdered { number: order.number, done });
     }
 }
 

@@ -175,6 +175,9 @@ impl Administration {
             Command::Suspend { key, suspended } => {
                 format!("{} on {}", if *suspended { "suspend" } else { "resume" }, self.name(*key))
             }
+            Command::PauseLink { name, paused } => {
+                format!("{} on link \"{}\"", if *paused { "pause" } else { "resume" }, name.escape_debug())
+            }
             Command::SetQos { on, properties } => format!("set_qos on {}", describe_change(*on, properties)),
         }
     }

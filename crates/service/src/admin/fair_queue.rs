@@ -89,6 +89,7 @@ impl Client {
             | ToAdministration::Denied(_)
             | ToAdministration::Survey { .. }
             | ToAdministration::Left { .. }
+            | ToAdministration::LinkOrdered { .. }
             | ToAdministration::Ended
             | ToAdministration::Stop(_) => return None,
         };

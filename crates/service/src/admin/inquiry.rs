@@ -36,7 +36,8 @@ impl Inquiry {
         let parts = self.asking.iter().map(|(query, _)| match query {
             Query::Drops => SurveyParts::DROPS,
             Query::Types => SurveyParts::TYPES,
-            Query::Figures => SurveyParts::OUTBOXES.and(SurveyParts::CHANNELS),
+            Query::Links => SurveyParts::LINKS,
+            Query::Figures => SurveyParts::OUTBOXES.and(SurveyParts::CHANNELS).and(SurveyParts::LINKS),
             Query::Progress => SurveyParts::NONE,
             _ => SurveyParts::OUTBOXES,
         });

@@ -24,6 +24,7 @@ use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
 use crate::admin::fair_queue::{Client, FairQueue};
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
+use crate::admin::link_orders::LinkOrders;
 use crate::admin::misses::Misses;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::persistence::Persistence;
@@ -100,6 +101,8 @@ pub(crate) struct Withheld {
     pub(crate) unpublished: Vec<(Unpublished, Sending)>,
     /// Until clients are notified of what was done.
     pub(crate) delayed_replies: BTreeMap<DelayedReply, Sending>,
+    /// Until the main lane has carried out an order.
+    pub(crate) link_orders: LinkOrders,
 }
 
 /// The end of the service, and whether it is to hurry.
@@ -476,7 +479,13 @@ impl Administration {
                     if answer == Some(None) { Err(Declined::TooLarge) } else { Ok(Answer::Channel(answer.flatten())) };
                 return answers.push(self.answered(waiting, answer));
             }
-            Query::Consumers | Query::Drops | Query::Types | Query::Channels(_) | Query::Figures | Query::Progress => {
+            Query::Consumers
+            | Query::Drops
+            | Query::Types
+            | Query::Channels(_)
+            | Query::Figures
+            | Query::Links
+            | Query::Progress => {
                 self.inquiry.add(query, waiting);
                 return self.survey();
             }
@@ -499,6 +508,7 @@ impl Administration {
             Command::DeadLetters { act, channel, dead_letters } => {
                 return self.act_on_dead_letters((*act, *channel), dead_letters, (waiting, what));
             }
+            Command::PauseLink { name, paused } => return self.order_link(name, *paused, (waiting, what)),
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
                 let count = self.objects.disconnect_idle(*idle);
@@ -599,6 +609,7 @@ impl Administration {
                 }
             }
             ToAdministration::Left { chunk, last } => self.note_left(from, chunk, last),
+            ToAdministration::LinkOrdered { number, done } => self.link_ordered(number, done),
             ToAdministration::Stop(limit) => {
                 self.ending.drain = limit.map(|limit| Drain::new(time::now(), limit));
             }

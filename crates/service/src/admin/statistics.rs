@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
-use crate::admin::values::{ChannelStatus, ConsumerStatus, Dropped, TypeEvents};
+use crate::admin::values::{ChannelStatus, ConsumerStatus, Dropped, LinkDirection, LinkStatus, TypeEvents};
 use crate::counters::Counter;
 use crate::lane::links::messages::NamedDrops;
 
@@ -96,6 +96,16 @@ pub(super) fn types(mut types: Vec<TypeEvents>) -> Vec<TypeEvents> {
         same
     });
     types
+}
+
+/// Links in the order of an answer, each once: one that was made anew during the survey may have been reported twice.
+pub(crate) fn links(mut links: Vec<LinkStatus>) -> Vec<LinkStatus> {
+    const fn key(link: &LinkStatus) -> (&str, &str, LinkDirection) {
+        (link.name.as_str(), link.channel.as_str(), link.direction)
+    }
+    links.sort_by(|one, other| key(one).cmp(&key(other)));
+    links.dedup_by(|other, first| key(other) == key(first));
+    links
 }
 
 /// Puts together what the lanes say of one consumer: it may have an outbox on each.

@@ -48,6 +48,8 @@ pub enum Query {
     },
     /// How the joins to DDS stand: [`Answer::DdsJoins`].
     DdsJoins,
+    /// How the links to other services stand: [`Answer::Links`]. The lanes are asked, a chunk in each of their rounds.
+    Links,
     /// Dead letters, each undeliverable for a consumer: [`Answer::DeadLetters`].
     DeadLetters {
         /// The first of those behind this one, by number and consumer's proxy; 0 and 0: of all.
@@ -112,6 +114,13 @@ pub enum Command {
         /// Whether it is suspended then.
         suspended: bool,
     },
+    /// Pause a link, or have it go on: [`Answer::Done`]. The main lane carries it out; a pause ends with the process.
+    PauseLink {
+        /// Name of the link's `[[link]]` entry, or of the peer where that dials.
+        name: String,
+        /// Whether it is paused then.
+        paused: bool,
+    },
     /// Set properties: [`Answer::Done`].
     SetQos {
         /// Channel, admin or proxy.
@@ -160,6 +169,8 @@ pub enum Answer {
     Restored(Vec<RestoredClient>),
     /// In the order of the configuration.
     DdsJoins(Vec<DdsJoinStatus>),
+    /// Links by name, channel and direction: 4,096 at most.
+    Links(Vec<LinkStatus>),
     /// Dead letters, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
     /// large.
     DeadLetters(Vec<(String, DeadLetter)>),
@@ -211,6 +222,7 @@ impl Answer {
             | Self::Suppliers(_)
             | Self::Restored(_)
             | Self::DdsJoins(_)
+            | Self::Links(_)
             | Self::DeadLetters(_)
             | Self::Progress
             | Self::Topology(_)
@@ -232,6 +244,8 @@ pub struct Figures {
     pub outboxes: Vec<OutboxStats>,
     /// Of each lane those that it has.
     pub channels: Vec<ChannelStats>,
+    /// Links, as in [`Answer::Links`].
+    pub links: Vec<LinkStatus>,
 }
 
 impl Figures {
@@ -251,7 +265,12 @@ impl Figures {
             }
             same
         });
-        Self { now: self.now, outboxes: statistics::join(self.outboxes), channels }
+        Self {
+            now: self.now,
+            outboxes: statistics::join(self.outboxes),
+            channels,
+            links: statistics::links(self.links),
+        }
     }
 }
 
@@ -336,6 +355,123 @@ pub struct DdsIncompatibility {
     pub requested: String,
     /// What to do.
     pub advice: String,
+}
+
+/// How a channel's flow of events over a link stands, in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LinkStatus {
+    /// Name of the `[[link]]` entry; of a connection that the peer made, the name under which the peer has it.
+    pub name: String,
+    /// Name of the channel, the same at both ends.
+    pub channel: String,
+    /// Whether events leave this service by it, or come to it.
+    pub direction: LinkDirection,
+    /// Host and port, as configured or as the peer's connection shows them.
+    pub peer: String,
+    /// Name of the peer's service; empty before its first frame.
+    pub peer_name: String,
+    /// Identity of the peer's service; 0 before its first frame.
+    pub peer_service: u64,
+    /// Whether events flow.
+    pub state: LinkState,
+    /// Why it is not up; empty if it is.
+    pub reason: String,
+    /// Milliseconds since it came to this state.
+    pub since_ms: u64,
+    /// Events that wait or are not acknowledged, on disk included.
+    pub lag_events: u64,
+    /// Octets of those that are in memory.
+    pub lag_octets: u64,
+    /// Age of the oldest of these events, in milliseconds; 0 if there is none.
+    pub lag_ms: u64,
+    /// Events that were sent and are not acknowledged.
+    pub in_flight_events: u64,
+    /// Octets of these.
+    pub in_flight_octets: u64,
+    /// Octets that may be in flight at the same time.
+    pub window_octets: u64,
+    /// Smallest round trip of the last 10 s, in microseconds; 0 if none was measured.
+    pub round_trip_us: u64,
+    /// Events sent, repeated sending included.
+    pub sent: u64,
+    /// Events that the peer has acknowledged.
+    pub acknowledged: u64,
+    /// Events that came from the peer and were taken in.
+    pub received: u64,
+    /// Events that came from the peer and had come before, on whichever way.
+    pub repeats: u64,
+    /// Best-effort events that were in flight when the connection or the peer's process ended.
+    pub lost: u64,
+    /// Events that the receiving service refused for good.
+    pub rejected: u64,
+    /// Events that were not sent, since they came from the peer, through it, or over 8 services.
+    pub loops: u64,
+    /// Subscriptions of the receiving service: `everything`, `nothing` or `N types`.
+    pub subscriptions: String,
+}
+
+impl LinkStatus {
+    /// Whether an operator has to look at it: events are lost, or do not flow although they should.
+    #[must_use]
+    pub const fn is_in_trouble(&self) -> bool {
+        self.lost > 0 || matches!(self.state, LinkState::Down | LinkState::Refused)
+    }
+}
+
+/// Direction of a link's flow of events, seen from this service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkDirection {
+    /// To the peer.
+    #[default]
+    Out,
+    /// From the peer.
+    In,
+}
+
+impl LinkDirection {
+    /// The direction in the words of commands, HTTP and CORBA.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Out => "out",
+            Self::In => "in",
+        }
+    }
+}
+
+/// State of a link's flow of events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkState {
+    /// The connection is being made, or the peer has yet to answer.
+    #[default]
+    Connecting,
+    /// Events flow.
+    Up,
+    /// There is no connection. It is tried again.
+    Down,
+    /// An operator has paused it.
+    Paused,
+    /// The peer, or this service, does not permit it.
+    Refused,
+}
+
+impl LinkState {
+    /// All states.
+    pub const ALL: [Self; 5] = [Self::Connecting, Self::Up, Self::Down, Self::Paused, Self::Refused];
+
+    /// The state in the words of commands, HTTP, metrics and CORBA.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Paused => "paused",
+            Self::Refused => "refused",
+        }
+    }
 }
 
 /// Stored history of a channel on disk.

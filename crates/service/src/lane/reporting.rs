@@ -6,14 +6,18 @@
 //! An outbox that is there all the time is reported once, as it stands when its turn comes; of one that comes or goes
 //! meanwhile it depends on when.
 
+use core::ops::Range;
+
 use engine::{Lane, ProxyKey, TypeDrops, TypeTraffic};
 use hashbrown::HashMap;
 
-use crate::admin::values::TypeEvents;
+use crate::admin::values::{LinkStatus, TypeEvents};
+use crate::lane::context::Context;
 use crate::lane::draining::Draining;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::{NamedDrops, Survey, SurveyParts, ToAdministration};
 use crate::lane::reports::Reports;
+use crate::lane::run::Core;
 
 /// A lane's reports to administration, sent at once or when there is room.
 pub(crate) struct Reporting {
@@ -51,12 +55,12 @@ impl Reporting {
     }
 
     /// Reports a piece, unless earlier reports still wait for room.
-    pub(crate) fn go_on_surveying(&mut self, lane: &Lane) {
+    fn go_on_surveying(&mut self, lane: &Lane, links: impl Fn(&Range<u32>) -> Option<Vec<LinkStatus>>) {
         if !self.has_to_survey() {
             return;
         }
         let Some(surveying) = &mut self.surveying else { return };
-        let (chunk, is_last) = surveying.chunk(lane);
+        let (chunk, is_last) = surveying.chunk(lane, links);
         if is_last {
             self.surveying = None;
         }
@@ -64,11 +68,20 @@ impl Reporting {
     }
 }
 
+impl Core {
+    /// Reports a piece of the survey under way, if there is one.
+    pub(crate) fn go_on_surveying(&mut self) {
+        let Self { cx: Context { reporting, lane, clock, .. }, protocols, .. } = self;
+        reporting.go_on_surveying(lane, |places| protocols.links_at(lane, clock.now, places));
+    }
+}
+
 /// Places for outboxes, and entries of what was dropped, that are looked at in one round.
 const PLACES_PER_ROUND: u32 = 32;
 const DROPS_PER_ROUND: usize = 32;
-/// Event types that a lane reports.
+/// Event types that a lane reports, and flows over links.
 const TYPES_MAX: usize = 4_096;
+const LINKS_MAX: u32 = 4_096;
 
 /// How far the telling has come.
 pub(crate) struct Surveying {
@@ -76,6 +89,8 @@ pub(crate) struct Surveying {
     next: Option<u32>,
     /// The place of the next channel, if they are to be reported.
     next_channel: Option<u32>,
+    /// The place of the next flow over a link, if they are to be reported.
+    next_link: Option<u32>,
     /// The place of the next event type, if they are to be reported, and how many more may be.
     next_type: Option<u32>,
     types_left: usize,
@@ -93,6 +108,7 @@ impl Surveying {
         Self {
             next: first(SurveyParts::OUTBOXES),
             next_channel: first(SurveyParts::CHANNELS),
+            next_link: first(SurveyParts::LINKS),
             next_type: first(SurveyParts::TYPES),
             types_left: TYPES_MAX,
             drops,
@@ -102,7 +118,7 @@ impl Surveying {
 
     /// The next piece, and whether it is the last.
     #[cold]
-    fn chunk(&mut self, lane: &Lane) -> (Survey, bool) {
+    fn chunk(&mut self, lane: &Lane, links: impl Fn(&Range<u32>) -> Option<Vec<LinkStatus>>) -> (Survey, bool) {
         let mut chunk = Survey::default();
         if let Some(next) = self.next
             && let Some(outboxes) = lane.outboxes_at(next, PLACES_PER_ROUND)
@@ -119,6 +135,13 @@ impl Surveying {
             chunk.channels.reserve_exact(PLACES_PER_ROUND as usize);
             chunk.channels.extend(channels);
             self.next_channel = Some(next + PLACES_PER_ROUND);
+            return (chunk, false);
+        }
+        if let Some(next) = self.next_link.filter(|next| *next < LINKS_MAX)
+            && let Some(links) = links(&(next..next + PLACES_PER_ROUND))
+        {
+            chunk.links = links;
+            self.next_link = Some(next + PLACES_PER_ROUND);
             return (chunk, false);
         }
         if let Some(next) = self.next_type.filter(|_| self.types_left > 0)
@@ -180,16 +203,16 @@ mod tests {
         while lane.next_timeout() == Some(Time(0)) {
             lane.handle_timeout(Time(0));
         }
-        let of_types = Surveying::new(SurveyParts::TYPES, &lane).chunk(&lane).0;
+        let of_types = Surveying::new(SurveyParts::TYPES, &lane).chunk(&lane, |_| None).0;
         assert_eq!((of_types.types.len(), of_types.outboxes.len(), of_types.channels.len()), (1, 0, 0));
-        assert!(Surveying::new(SurveyParts::NONE, &lane).chunk(&lane).1, "nothing but that it goes on");
+        assert!(Surveying::new(SurveyParts::NONE, &lane).chunk(&lane, |_| None).1, "nothing but that it goes on");
         let parts = [SurveyParts::OUTBOXES, SurveyParts::CHANNELS, SurveyParts::TYPES, SurveyParts::DROPS];
         let mut surveying = Surveying::new(parts.into_iter().fold(SurveyParts::NONE, SurveyParts::and), &lane);
         (surveying.types_left, surveying.drops_beyond) = (1, 7);
         let mut reported = Survey::default();
         let mut chunks = 0;
         loop {
-            let (chunk, is_last) = surveying.chunk(&lane);
+            let (chunk, is_last) = surveying.chunk(&lane, |_| None);
             chunks += 1;
             assert!(chunk.outboxes.len() <= 32 && chunk.drops.len() <= 32);
             reported.outboxes.extend(chunk.outboxes);
@@ -208,5 +231,28 @@ mod tests {
         let of_type = TypeEvents { domain: "domain".to_owned(), name: "name".to_owned(), events: 1 };
         assert_eq!(reported.types, [of_type]);
         assert!(reported.drops.iter().all(|named| (named.domain.as_str(), named.name.as_str()) == ("domain", "name")));
+    }
+
+    #[test]
+    fn flows_over_links_are_reported_in_chunks_up_to_the_bound() {
+        let lane = Lane::new(Time(0));
+        let reported = |places: u32| {
+            let mut surveying = Surveying::new(SurveyParts::LINKS, &lane);
+            let at = |asked: &Range<u32>| {
+                let there = asked.start..asked.end.min(places);
+                (!there.is_empty()).then(|| there.map(|_| LinkStatus::default()).collect())
+            };
+            let mut reported = Vec::new();
+            loop {
+                let (chunk, is_last) = surveying.chunk(&lane, at);
+                assert!(chunk.links.len() <= 32);
+                reported.extend(chunk.links);
+                if is_last {
+                    return reported.len();
+                }
+            }
+        };
+        assert_eq!([0, 1, 32, 33, 70].map(reported), [0, 1, 32, 33, 70]);
+        assert_eq!(reported(1_000_000), 4_096);
     }
 }

@@ -374,7 +374,7 @@ impl Worker {
         self.write_due();
         self.serve_timers();
         of_each!(P => P::GO_ON(self));
-        self.core.cx.reporting.go_on_surveying(&self.core.cx.lane);
+        self.core.go_on_surveying();
         self.go_on_draining();
         self.core.resume_awaiting_filter();
         self.core.flush_engine();

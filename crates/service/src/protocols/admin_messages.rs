@@ -16,6 +16,18 @@ use corba::log_lines::with_lines;
 pub(crate) enum ToProtocol {
     Giop(giop::admin_messages::ToProtocol),
     LocalProxy(local_proxies::Notice),
+    Link(LinkOrder),
+}
+
+/// An operator's order for a link.
+#[derive(Debug)]
+pub(crate) struct LinkOrder {
+    /// Number of the order, which its answer names.
+    pub(crate) number: u64,
+    /// Name of the link.
+    pub(crate) name: String,
+    /// Whether the link is paused then.
+    pub(crate) paused: bool,
 }
 
 impl ToProtocol {
@@ -30,6 +42,8 @@ impl ToProtocol {
         match self {
             Self::Giop(message) => message.set_bytes(bytes),
             Self::LocalProxy(notice) => notice.set_refusal(&bytes),
+            // No client waits for it.
+            Self::Link(_) => {}
         }
     }
 }

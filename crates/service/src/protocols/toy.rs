@@ -17,7 +17,8 @@ use engine::{ChannelId, Delivery, Event, Outcome, OutputForm, Peer, ProxyKey};
 use giop::cdr::Writer;
 
 use super::tempo::types::ENCODING;
-use super::{Client, Given, Step, Tag, WireProtocol};
+use super::{Client, Given, LinksAt, Step, Tag, WireProtocol};
+use crate::admin::values::{LinkState, LinkStatus};
 use crate::config::{Config, ConfigError};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::entrance::Arrival;
@@ -40,6 +41,8 @@ pub(crate) struct Protocol {
     peers: HashMap<Peer, Token>,
     next_peer: Peer,
     request_bytes_min: u64,
+    /// Whether its one link, of which there is only the status, is paused.
+    is_paused: bool,
 }
 
 struct Connection {
@@ -66,7 +69,8 @@ impl WireProtocol for Protocol {
 
     fn new(common: &Common, _ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
         let (next_peer, request_bytes_min) = (Tag::Toy.first_peer(), common.protocols.toy);
-        Ok(Self { connections: Slots::new(), peers: HashMap::new(), next_peer, request_bytes_min })
+        let (connections, peers) = (Slots::new(), HashMap::new());
+        Ok(Self { connections, peers, next_peer, request_bytes_min, is_paused: false })
     }
 
     const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> =
@@ -89,6 +93,18 @@ impl WireProtocol for Protocol {
     const CLOSE_ALL: Step = |worker| {
         let all: Vec<Token> = worker.core.protocols.toy.connections.iter().map(|(token, _)| token).collect();
         all.into_iter().for_each(|token| worker.core.close_toy(token));
+    };
+    const LINKS_AT: LinksAt = |protocols, _, _, places| {
+        let state = if protocols.toy.is_paused { LinkState::Paused } else { LinkState::Up };
+        let link = |lag_events| LinkStatus { name: "toys".to_owned(), lag_events, state, ..LinkStatus::default() };
+        // Reported twice, as one that was made anew during the survey.
+        (places.start < 64).then(|| vec![link(places.start.into())])
+    };
+    const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> = |worker, name, paused| {
+        (name == "toys").then(|| {
+            let is_so = core::mem::replace(&mut worker.core.protocols.toy.is_paused, paused) == paused;
+            if is_so { Err("it is so already".to_owned()) } else { Ok(()) }
+        })
     };
     const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_toy;
     const ANSWER: fn(&mut Worker, Token, Option<Refused>) =

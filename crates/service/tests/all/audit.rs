@@ -120,11 +120,24 @@ fn what_operators_do_over_http_and_by_statistics_has_the_same_lines() {
     let on = Settable::Channel(ChannelId(0));
     assert!(matches!(command(Command::SetQos { on, properties }), Answer::Done(Err(_))));
     await_line(&[who, "set_qos on channel 0: MaxQueueLength=", ": failed, "]);
+    let pause = |name: &str| Command::PauseLink { name: name.to_owned(), paused: true };
+    assert!(matches!(command(pause("la\"b")), Answer::Done(Err(_))));
+    await_line(&[who, "pause on link \"la\\\"b\": failed, there is no link of this name"]);
+    let refused = service.asker().command(&other, pause("lab"), None).unwrap();
+    assert!(matches!(refused, Answer::Denied(_)));
+    await_line(&["audit: 127.0.9.5 over HTTP: pause on link \"lab\": denied, no rule"]);
     assert!(matches!(command(Command::Disconnect(key)), Answer::Disconnected(1)));
     await_line(&[who, "disconnect on consumer ", &told, ": done, 1 disconnected"]);
     assert!(matches!(command(Command::Disconnect(key)), Answer::Disconnected(0)));
     await_line(&[who, "disconnect on consumer ", ": failed, there is no client to disconnect"]);
     // The same asked for by CORBA, of the object by which operators do that.
+    let object = orb(chief).resolve(&service.corbaloc("Statistics")).unwrap();
+    let pause = object.invoke("pause_link", |w| {
+        w.string("lab");
+        w.bool(true);
+    });
+    assert_eq!(pause.unwrap().read("pause_link", |r| r.text()).unwrap(), "there is no link of this name");
+    await_line(&["audit: 127.0.9.4: pause on link \"lab\": failed, there is no link of this name"]);
     let statistics = |who: &str| {
         let object = orb(who).resolve(&service.corbaloc("Statistics")).unwrap();
         permitted(object.invoke("disconnect_idle", |w| w.u64(60_000)).map(drop))

@@ -30,6 +30,7 @@ impl Administration {
             | Query::Suppliers { .. }
             | Query::Restored { .. }
             | Query::DdsJoins
+            | Query::Links
             | Query::Progress
             | Query::Figures
             | Query::Names(_)
@@ -51,6 +52,7 @@ impl Administration {
             }
             Command::DeadLetters { channel, .. } => (Some(*channel), "to replay or remove dead letters"),
             Command::DisconnectIdle(_) => (None, "disconnect-idle"),
+            Command::PauseLink { paused, .. } => (None, if *paused { "to pause a link" } else { "to resume a link" }),
             Command::ApplyTopology(_)
             | Command::SetAccess(_)
             | Command::SetClientNames(_)

@@ -68,6 +68,7 @@ impl Administration {
         let status = Arc::new(SurveyStatus {
             consumers: statistics::consumers(outboxes, self.now(), |key| self.name(key), of_client),
             types: statistics::types(survey.types),
+            links: statistics::links(survey.links),
             drops: statistics::drops(survey.drops, |key| self.name(key)),
             beyond: survey.drops_beyond,
         });
@@ -87,6 +88,7 @@ impl Administration {
         let answer = match query {
             Query::Drops => Answer::Drops { drops: status.drops.clone(), beyond: status.beyond },
             Query::Types => Answer::Types(status.types.clone()),
+            Query::Links => Answer::Links(status.links.clone()),
             Query::Progress => Answer::Progress,
             _ => Answer::Consumers(status.consumers.clone()),
         };
@@ -106,6 +108,7 @@ impl Administration {
             now: self.now(),
             outboxes: survey.outboxes.clone(),
             channels: survey.channels.clone(),
+            links: survey.links.clone(),
         };
         for (_, waiting) in waiting {
             answers.push(self.answered(waiting, Ok(Answer::Figures(figures(survey)))));
@@ -115,6 +118,7 @@ impl Administration {
                 now: self.now(),
                 outboxes: core::mem::take(&mut survey.outboxes),
                 channels: core::mem::take(&mut survey.channels),
+                links: core::mem::take(&mut survey.links),
             },
             false => figures(survey),
         };

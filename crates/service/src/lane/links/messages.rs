@@ -12,7 +12,7 @@ use std::time::Instant;
 use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::operators::VisitPurpose;
-use crate::admin::values::{Answer, Command, ConsumerStatus, Declined, Dropped, Query, TypeEvents};
+use crate::admin::values::{Answer, Command, ConsumerStatus, Declined, Dropped, LinkStatus, Query, TypeEvents};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
@@ -77,6 +77,11 @@ pub(crate) enum ToAdministration {
         chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
+    /// The main lane has carried out the order of this number, or why not.
+    LinkOrdered {
+        number: u64,
+        done: Result<(), String>,
+    },
     /// The lane has ended, as it was asked to: nothing is left in it, and no thread posts to it. This is its last message.
     Ended,
     /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
@@ -108,6 +113,7 @@ pub(crate) struct SurveyStatus {
     pub(crate) beyond: u64,
     /// Events taken in by type.
     pub(crate) types: Vec<TypeEvents>,
+    pub(crate) links: Vec<LinkStatus>,
 }
 
 /// How things stand on a lane, or on all of them.
@@ -122,6 +128,8 @@ pub(crate) struct Survey {
     pub(crate) drops_beyond: u64,
     /// If they were asked for.
     pub(crate) types: Vec<TypeEvents>,
+    /// If they were asked for.
+    pub(crate) links: Vec<LinkStatus>,
 }
 
 /// Reports of the lanes so far.
@@ -163,8 +171,9 @@ impl Survey {
     }
 
     fn add(&mut self, other: Self) {
-        let Self { outboxes, channels, drops, drops_beyond, types } = other;
+        let Self { outboxes, channels, drops, drops_beyond, types, links } = other;
         self.types.extend(types);
+        self.links.extend(links);
         self.channels.extend(channels);
         self.outboxes.extend(outboxes);
         self.drops.extend(drops);
@@ -205,6 +214,8 @@ impl SurveyParts {
     pub(crate) const DROPS: Self = Self(4);
     /// Events of each type.
     pub(crate) const TYPES: Self = Self(8);
+    /// How each link stands.
+    pub(crate) const LINKS: Self = Self(16);
 
     pub(crate) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)

@@ -12,7 +12,7 @@ use giop::exception::{Kind, SystemException};
 use crate::admin::statistics::reason_name;
 use crate::admin::values::{
     Answer, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Dropped, HistoryEvent,
-    HistoryStatus, Query,
+    HistoryStatus, LinkStatus, Query,
 };
 use crate::counters::LaneCounters;
 use crate::protocols::Wish;
@@ -36,6 +36,7 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_restored" => Wish::Query(Query::Restored { behind: None }),
         "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
         "get_dds_joins" => Wish::Query(Query::DdsJoins),
+        "get_links" => Wish::Query(Query::Links),
         "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
         "get_dead_letters_behind" => Wish::Query(Query::DeadLetters { behind: read_dead_letter(args).ok()? }),
         "replay_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Replay, args).ok()?),
@@ -44,6 +45,7 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_channels_behind" => Wish::Query(Query::ChannelList { behind: Some(read_channel(args).ok()?) }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
+        "pause_link" => Wish::Command(read_pause(args).ok()?),
         "get_topology" => Wish::Query(Query::Topology),
         "apply_topology" => Wish::Command(Command::ApplyTopology(read_topology(args)?)),
         _ => return None,
@@ -86,6 +88,12 @@ fn read_dead_letters(act: DeadLetterAct, mut args: Reader<'_>) -> Result<Command
     Ok(Command::DeadLetters { act, channel, dead_letters })
 }
 
+fn read_pause(mut args: Reader<'_>) -> Result<Command, ReadError> {
+    let command = Command::PauseLink { name: args.text()?, paused: args.bool()? };
+    args.finish("the arguments")?;
+    Ok(command)
+}
+
 fn read_idle(mut args: Reader<'_>) -> Result<Duration, ReadError> {
     let idle = Duration::from_millis(args.u64()?);
     args.finish("the arguments")?;
@@ -113,6 +121,7 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         | "get_channels_behind"
         | "disconnect"
         | "disconnect_idle"
+        | "pause_link"
         | "apply_topology" => return Err(raise(Kind::Marshal)),
         _ => return Err(raise(Kind::BadOperation)),
     }
@@ -130,6 +139,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::History(history) => write_history(history.as_ref(), reply),
         Answer::Restored(restored) => write_restored(restored, reply),
         Answer::DdsJoins(joins) => write_dds_joins(joins, reply),
+        Answer::Links(links) => write_links(links, reply),
         Answer::DeadLetters(dead_letters) => write_dead_letters(dead_letters, reply),
         Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
         Answer::ChannelList(channels) => write_channels(channels, reply),
@@ -143,10 +153,11 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         | Answer::Figures(_)
         | Answer::Types(_)
         | Answer::Names(_)
-        | Answer::Channel(_)
-        | Answer::Done(_) => {}
+        | Answer::Channel(_) => {}
         Answer::Topology(text) => reply.octets(text.as_bytes()),
-        Answer::Applied(made) => reply.string(made.as_ref().err().map_or("", String::as_str)),
+        Answer::Applied(done) | Answer::Done(done) => {
+            reply.string(done.as_ref().err().map_or("", String::as_str));
+        }
     }
 }
 
@@ -226,6 +237,24 @@ fn write_dds_joins(joins: &[DdsJoinStatus], reply: &mut Writer<'_>) {
     }
 }
 
+fn write_links(links: &[LinkStatus], reply: &mut Writer<'_>) {
+    reply.length(links.len());
+    for link in links {
+        #[rustfmt::skip]
+        let LinkStatus {
+            name, channel, direction, peer, peer_name, peer_service, state, reason, since_ms, lag_events, lag_octets, lag_ms,
+            in_flight_events, in_flight_octets, window_octets, round_trip_us, sent, acknowledged, received, repeats, lost,
+            rejected, loops, subscriptions,
+        } = link;
+        [name, channel, direction.name(), peer, peer_name].into_iter().for_each(|text| reply.string(text));
+        reply.u64(*peer_service);
+        [state.name(), reason, subscriptions].into_iter().for_each(|text| reply.string(text));
+        let now = [since_ms, lag_events, lag_octets, lag_ms, in_flight_events, in_flight_octets, window_octets];
+        let counted = [round_trip_us, sent, acknowledged, received, repeats, lost, rejected, loops];
+        now.into_iter().chain(counted).for_each(|value| reply.u64(*value));
+    }
+}
+
 fn write_dead_letters(dead_letters: &[(String, DeadLetter)], reply: &mut Writer<'_>) {
     reply.length(dead_letters.len());
     for (name, letter) in dead_letters {
@@ -268,5 +297,70 @@ fn write_suppliers(suppliers: &[(SupplierStatus, String)], reply: &mut Writer<'_
         [*is_pulled, *is_probed, *is_open].into_iter().for_each(|flag| reply.bool(flag));
         reply.u64(*events);
         reply.u64(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::values::{LinkDirection, LinkState};
+    use giop::cdr::{Encoding, Endian};
+
+    const ENCODING: Encoding = Encoding::new(Endian::NATIVE);
+
+    #[test]
+    fn a_link_is_written_as_the_idl_has_it() {
+        let link = LinkStatus {
+            name: "lab".into(),
+            channel: "Weather".into(),
+            direction: LinkDirection::In,
+            peer: "lab.obs:2813".into(),
+            peer_name: "lab".into(),
+            peer_service: 1,
+            state: LinkState::Refused,
+            reason: "no right to publish".into(),
+            subscriptions: "3 types".into(),
+            since_ms: 2,
+            lag_events: 3,
+            lag_octets: 4,
+            lag_ms: 5,
+            in_flight_events: 6,
+            in_flight_octets: 7,
+            window_octets: 8,
+            round_trip_us: 9,
+            sent: 10,
+            acknowledged: 11,
+            received: 12,
+            repeats: 13,
+            lost: 14,
+            rejected: 15,
+            loops: 16,
+        };
+        let mut bytes = Vec::new();
+        write("get_links", &Answer::Links(vec![link]), &mut Writer::new(&mut bytes, ENCODING));
+        let mut reader = Reader::new(&bytes, ENCODING);
+        assert_eq!(reader.u32().unwrap(), 1);
+        let texts: Vec<String> = (0..5).map(|_| reader.text().unwrap()).collect();
+        assert_eq!((texts.join(" "), reader.u64().unwrap()), ("lab Weather in lab.obs:2813 lab".to_owned(), 1));
+        let texts: Vec<String> = (0..3).map(|_| reader.text().unwrap()).collect();
+        assert_eq!(texts, ["refused", "no right to publish", "3 types"]);
+        assert_eq!((2..=16).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=16).collect::<Vec<u64>>());
+        reader.finish("a link").unwrap();
+    }
+
+    #[test]
+    fn an_order_for_a_link_is_read_whole_or_not_at_all() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, ENCODING);
+        writer.string("lab");
+        writer.bool(true);
+        let read = |bytes: &[u8]| match read("pause_link", Reader::new(bytes, ENCODING)) {
+            Some(Wish::Command(Command::PauseLink { name, paused })) => Some((name, paused)),
+            other => other.map(|other| panic!("{other:?}")),
+        };
+        assert_eq!(read(&bytes), Some(("lab".to_owned(), true)));
+        assert!((0..bytes.len()).all(|cut| read(&bytes[..cut]).is_none()));
+        bytes.push(0);
+        assert_eq!(read(&bytes), None, "an octet too many");
     }
 }

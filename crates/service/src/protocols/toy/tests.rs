@@ -7,6 +7,7 @@ use accounts::Resource;
 
 use super::LISTEN;
 use crate::Service;
+use crate::admin::values::{Answer, Command, LinkState, Query};
 use crate::config::{Config, Json, Lanes, Limits, Scheduling};
 
 struct Lines(BufReader<TcpStream>);
@@ -62,4 +63,31 @@ fn a_fifth_protocols_events_reach_clients_of_json_in_the_same_lane_and_theirs_re
     assert_eq!(proxies(), 4);
     drop(toy);
     testing::wait_until("the proxies to go", || proxies() == 2);
+}
+
+/// What only the main lane has is asked of it, and ordered there.
+#[test]
+fn a_link_is_reported_once_and_is_paused_by_its_name() {
+    let config = Config {
+        listen: "127.0.0.1:0".into(),
+        lanes: Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() },
+        limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
+        ..Config::default()
+    };
+    let service = Service::start(config).unwrap();
+    let state = || {
+        let Answer::Links(links) = service.ask(Query::Links).unwrap() else { panic!("links") };
+        let Answer::Figures(figures) = service.ask(Query::Figures).unwrap() else { panic!("figures") };
+        assert_eq!((links.len(), &figures.joined().links), (1, &links));
+        links[0].state
+    };
+    let order = |name: &str, paused| match service.command(Command::PauseLink { name: name.into(), paused }) {
+        Ok(Answer::Done(done)) => done,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(state(), LinkState::Up);
+    assert_eq!((order("toys", true), state()), (Ok(()), LinkState::Paused));
+    assert_eq!(order("toys", true), Err("it is so already".to_owned()));
+    assert_eq!((order("toys", false), state()), (Ok(()), LinkState::Up));
+    assert_eq!(order("tows", true), Err("there is no link of this name".to_owned()));
 }
