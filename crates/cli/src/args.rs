@@ -9,6 +9,7 @@ mod dead;
 #[cfg(test)]
 mod documents;
 mod history;
+mod link;
 mod measure;
 mod operate;
 mod plan;
@@ -28,6 +29,7 @@ pub(crate) use configure::{
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
+pub(crate) use link::{LinkCommand, LinkLsOptions, LinkOptions};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{ConsumersOptions, DisconnectOptions, PingOptions, StatsOptions};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
@@ -220,7 +222,7 @@ To try it        demo
 To serve         serve, tao-notify, doctor, check
 Events           pub, sub (echo), record, replay, filter, tempo
 To look          ls, info, consumers, top, types, hz, bw, stats, ping
-To administer    channel, topology, dead, disconnect, access, store
+To administer    channel, link, topology, dead, disconnect, access, store
 To measure       latency, bench, plan
 This program     context, version, completions, man
 
@@ -292,6 +294,9 @@ pub(crate) enum Command {
     /// Make, set and destroy channels
     #[command(subcommand, after_help = configure::CHANNEL_EXAMPLES)]
     Channel(ChannelCommand),
+    /// Show links to other services, pause and resume them
+    #[command(subcommand, after_help = link::LINK_EXAMPLES)]
+    Link(LinkCommand),
     /// Keep, compare and restore everything that is configured
     #[command(subcommand, after_help = configure::TOPOLOGY_EXAMPLES)]
     Topology(TopologyCommand),

@@ -31,6 +31,7 @@ mod gauge;
 mod info;
 mod json;
 mod latency;
+mod link;
 mod logger;
 mod ls;
 mod moment;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         Command::Stats(options) => stats::run(&options),
         Command::Disconnect(options) => disconnect::run(&options),
         Command::Channel(command) => channel::run(&command),
+        Command::Link(command) => link::run(&command),
         Command::Topology(command) => topology::run(&command),
         Command::Store(command) => store::run(&command),
         Command::Dead(command) => dead::run(&command),

@@ -422,6 +422,7 @@ documents! {
     http "docs/http.md"
     install "docs/install.md"
     json_lines "docs/json.md"
+    links "docs/links.md"
     jacorb "docs/migration/jacorb.md"
     omnievents "docs/migration/omnievents.md"
     omninotify "docs/migration/omninotify.md"

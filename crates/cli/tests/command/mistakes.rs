@@ -53,6 +53,17 @@ fn a_slip_in_a_property_is_answered_with_the_one_that_is_near() {
 }
 
 #[test]
+fn a_link_that_there_is_not_is_refused_by_its_name() {
+    let serve = Serve::start();
+    assert_eq!(json(&serve.print("link", &["ls", "--json"])), serde_json::json!({ "links": [] }));
+    assert!(serve.print("link", &["ls"]).starts_with("There are no links"));
+    for order in ["pause", "resume"] {
+        let (said, status) = refusal(&["link", order, "lab", "-s", &serve.address]);
+        assert!(status == 1 && said.contains("there is no link \"lab\""), "{said}");
+    }
+}
+
+#[test]
 fn channels_are_made_listed_and_destroyed_by_name() {
     let serve = Serve::start();
     assert_eq!(serve.print("channel", &["create", "Weather", "MaxConsumers=7"]), "1\n");
