@@ -12,11 +12,12 @@ use service::{
     SupplierStatus, reason_name,
 };
 
-use crate::access::Asking;
+use crate::access::{Access, Asking};
 use crate::channels::ChannelRef;
 use crate::directory::{self, SUPPLIERS_AT_ONCE, Sought};
 use crate::http::{self, Answer};
 use crate::journal::lines_json;
+use crate::links::{self, links_json};
 use crate::metrics::{is_behind, state_of};
 use crate::routes::{Failure, Routes};
 use crate::shared::{Channel, Shared, Snapshot, millis, unix_ms};
@@ -130,6 +131,7 @@ pub(crate) async fn tell(
         ["figures"] => figures(shared, &arguments).await?,
         ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
         ["dds"] => http::json(&json!({ "joins": dds_joins(&shared.snapshot().await?.dds_joins) })),
+        ["links"] => http::json(&links_json(&shared.snapshot().await?.links)),
         ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
         ["channels", id] => channel(shared, in_path(shared, id).await?, arguments.number("behind")?, by).await?,
         ["consumers"] => consumers(shared, arguments, by).await?,
@@ -528,6 +530,11 @@ pub(crate) async fn change(
         "qos" => {
             let asked: SetQos = read(body)?;
             qos(find(asked.channel.clone()).await?, asked)?
+        }
+        path if let Some((name, act)) = path.strip_prefix("links/").and_then(|rest| rest.rsplit_once('/')) => {
+            // Which names there are is for those that may look.
+            Access::check_reading(&asking, is_outside)?;
+            links::order(decoded(name), act, &routes.shared.snapshot().await?.links)?
         }
         _ => return Err(Failure::NotFound),
     };

@@ -63,7 +63,7 @@ impl ChannelRef {
             None => {
                 let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
                 let near = near::hint(&name, named().map(|(_, name)| name));
-                Err(Failure::NoChannel(format!("there is no channel \"{shown}\"{near}")))
+                Err(Failure::NotNamed(format!("there is no channel \"{shown}\"{near}")))
             }
         }
     }

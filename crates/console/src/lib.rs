@@ -17,6 +17,7 @@ mod frames;
 mod history;
 mod http;
 mod journal;
+mod links;
 mod live;
 mod metrics;
 mod openmetrics;

@@ -151,6 +151,8 @@ fn snapshot_json(snapshot: &Snapshot, before: &mut Option<Latency>) -> Value {
         "states": states.into_iter().collect::<serde_json::Map<_, _>>(),
         "consumers_total": snapshot.consumers.len(),
         "channels_total": snapshot.channels.len(),
+        "links_total": snapshot.links.len(),
+        "links_in_trouble": snapshot.links.iter().filter(|link| link.is_in_trouble()).count(),
         "backlog_events": snapshot.channels.iter().map(|channel| channel.backlog_events).sum::<u64>(),
         "backlog_bytes": snapshot.channels.iter().map(|channel| channel.backlog_bytes).sum::<u64>(),
         "latency": latency(&all),

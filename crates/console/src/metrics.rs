@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
 use service::{Counter, DdsJoinStatus, reason_name};
 
+use crate::links::write_links;
 use crate::openmetrics::{Kind, Labels, Seconds, Text};
 use crate::shared::{Channel, Lane, Shared, Snapshot, read};
 
@@ -33,6 +34,7 @@ pub(crate) fn write(snapshot: &Snapshot, shared: &Shared, is_former: bool) -> St
     write_channels(&mut text, snapshot, shared.channels_max);
     write_consumers(&mut text, snapshot, shared.consumers_max);
     write_dds_joins(&mut text, &snapshot.dds_joins);
+    write_links(&mut text, &snapshot.links, shared.consumers_max);
     text.family("campanile_build", Kind::Info, "", "Which version serves.");
     text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     text.end()
@@ -108,7 +110,7 @@ fn write_lanes(text: &mut Text, lanes: &[Lane]) {
 }
 
 /// A family with a number for each of these.
-fn write_each<T>(
+pub(crate) fn write_each<T>(
     text: &mut Text,
     (name, kind, unit, help): (&str, Kind, &str, &str),
     of: &[(Vec<(&str, &str)>, &T)],

@@ -54,7 +54,7 @@ static PROPERTIES: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Path, kind and text of each file.
-const FILES: [(&str, &str, &str); 25] = [
+const FILES: [(&str, &str, &str); 26] = [
     ("/", HTML, include_str!("pages/index.html")),
     ("/icon.svg", "image/svg+xml", include_str!("pages/icon.svg")),
     ("/console.css", STYLE, include_str!("pages/console.css")),
@@ -73,6 +73,7 @@ const FILES: [(&str, &str, &str); 25] = [
     ("/lists.js", SCRIPT, include_str!("pages/lists.js")),
     ("/search.js", SCRIPT, include_str!("pages/search.js")),
     ("/lanes.js", SCRIPT, include_str!("pages/lanes.js")),
+    ("/links.js", SCRIPT, include_str!("pages/links.js")),
     ("/protocols.js", SCRIPT, include_str!("pages/protocols.js")),
     ("/journal.js", SCRIPT, include_str!("pages/journal.js")),
     ("/json.js", SCRIPT, include_str!("pages/json.js")),

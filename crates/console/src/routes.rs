@@ -64,8 +64,8 @@ pub(crate) enum Failure {
     NeedsAdministrator,
     /// There is no such thing.
     NotFound,
-    /// There is no channel of that name, and which may be meant.
-    NoChannel(String),
+    /// There is no channel or link of that name, and which may be meant.
+    NotNamed(String),
     /// There is, but not by this method; by which it is.
     Method(&'static str),
     /// The arguments, or the body, make no sense.
@@ -282,7 +282,7 @@ impl Routes {
                 "this needs the right to administer the service".to_owned(),
             ),
             Failure::NotFound => (Counter::HttpNotFound, StatusCode::NOT_FOUND, "there is no such thing".to_owned()),
-            Failure::NoChannel(why) => (Counter::HttpNotFound, StatusCode::NOT_FOUND, why.clone()),
+            Failure::NotNamed(why) => (Counter::HttpNotFound, StatusCode::NOT_FOUND, why.clone()),
             Failure::Method(_) => {
                 (Counter::HttpNotFound, StatusCode::METHOD_NOT_ALLOWED, "not by this method".to_owned())
             }

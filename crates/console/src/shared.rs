@@ -13,8 +13,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use engine::{ChannelId, ChannelStats, Latency, OutboxState, OutboxStats, ProxyKey, Time};
 use serde_json::Value;
 use service::{
-    Answer, Asker, Config, Counter, Counters, DdsJoinStatus, Declined, Figures, LaneCounters, ListedChannel, Principal,
-    Query, Service,
+    Answer, Asker, Config, Counter, Counters, DdsJoinStatus, Declined, Figures, LaneCounters, LinkStatus,
+    ListedChannel, Principal, Query, Service,
 };
 use tokio::sync::Mutex;
 
@@ -54,6 +54,8 @@ pub(crate) struct Snapshot {
     /// By number.
     pub(crate) channels: Vec<Channel>,
     pub(crate) dds_joins: Vec<DdsJoinStatus>,
+    /// By name, channel and direction.
+    pub(crate) links: Vec<LinkStatus>,
 }
 
 /// A lane.
@@ -254,7 +256,7 @@ impl Queries {
         else {
             return Err(Declined::Stopping);
         };
-        let Figures { now, outboxes: mut consumers, channels, .. } = figures.joined();
+        let Figures { now, outboxes: mut consumers, channels, links, .. } = figures.joined();
         let channels = put_together(listed, &channels, &consumers, now);
         consumers.sort_unstable_by_key(slowness);
         let first = consumers.iter().take(self.named).map(|outbox| outbox.key).collect();
@@ -267,7 +269,7 @@ impl Queries {
         let lane =
             |of: &LaneCounters| Lane { id: of.id(), priority: of.priority(), name: of.name(), counters: of.exported() };
         let lanes = lanes.iter().map(lane).collect();
-        Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels, dds_joins })
+        Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels, dds_joins, links })
     }
 
     /// What consumers are called.

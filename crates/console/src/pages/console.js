@@ -8,6 +8,7 @@ import { toast } from "/dom.js";
 import { view as events } from "/events.js";
 import { view as past } from "/history.js";
 import { dropsView, logView } from "/journal.js";
+import { view as links } from "/links.js";
 import { lanesView, note as noteLanes } from "/lanes.js";
 import * as overview from "/overview.js";
 import { view as protocols } from "/protocols.js";
@@ -17,7 +18,7 @@ import { suppliersView, typesView } from "/suppliers.js";
 import { channel, consumer, supplier, type } from "/things.js";
 
 const views = {
-  overview: overview.view, consumers, suppliers: suppliersView, channels, types: typesView, events, drops: dropsView, lanes: lanesView, log: logView, protocols,
+  overview: overview.view, consumers, suppliers: suppliersView, channels, types: typesView, events, drops: dropsView, lanes: lanesView, log: logView, links, protocols,
   history: past, search, channel, consumer, supplier, type,
 };
 /** Under which entry of the navigation one of them stands that has none. */

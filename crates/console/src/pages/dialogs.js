@@ -139,6 +139,14 @@ export async function publish(channel, name) {
   }
 }
 
+/** Pauses a link, or has it go on. */
+export async function pauseLink(link, done) {
+  const act = link.state === "paused" ? "resume" : "pause";
+  const text = `No event crosses the link ${link.name} until it is resumed, in any channel or direction. Events wait meanwhile, in memory and then on disk, up to its bound.`;
+  if (act === "pause" && !await confirm("Pause?", text, "Pause")) return;
+  if (await attempt(() => post(`links/${encodeURIComponent(link.name)}/${act}`, {}), `${act === "pause" ? "Paused" : "Resumed"}: ${link.name}`)) done?.();
+}
+
 /** Disconnects a supplier. */
 export async function disconnectSupplier(supplier) {
   const text = `${called(supplier)} is disconnected and its proxy is gone. Its program is notified, where it gave a reference, and has to connect anew.`;

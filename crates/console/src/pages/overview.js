@@ -74,6 +74,7 @@ export const view = {
       figure("dropped", rate(perSecond.lane_dropped), perSecond.lane_dropped > 0),
       figure("refused", rate(perSecond.lane_events_refused), perSecond.lane_events_refused > 0),
       figure("wait", count(now.backlog_events)), figure("consumers", count(now.consumers_total)), figure("channels", count(now.channels_total)),
+      now.links_total ? figure("links in trouble", `${count(now.links_in_trouble)} of ${count(now.links_total)}`, now.links_in_trouble > 0) : null,
       figure("on disk", count(now.counters.overflow_events)), figure("store failures", count(now.counters.store_failures), now.counters.store_failures > 0),
       figure("store's disk", now.counters.store_full > 0 ? "full" : "has room", now.counters.store_full > 0));
     const most = Math.max(0, ...now.slowest.map((consumer) => consumer.backlog_events));

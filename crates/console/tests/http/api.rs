@@ -4,6 +4,7 @@ use client::notify::Property;
 use service::{Counter, Query};
 use testing::wait_until;
 
+use crate::grammar;
 use crate::support::{NOBODY, Rig, numbered, start};
 
 /// What a path tells when it fits.
@@ -117,6 +118,25 @@ fn a_consumer_is_suspended_and_goes_on_and_is_disconnected() {
     assert_eq!(rig.post("/api/v1/disconnect", which).status, 409);
     assert_eq!(rig.count(Counter::ClientsDismissed), 1);
     assert_eq!(rig.count(Counter::HttpCommands), 3);
+}
+
+#[test]
+fn links_are_listed_and_an_order_for_one_that_there_is_not_is_refused() {
+    let rig = start();
+    assert_eq!(rig.get_json("/api/v1/links"), serde_json::json!({ "links": [] }));
+    for (path, why) in [
+        ("links/lab/pause", r#"there is no link \"lab\""#),
+        ("links/a%2Fb/resume", r#"there is no link \"a/b\""#),
+        ("links/a%0Ab/resume", r#"there is no link \"a\\nb\""#),
+        ("links/lab/remove", "there is no such thing"),
+        ("links/pause", "there is no such thing"),
+    ] {
+        let answer = rig.post(&format!("/api/v1/{path}"), "{}");
+        assert!(answer.status == 404 && answer.body.contains(why), "{path}: {answer:?}");
+    }
+    assert_eq!(rig.count(Counter::HttpCommands), 0);
+    let other = grammar::value(&grammar::read(&rig.scrape().body), "campanile_other_links", &[]);
+    assert_eq!(other, Some(0.0));
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! Links to other services: what the API and metrics tell of them, and orders for one.
+
+use core::cmp::Reverse;
+
+use serde_json::{Value, json};
+use service::{Command, LinkState, LinkStatus, near};
+
+use crate::metrics::write_each;
+use crate::openmetrics::{Kind, Text};
+use crate::routes::Failure;
+
+/// The links as the API has them.
+pub(crate) fn links_json(links: &[LinkStatus]) -> Value {
+    json!({ "links": links })
+}
+
+/// The order at a path behind `links/`, where a link of that name is there.
+///
+/// # Errors
+/// There is no such order, or no link of the name.
+pub(crate) fn order(name: Option<String>, act: &str, links: &[LinkStatus]) -> Result<Command, Failure> {
+    let paused = match act {
+        "pause" => true,
+        "resume" => false,
+        _ => return Err(Failure::NotFound),
+    };
+    let name = name.ok_or(Failure::NotFound)?;
+    if links.iter().any(|link| link.name == name) {
+        return Ok(Command::PauseLink { name, paused });
+    }
+    let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+    let near = near::hint(&name, links.iter().map(|link| link.name.as_str()));
+    Err(Failure::NotNamed(format!("there is no link \"{shown}\"{near}")))
+}
+
+type OfLink = (&'static str, Kind, &'static str, &'static str, fn(&LinkStatus) -> u64);
+
+const OF_LINKS: [OfLink; 14] = [
+    ("campanile_link_sent", Kind::Counter, "", "Events sent, repeated sending included.", |of| of.sent),
+    ("campanile_link_acknowledged", Kind::Counter, "", "Events that the peer has acknowledged.", |of| of.acknowledged),
+    ("campanile_link_received", Kind::Counter, "", "Events from the peer that were taken in.", |of| of.received),
+    ("campanile_link_repeats", Kind::Counter, "", "Events from the peer that had come before.", |of| of.repeats),
+    ("campanile_link_lost", Kind::Counter, "", "Best-effort events in flight when a connection or peer ended.", |of| {
+        of.lost
+    }),
+    ("campanile_link_rejected", Kind::Counter, "", "Events that the receiving service refused for good.", |of| {
+        of.rejected
+    }),
+    ("campanile_link_loops", Kind::Counter, "", "Events not sent, since they came from or through the peer.", |of| {
+        of.loops
+    }),
+    ("campanile_link_lag_events", Kind::Gauge, "", "Events that wait or are not acknowledged.", |of| of.lag_events),
+    ("campanile_link_lag_bytes", Kind::Gauge, "bytes", "Octets of those in memory.", |of| of.lag_octets),
+    ("campanile_link_in_flight_events", Kind::Gauge, "", "Events sent and not acknowledged.", |of| of.in_flight_events),
+    ("campanile_link_in_flight_bytes", Kind::Gauge, "bytes", "Octets of those.", |of| of.in_flight_octets),
+    ("campanile_link_window_bytes", Kind::Gauge, "bytes", "Octets that may be in flight.", |of| of.window_octets),
+    (
+        "campanile_link_oldest_event_age_seconds",
+        Kind::Gauge,
+        "seconds",
+        "Age of the oldest event that waits; 0 if none does.",
+        |of| of.lag_ms.saturating_mul(1_000_000),
+    ),
+    ("campanile_link_round_trip_seconds", Kind::Gauge, "seconds", "Smallest round trip of the last 10 s.", |of| {
+        of.round_trip_us.saturating_mul(1_000)
+    }),
+];
+
+/// Writes the series of so many links at most: those in trouble first, then those with the largest lag.
+pub(crate) fn write_links(text: &mut Text, links: &[LinkStatus], most: usize) {
+    let mut links: Vec<&LinkStatus> = links.iter().collect();
+    links.sort_by_key(|link| (Reverse(link.is_in_trouble()), Reverse(link.lag_events)));
+    let (described, others) = links.split_at(most.min(links.len()));
+    let of: Vec<(Vec<(&str, &str)>, &LinkStatus)> = described
+        .iter()
+        .map(|link| {
+            let direction = ("direction", link.direction.name());
+            (vec![("link", link.name.as_str()), ("channel", link.channel.as_str()), direction], *link)
+        })
+        .collect();
+    for (name, kind, unit, help, value) in OF_LINKS {
+        write_each(text, (name, kind, unit, help), &of, value);
+    }
+    text.family("campanile_link_state", Kind::StateSet, "", "Whether events flow.");
+    for (labels, link) in &of {
+        for state in LinkState::ALL {
+            let labels = [labels.as_slice(), &[("campanile_link_state", state.name())]].concat();
+            text.sample("", &labels, u8::from(link.state == state));
+        }
+    }
+    text.family("campanile_other_links", Kind::Gauge, "", "Links without series of their own.");
+    text.sample("", &[], others.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service::LinkDirection;
+
+    fn link(name: &str, state: LinkState, lag_events: u64) -> LinkStatus {
+        let (name, channel) = (name.to_owned(), "Weather".to_owned());
+        LinkStatus { name, channel, state, lag_events, direction: LinkDirection::In, ..LinkStatus::default() }
+    }
+
+    #[test]
+    fn links_in_trouble_have_series_before_those_that_lag() {
+        let links = [
+            link("well", LinkState::Up, 0),
+            link("slow", LinkState::Up, 7),
+            link("down", LinkState::Down, 0),
+            LinkStatus { lost: 3, lag_ms: 1_500, ..link("lossy", LinkState::Up, 0) },
+        ];
+        let mut text = Text::new(false);
+        write_links(&mut text, &links, 3);
+        let text = text.end();
+        let has = |line: &str| assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+        has(r#"campanile_link_lost_total{link="lossy",channel="Weather",direction="in"} 3"#);
+        has(r#"campanile_link_lag_events{link="slow",channel="Weather",direction="in"} 7"#);
+        has(r#"campanile_link_oldest_event_age_seconds{link="lossy",channel="Weather",direction="in"} 1.5"#);
+        has(r#"campanile_link_state{link="down",channel="Weather",direction="in",campanile_link_state="down"} 1"#);
+        has(r#"campanile_link_state{link="down",channel="Weather",direction="in",campanile_link_state="up"} 0"#);
+        has("campanile_other_links 1");
+        assert!(!text.contains("well"), "{text}");
+    }
+
+    #[test]
+    fn an_order_names_a_link_that_there_is() {
+        let links = [link("lab", LinkState::Up, 0)];
+        let ordered = |name: &str, act| order(Some(name.to_owned()), act, &links);
+        assert_eq!(ordered("lab", "pause").unwrap(), Command::PauseLink { name: "lab".to_owned(), paused: true });
+        assert_eq!(ordered("lab", "resume").unwrap(), Command::PauseLink { name: "lab".to_owned(), paused: false });
+        assert!(matches!(ordered("lab", "remove"), Err(Failure::NotFound)));
+        let Err(Failure::NotNamed(why)) = ordered("lav", "pause") else { panic!("a link") };
+        assert_eq!(why, "there is no link \"lav\"; did you mean lab?");
+    }
+
+    #[test]
+    fn the_api_tells_each_member_in_words_of_its_own() {
+        let told = links_json(&[link("lab", LinkState::Refused, 7)]);
+        let link = &told["links"][0];
+        assert_eq!(
+            (&link["direction"], &link["state"], &link["lag_events"]),
+            (&"in".into(), &"refused".into(), &7.into())
+        );
+    }
+}
