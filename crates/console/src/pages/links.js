@@ -1,6 +1,6 @@
 // Links to other services: which way events go, whether they flow, what waits, and what was lost.
 
-import { age, bytes, count, el, show, table, took } from "/dom.js";
+import { age, bytes, count, el, show, table } from "/dom.js";
 import { pauseLink } from "/dialogs.js";
 import { canChange, get } from "/service.js";
 
@@ -11,8 +11,7 @@ const level = (link) => (link.lost ? "bad" : LEVELS[link.state]);
 /** Why it is not up; and which side is the slower one, where something waits. */
 function reason(link) {
   if (link.state !== "up") return `${link.reason || "not connected"}, for ${age(link.since_ms)}`;
-  if (!link.lag_events) return "";
-  if (link.direction === "in") return "";
+  if (!link.lag_events || link.direction === "in") return "";
   return link.in_flight_octets * 10 >= link.window_octets * 9 ? "The peer or the line is slower: the window is full." : "This service is still sending.";
 }
 
@@ -32,17 +31,16 @@ export const view = {
       show(place, table({
         rows: links, id: (link) => `${link.name}/${link.channel}/${link.direction}`, row: level, empty: "There are no links: a configuration has them as [[link]].",
         columns: [
-          { title: "Link", wide: true, cell: (link) => link.name }, { title: "Channel", cell: (link) => link.channel },
-          { title: "Direction", cell: (link) => link.direction }, { title: "Peer", cell: (link) => link.peer_name ? `${link.peer_name} (${link.peer})` : link.peer },
+          { title: "Link", cell: (link) => link.name }, { title: "Channel", cell: (link) => link.channel }, { title: "Direction", cell: (link) => link.direction },
+          { title: "Peer", cell: (link) => link.peer },
           { title: "State", cell: (link) => el("span", { class: `state ${LEVELS[link.state] ?? "warn"}` }, link.state) },
           { title: "Why", wide: true, cell: reason },
-          { title: "Wait", number: true, cell: (link) => count(link.lag_events) }, { title: "Octets", number: true, cell: (link) => bytes(link.lag_octets) },
+          { title: "Wait", number: true, cell: (link) => count(link.lag_events) },
           { title: "Oldest", number: true, cell: (link) => (link.lag_events ? age(link.lag_ms) : "") },
           { title: "In flight", number: true, cell: (link) => `${bytes(link.in_flight_octets)} of ${bytes(link.window_octets)}` },
-          { title: "Round trip", number: true, cell: (link) => (link.round_trip_us ? took(link.round_trip_us * 1000) : "") },
           { title: "Crossed", number: true, cell: (link) => count(link.direction === "out" ? link.acknowledged : link.received) },
-          { title: "Lost", number: true, cell: (link) => (link.lost ? el("span", { class: "state bad" }, count(link.lost)) : "0") },
-          { title: "Rejected", number: true, cell: (link) => count(link.rejected) }, { title: "Repeats", number: true, cell: (link) => count(link.repeats) },
+          { title: "Lost", number: true, cell: (link) => (link.lost ? el("span", { class: "state bad" }, `${count(link.lost)} lost`) : "") },
+          { title: "Rejected", number: true, cell: (link) => (link.rejected ? count(link.rejected) : "") },
           { title: "Subscribed to", cell: (link) => link.subscriptions },
           { title: "", cell: (link) => (canChange() ? el("div", { class: "acts" },
             el("button", { type: "button", onclick: () => pauseLink(link, () => this.load()) }, link.state === "paused" ? "Resume" : "Pause")) : "") },
