@@ -68,10 +68,14 @@ pub(crate) fn serve(
 
 /// Where it is found beside the address for CORBA clients.
 fn other_places(service: &Service, console: Option<&Console>) -> String {
-    let plain = [("; lines of JSON at ", service.json_address()), ("; Tempo at ", service.tempo_address())];
+    let plain = [
+        ("; lines of JSON at ", service.json_address()),
+        ("; Tempo at ", service.tempo_address()),
+        ("; links at ", service.links_address()),
+    ];
     let http =
         console.map(|http| [("; HTTP at http://", http.address()), ("; HTTP at https://", http.secure_address())]);
-    let secure = ["; TLS at ", "; TLS for lines of JSON at ", "; TLS for Tempo at "].into_iter();
+    let secure = ["; TLS at ", "; TLS for lines of JSON at ", "; TLS for Tempo at ", "; TLS for links at "].into_iter();
     let all = plain.into_iter().chain(http.into_iter().flatten()).chain(secure.zip(service.tls_addresses()));
     all.filter_map(|(what, address)| Some(format!("{what}{}", address?))).collect()
 }

@@ -66,6 +66,12 @@ impl<T> Sender<T> {
         self.sequence_of(self.events.len())
     }
 
+    /// The number that the next event has which is [pushed](Self::push).
+    #[must_use]
+    pub fn next_sequence(&self) -> u64 {
+        self.sequence_of(self.events.len()) + 1
+    }
+
     /// The next event that was left from the last session and is to be sent in this one, with its number, if there is room for it.
     pub fn resend(&mut self, now: Nanos) -> Option<(u64, &T)> {
         let octets = self.events.get(self.sent)?.sample.octets;

@@ -9,6 +9,7 @@ mod dds;
 mod error;
 mod lanes;
 mod limits;
+mod links;
 mod log;
 mod other_protocols;
 mod persistence;
@@ -28,6 +29,7 @@ pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
 pub use self::limits::{Delivery, Limits};
+pub use self::links::{LinkDirections, LinkEntry, Links, WhenFull};
 pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::other_protocols::{Http, Json, Tempo, TempoType};
 pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};
@@ -82,6 +84,11 @@ pub struct Config {
     pub tempo: Tempo,
     /// Channels that are joined to DDS.
     pub dds: Dds,
+    /// Where links of other services come in, and what holds for all links.
+    pub links: Links,
+    /// Links that this service makes to others. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub link: Vec<LinkEntry>,
     /// TLS: for clients, and to the peers that the service calls.
     pub tls: Tls,
     /// What outlives the process.
@@ -102,10 +109,6 @@ pub struct Config {
     pub tokens: BTreeMap<String, String>,
     /// Whom the service calls.
     pub outgoing: OutgoingConfig,
-    /// Whether each event gets an origin, by which other services know it. Default false.
-    #[doc(hidden)]
-    #[serde(skip)]
-    pub numbers_events: bool,
 }
 
 /// What is done as old servers do it, for clients that came to rely on it, and not as the standard says; and what they may not expect.
@@ -259,13 +262,14 @@ impl Default for Config {
             http: Http::default(),
             tempo: Tempo::default(),
             dds: Dds::default(),
+            links: Links::default(),
+            link: Vec::new(),
             tls: Tls::default(),
             store: StoreConfig::default(),
             access: Vec::new(),
             client: Vec::new(),
             tokens: BTreeMap::new(),
             outgoing: OutgoingConfig::default(),
-            numbers_events: false,
         }
     }
 }
@@ -288,6 +292,12 @@ impl Default for Compatibility {
             factory_name: "NotifyEventChannelFactory".into(),
         }
     }
+}
+
+/// # Errors
+/// When a value is out of its range.
+const fn in_range(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+    if value < min || value > max { Err(ConfigError::OutOfRange { key, value, min, max }) } else { Ok(()) }
 }
 
 impl Config {
@@ -365,14 +375,13 @@ impl Config {
             ("store.answer_within_ms", u64::from(self.store.answer_within_ms), 100, 600_000),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
         ] {
-            if value < min || value > max {
-                return Err(ConfigError::OutOfRange { key, value, min, max });
-            }
+            in_range(key, value, min, max)?;
         }
         self.check_channels()?;
         self.lanes.check_timing()?;
         self.dds.check()?;
-        self.tls.check(self.json.listen.is_some(), self.tempo.listen.is_some())?;
+        links::check(&self.links, &self.link)?;
+        self.tls.check(self)?;
         self.check_access()?;
         self.tempo_group()?;
         self.tempo_types().map(|_| ())
@@ -470,6 +479,13 @@ mod tests {
             "directory",
             "json_listen",
             "tempo_listen",
+            "links_listen",
+            "to",
+            "channels",
+            "direction",
+            "where",
+            "when_full",
+            "tls",
             "certificate",
             "key",
             "client_ca",

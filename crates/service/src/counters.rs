@@ -181,6 +181,22 @@ counters! {
     JsonLinesRefused = "json_lines_refused",
     /// Subscriptions that were refused because their connection had 256.
     JsonSubscriptionsRefused = "json_subscriptions_refused",
+    /// Links that are connected and greeted now, those that other services made among them.
+    LinksUp = "links_up",
+    /// Times that a link of this service's configuration went down, or failed to be connected for another reason than before.
+    LinksLost = "links_lost",
+    /// Events that were sent over links, for the first time.
+    LinkEventsSent = "link_events_sent",
+    /// Events that came over links, repeats among them.
+    LinkEventsReceived = "link_events_received",
+    /// Events that came over a link and had come before, from the same origin, and were not taken again.
+    LinkRepeats = "link_repeats",
+    /// Events that were not sent over a link, or not taken from one, since they had come through the other service or through eight.
+    LinkLoops = "link_loops",
+    /// Events that were on their way over a link when the process at the other end ended, and were not persistent: they are not sent again.
+    LinkEventsLost = "link_events_lost",
+    /// Events that the service at the other end of a link will never take, and that it rejected.
+    LinkEventsRejected = "link_events_rejected",
     /// Samples from DDS that channels took.
     DdsIn = "dds_in",
     /// Events that were written to DDS.
@@ -708,6 +724,7 @@ impl Counter {
             Self::ConnectionsOpen
                 | Self::JsonConnectionsOpen
                 | Self::TempoConnectionsOpen
+                | Self::LinksUp
                 | Self::TlsHandshakesUnderWay
                 | Self::TempoSessions
                 | Self::TempoAnnounced

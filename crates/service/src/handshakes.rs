@@ -50,8 +50,8 @@ pub(crate) struct Unsecured {
 pub(crate) enum Whose {
     /// A client that has connected to a protocol, with its place among the connections.
     Client(Tag, Charge),
-    /// A called peer: the lane's connection, and the host that its reference names.
-    Called(Token, String),
+    /// A called peer: the protocol, the lane's connection, and the host that is called.
+    Called(Tag, Token, String),
 }
 
 /// A connection with its handshake over; for a called peer also the reason for which there is none.
@@ -201,7 +201,7 @@ impl Handshakes {
         let is_called = matches!(whose, Whose::Called(..));
         let session = match &whose {
             Whose::Client(..) => ends.server.as_ref().map(tls::ServerEnd::session),
-            Whose::Called(_, host) => ends.client.as_ref().map(|client| client.session(host)),
+            Whose::Called(_, _, host) => ends.client.as_ref().map(|client| client.session(host)),
         };
         let session = session.unwrap_or_else(|| {
             Err(Trouble::Protocol("tls.ca names no authority that is trusted for connections to clients".into()))

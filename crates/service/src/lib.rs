@@ -47,9 +47,9 @@ pub use admin::values::{
 pub use config::{
     AccessRule, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError, ConnectionReliability,
     Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane,
-    DeclaredValue, Delivery, Discipline, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits, LogConfig, LogFormat,
-    LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType,
-    TimeDriven, Tls, Undeclarable, Unfit,
+    DeclaredValue, Delivery, Discipline, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits, LinkDirections,
+    LinkEntry, Links, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping,
+    Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};

@@ -14,6 +14,7 @@ pub(crate) mod dds;
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
+pub(crate) mod link;
 pub(crate) mod local_proxies;
 pub(crate) mod tempo;
 #[cfg(test)]
@@ -38,6 +39,7 @@ use crate::lane::io::entrance::{Arrival, Entrance, Named};
 use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
@@ -120,6 +122,10 @@ pub(crate) trait WireProtocol: Sized {
     /// Whether something waits to be written on the connections of clients in so many places from one on. Nothing if there are no places
     /// from there on.
     const HAS_OUTPUT_AT: fn(&Worker, from: u32, places: u32) -> Option<bool> = |_, _, _| None;
+    /// Takes notice of the addresses of a host that one of its connections is to, or why there are none.
+    const RESOLVED: fn(&mut Core, Token, Result<Vec<SocketAddr>, String>) = |_, _, _| ();
+    /// Takes notice that the TLS handshake of a connection that it made is over, or why it failed.
+    const SECURED: fn(&mut Core, Token, Result<Stream, String>) = |_, _, _| ();
     /// Closes all connections that clients made, since the lane ends.
     const CLOSE_ALL: Step = |_| ();
 
@@ -348,6 +354,7 @@ protocols! {$
     Json json,
     Tempo tempo,
     Dds dds,
+    Link link,
     #[cfg(test)]
     Toy toy,
 }

@@ -21,6 +21,7 @@ use crate::lane::io::slots::Token;
 use crate::lane::links::mailbox::{Inbox, Mailbox};
 use crate::lane::links::messages::{Lookup, Resolved};
 use crate::lane::reports::printable;
+use crate::protocols::Tag;
 use crate::time;
 
 /// Host names that may wait to be looked up, of all clients; what comes on top counts as unreachable and is tried again later.
@@ -68,7 +69,7 @@ pub(crate) fn by_system(host: &str) -> Found {
 /// Whom an answer is for.
 struct Asker {
     lane: u64,
-    connection: Token,
+    connection: (Tag, Token),
     port: u16,
 }
 

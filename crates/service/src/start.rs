@@ -86,7 +86,8 @@ pub struct Service {
     address: SocketAddr,
     json_address: Option<SocketAddr>,
     tempo_address: Option<SocketAddr>,
-    tls_addresses: [Option<SocketAddr>; 3],
+    links_address: Option<SocketAddr>,
+    tls_addresses: [Option<SocketAddr>; 4],
     tls: Option<(Tls, Arc<ArcSwap<Ends>>)>,
     store_directory: Option<PathBuf>,
     advertised: (String, u16),
@@ -192,14 +193,14 @@ impl Service {
         let mut ports = Ports::default();
         let connections_max = connections_that_fit(&config, raise_descriptor_limit());
         let (mut listeners, mut addresses) = bind_ports(&config, sockets, connections_max, &mut ports)?;
-        let [[plain, secure], [json_address, json_tls], [tempo_address, tempo_tls]] =
-            [Tag::Giop, Tag::Json, Tag::Tempo].map(|protocol| *addresses.of(protocol));
+        let [[plain, secure], [json_address, json_tls], [tempo_address, tempo_tls], [links_address, links_tls]] =
+            [Tag::Giop, Tag::Json, Tag::Tempo, Tag::Link].map(|protocol| *addresses.of(protocol));
         let Some(address) = plain.or(secure) else {
             return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
         let (host, port) = config.advertised(address)?;
         let port = if config.tls.required { 0 } else { port };
-        let tls_addresses = [secure, json_tls, tempo_tls];
+        let tls_addresses = [secure, json_tls, tempo_tls, links_tls];
         let secure = secure.map(|address| secure_transport(&config.tls, address.port()));
 
         let http = config.http_listen_address()?.into_iter().chain(config.https_listen_address()?);
@@ -213,6 +214,7 @@ impl Service {
         let Assembled { is_outside, store_directory, known, dds, .. } = assembled;
         warnings.extend(json_address.and_then(|address| open_port_warning("json.listen", address)));
         warnings.extend(tempo_address.and_then(|address| open_port_warning("tempo.listen", address)));
+        warnings.extend(links_address.and_then(|address| open_port_warning("links.listen", address)));
         let shutdown_request = Arc::clone(&administrator.ending.shutdown_request);
         let stopper =
             Stopper { hurry: Arc::clone(&administrator.ending.hurry), waker: Arc::clone(&administrator.waker) };
@@ -221,6 +223,7 @@ impl Service {
             address,
             json_address,
             tempo_address,
+            links_address,
             tls_addresses,
             tls: ends.map(|ends| (config.tls.clone(), ends)),
             store_directory,
@@ -549,6 +552,8 @@ const fn listen_setting(protocol: Tag, layer: Layer) -> &'static str {
         (Tag::Json, Layer::Tls) => "tls.json_listen",
         (Tag::Tempo, Layer::Plain) => "--tempo-listen",
         (Tag::Tempo, Layer::Tls) => "tls.tempo_listen",
+        (Tag::Link, Layer::Plain) => "links.listen",
+        (Tag::Link, Layer::Tls) => "tls.links_listen",
         (_, Layer::Plain) => "--listen",
         (_, Layer::Tls) => "--tls-listen",
     }
@@ -622,7 +627,7 @@ fn common(
         main_discipline: config.lanes.discipline.of_lane(),
         keeps_expired: config.compatibility.timeout_never_expires,
         origin,
-        origins: config.numbers_events.then(|| Origins::new(service.unwrap_or_else(random::identity))),
+        origins: config.has_links().then(|| Origins::new(service.unwrap_or_else(random::identity))),
     }
 }
 

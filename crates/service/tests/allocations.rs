@@ -19,7 +19,7 @@ use client::notify::{
 use client::{ConsumerOptions, Orb, OrbOptions, OrbTls, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use service::allocations::CountingAllocator;
-use service::{Config, Counter, Lanes, Scheduling, Service, Tempo, Tls};
+use service::{Config, Counter, Lanes, Links, Scheduling, Service, Tempo, Tls};
 
 use tempo::wire::Role;
 use tempo_peers::{Datagrams, EndPoint, Stream};
@@ -49,7 +49,11 @@ fn an_event_costs_no_allocation_in_the_steady_state() {
 
 #[test]
 fn an_event_with_an_origin_costs_no_allocation_in_the_steady_state() {
-    costs_no_allocation(Config { listen: "127.0.0.1:0".into(), numbers_events: true, ..Config::default() });
+    costs_no_allocation(Config {
+        listen: "127.0.0.1:0".into(),
+        links: Links { listen: Some("0".into()), ..Links::default() },
+        ..Config::default()
+    });
 }
 
 fn costs_no_allocation(config: Config) {

@@ -100,8 +100,9 @@ pub(super) fn types(mut types: Vec<TypeEvents>) -> Vec<TypeEvents> {
 
 /// Links in the order of an answer, each once: one that was made anew during the survey may have been reported twice.
 pub(crate) fn links(mut links: Vec<LinkStatus>) -> Vec<LinkStatus> {
-    const fn key(link: &LinkStatus) -> (&str, &str, LinkDirection) {
-        (link.name.as_str(), link.channel.as_str(), link.direction)
+    // Links of several services to this one may have one name.
+    const fn key(link: &LinkStatus) -> (&str, &str, LinkDirection, u64, &str) {
+        (link.name.as_str(), link.channel.as_str(), link.direction, link.peer_service, link.peer.as_str())
     }
     links.sort_by(|one, other| key(one).cmp(&key(other)));
     links.dedup_by(|other, first| key(other) == key(first));

@@ -59,6 +59,13 @@ pub enum ConfigError {
         /// What is the matter.
         why: String,
     },
+    /// A link makes no sense.
+    Link {
+        /// Its name.
+        name: String,
+        /// Why, and what to write.
+        why: String,
+    },
     /// What `[tls]` says does not go together.
     Tls {
         /// Why, and what to write.
@@ -150,6 +157,7 @@ impl fmt::Display for ConfigError {
                  name, or write the properties of both into one"
             ),
             Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
+            Self::Link { name, why } => write!(f, "[[link]] {name:?}: {why}"),
             Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(
                 f,

@@ -18,6 +18,8 @@ pub struct Tls {
     pub json_listen: Option<String>,
     /// The same for Tempo's connections; its datagrams are never encrypted. Default: none.
     pub tempo_listen: Option<String>,
+    /// The same for links of other services. Default: none.
+    pub links_listen: Option<String>,
     /// The same for metrics, the API and the console, beside `http.listen` or alone; a port alone means the loopback address. Another
     /// address than a loopback one needs `http.token_file` or rules of access, without which nothing is answered there. Default: none.
     pub http_listen: Option<String>,
@@ -62,6 +64,7 @@ impl Default for Tls {
             listen: None,
             json_listen: None,
             tempo_listen: None,
+            links_listen: None,
             http_listen: None,
             certificate: None,
             key: None,
@@ -92,7 +95,11 @@ impl Tls {
     }
 
     const fn listens(&self) -> bool {
-        self.listen.is_some() || self.json_listen.is_some() || self.tempo_listen.is_some() || self.http_listen.is_some()
+        self.listen.is_some()
+            || self.json_listen.is_some()
+            || self.tempo_listen.is_some()
+            || self.links_listen.is_some()
+            || self.http_listen.is_some()
     }
 
     /// Whether clients show certificates.
@@ -102,7 +109,7 @@ impl Tls {
     }
 
     /// Checks that what belongs together is there.
-    pub(crate) fn check(&self, json_listens: bool, tempo_listens: bool) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigError> {
         let wrong = |why| Err(ConfigError::Tls { why });
         if self.certificate.is_some() != self.key.is_some() {
             return wrong("tls.certificate and tls.key go together: name both files");
@@ -119,9 +126,19 @@ impl Tls {
         if self.required && self.listen.is_none() {
             return wrong("tls.required leaves out what is in the clear: set tls.listen");
         }
-        if self.required && (json_listens || tempo_listens) {
+        if self.required && (config.json.listen.is_some() || config.tempo.listen.is_some()) {
             return wrong(
                 "tls.required: json.listen and tempo.listen are in the clear; use tls.json_listen and tls.tempo_listen",
+            );
+        }
+        if self.required && (config.links.listen.is_some() || config.link.iter().any(|link| !link.tls)) {
+            return wrong(
+                "tls.required: links.listen is in the clear, use tls.links_listen; and each [[link]] needs tls = true",
+            );
+        }
+        if self.ca.is_none() && config.link.iter().any(|link| link.tls) {
+            return wrong(
+                "a [[link]] with tls = true needs tls.ca, the authorities that sign the other service's certificate",
             );
         }
         Ok(())

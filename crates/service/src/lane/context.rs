@@ -18,7 +18,7 @@ use crate::lane::intake::origins::Origins;
 use crate::lane::io::Io;
 use crate::lane::io::system;
 use crate::lane::links::mailbox::Mailbox;
-use crate::lane::links::messages::LaneThread;
+use crate::lane::links::messages::{LaneThread, Lookup};
 use crate::lane::reporting::Reporting;
 use access::ClientNames;
 use accounts::Spent;
@@ -52,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) reporting: Reporting,
     /// Where connections are posted for their TLS handshakes to be made.
     pub(crate) unsecured: Option<Mailbox<Unsecured>>,
+    /// Where host names are posted to be looked up.
+    pub(crate) lookups: Mailbox<Lookup>,
     pub(crate) counters: Arc<Block>,
     /// What the configuration calls clients.
     pub(crate) client_names: Arc<ArcSwap<ClientNames>>,

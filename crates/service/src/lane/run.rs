@@ -68,8 +68,7 @@ pub(crate) struct LaneEnds {
     pub(crate) waker: Arc<Waker>,
     pub(crate) administration: Mailbox<ToAdministration>,
     pub(crate) from_administration: Inbox<ToLane>,
-    /// Taken by the protocol that has names looked up.
-    pub(crate) resolver: Option<Mailbox<Lookup>>,
+    pub(crate) resolver: Mailbox<Lookup>,
     pub(crate) resolved: Inbox<Resolved>,
     /// To the thread that makes TLS handshakes, if there is one.
     pub(crate) handshakes: Option<handshakes::Link>,
@@ -210,6 +209,7 @@ impl Worker {
                     deliveries: Deliveries::default(),
                     reporting: Reporting::new(ends.administration),
                     unsecured,
+                    lookups: ends.resolver,
                     client_names: Arc::clone(&common.client_names),
                     counters,
                     origins: common.origins,
@@ -580,7 +580,8 @@ impl Worker {
     fn serve_resolver(&mut self) -> bool {
         for _ in 0..MESSAGES_PER_ROUND {
             let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
-            self.core.protocols.outgoing().resolved(connection, addresses, &mut self.core.cx);
+            let (protocol, token) = connection;
+            by_tag!(protocol, P => P::RESOLVED(&mut self.core, token, addresses));
         }
         self.inboxes.resolved.waiting() > 0
     }

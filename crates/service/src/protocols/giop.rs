@@ -44,7 +44,7 @@ use corba::event::{self, Batch, CorbaForms, UtcClock};
 use self::foreign_pushes::ForeignPushes;
 use self::header_cache::HeaderCache;
 use self::large_answers::LargeAnswers;
-use self::outgoing::{Outgoings, Resolver};
+use self::outgoing::Outgoings;
 use self::pull_consumers::Due;
 use self::pull_suppliers::Pullers;
 use self::take_in::ChunkedBatches;
@@ -57,6 +57,7 @@ use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Ready;
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use access::OutgoingPolicy;
@@ -146,9 +147,7 @@ impl WireProtocol for Protocol {
         }
     }
 
-    fn new(common: &Common, ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
-        let Some(mailbox) = ends.resolver.take() else { return Err(io::ErrorKind::NotConnected.into()) };
-        let resolver = Resolver { mailbox, own: common.accounts.account_of(NOBODY) };
+    fn new(common: &Common, _ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
         let settings = &common.protocols.giop;
         let Settings { framing, request_bytes_min, connect_timeout, tls, silence, address_outlives, .. } = *settings;
         let policy = Arc::clone(&settings.policy);
@@ -158,7 +157,11 @@ impl WireProtocol for Protocol {
             request_bytes_min,
             address_outlives,
             large_answers: LargeAnswers::default(),
-            outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, tls, silence }, policy),
+            outgoing: Outgoings::new(
+                common.accounts.account_of(NOBODY),
+                outgoing::Limits { framing, connect_timeout, tls, silence },
+                policy,
+            ),
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),
@@ -204,6 +207,13 @@ impl WireProtocol for Protocol {
     };
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> =
         |worker, from, places| worker.clients.giop.has_output_at(from, places);
+    const RESOLVED: fn(&mut Core, Token, Result<Vec<SocketAddr>, String>) =
+        |core, token, addresses| core.protocols.giop.outgoing.resolved(token, addresses, &mut core.cx);
+    const SECURED: fn(&mut Core, Token, Result<Stream, String>) = |core, token, stream| {
+        if core.protocols.giop.outgoing.handle_secured(token, stream, &mut core.cx) {
+            core.begin_service(token);
+        }
+    };
     const CLOSE_ALL: Step = |worker| worker.clients.giop.close_all(&mut worker.core);
 
     const NOTE_TIME: CoreStep = |core| {

@@ -55,7 +55,7 @@ impl Bench {
         let charge = by.charge(Resource::Lookups, 1).unwrap();
         let until = Instant::now() + Duration::from_secs(3_600);
         let connection = Token::from_bits(connection);
-        let lookup = Lookup { connection, host: host.into(), port: 7, until, charge };
+        let lookup = Lookup { connection: (Tag::Giop, connection), host: host.into(), port: 7, until, charge };
         assert!(self.lookups.send(lookup).is_ok());
     }
 
@@ -78,7 +78,7 @@ impl Bench {
             answer.is_some()
         });
         let Resolved { connection, addresses } = answer.unwrap();
-        (connection.to_bits(), addresses)
+        (connection.1.to_bits(), addresses)
     }
 }
 

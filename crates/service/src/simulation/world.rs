@@ -16,7 +16,7 @@ use super::talkers::{self, Talker};
 use super::wire::net;
 use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
 use crate::admin::run::Administration;
-use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, Tempo, TimeDriven};
+use crate::config::{Config, Delivery, Lanes, Limits, Links, Scheduling, Tempo, TimeDriven};
 use crate::counters::{Counter, Counters};
 use crate::lane::io::net::{Datagrams, Listener};
 use crate::lane::io::socket::Layer;
@@ -191,7 +191,8 @@ fn config(lanes: Lanes, tempo: Tempo) -> Config {
         tempo,
         limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
         delivery: Delivery { give_up_after_ms: 120_000, ..Delivery::default() },
-        numbers_events: true,
+        // Events are numbered then, as other services know them.
+        links: Links { listen: Some("0".into()), ..Links::default() },
         ..Config::default()
     }
 }

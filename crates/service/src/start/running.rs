@@ -31,9 +31,15 @@ impl Service {
         self.tempo_address
     }
 
-    /// The addresses at which it speaks TLS, with the real ports: to CORBA clients, for lines of JSON, and to clients of Tempo.
+    /// The address at which it takes links of other services, with the real port, if it does.
     #[must_use]
-    pub const fn tls_addresses(&self) -> [Option<SocketAddr>; 3] {
+    pub const fn links_address(&self) -> Option<SocketAddr> {
+        self.links_address
+    }
+
+    /// The addresses at which it speaks TLS, with the real ports: to CORBA clients, for lines of JSON, to clients of Tempo, and for links.
+    #[must_use]
+    pub const fn tls_addresses(&self) -> [Option<SocketAddr>; 4] {
         self.tls_addresses
     }
 

@@ -211,10 +211,8 @@ impl Worker {
                 }
                 self.clients.entrance(protocol, Layer::Tls).refusing = false;
             }
-            Whose::Called(connection, _) => {
-                if self.core.protocols.outgoing().handle_secured(connection, stream, &mut self.core.cx) {
-                    self.core.begin_service(connection);
-                }
+            Whose::Called(protocol, connection, _) => {
+                by_tag!(protocol, P => P::SECURED(&mut self.core, connection, stream));
             }
         }
     }

@@ -182,7 +182,7 @@ impl LaneRegistry {
             waker: Arc::clone(&waker),
             administration,
             from_administration,
-            resolver: Some(resolver),
+            resolver,
             resolved,
             handshakes,
             introductions: introduced,

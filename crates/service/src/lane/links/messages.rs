@@ -18,7 +18,7 @@ use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
 use crate::lane::io::slots::Token;
 use crate::lane::saturation::Finding;
-use crate::protocols::{Call, CallFailure, Denied, Reply, Request, ToProtocol};
+use crate::protocols::{Call, CallFailure, Denied, Reply, Request, Tag, ToProtocol};
 use accounts::{Charge, Principal};
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
@@ -250,7 +250,8 @@ pub(crate) enum ToLane {
 /// A host name to look up.
 #[derive(Debug)]
 pub(crate) struct Lookup {
-    pub(crate) connection: Token,
+    /// Of which protocol, and which of its connections.
+    pub(crate) connection: (Tag, Token),
     pub(crate) host: String,
     pub(crate) port: u16,
     /// The answer is of no use after this.
@@ -262,7 +263,7 @@ pub(crate) struct Lookup {
 /// From the resolver to a lane: a host name's addresses, the one to try first at the end, or why there are none.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    pub(crate) connection: Token,
+    pub(crate) connection: (Tag, Token),
     pub(crate) addresses: Result<Vec<SocketAddr>, String>,
 }
 

@@ -33,8 +33,6 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
-use crate::lane::links::mailbox::Mailbox;
-use crate::lane::links::messages::Lookup;
 use crate::protocols::Tag;
 use crate::protocols::giop::admin_messages;
 use crate::protocols::giop::calls::{AwaitedReply, Ways};
@@ -218,13 +216,6 @@ impl Outgoing {
     }
 }
 
-/// Where a lane has host names looked up.
-pub(crate) struct Resolver {
-    pub(crate) mailbox: Mailbox<Lookup>,
-    /// The account that is charged for names that no client gave.
-    pub(crate) own: Arc<Account>,
-}
-
 /// All connections to clients, the ways to all consumers, and everything that is sent and awaited on them: pushes, calls, questions to
 /// remote filters. Nothing here admits an event.
 pub(crate) struct Outgoings {
@@ -236,7 +227,8 @@ pub(crate) struct Outgoings {
     pub(crate) reachability: Reachability,
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
-    resolver: Resolver,
+    /// The account that is charged for what no client asked for.
+    own: Arc<Account>,
     /// Addresses at which no client is called.
     policy: Arc<OutgoingPolicy>,
     pub(crate) limits: Limits,
@@ -321,7 +313,7 @@ pub(crate) struct Scratch {
 }
 
 impl Outgoings {
-    pub(crate) fn new(resolver: Resolver, limits: Limits, policy: Arc<OutgoingPolicy>) -> Self {
+    pub(crate) fn new(own: Arc<Account>, limits: Limits, policy: Arc<OutgoingPolicy>) -> Self {
         Self {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
@@ -329,7 +321,7 @@ impl Outgoings {
             ways: Ways::default(),
             reachability: Reachability::default(),
             peers: Arc::default(),
-            resolver,
+            own,
             policy,
             limits,
             calls: HashMap::new(),

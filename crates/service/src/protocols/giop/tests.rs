@@ -145,7 +145,7 @@ impl Bench {
                 waker,
                 administration: to_administration,
                 from_administration,
-                resolver: Some(resolver),
+                resolver,
                 resolved,
                 handshakes: None,
                 introductions,
@@ -287,7 +287,7 @@ fn the_next_address_is_tried_where_one_refuses() {
     let consumer = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
     let addresses = vec![consumer.local_addr().unwrap(), nobody(), nobody()];
-    bench.resolved(lookup.connection, Ok(addresses));
+    bench.resolved(lookup.connection.1, Ok(addresses));
     consumer.set_nonblocking(true).unwrap();
     bench.serve_while(|_| consumer.accept().is_err());
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
@@ -301,7 +301,7 @@ fn the_next_address_of_a_name_is_tried_where_one_says_nothing_and_the_one_that_a
     let well = TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = || vec![well.local_addr().unwrap(), mute.local_addr().unwrap()];
     let lookup = bench.call_by_name();
-    bench.resolved(lookup.connection, Ok(addresses()));
+    bench.resolved(lookup.connection.1, Ok(addresses()));
     let mut silent = mute.accept_in_time();
     let requested = bench.read_from(&mut silent);
     assert_eq!(message::Header::parse(&requested).unwrap().kind, message::MessageKind::LocateRequest);
@@ -320,7 +320,7 @@ fn the_next_address_of_a_name_is_tried_where_one_says_nothing_and_the_one_that_a
     drop(stream);
     assert!(bench.result().is_err());
     let lookup = bench.call_by_name();
-    bench.resolved(lookup.connection, Ok(addresses()));
+    bench.resolved(lookup.connection.1, Ok(addresses()));
     bench.lane.round_within(Duration::from_millis(10));
     let mut stream = well.accept_in_time();
     bench.answer_probe(&mut stream);
@@ -358,7 +358,7 @@ fn any_giop_message_proves_a_giop_server() {
     let mut bench = Bench::new();
     let client = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
-    bench.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    bench.resolved(lookup.connection.1, Ok(vec![client.local_addr().unwrap()]));
     let mut stream = client.accept_in_time();
     bench.read_from(&mut stream);
     stream.write_all(b"GIOP\x01\x00\x00\x06\x00\x00\x00\x00").unwrap();
@@ -387,7 +387,7 @@ fn for_a_client_on_another_machine_nothing_on_this_one_is_called_whatever_is_con
     bench.begin_call(7, call(named.to_ior("IDL:x:1.0"), Some(foreign), Vec::new()));
     let lookup = bench.lookups.take().unwrap();
     let mapped = format!("[::ffff:127.0.0.1]:{}", listener.local_addr().unwrap().port()).parse().unwrap();
-    bench.resolved(lookup.connection, Ok(vec![listener.local_addr().unwrap(), mapped]));
+    bench.resolved(lookup.connection.1, Ok(vec![listener.local_addr().unwrap(), mapped]));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::OutgoingRefused), 3);
 }
@@ -396,7 +396,7 @@ fn for_a_client_on_another_machine_nothing_on_this_one_is_called_whatever_is_con
 fn a_host_none_of_whose_addresses_answers_is_unreachable() {
     let mut bench = Bench::new();
     let lookup = bench.call_by_name();
-    bench.resolved(lookup.connection, Ok(vec![nobody(), nobody()]));
+    bench.resolved(lookup.connection.1, Ok(vec![nobody(), nobody()]));
     assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 1);
 }
@@ -418,18 +418,18 @@ fn a_call_that_no_client_answers_ends_in_time_and_its_connection_a_little_later(
     let mut bench = Bench::new();
     let client = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
-    bench.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    bench.resolved(lookup.connection.1, Ok(vec![client.local_addr().unwrap()]));
     let mut stream = client.accept_in_time();
     bench.answer_probe(&mut stream);
     bench.lane.round_within(Duration::from_millis(10));
     bench.lane.core.cx.clock.set_forward(Duration::from_secs(11));
     assert!(matches!(bench.result(), Err(CallFailure::TimedOut)));
-    assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection).is_some());
+    assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection.1).is_some());
     bench.lane.core.cx.clock.set_forward(Duration::from_millis(100));
     bench.lane.round_within(Duration::ZERO);
     bench.lane.core.cx.clock.set_forward(Duration::from_millis(1_100));
     bench.lane.round_within(Duration::ZERO);
-    assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection).is_none());
+    assert!(bench.lane.core.protocols.giop.outgoing.connections.get(lookup.connection.1).is_none());
     assert!(!bench.lane.core.protocols.giop.outgoing.has_deadlines());
 }
 
@@ -439,7 +439,7 @@ fn what_a_client_answers_to_a_call_is_handed_on() {
         let mut bench = Bench::new();
         let client = TcpListener::bind("127.0.0.1:0").unwrap();
         let lookup = bench.call_by_name();
-        bench.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+        bench.resolved(lookup.connection.1, Ok(vec![client.local_addr().unwrap()]));
         let mut stream = client.accept_in_time();
         bench.answer_probe(&mut stream);
         bench.lane.round_within(Duration::from_millis(10));

@@ -15,7 +15,7 @@ use accounts::{Account, Charge, Resource, SpentBy};
 use giop::cdr::Endian;
 use giop::message::{self, MessageKind};
 
-use super::{Outgoing, Outgoings, Resolver, State, Upkeep};
+use super::{Outgoing, Outgoings, State, Upkeep};
 use crate::counters::Counter;
 use crate::handshakes::{Unsecured, Whose};
 use crate::lane::context::Context;
@@ -94,18 +94,18 @@ impl Outgoings {
         by: Option<&Arc<Account>>,
         cx: &mut Context,
     ) -> Result<(), String> {
-        let Resolver { mailbox, own } = &mut self.resolver;
-        let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
+        let charge = by.unwrap_or(&self.own).charge(Resource::Lookups, 1).map_err(|spent| {
             cx.counters.add(Counter::of_refusal(spent), 1);
             format!("its host name is not looked up: {spent}")
         })?;
-        let lookup = Lookup { connection: token, host, port, until: time::now() + timeout, charge };
-        mailbox.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
+        let connection = (Tag::Giop, token);
+        let lookup = Lookup { connection, host, port, until: time::now() + timeout, charge };
+        cx.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
     }
 
     /// A place for one more connection; where there is none, the longest idle one makes room.
     fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>, cx: &mut Context) -> Result<Charge, String> {
-        let account = Arc::clone(by.unwrap_or(&self.resolver.own));
+        let account = Arc::clone(by.unwrap_or(&self.own));
         let spent = match account.charge(Resource::Outgoing, 1) {
             Ok(place) => return Ok(place),
             Err(spent) => spent,
@@ -291,7 +291,7 @@ impl Outgoings {
         });
         let begun = charge.and_then(|charge| {
             let address = tcp.peer_addr().map_err(|error| error.to_string())?;
-            let whose = Whose::Called(token, connection.endpoint.host.clone());
+            let whose = Whose::Called(Tag::Giop, token, connection.endpoint.host.clone());
             let unsecured = Unsecured { tcp, address, whose, charge };
             let posted = cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
             if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }

@@ -1,0 +1,187 @@
+//! `[links]` and `[[link]]`: channels that are joined to those of other services.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, ConfigError, in_range};
+use engine::EventType;
+
+/// Where the links of other services come in, and what holds for all links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Links {
+    /// Address and port to listen on for links that other services make; a port alone means the loopback address. Default: none, and this
+    /// service only makes links itself.
+    pub listen: Option<String>,
+    /// What this service is called at the other ends of links, 0 to 255 octets. Default: nothing, and they call it by its address.
+    pub name: String,
+    /// Octets of events that may be on their way over one link, not yet acknowledged, 16 KiB to 256 MiB. Default 8 MiB. A window begins at
+    /// 16 KiB and grows towards what the line holds.
+    pub window_bytes_max: u32,
+    /// Seconds for which events are kept for a service that made a link to this one and is away, 60 to 31,536,000. Default 604,800, a
+    /// week. Then what is kept for it is dropped, counted and logged.
+    pub forget_after_s: u32,
+}
+
+/// A link that this service makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkEntry {
+    /// Its name, 1 to 100 octets, unique among the links of this service. What is kept for the link is kept under this name.
+    pub name: String,
+    /// Host and port of the other service's `links.listen`, or of its `tls.links_listen` if `tls` is true.
+    pub to: String,
+    /// Names of the channels that it joins with the other service's channels of the same names, 1 to 256. Where there is none of that
+    /// name, it is made.
+    pub channels: Vec<String>,
+    /// `both`, the default, or only `out`, to the other service, or only `in`.
+    #[serde(default)]
+    pub direction: LinkDirections,
+    /// Event types that cross, each `DOMAIN/NAME`; wildcards as in subscriptions. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<String>,
+    /// Constraint in the filter language, evaluated where an event comes from. Default: none.
+    #[serde(default, rename = "where", skip_serializing_if = "String::is_empty")]
+    pub constraint: String,
+    /// What happens when the memory and the disk for events that wait for the link are full: `drop`, the default, the oldest of them, or
+    /// `refuse` further events to their suppliers.
+    #[serde(default)]
+    pub when_full: WhenFull,
+    /// Whether the connection is made over TLS, with the certificates of `[tls]`. Default false.
+    #[serde(default)]
+    pub tls: bool,
+}
+
+/// Which way events cross a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkDirections {
+    /// To the other service, and from it.
+    #[default]
+    Both,
+    /// To the other service.
+    Out,
+    /// From the other service.
+    In,
+}
+
+/// What happens when there is no room for events that wait for a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenFull {
+    /// The oldest go.
+    #[default]
+    Drop,
+    /// Suppliers are refused.
+    Refuse,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { listen: None, name: String::new(), window_bytes_max: 8 << 20, forget_after_s: 604_800 }
+    }
+}
+
+impl LinkDirections {
+    /// Whether events go to the other service.
+    pub(crate) const fn sends(self) -> bool {
+        matches!(self, Self::Both | Self::Out)
+    }
+
+    /// Whether they come from there.
+    pub(crate) const fn receives(self) -> bool {
+        matches!(self, Self::Both | Self::In)
+    }
+}
+
+impl LinkEntry {
+    /// The event types that cross. None: all.
+    pub(crate) fn event_types(&self) -> Vec<EventType> {
+        let split = |text: &String| {
+            let (domain, name) = text.split_once('/').unwrap_or(("", text));
+            EventType::new(domain, name)
+        };
+        self.types.iter().map(split).collect()
+    }
+
+    /// The host and the port that it is to.
+    pub(crate) fn host_and_port(&self) -> Option<(&str, u16)> {
+        let (host, port) = self.to.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let port = port.parse().ok().filter(|port| *port != 0)?;
+        (!host.is_empty()).then_some((host, port))
+    }
+}
+
+impl Config {
+    /// Whether there are links, or may be: events are numbered then, by which other services know them.
+    pub(crate) const fn has_links(&self) -> bool {
+        !self.link.is_empty() || self.links.listen.is_some() || self.tls.links_listen.is_some()
+    }
+}
+
+/// Links that a service makes at most.
+const LINKS_MAX: u64 = 64;
+
+/// Checks every range, and that no two links have one name.
+///
+/// # Errors
+/// Names what is wrong.
+pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigError> {
+    in_range("links.name (octets)", links.name.len() as u64, 0, 255)?;
+    in_range("links.window_bytes_max", links.window_bytes_max.into(), 16 << 10, 256 << 20)?;
+    in_range("links.forget_after_s", links.forget_after_s.into(), 60, 31_536_000)?;
+    in_range("link (entries)", entries.len() as u64, 0, LINKS_MAX)?;
+    for (number, entry) in entries.iter().enumerate() {
+        in_range("link.name (octets)", entry.name.len() as u64, 1, 100)?;
+        in_range("link.channels (entries)", entry.channels.len() as u64, 1, 256)?;
+        in_range("link.types (entries)", entry.types.len() as u64, 0, 1_024)?;
+        let wrong = |why: &str| Err(ConfigError::Link { name: entry.name.clone(), why: why.to_owned() });
+        if entries.iter().take(number).any(|other| other.name == entry.name) {
+            return wrong("another link has this name: what is kept for a link is kept under its name");
+        }
+        if entry.host_and_port().is_none() {
+            return wrong(&format!("to = \"{}\" is not HOST:PORT, as in \"lab.example:2816\"", entry.to));
+        }
+        let mut channels = entry.channels.iter().enumerate();
+        if channels.any(|(number, channel)| entry.channels.iter().take(number).any(|other| other == channel)) {
+            return wrong("a channel is named twice");
+        }
+        if entry.channels.iter().any(String::is_empty) {
+            return wrong("a channel has no name");
+        }
+        if entry.types.iter().any(|text| !text.contains('/')) {
+            return wrong("types are DOMAIN/NAME, as in \"Weather/Wind\"");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn why(text: &str) -> String {
+        let config: Config = toml::from_str(text).unwrap();
+        config.check().map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn links_are_read_and_what_is_wrong_with_one_is_said_by_its_name() {
+        let good = "[[link]]\nname = \"lab\"\nto = \"lab.example:2816\"\nchannels = [\"Weather\"]\n";
+        assert_eq!(why(good), "");
+        for (wrong, said) in [
+            (good.replace(":2816", ""), "to = \"lab.example\" is not HOST:PORT"),
+            (good.replace(":2816", ":0"), "is not HOST:PORT"),
+            (good.replace("[\"Weather\"]", "[\"A\", \"A\"]"), "a channel is named twice"),
+            (good.replace("\"Weather\"", "\"\""), "a channel has no name"),
+            (good.replace("\"Weather\"", ""), "link.channels (entries)"),
+            (good.repeat(2), "another link has this name"),
+            (format!("{good}types = [\"Wind\"]"), "types are DOMAIN/NAME"),
+            (format!("{good}[links]\nwindow_bytes_max = 1"), "links.window_bytes_max"),
+        ] {
+            assert!(why(&wrong).contains(said), "{}", why(&wrong));
+        }
+        let config: Config = toml::from_str(&good.replace("lab.example:", "[::1]:")).unwrap();
+        assert_eq!(config.link[0].host_and_port(), Some(("::1", 2816)));
+    }
+}

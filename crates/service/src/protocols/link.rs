@@ -1,0 +1,259 @@
+//! Where the main lane meets other services: links, which join channels with those of the same names elsewhere ([`links`]).
+//!
+//! A link is one connection. The service that its configuration names it in makes the connection ([`dialling`]), and opens the flows on
+//! it: for each channel one out, one in, or both ([`session`]). A flow out is a durable consumer of the near channel ([`outflow`]): what it
+//! has not acknowledged stays in its outbox, on disk if need be, whether the connection is there or not. A flow in is a supplier of the far
+//! channel ([`inflow`]), which takes each event of an origin once.
+//!
+//! Events cross as structured events, so that all protocols' consumers can have them, whatever they came as.
+
+mod dialling;
+mod inflow;
+mod outflow;
+mod session;
+mod status;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use core::time::Duration;
+use engine::{Delivery, Event, OutputForm, Peer, ProxyKey, Time};
+use hashbrown::HashMap;
+
+use self::dialling::Link;
+use self::inflow::{Claim, Inflow, Sightings};
+use self::outflow::Outflow;
+use self::session::{Connection, State};
+use super::{Check, Client, CoreCheck, CoreStep, Given, LinksAt, NOBODY, Step, Tag, WireProtocol};
+use crate::config::{Config, ConfigError, LinkEntry, parse_listen};
+use crate::lane::intake::Refused;
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::Poll;
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::stream::Stream;
+use crate::lane::io::system::Ready;
+use crate::lane::run::{Common, Core, LaneEnds, Worker};
+use accounts::Account;
+
+/// What the far side needs of events: structured ones.
+const OUTPUT_FORM: OutputForm = OutputForm((Tag::Link as u32) << 16);
+
+/// Links, connections and their limits are looked after this often, where there are any.
+const LOOKED_AFTER: Duration = Duration::from_millis(500);
+
+/// What the protocol is made with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    links: Arc<[LinkEntry]>,
+    /// What this service is called at the other ends.
+    name: Arc<str>,
+    limits: links::Limits,
+    forget_after: Duration,
+    request_bytes_min: u64,
+}
+
+/// What this protocol has of a lane. All of it is the main lane's; other lanes' is empty.
+pub(crate) struct Protocol {
+    settings: Settings,
+    /// Which service this is, and which of its processes.
+    service: u64,
+    incarnation: u64,
+    /// The account that is charged for the links of this service's own.
+    own: Arc<Account>,
+    links: Vec<Link>,
+    connections: Slots<Connection>,
+    outflows: Slots<Outflow>,
+    inflows: Slots<Inflow>,
+    /// Flows by the handles of their proxies.
+    flows: HashMap<Peer, Flow>,
+    next_peer: Peer,
+    /// What has come of each origin.
+    sightings: Sightings,
+    /// Connections to which something is to be written when the round ends.
+    due: VecDeque<Token>,
+    look_after: Option<Time>,
+    /// What sockets are read into.
+    read: Vec<u8>,
+}
+
+/// A flow, in or out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Out(Token),
+    In(Token),
+}
+
+impl WireProtocol for Protocol {
+    const NAME: &'static str = "links";
+    type Settings = Settings;
+    type Sockets = ();
+    type Claim = Claim;
+
+    fn settings(given: &Given<'_>) -> Settings {
+        const FRAME_BYTES_MIN: u32 = links::Limits::FRAME_BYTES_MIN;
+        // What an event's frame has beside its bytes.
+        const HEAD_BYTES_MAX: u32 = 256 << 10;
+        let Config { links, link, limits, .. } = given.config;
+        Settings {
+            links: link.as_slice().into(),
+            name: links.name.as_str().into(),
+            limits: links::Limits {
+                frame_bytes_max: limits.message_bytes_max.max(FRAME_BYTES_MIN).saturating_add(HEAD_BYTES_MAX),
+                window_bytes_max: links.window_bytes_max.into(),
+                ..links::Limits::default()
+            },
+            forget_after: Duration::from_secs(links.forget_after_s.into()),
+            request_bytes_min: given.request_bytes_min,
+        }
+    }
+
+    fn new(common: &Common, ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
+        let settings = common.protocols.link.clone();
+        // Without a link, and a place for those of others, there is neither.
+        let (service, incarnation) =
+            common.origins.as_ref().map_or((0, 0), |origins| (origins.service, origins.incarnation));
+        Ok(Self {
+            service,
+            incarnation,
+            own: common.accounts.account_of(NOBODY),
+            links: settings.links.iter().cloned().map(Link::new).collect(),
+            connections: Slots::new(),
+            outflows: Slots::new(),
+            inflows: Slots::new(),
+            flows: HashMap::new(),
+            next_peer: Tag::Link.first_peer(),
+            sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
+            due: VecDeque::new(),
+            look_after: (!settings.links.is_empty()).then_some(Time(0)),
+            read: Vec::new(),
+            settings,
+        })
+    }
+
+    const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> = |config, layer| match layer {
+        Layer::Plain => parse_listen("links.listen", config.links.listen.as_deref()),
+        Layer::Tls => parse_listen("tls.links_listen", config.tls.links_listen.as_deref()),
+    };
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |worker, arrival| worker.core.let_in_link(arrival);
+    const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, _| {
+        let Connection { address, account, .. } = worker.core.protocols.link.connections.get(token)?;
+        Some(Client { address: (*address)?, account, idle_since: None })
+    };
+    const CLOSE: fn(&mut Worker, Token) =
+        |worker, token| worker.core.close_link(token, "its place is needed for another connection");
+    const SERVE: fn(&mut Worker, Ready) = |worker, ready| {
+        if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = ready.socket {
+            worker.core.serve_link(token, ready);
+        }
+    };
+    const RESUME: fn(&mut Worker, Socket) = |worker, socket| {
+        if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = socket {
+            worker.core.process_link(token, &[]);
+        }
+    };
+    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+        let (Socket::Incoming(_, token) | Socket::Outgoing(_, token)) = socket else { return None };
+        let Connection { slice, is_deferred, .. } = worker.core.protocols.link.connections.get_mut(token)?;
+        Some((*slice, is_deferred))
+    };
+    const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
+        let mut connections = worker.core.protocols.link.connections.range(from, places)?;
+        Some(connections.any(|connection| !connection.output.is_empty()))
+    };
+    const RESOLVED: fn(&mut Core, Token, Result<Vec<SocketAddr>, String>) = Core::link_resolved;
+    const SECURED: fn(&mut Core, Token, Result<Stream, String>) = Core::link_secured;
+    const CLOSE_ALL: Step = |worker| {
+        let all: Vec<Token> = worker.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
+        all.into_iter().for_each(|token| worker.core.close_link(token, "the service ends"));
+    };
+    const SERVE_DUE: CoreStep = |core| {
+        if core.protocols.link.look_after.is_some_and(|at| at <= core.cx.clock.now) {
+            core.look_after_links();
+        }
+    };
+    const NEXT_DUE: fn(&Core) -> Option<Time> = |core| core.protocols.link.look_after;
+    const WRITE_EVENTS: CoreStep = Core::flush_links;
+    const IS_DUE: Check = |worker| !worker.core.protocols.link.due.is_empty();
+    const GOES_ON: Check = Self::IS_DUE;
+    const HAS_UNDER_WAY: CoreCheck = |core| {
+        let mut outflows = core.protocols.link.outflows.iter();
+        outflows.any(|(_, outflow)| outflow.is_open() && outflow.in_flight() > 0)
+    };
+
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_over_link;
+    const ANSWER: fn(&mut Worker, Claim, Option<Refused>) =
+        |worker, claim, refused| worker.core.end_link_event(claim, refused);
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::link_proxy_registered;
+    const PROXY_GONE: fn(&mut Core, Peer) = Core::link_proxy_gone;
+    const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
+    const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
+        |worker, name, paused| worker.core.pause_link(name, paused);
+}
+
+impl Protocol {
+    /// A handle for the proxy of a flow.
+    fn add_flow(&mut self, flow: Flow) -> Peer {
+        let peer = self.next_peer;
+        self.next_peer = Peer(peer.0 + 1);
+        self.flows.insert(peer, flow);
+        peer
+    }
+
+    /// Something is to be written on a connection when the round ends.
+    fn note_due(&mut self, token: Token) {
+        if let Some(connection) = self.connections.get_mut(token)
+            && !core::mem::replace(&mut connection.is_due, true)
+        {
+            self.due.push_back(token);
+        }
+    }
+}
+
+impl Core {
+    /// Administration has made the proxy of a flow, or refused it.
+    fn link_proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        match (self.protocols.link.flows.get(&peer).copied(), proxy) {
+            (Some(Flow::Out(token)), proxy) => self.outflow_registered(token, proxy),
+            (Some(Flow::In(token)), proxy) => self.inflow_registered(token, proxy),
+            // Its flow has ended meanwhile.
+            (None, Ok(key)) => self.cx.remove_local_proxy(0, key, account),
+            (None, Err(_)) => {}
+        }
+    }
+
+    /// The proxy of a flow was ended elsewhere.
+    fn link_proxy_gone(&mut self, peer: Peer) {
+        const WHY: &str = "the channel is gone, or an operator ended the link's proxy";
+        match self.protocols.link.flows.remove(&peer) {
+            Some(Flow::Out(token)) => self.end_outflow(token, WHY),
+            Some(Flow::In(token)) => self.end_inflow(token, Some(WHY)),
+            None => {}
+        }
+    }
+
+    /// Does what is due by the clock: connections are made, probed, and ended where nothing comes from them.
+    fn look_after_links(&mut self) {
+        let is_draining = self.cx.reporting.draining.has_begun();
+        for link in 0..self.protocols.link.links.len() {
+            self.keep_up_link(link, is_draining);
+        }
+        let all: Vec<Token> = self.protocols.link.connections.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.look_after_connection(token);
+        }
+        self.forget_outflows();
+        let link = &mut self.protocols.link;
+        let is_any = !link.links.is_empty() || !link.connections.is_empty() || !link.outflows.is_empty();
+        link.look_after = is_any.then(|| self.cx.clock.now + LOOKED_AFTER);
+    }
+
+    /// What is open, for the counters.
+    fn count_links(&self) {
+        let is_up = |connection: &Connection| matches!(connection.state, State::Open(_)) && connection.far.is_some();
+        let up = self.protocols.link.connections.iter().filter(|(_, connection)| is_up(connection)).count();
+        self.cx.counters.set(crate::counters::Counter::LinksUp, up as u64);
+    }
+}

@@ -1,0 +1,277 @@
+//! Connections that this service makes for the links of its configuration: addresses are found, tried one after the other, and tried again.
+
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use engine::Time;
+use links::wire::{Direction, Frame, Open, Types};
+
+use super::session::{Connection, State};
+use super::{Flow, Protocol};
+use crate::config::{LinkEntry, WhenFull};
+use crate::handshakes::{Unsecured, Whose};
+use crate::lane::io::net::{self, Tcp};
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::Stream;
+use crate::lane::io::system::Interest;
+use crate::lane::links::messages::Lookup;
+use crate::lane::run::Core;
+use crate::protocols::Tag;
+use crate::protocols::link::inflow::Inflow;
+use crate::protocols::link::outflow::Outflow;
+use crate::{resolver, time};
+use accounts::Resource;
+use std::sync::Arc;
+
+/// A connection is tried again after this long, and a channel that was refused.
+const AGAIN: Duration = Duration::from_secs(1);
+const CHANNELS_AGAIN: Duration = Duration::from_secs(10);
+/// So long an attempt may take, the name's lookup and TLS included.
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// A link that this service makes.
+pub(super) struct Link {
+    pub(super) entry: LinkEntry,
+    pub(super) connection: Option<Token>,
+    /// Its flows out, by channel as the configuration lists them; none where it does not send, or was refused.
+    pub(super) outflows: Vec<Option<Token>>,
+    /// When what was refused is tried again.
+    channels_again: Time,
+    pub(super) is_paused: bool,
+    /// Why it is down; nothing while it is up.
+    pub(super) why: Option<String>,
+    /// Since when it is up, or down.
+    pub(super) since: Time,
+    next_try: Time,
+}
+
+impl Link {
+    pub(super) fn new(entry: LinkEntry) -> Self {
+        let why = Some("it was not connected yet".to_owned());
+        let outflows = vec![None; entry.channels.len()];
+        let [since, next_try, channels_again] = [Time(0); 3];
+        Self { entry, connection: None, outflows, channels_again, is_paused: false, why, since, next_try }
+    }
+}
+
+impl Core {
+    /// Has a link collect what is to go out, and makes its connection where there is none.
+    pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {
+        let now = self.cx.clock.now;
+        let Some(link) = self.protocols.link.links.get(number) else { return };
+        if link.channels_again <= now && !is_draining {
+            self.add_flows(number);
+        }
+        let Some(link) = self.protocols.link.links.get_mut(number) else { return };
+        if link.connection.is_none() && !link.is_paused && !is_draining && link.next_try <= now {
+            link.next_try = now + AGAIN;
+            self.dial(number);
+        }
+    }
+
+    /// Asks for the consumers of a link's channels, and opens the flows in, where there are none.
+    fn add_flows(&mut self, number: usize) {
+        let again = self.cx.clock.now + CHANNELS_AGAIN;
+        let Some(link) = self.protocols.link.links.get_mut(number) else { return };
+        link.channels_again = again;
+        let (entry, connection, outflows) = (link.entry.clone(), link.connection, link.outflows.clone());
+        if let Some(token) = connection.filter(|token| self.is_greeted(*token)) {
+            self.open_flows(token, number);
+        }
+        let channels = entry.channels.iter().zip(outflows).enumerate();
+        for (place, (channel, _)) in channels.filter(|(_, (_, at))| at.is_none() && entry.direction.sends()) {
+            let durable = format!("link {}", entry.name);
+            let refuses = entry.when_full == WhenFull::Refuse;
+            let outflow =
+                Outflow::new(channel.clone(), durable, (Some(number), refuses), self.protocols.link.settings.limits);
+            let token = self.protocols.link.outflows.insert(outflow);
+            let link = self.protocols.link.links.get_mut(number);
+            if let Some(at) = link.and_then(|link| link.outflows.get_mut(place)) {
+                *at = Some(token);
+            }
+            let account = Arc::clone(&self.protocols.link.own);
+            self.ask_for_consumer(token, (entry.event_types(), entry.constraint.clone()), &account);
+        }
+    }
+
+    /// Begins to make a link's connection.
+    fn dial(&mut self, number: usize) {
+        let now = self.cx.clock.now;
+        let Protocol { links, connections, own, settings, .. } = &mut self.protocols.link;
+        let Some(link) = links.get_mut(number) else { return };
+        let Some((host, port)) = link.entry.host_and_port() else { return };
+        let (host, port) = (host.to_owned(), port);
+        let slice = self.cx.io.slices.arrive(own.ip());
+        let connection = Connection::made_by_us(number, Arc::clone(own), slice, (settings.limits, now));
+        let token = connections.insert(connection);
+        link.connection = Some(token);
+        let begun = if let Some(ips) = resolver::known_without_asking(&host) {
+            let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+            return self.link_resolved(token, Ok(addresses));
+        } else {
+            own.charge(Resource::Lookups, 1).map_err(|spent| spent.to_string()).and_then(|charge| {
+                let lookup =
+                    Lookup { connection: (Tag::Link, token), host, port, until: time::now() + CONNECT_WITHIN, charge };
+                self.cx.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
+            })
+        };
+        if let Err(why) = begun {
+            self.close_link(token, &why);
+        }
+    }
+
+    /// The addresses of a link's other end are known, the one to try first at the end.
+    pub(super) fn link_resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
+        let Some(connection) = self.protocols.link.connections.get(token) else { return };
+        if !matches!(connection.state, State::Resolving) {
+            return;
+        }
+        match addresses {
+            Ok(addresses) => self.try_addresses(token, addresses, "its host has no address"),
+            Err(why) => self.close_link(token, &why),
+        }
+    }
+
+    /// Begins to connect to the last of the addresses that takes an attempt.
+    pub(super) fn try_addresses(&mut self, token: Token, mut others: Vec<SocketAddr>, failure: &str) {
+        let mut failure = failure.to_owned();
+        while let Some(address) = others.pop() {
+            let socket = Socket::Outgoing(Tag::Link, token);
+            let begun = net::begin_connect(address).and_then(|tcp| {
+                self.cx.io.poll.add(&tcp, socket, Interest::WRITE)?;
+                Ok(tcp)
+            });
+            match (begun, self.protocols.link.connections.get_mut(token)) {
+                (Ok(tcp), Some(connection)) => {
+                    (connection.address, connection.interest) = (Some(address), Interest::WRITE);
+                    connection.state = State::Connecting(tcp, others);
+                    return;
+                }
+                (Err(error), Some(_)) => failure = format!("{address}: {error}"),
+                (_, None) => return,
+            }
+        }
+        self.close_link(token, &failure);
+    }
+
+    /// An attempt to connect has ended.
+    pub(super) fn go_on_dialling(&mut self, token: Token) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let State::Connecting(tcp, others) = core::mem::replace(&mut connection.state, State::Resolving) else {
+            return;
+        };
+        let why = match tcp.take_error() {
+            Ok(None) => {
+                if let Ok(peer) = tcp.peer_addr() {
+                    self.cx.io.slices.leave(connection.slice);
+                    connection.slice = self.cx.io.slices.arrive(peer.ip());
+                    connection.address = Some(peer);
+                }
+                let link = connection.link.and_then(|number| self.protocols.link.links.get(number));
+                return match link.filter(|link| link.entry.tls).map(|link| link.entry.host_and_port()) {
+                    Some(host) => {
+                        self.secure_link(token, tcp, host.map(|(host, _)| host.to_owned()).unwrap_or_default())
+                    }
+                    None => self.open_link(token, tcp.into()),
+                };
+            }
+            Ok(Some(error)) | Err(error) => error.to_string(),
+        };
+        drop(tcp);
+        self.try_addresses(token, others, &why);
+    }
+
+    /// Hands a connection over for its TLS handshake.
+    fn secure_link(&mut self, token: Token, tcp: Tcp, host: String) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        connection.state = State::Shaking;
+        // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
+        let _ = self.cx.io.poll.remove(&tcp);
+        let charge = connection.account.charge(Resource::Handshakes, 1).map_err(|spent| spent.to_string());
+        let begun = charge.and_then(|charge| {
+            let address = tcp.peer_addr().map_err(|error| error.to_string())?;
+            let unsecured = Unsecured { tcp, address, whose: Whose::Called(Tag::Link, token, host), charge };
+            let posted = self.cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
+            if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
+        });
+        if let Err(why) = begun {
+            self.close_link(token, &why);
+        }
+    }
+
+    /// The TLS handshake of a connection is over.
+    pub(super) fn link_secured(&mut self, token: Token, stream: Result<Stream, String>) {
+        let Some(connection) = self.protocols.link.connections.get(token) else { return };
+        if !matches!(connection.state, State::Shaking) {
+            return;
+        }
+        let opened = stream.and_then(|stream| {
+            let socket = Socket::Outgoing(Tag::Link, token);
+            self.cx.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
+            Ok(stream)
+        });
+        match opened {
+            Ok(stream) => self.open_link(token, stream),
+            Err(why) => self.close_link(token, &why),
+        }
+    }
+
+    /// The connection is there: this service says who it is.
+    fn open_link(&mut self, token: Token, stream: Stream) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        connection.state = State::Open(stream);
+        connection.heard = self.cx.clock.now;
+        let name = connection.link.and_then(|number| self.protocols.link.links.get(number));
+        let name = name.map(|link| link.entry.name.clone()).unwrap_or_default();
+        self.greet_far_side(token, &name);
+    }
+
+    /// Opens the flows of a link's channels that are not open: those in when their suppliers are there.
+    pub(super) fn open_flows(&mut self, token: Token, number: usize) {
+        let Some(link) = self.protocols.link.links.get(number) else { return };
+        let (entry, outflows) = (link.entry.clone(), link.outflows.clone());
+        for outflow in outflows.into_iter().flatten() {
+            self.open_outflow(token, outflow);
+        }
+        self.open_inflows(token, &entry);
+    }
+
+    /// Opens the flows in that there are not.
+    fn open_inflows(&mut self, token: Token, entry: &LinkEntry) {
+        for channel in entry.channels.iter().filter(|_| entry.direction.receives()) {
+            let is_it = |inflow: &Inflow| inflow.connection() == token && inflow.channel == *channel;
+            if self.protocols.link.inflows.iter().any(|(_, inflow)| is_it(inflow)) {
+                continue;
+            }
+            let flow = self.next_flow(token);
+            let account = Arc::clone(&self.protocols.link.own);
+            self.add_inflow((token, flow), channel, &account);
+        }
+    }
+
+    /// A flow out can be opened: its connection and its consumer are there.
+    pub(super) fn open_outflow(&mut self, token: Token, at: Token) {
+        let Some(outflow) = self.protocols.link.outflows.get(at) else { return };
+        if !outflow.is_registered() || outflow.connection.is_some() {
+            return;
+        }
+        let channel = outflow.channel.clone();
+        let flow = self.next_flow(token);
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        connection.flows.insert(flow, Flow::Out(at));
+        let open = Open { flow, direction: Direction::Out, channel: &channel, types: Types::NONE, constraint: "" };
+        Frame::Open(open).write(connection.frames(&mut self.cx.io.spares));
+        if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
+            outflow.connection = Some((token, flow));
+        }
+        self.protocols.link.note_due(token);
+    }
+
+    /// The number of a flow that this service opens on a connection.
+    fn next_flow(&mut self, token: Token) -> u32 {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return 0 };
+        connection.next_flow += 1;
+        connection.next_flow
+    }
+}

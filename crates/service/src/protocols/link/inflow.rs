@@ -1,0 +1,325 @@
+//! What comes in over a link: a supplier of the far channel's, and what was seen of each origin, so that nothing is taken twice.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use access::Right;
+use accounts::Account;
+use corba::event::{self, FORM_STRUCTURED, UtcClock};
+use corba::{LocalChannel, LocalProxy, NOT_PERMITTED, Part};
+use engine::{ChannelId, Event, ProxyKey, Refusal, Reliability, Time};
+use hashbrown::HashMap;
+use links::hops::{Forwarding, may_forward};
+use links::wire::{self, Direction, Frame, Open, TypeInterest, Types};
+use links::{Origin, Receiver, Seen, Verdict};
+
+use super::{Flow, Protocol};
+use crate::counters::Counter;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::output::Spares;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use crate::protocols;
+use crate::store::journal::StoreRefusal;
+use crate::store::origins::SeenOrigin;
+
+/// A flow in.
+pub(crate) struct Inflow {
+    pub(super) channel: String,
+    key: Option<ProxyKey>,
+    connection: Token,
+    flow: u32,
+    receiver: Receiver,
+    account: Arc<Account>,
+    /// When it began.
+    pub(super) since: Time,
+    pub(super) received: u64,
+    pub(super) repeats: u64,
+}
+
+/// Recipient of the answer when an event of a link was taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    inflow: Token,
+    sequence: u64,
+    channel: ChannelId,
+    origin: Origin,
+}
+
+/// What was seen of each origin, by channel.
+#[derive(Debug, Default)]
+pub(super) struct Sightings {
+    seen: HashMap<ChannelId, Seen>,
+    /// Events that came by another way while they were being taken in, and wait for how that ends.
+    waiting: HashMap<(ChannelId, Origin), Vec<(Token, u64)>>,
+}
+
+impl Sightings {
+    /// What was seen before the process began.
+    pub(super) fn restored(seen: impl Iterator<Item = SeenOrigin>) -> Self {
+        let mut all = Self::default();
+        for SeenOrigin { channel, service, era, number } in seen {
+            all.seen.entry(channel).or_default().restore(Origin { service, era, number });
+        }
+        all
+    }
+}
+
+impl Inflow {
+    pub(super) const fn key(&self) -> Option<ProxyKey> {
+        self.key
+    }
+
+    pub(super) const fn connection(&self) -> Token {
+        self.connection
+    }
+}
+
+impl Core {
+    /// Asks for the supplier of a flow in, on behalf of a client.
+    pub(super) fn add_inflow(&mut self, (token, flow): (Token, u32), channel: &str, account: &Arc<Account>) {
+        let name = self.link_named(token);
+        let link = &mut self.protocols.link;
+        let Some(connection) = link.connections.get_mut(token) else { return };
+        let at = link.inflows.insert(Inflow {
+            channel: channel.to_owned(),
+            key: None,
+            connection: token,
+            flow,
+            receiver: Receiver::new(link.settings.limits),
+            account: Arc::clone(account),
+            since: self.cx.clock.now,
+            received: 0,
+            repeats: 0,
+        });
+        connection.flows.insert(flow, Flow::In(at));
+        let peer = link.add_flow(Flow::In(at));
+        let octets = (channel.len() as u64).max(link.settings.request_bytes_min);
+        let channel = LocalChannel::Name { name: channel.to_owned(), create: true };
+        let proxy = LocalProxy { channel, peer, name, part: Part::Supplier, about: None };
+        if let Err(why) = self.cx.request_local_proxy(token.to_bits(), proxy, (account, octets)) {
+            self.inflow_registered(at, Err(why.to_owned()));
+        }
+    }
+
+    /// Administration has made the supplier of a flow in, or says why not.
+    pub(super) fn inflow_registered(&mut self, at: Token, proxy: Result<ProxyKey, String>) {
+        let Protocol { inflows, connections, links, .. } = &mut self.protocols.link;
+        let Some(inflow) = inflows.get_mut(at) else { return };
+        let (token, flow) = (inflow.connection, inflow.flow);
+        let Some(connection) = connections.get_mut(token) else { return };
+        match proxy {
+            Err(why) => {
+                let channel = inflow.channel.clone();
+                let named = self.link_named(token);
+                self.cx.log(log::Level::Warn, || format!("{named}: the channel {channel:?} is not linked: {why}"));
+                self.end_inflow(at, Some(&why));
+            }
+            Ok(key) => {
+                inflow.key = Some(key);
+                let channel = inflow.channel.clone();
+                let entry = connection.link.and_then(|number| links.get(number)).map(|link| link.entry.clone());
+                let frames = connection.frames(&mut self.cx.io.spares);
+                match entry {
+                    None => Frame::Opened { flow }.write(frames),
+                    Some(entry) => {
+                        let types = entry.event_types();
+                        let types = types.iter().map(|of| {
+                            let (domain, name) = (of.domain.as_bytes(), of.name.as_bytes());
+                            TypeInterest { domain, name, distance: 0 }
+                        });
+                        let types: Vec<TypeInterest<'_>> = types.collect();
+                        // Beyond the bound of the wire all types come, and those that are not wanted go no further.
+                        let types = Types::new(&types).unwrap_or(Types::NONE);
+                        let constraint = entry.constraint.as_str();
+                        let open = Open { flow, direction: Direction::In, channel: &channel, types, constraint };
+                        Frame::Open(open).write(frames);
+                    }
+                }
+                self.protocols.link.note_due(token);
+            }
+        }
+    }
+
+    /// A flow in ends. The other side is told why, if there is a reason.
+    pub(super) fn end_inflow(&mut self, at: Token, why: Option<&str>) {
+        let Some(inflow) = self.protocols.link.inflows.remove(at) else { return };
+        self.protocols.link.flows.retain(|_, flow| *flow != Flow::In(at));
+        for waiting in self.protocols.link.sightings.waiting.values_mut() {
+            waiting.retain(|(of, _)| *of != at);
+        }
+        if let Some(key) = inflow.key {
+            self.cx.remove_local_proxy(inflow.connection.to_bits(), key, &inflow.account);
+        }
+        if let Some(why) = why {
+            self.refuse_flow(inflow.connection, inflow.flow, why);
+        }
+    }
+
+    /// Takes an event in that has come over a link.
+    ///
+    /// # Errors
+    /// The reason for which the connection is to be closed.
+    pub(super) fn take_link_event(&mut self, at: Token, event: &wire::Event<'_>) -> Result<(), String> {
+        let Protocol { inflows, connections, sightings, service: own, .. } = &mut self.protocols.link;
+        let Some(inflow) = inflows.get_mut(at) else { return Ok(()) };
+        let Some(key) = inflow.key else { return Err("it sends events before the flow is open".to_owned()) };
+        inflow.receiver.accept(event.sequence, event.octets()).map_err(|violation| violation.to_string())?;
+        inflow.received += 1;
+        self.cx.counters.add(Counter::LinkEventsReceived, 1);
+        let far = connections.get(inflow.connection).and_then(|connection| connection.far.as_ref());
+        let far = far.map_or(0, |far| far.service);
+        let origin = event.origin;
+        if may_forward(origin.service, event.hops.as_slice(), far, *own) != Forwarding::Forward {
+            inflow.repeats += 1;
+            self.cx.counters.add(Counter::LinkLoops, 1);
+            inflow.receiver.complete(event.sequence);
+            return Ok(());
+        }
+        let seen = sightings.seen.entry(key.channel).or_default();
+        match seen.check(origin) {
+            Verdict::Repeat | Verdict::Stale => {
+                inflow.repeats += 1;
+                self.cx.counters.add(Counter::LinkRepeats, 1);
+                inflow.receiver.complete(event.sequence);
+                return Ok(());
+            }
+            Verdict::InFlight => {
+                inflow.repeats += 1;
+                self.cx.counters.add(Counter::LinkRepeats, 1);
+                sightings.waiting.entry((key.channel, origin)).or_default().push((at, event.sequence));
+                return Ok(());
+            }
+            Verdict::Fresh => seen.begin(origin),
+        }
+        let claim = Claim { inflow: at, sequence: event.sequence, channel: key.channel, origin };
+        match self.admit_link_event(claim, key, event) {
+            Ok(true) => self.end_link_event(claim, None),
+            Ok(false) => {}
+            Err(refused) => self.end_link_event(claim, Some(refused)),
+        }
+        Ok(())
+    }
+
+    /// Hands an event to the engine. False if its outcome comes later.
+    fn admit_link_event(&mut self, claim: Claim, source: ProxyKey, sent: &wire::Event<'_>) -> Result<bool, Refused> {
+        let mut permit = None;
+        if self.access.is_on() {
+            let Some(inflow) = self.protocols.link.inflows.get(claim.inflow) else { return Err(Refused::NotPermitted) };
+            let account = Arc::clone(&inflow.account);
+            permit = self.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
+                let what: (_, &dyn core::fmt::Display) = (scope.why(None), &"an event of a link");
+                self.access.deny(&account, Right::Publish, source.channel, what, &mut self.cx);
+                Refused::NotPermitted
+            })?;
+        }
+        let body = event::reader(sent.bytes, sent.tag);
+        let header = event::read_structured(body, &mut event::work_for(sent.bytes.len()));
+        let header = header.map_err(|_| Refused::Unreadable)?;
+        let mut pending_event = self.cx.lane.begin_event_for(sent.bytes.len());
+        self.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let event: &mut Event = &mut pending_event;
+        event.form = FORM_STRUCTURED;
+        event.tag = event::tag_at(event::encoding_of(sent.tag), event::phase_of(sent.tag), header.is_loose);
+        event.bytes.extend_from_slice(sent.bytes);
+        if header.says_quality() {
+            header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
+        }
+        event.priority = sent.priority.or(event.priority);
+        // Of its lifetime is left what it has not spent on its way: the clocks of two services may differ by years.
+        let left = sent.timeout_ns.map(|timeout| timeout.saturating_sub(sent.age_ns).max(1));
+        event.timeout = left.map(Duration::from_nanos);
+        event.thread_priority = sent.thread_priority;
+        event.reliability = Some(if sent.is_persistent { Reliability::Persistent } else { Reliability::BestEffort });
+        let Origin { service, era, number } = sent.origin;
+        event.set_origin(service, era, number, sent.hops.as_slice());
+        self.protocols.translate(source, event, &mut self.cx);
+        let mut submission = Submission::new(source, protocols::Claim::Link(claim), None).permitted(permit);
+        self.admit(&mut submission, pending_event);
+        self.finish_submission(&submission)
+    }
+
+    /// An event was taken in, or not.
+    pub(super) fn end_link_event(&mut self, claim: Claim, refused: Option<Refused>) {
+        let Claim { inflow: at, sequence, channel, origin } = claim;
+        let Protocol { sightings, .. } = &mut self.protocols.link;
+        let waiting = sightings.waiting.remove(&(channel, origin)).unwrap_or_default();
+        if let Some(seen) = sightings.seen.get_mut(&channel) {
+            if refused.is_none() { seen.commit(origin) } else { seen.abandon(origin) }
+        }
+        for (at, sequence) in core::iter::once((at, sequence)).chain(waiting) {
+            match &refused {
+                None => self.complete_link_event(at, sequence),
+                Some(refused) => self.refuse_link_event(at, sequence, refused),
+            }
+        }
+    }
+
+    /// An event is taken: that is acknowledged when the round ends.
+    fn complete_link_event(&mut self, at: Token, sequence: u64) {
+        let Some(inflow) = self.protocols.link.inflows.get_mut(at) else { return };
+        inflow.receiver.complete(sequence);
+        let token = inflow.connection;
+        self.protocols.link.note_due(token);
+    }
+
+    /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
+    fn refuse_link_event(&mut self, at: Token, sequence: u64, refused: &Refused) {
+        let Protocol { inflows, connections, .. } = &mut self.protocols.link;
+        let Some(inflow) = inflows.get_mut(at) else { return };
+        let (token, flow) = (inflow.connection, inflow.flow);
+        let why = reason(refused);
+        if is_temporary(refused) {
+            let why = format!("it does not take events of {:?} now: {why}", inflow.channel);
+            return self.say_goodbye(token, &why);
+        }
+        inflow.receiver.complete(sequence);
+        if let Some(connection) = connections.get_mut(token) {
+            let reject = Frame::Reject { flow, sequence, reason: 0, text: &why };
+            reject.write(connection.frames(&mut self.cx.io.spares));
+        }
+        self.protocols.link.note_due(token);
+    }
+}
+
+impl Protocol {
+    /// Writes what is to be acknowledged on a connection.
+    pub(super) fn write_acknowledgements(&mut self, token: Token, spares: &mut Spares) {
+        let Self { connections, inflows, .. } = self;
+        let Some(connection) = connections.get_mut(token) else { return };
+        let mut acks: Vec<(u32, u64)> = Vec::new();
+        for (flow, of) in &connection.flows {
+            if let Flow::In(at) = of
+                && let Some(up_to) = inflows.get_mut(*at).and_then(|inflow| inflow.receiver.take_ack())
+            {
+                acks.push((*flow, up_to));
+            }
+        }
+        for (flow, up_to) in acks {
+            Frame::Ack { flow, up_to }.write(connection.frames(spares));
+        }
+    }
+}
+
+/// Whether an event may be taken at another time.
+const fn is_temporary(refused: &Refused) -> bool {
+    match refused {
+        Refused::NotStored(_) | Refused::TooManyAwaitingFilter => true,
+        Refused::ByEngine(refusal) => {
+            matches!(refusal, Refusal::OutboxFull { .. } | Refusal::QueueFull { .. } | Refusal::MemorySpent { .. })
+        }
+        Refused::Unreadable | Refused::NotPermitted => false,
+    }
+}
+
+/// Why an event was not taken, for people.
+fn reason(refused: &Refused) -> String {
+    match refused {
+        Refused::ByEngine(refusal) => refusal.to_string(),
+        Refused::NotPermitted => NOT_PERMITTED.to_owned(),
+        Refused::Unreadable => "the event cannot be read".to_owned(),
+        Refused::NotStored(StoreRefusal::Full) => "as many events are stored on disk as may be".to_owned(),
+        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be stored: the disk fails".to_owned(),
+        Refused::TooManyAwaitingFilter => "too many events wait for filters that clients implement".to_owned(),
+    }
+}

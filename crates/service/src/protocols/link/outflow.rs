@@ -1,0 +1,519 @@
+//! What goes out over a link: a durable consumer of the near channel, which outlives connections, and what is on its way.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use accounts::Account;
+use corba::event::FORM_STRUCTURED;
+use corba::{LocalChannel, LocalProxy, Part};
+use engine::{Delivery, Event, EventType, OutboxId, Outcome, ProxyKey, Time};
+use links::hops::{Forwarding, may_forward, onward};
+use links::wire::{self, Frame, Open, Types};
+use links::{Limits, Origin, Sender};
+
+use super::session::Connection;
+use super::{Flow, OUTPUT_FORM, Protocol};
+use crate::counters::Counter;
+use crate::lane::intake::acknowledgements::is_of_lanes;
+use crate::lane::io::output::Body;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+
+/// Octets that wait to be written to a connection before its outboxes wait.
+const GATHERED_MAX: usize = 256 << 10;
+
+/// A flow out.
+pub(crate) struct Outflow {
+    pub(super) channel: String,
+    /// The name under which its consumer is kept.
+    durable: String,
+    /// The link of this service's configuration that it is of; none if another service asked for it.
+    pub(super) link: Option<usize>,
+    /// Suppliers are refused when there is no room for its events.
+    refuses: bool,
+    key: Option<ProxyKey>,
+    /// Where the far side is, and the number of the flow there.
+    pub(super) connection: Option<(Token, u32)>,
+    /// The far side takes events.
+    is_open: bool,
+    /// The outbox, once something was delivered from it; and whether it waits for room.
+    pub(super) outbox: Option<OutboxId>,
+    is_blocked: bool,
+    /// Since when it is open, or not.
+    pub(super) since: Time,
+    sender: Sender<Item>,
+    /// The far side's process that had what is on its way.
+    incarnation: Option<u64>,
+    /// Of a flow that another service asked for: who, and since when it is away.
+    served: Option<(u64, Option<Time>)>,
+    /// Why the other side takes nothing, if it says so.
+    pub(super) why: String,
+    pub(super) wants: String,
+    pub(super) counts: Counts,
+}
+
+/// What became of its events.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) sent: u64,
+    pub(super) acknowledged: u64,
+    pub(super) lost: u64,
+    pub(super) rejected: u64,
+    pub(super) loops: u64,
+}
+
+/// An event on its way.
+struct Item {
+    outbox: OutboxId,
+    serial: u32,
+    event: Arc<Event>,
+    body: Body,
+    tag: u64,
+    is_persistent: bool,
+}
+
+impl Item {
+    /// Its frame in a flow of this service's, yet without a number.
+    fn frame(&self, flow: u32, (own, incarnation): (u64, u64), now: Time) -> wire::Event<'_> {
+        let Self { event, body, tag, is_persistent, .. } = self;
+        let age_ns = now.since(event.arrived) + Duration::from_millis(event.older_by_ms.into());
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (supplied_priority, supplied_timeout) = event.supplied();
+        // An event that came before this service numbered them has the serial that its lane gave it.
+        let unnumbered = Origin { service: own, era: incarnation ^ u64::MAX, number: event.serial + 1 };
+        let origin = event.origin();
+        let hops = origin.and_then(|origin| onward(origin.service, &origin.hops, own)).unwrap_or_default();
+        wire::Event {
+            flow,
+            sequence: 0,
+            origin: origin.map_or(unnumbered, |&engine::Origin { service, era, number, .. }| Origin {
+                service,
+                era,
+                number,
+            }),
+            hops,
+            is_persistent: *is_persistent,
+            form: u32::from(FORM_STRUCTURED.0),
+            tag: *tag,
+            priority: Some(event.priority.unwrap_or(supplied_priority)),
+            thread_priority: event.thread_priority,
+            timeout_ns: event.timeout.or(supplied_timeout).map(nanos),
+            start: None,
+            stop: None,
+            age_ns: nanos(age_ns),
+            domain: &[],
+            name: &[],
+            bytes: body.of(event),
+        }
+    }
+}
+
+impl Outflow {
+    pub(super) fn new(
+        channel: String,
+        durable: String,
+        (link, refuses): (Option<usize>, bool),
+        limits: Limits,
+    ) -> Self {
+        Self {
+            channel,
+            durable,
+            link,
+            refuses,
+            key: None,
+            connection: None,
+            is_open: false,
+            outbox: None,
+            is_blocked: false,
+            since: Time(0),
+            sender: Sender::new(limits),
+            incarnation: None,
+            served: None,
+            why: String::new(),
+            wants: "everything".to_owned(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What the service calls the link that asked for it.
+    pub(super) fn served_name(&self) -> &str {
+        self.durable.strip_prefix("link ").unwrap_or(&self.durable)
+    }
+
+    pub(super) const fn is_registered(&self) -> bool {
+        self.key.is_some()
+    }
+
+    pub(super) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    pub(super) const fn key(&self) -> Option<ProxyKey> {
+        self.key
+    }
+
+    pub(super) const fn sender(&self) -> &Sender<impl Sized + use<>> {
+        &self.sender
+    }
+
+    pub(super) const fn in_flight(&self) -> usize {
+        self.sender.in_flight()
+    }
+}
+
+impl Core {
+    /// Asks for the consumer of a flow out, on behalf of a client.
+    pub(super) fn ask_for_consumer(
+        &mut self,
+        token: Token,
+        (types, constraint): (Vec<EventType>, String),
+        account: &Arc<Account>,
+    ) {
+        let peer = self.protocols.link.add_flow(Flow::Out(token));
+        let Protocol { outflows, settings, .. } = &mut self.protocols.link;
+        let Some(outflow) = outflows.get_mut(token) else { return };
+        let octets = types.iter().map(|of| of.domain.len() + of.name.len() + 64).sum::<usize>()
+            + constraint.len()
+            + outflow.channel.len();
+        let part = Part::Consumer {
+            types,
+            constraint,
+            output_form: OUTPUT_FORM,
+            start: None,
+            looks_on: false,
+            durable: Some(outflow.durable.clone()),
+            confirms: true,
+            refuses: outflow.refuses,
+        };
+        let channel = LocalChannel::Name { name: outflow.channel.clone(), create: true };
+        let proxy = LocalProxy { channel, peer, name: outflow.durable.clone(), part, about: None };
+        let octets = (octets as u64).max(settings.request_bytes_min);
+        if let Err(why) = self.cx.request_local_proxy(token.to_bits(), proxy, (account, octets)) {
+            self.protocols.link.flows.remove(&peer);
+            self.outflow_registered(token, Err(why.to_owned()));
+        }
+    }
+
+    /// Administration has made the consumer of a flow out, or says why not.
+    pub(super) fn outflow_registered(&mut self, token: Token, proxy: Result<ProxyKey, String>) {
+        let Some(outflow) = self.protocols.link.outflows.get_mut(token) else { return };
+        let (connection, name) = (outflow.connection, outflow.durable.clone());
+        match proxy {
+            Ok(key) => {
+                outflow.key = Some(key);
+                let link = outflow.link.and_then(|number| self.protocols.link.links.get(number));
+                let dialled = link.and_then(|link| link.connection);
+                match (connection, dialled) {
+                    (Some((at, flow)), _) => self.confirm_flow(at, flow, token),
+                    (None, Some(at)) if self.is_greeted(at) => self.open_outflow(at, token),
+                    (None, _) => {}
+                }
+            }
+            Err(why) => {
+                let channel = outflow.channel.clone();
+                self.cx.log(log::Level::Warn, || format!("{name}: the channel {channel:?} is not linked: {why}"));
+                if let Some((at, flow)) = connection {
+                    self.refuse_flow(at, flow, &why);
+                }
+                self.end_outflow(token, &why);
+            }
+        }
+    }
+
+    pub(super) fn is_greeted(&self, token: Token) -> bool {
+        self.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_some())
+    }
+
+    /// Another service wants a channel's events.
+    pub(super) fn serve_outflow(&mut self, (token, flow): (Token, u32), open: &Open<'_>, account: &Arc<Account>) {
+        let Some(far) = self.protocols.link.connections.get(token).and_then(|connection| connection.far.clone()) else {
+            return;
+        };
+        let durable = format!("link {} of {:016x}", far.name, far.service);
+        let Protocol { outflows, settings, .. } = &mut self.protocols.link;
+        let is_it = |outflow: &Outflow| outflow.durable == durable && outflow.channel == open.channel;
+        let known = outflows.iter().find(|(_, outflow)| is_it(outflow));
+        let known = known.map(|(at, outflow)| (at, outflow.is_registered()));
+        let at = known.map_or_else(
+            || outflows.insert(Outflow::new(open.channel.to_owned(), durable, (None, false), settings.limits)),
+            |(at, _)| at,
+        );
+        if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
+            outflow.served = Some((far.service, None));
+            outflow.connection = Some((token, flow));
+        }
+        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+            connection.flows.insert(flow, Flow::Out(at));
+        }
+        match known {
+            Some((_, true)) => self.confirm_flow(token, flow, at),
+            Some((_, false)) => {}
+            None => {
+                let text = |octets| String::from_utf8_lossy(octets).into_owned();
+                let types = open.types.iter().map(|of| EventType::new(text(of.domain), text(of.name))).collect();
+                self.ask_for_consumer(at, (types, open.constraint.to_owned()), account);
+            }
+        }
+    }
+
+    /// Tells the other side that a flow which it asked for is open, and begins to send.
+    fn confirm_flow(&mut self, token: Token, flow: u32, at: Token) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        if connection.link.is_some() {
+            return;
+        }
+        Frame::Opened { flow }.write(connection.frames(&mut self.cx.io.spares));
+        self.protocols.link.note_due(token);
+        self.outflow_opened(token, at);
+    }
+
+    /// Tells the other side why a flow is not opened.
+    pub(super) fn refuse_flow(&mut self, token: Token, flow: u32, why: &str) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        connection.flows.remove(&flow);
+        Frame::Refused { flow, reason: why }.write(connection.frames(&mut self.cx.io.spares));
+        self.protocols.link.note_due(token);
+    }
+
+    /// The far side takes events: what was on its way before goes again, but for what another process of it may have had and does not
+    /// know of.
+    pub(super) fn outflow_opened(&mut self, token: Token, at: Token) {
+        let now = self.cx.clock.now;
+        let Protocol { connections, outflows, .. } = &mut self.protocols.link;
+        let (Some(connection), Some(outflow)) = (connections.get_mut(token), outflows.get_mut(at)) else { return };
+        if outflow.connection.is_none_or(|(of, _)| of != token) {
+            return;
+        }
+        let Some(far) = &connection.far else { return };
+        let is_same = outflow.incarnation.is_none_or(|before| before == far.incarnation);
+        outflow.incarnation = Some(far.incarnation);
+        (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
+        let mut lost = 0;
+        let lane = &mut self.cx.lane;
+        outflow.sender.restart(|item| item.is_persistent || is_same, &mut |item: Item| {
+            lost += 1;
+            lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
+            lane.release(item.event);
+        });
+        outflow.sender.set_limits(far.limits);
+        outflow.counts.lost += lost;
+        if lost > 0 {
+            self.cx.counters.add(Counter::LinkEventsLost, lost);
+            let named = self.link_named(token);
+            self.cx.log(log::Level::Warn, || {
+                format!(
+                    "{named}: {lost} events that were not persistent were on their way when the other service ended, and are not sent again"
+                )
+            });
+        }
+        self.resume_outflow(at);
+    }
+
+    /// The far side does not take the events of a channel.
+    pub(super) fn outflow_refused(&mut self, at: Token, why: &str) {
+        if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
+            (outflow.is_open, outflow.connection) = (false, None);
+            why.clone_into(&mut outflow.why);
+        }
+    }
+
+    /// Sends an event to the far side. The list is empty then.
+    pub(super) fn send_over_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let outcome = self.put_on_link(delivery, events);
+        self.cx.release_events(events);
+        if let Some(outcome) = outcome {
+            self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
+        }
+    }
+
+    /// Writes an event. What became of it, if that is known at once; the event is taken out of `events` otherwise.
+    fn put_on_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Option<Outcome> {
+        let now = self.cx.clock.now;
+        let Protocol { flows, outflows, connections, service: own, incarnation, .. } = &mut self.protocols.link;
+        let flow = delivery.peer.and_then(|peer| flows.get(&peer));
+        let Some(Flow::Out(at)) = flow else { return Some(Outcome::Gone) };
+        let Some(outflow) = outflows.get_mut(*at) else { return Some(Outcome::Gone) };
+        outflow.outbox = Some(delivery.outbox);
+        let connection = outflow.connection.filter(|_| outflow.is_open);
+        let connection = connection.and_then(|(token, flow)| Some((token, flow, connections.get_mut(token)?)));
+        let Some(event) = events.last() else { return Some(Outcome::Untranslatable) };
+        let takes = |connection: &Connection| connection.has_room() && connection.output.queued_bytes() < GATHERED_MAX;
+        let Some((token, flow, connection)) = connection.filter(|(.., connection)| takes(connection)) else {
+            outflow.is_blocked = true;
+            return Some(Outcome::NoRoom);
+        };
+        let Some(far) = &connection.far else { return Some(Outcome::NoRoom) };
+        let (far, limits) = (far.service, far.limits);
+        if let Some(origin) = event.origin()
+            && may_forward(origin.service, &origin.hops, *own, far) != Forwarding::Forward
+        {
+            outflow.counts.loops += 1;
+            self.cx.counters.add(Counter::LinkLoops, 1);
+            return Some(Outcome::Filtered);
+        }
+        let (body, tag) = if event.form == FORM_STRUCTURED {
+            (Body::Native, event.tag)
+        } else {
+            let index = event.alternates.position(delivery.output_form);
+            let found = index.and_then(|index| Some((Body::Alternate(index), event.alternates.get(index)?.tag)));
+            let Some(found) = found else { return Some(Outcome::Untranslatable) };
+            found
+        };
+        let event = events.pop()?;
+        let is_persistent = event.watch.is_some_and(|watch| !is_of_lanes(watch));
+        let item = Item { outbox: delivery.outbox, serial: delivery.serial, event, body, tag, is_persistent };
+        let frame = item.frame(flow, (*own, *incarnation), now);
+        let octets = frame.octets();
+        if !frame.fits(limits) || !outflow.sender.has_room(octets) {
+            let outcome = if frame.fits(limits) { Outcome::NoRoom } else { Outcome::Rejected };
+            if outcome == Outcome::NoRoom {
+                outflow.is_blocked = true;
+            }
+            events.push(item.event);
+            return Some(outcome);
+        }
+        let sequence = outflow.sender.next_sequence();
+        Frame::Event(wire::Event { sequence, ..frame }).write(connection.frames(&mut self.cx.io.spares));
+        outflow.sender.push(octets, now.0, item);
+        outflow.counts.sent += 1;
+        self.cx.counters.add(Counter::LinkEventsSent, 1);
+        self.protocols.link.note_due(token);
+        None
+    }
+
+    /// The far side has what came up to a number.
+    ///
+    /// # Errors
+    /// It cannot have that.
+    pub(super) fn acknowledge_outflow(&mut self, at: Token, up_to: u64) -> Result<(), String> {
+        let now = self.cx.clock.now;
+        let Some(outflow) = self.protocols.link.outflows.get_mut(at) else { return Ok(()) };
+        let (lane, mut acknowledged) = (&mut self.cx.lane, 0);
+        let done = outflow.sender.acknowledge(up_to, now.0, &mut |item: Item| {
+            acknowledged += 1;
+            lane.handle_outcome(item.outbox, item.serial, Outcome::Delivered, now);
+            lane.release(item.event);
+        });
+        outflow.counts.acknowledged += acknowledged;
+        done.map_err(|violation| violation.to_string())?;
+        self.resume_outflow(at);
+        Ok(())
+    }
+
+    /// The far side will never take an event.
+    ///
+    /// # Errors
+    /// It cannot have that.
+    pub(super) fn reject_of_outflow(&mut self, at: Token, sequence: u64, why: &str) -> Result<(), String> {
+        let now = self.cx.clock.now;
+        let Some(outflow) = self.protocols.link.outflows.get_mut(at) else { return Ok(()) };
+        let rejected = outflow.sender.reject(sequence).map_err(|violation| violation.to_string())?;
+        let Some(item) = rejected else { return Ok(()) };
+        outflow.counts.rejected += 1;
+        why.clone_into(&mut outflow.why);
+        self.cx.counters.add(Counter::LinkEventsRejected, 1);
+        self.cx.lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
+        self.cx.lane.release(item.event);
+        self.resume_outflow(at);
+        Ok(())
+    }
+
+    /// Has an outbox go on that waited for room.
+    fn resume_outflow(&mut self, at: Token) {
+        let now = self.cx.clock.now;
+        let Protocol { outflows, connections, service, incarnation, .. } = &mut self.protocols.link;
+        let Some(outflow) = outflows.get_mut(at).filter(|outflow| outflow.is_open) else { return };
+        let Some((token, flow)) = outflow.connection else { return };
+        let Some(connection) = connections.get_mut(token) else { return };
+        let mut is_resent = false;
+        while let Some((sequence, item)) = outflow.sender.resend(now.0) {
+            let frame = item.frame(flow, (*service, *incarnation), now);
+            Frame::Event(wire::Event { sequence, ..frame }).write(connection.frames(&mut self.cx.io.spares));
+            is_resent = true;
+        }
+        if outflow.sender.has_room(0)
+            && core::mem::take(&mut outflow.is_blocked)
+            && let Some(outbox) = outflow.outbox
+        {
+            self.cx.lane.resume_outbox(outbox, now);
+            self.cx.deliveries.undelivered = true;
+        }
+        if is_resent {
+            self.protocols.link.note_due(token);
+        }
+    }
+
+    /// The socket of a connection has taken what was written.
+    pub(super) fn unblock_outflows(&mut self, token: Token) {
+        let Some(connection) = self.protocols.link.connections.get(token) else { return };
+        let is_out = |flow: &Flow| match *flow {
+            Flow::Out(at) => Some(at),
+            Flow::In(_) => None,
+        };
+        let blocked = |at: &Token| self.protocols.link.outflows.get(*at).is_some_and(|flow| flow.is_blocked);
+        let blocked: Vec<Token> = connection.flows.values().filter_map(is_out).filter(blocked).collect();
+        for at in blocked {
+            self.resume_outflow(at);
+        }
+    }
+
+    /// What the far side wants of a channel.
+    pub(super) fn far_side_wants(&mut self, _at: Token, _everything: Option<u8>, _types: &Types<'_>) {}
+
+    /// The far side wants a flow to stop, or to go on.
+    pub(super) fn pause_outflow(&mut self, at: Token, is_paused: bool) {
+        let now = self.cx.clock.now;
+        let Some(outflow) = self.protocols.link.outflows.get_mut(at) else { return };
+        if is_paused {
+            outflow.sender.pause()
+        } else {
+            outflow.sender.resume(now.0)
+        }
+        self.resume_outflow(at);
+    }
+
+    /// A flow out ends: its consumer is gone, or is not made.
+    pub(super) fn end_outflow(&mut self, token: Token, why: &str) {
+        let Some(mut outflow) = self.protocols.link.outflows.remove(token) else { return };
+        self.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
+        for link in &mut self.protocols.link.links {
+            link.outflows.iter_mut().filter(|at| **at == Some(token)).for_each(|at| *at = None);
+        }
+        outflow.sender.restart(|_| false, &mut |item: Item| self.cx.lane.release(item.event));
+        if let Some((at, flow)) = outflow.connection {
+            self.refuse_flow(at, flow, why);
+        }
+    }
+
+    /// Ends the flows out of services that made a link to this one and have been away for too long.
+    pub(super) fn forget_outflows(&mut self) {
+        let (now, after) = (self.cx.clock.now, self.protocols.link.settings.forget_after);
+        let is_over = |outflow: &Outflow| matches!(outflow.served, Some((_, Some(since))) if since + after <= now);
+        let over = self.protocols.link.outflows.iter().filter(|(_, outflow)| is_over(outflow));
+        let over: Vec<(Token, Option<ProxyKey>, String)> =
+            over.map(|(token, outflow)| (token, outflow.key, outflow.durable.clone())).collect();
+        for (token, key, name) in over {
+            self.end_outflow(token, "");
+            if let Some(key) = key {
+                let account = Arc::clone(&self.protocols.link.own);
+                self.cx.remove_local_proxy(token.to_bits(), key, &account);
+            }
+            self.cx.log(log::Level::Warn, || {
+                format!(
+                    "{name}: its service has been away for links.forget_after_s, and what was kept for it is dropped"
+                )
+            });
+        }
+    }
+}
+
+impl Protocol {
+    /// A flow out has no connection any more, and collects.
+    pub(super) fn detach_outflow(&mut self, token: Token, now: Time) {
+        let Some(outflow) = self.outflows.get_mut(token) else { return };
+        (outflow.is_open, outflow.connection, outflow.since) = (false, None, now);
+        if let Some((_, away_since)) = &mut outflow.served {
+            *away_since = Some(now);
+        }
+    }
+}

@@ -1,0 +1,585 @@
+//! One connection of a link: taken or made, read, written and closed; and who is at its other end.
+
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use accounts::{Account, Charge};
+use engine::Time;
+use hashbrown::HashMap;
+use links::wire::{Direction, Frame, Hello, Open};
+use links::{Framer, Limits};
+
+use super::{Flow, Protocol};
+use crate::counters::Counter;
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::Tcp;
+use crate::lane::io::output::{Flushed, Output, Spares, would_block};
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::Stream;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::run::Core;
+use crate::protocols::Tag;
+use crate::protocols::link::dialling::CONNECT_WITHIN;
+
+/// Octets read of a connection at once, and written to it in one go.
+const READ_BYTES: usize = 64 << 10;
+const WRITTEN_BYTES: usize = 256 << 10;
+/// Frames of a connection that are looked at before others have their turn.
+const FRAMES_PER_TURN: usize = 64;
+/// Octets that wait to be written before the connection is not read any more.
+const UNREAD_MAX: usize = 1 << 20;
+/// A connection on which nothing came for so long is asked for a sign of life, and closed after the other.
+const PROBED_AFTER: Duration = Duration::from_secs(2);
+const DEAD_AFTER: Duration = Duration::from_secs(10);
+/// Another connection with the identity of one on which something came so recently is refused.
+const ALIVE: Duration = Duration::from_secs(5);
+/// What a connection that is being closed may take to have its reason written.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(super) state: State,
+    pub(super) address: Option<SocketAddr>,
+    pub(super) account: Arc<Account>,
+    _place: Option<Charge>,
+    pub(super) slice: Token,
+    pub(super) is_deferred: bool,
+    pub(super) is_due: bool,
+    /// Frames that were read wait for a turn of their address.
+    is_resumed: bool,
+    pub(super) interest: Interest,
+    framer: Framer,
+    pub(super) output: Output,
+    /// The link of this service's configuration that it is for; none if the other side made it.
+    pub(super) link: Option<usize>,
+    /// Who is at the other end, once that was said.
+    pub(super) far: Option<FarSide>,
+    pub(super) flows: HashMap<u32, Flow>,
+    pub(super) next_flow: u32,
+    pub(super) began: Time,
+    pub(super) heard: Time,
+    /// It was asked for a sign of life.
+    is_probed: bool,
+    /// This service has said who it is.
+    has_greeted: bool,
+    /// To be closed once its output is written, since then, and why.
+    closing: Option<(Time, String)>,
+}
+
+/// How far a connection is.
+pub(crate) enum State {
+    /// Addresses are looked up, or the next is to be tried.
+    Resolving,
+    /// An address is tried, and those that are left.
+    Connecting(Tcp, Vec<SocketAddr>),
+    /// The TLS handshake is made.
+    Shaking,
+    Open(Stream),
+}
+
+/// The service at the other end.
+#[derive(Debug, Clone)]
+pub(super) struct FarSide {
+    pub(super) service: u64,
+    pub(super) incarnation: u64,
+    /// What it takes.
+    pub(super) limits: Limits,
+    /// What it calls itself, or the link.
+    pub(super) name: String,
+}
+
+impl Connection {
+    /// One that is to be made for a link.
+    pub(super) fn made_by_us(link: usize, account: Arc<Account>, slice: Token, begin: (Limits, Time)) -> Self {
+        Self::new(State::Resolving, (None, account, None), slice, Some(link), begin)
+    }
+
+    fn new(
+        state: State,
+        (address, account, place): (Option<SocketAddr>, Arc<Account>, Option<Charge>),
+        slice: Token,
+        link: Option<usize>,
+        (limits, now): (Limits, Time),
+    ) -> Self {
+        Self {
+            state,
+            address,
+            account,
+            _place: place,
+            slice,
+            is_deferred: false,
+            is_due: false,
+            is_resumed: false,
+            interest: Interest::READ,
+            framer: Framer::new(limits),
+            output: Output::default(),
+            link,
+            far: None,
+            flows: HashMap::new(),
+            next_flow: 0,
+            began: now,
+            heard: now,
+            is_probed: false,
+            has_greeted: false,
+            closing: None,
+        }
+    }
+
+    /// What it is called in the log.
+    pub(super) fn named(&self) -> String {
+        let address =
+            self.address.map_or_else(|| "an address that is not known".to_owned(), |address| address.to_string());
+        match &self.far {
+            Some(far) if !far.name.is_empty() => format!("{} at {address}", far.name.escape_debug()),
+            _ => address,
+        }
+    }
+
+    /// Whether events may be written for it.
+    pub(super) fn has_room(&self) -> bool {
+        self.far.is_some() && self.closing.is_none() && !self.interest.write
+    }
+
+    /// Where frames are appended that are due on it.
+    pub(super) fn frames(&mut self, spares: &mut Spares) -> &mut Vec<u8> {
+        self.output.lend(spares);
+        self.output.bytes()
+    }
+
+    fn socket(&self, token: Token) -> Socket {
+        if self.link.is_some() { Socket::Outgoing(Tag::Link, token) } else { Socket::Incoming(Tag::Link, token) }
+    }
+
+    /// Whether its frames are left unread for now, so that what it is owed stays bounded.
+    fn is_paused(&self) -> bool {
+        self.closing.is_some() || self.output.queued_bytes() > UNREAD_MAX && self.interest.write
+    }
+}
+
+impl Core {
+    /// Keeps a connection that another service made. Says how many are open then; nothing if the poll does not take it.
+    pub(super) fn let_in_link(&mut self, arrival: Arrival) -> Option<usize> {
+        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        let account = Arc::clone(place.account());
+        let ip = account.ip();
+        let has_more = stream.has_more();
+        let link = &mut self.protocols.link;
+        let limits = link.settings.limits;
+        let whose = (Some(address), account, Some(place));
+        let token = link.connections.insert(Connection::new(State::Open(stream), whose, slice, None, (limits, at)));
+        let socket = Socket::Incoming(Tag::Link, token);
+        let State::Open(stream) = &link.connections.get(token)?.state else { return None };
+        if self.cx.io.poll.add(stream.tcp(), socket, Interest::READ).is_err() {
+            link.connections.remove(token);
+            return None;
+        }
+        if has_more {
+            // It came with the end of the handshake.
+            link.note_due(token);
+        }
+        link.look_after.get_or_insert(at);
+        self.cx.io.occupied.arrive(Tag::Link, token, ip, at);
+        Some(self.protocols.link.connections.iter().count())
+    }
+
+    /// Serves a connection when its socket is ready.
+    pub(super) fn serve_link(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        match &connection.state {
+            State::Connecting(..) => return self.go_on_dialling(token),
+            State::Open(_) => {}
+            State::Resolving | State::Shaking => return,
+        }
+        if ready.readable && connection.interest.read {
+            self.read_link(token);
+        } else if ready.broken {
+            return self.close_link(token, "the connection broke");
+        }
+        if ready.writable || ready.ended {
+            self.protocols.link.note_due(token);
+        }
+    }
+
+    fn read_link(&mut self, token: Token) {
+        let mut buffer = core::mem::take(&mut self.protocols.link.read);
+        buffer.clear();
+        buffer.reserve(READ_BYTES);
+        let received = match self.protocols.link.connections.get_mut(token) {
+            Some(Connection { state: State::Open(stream), .. }) => stream.receive(&mut buffer),
+            _ => Ok(0),
+        };
+        match received {
+            Ok(0) => self.close_link(token, "the other side closed the connection"),
+            Ok(_) if tls::is_hello(&buffer) && self.is_fresh(token) => {
+                let address = self.protocols.link.connections.get(token).and_then(|connection| connection.address);
+                if let Some(address) = address {
+                    self.cx.note_tls_at_plain_port(Tag::Link, address);
+                }
+                self.close_link(token, "it speaks TLS, and this port does not");
+            }
+            Ok(_) => {
+                if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+                    (connection.heard, connection.is_probed) = (self.cx.clock.now, false);
+                }
+                self.process_link(token, &buffer);
+            }
+            Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => self.close_link(token, &error.to_string()),
+        }
+        self.protocols.link.read = buffer;
+    }
+
+    /// Frames that were read and not looked at wait for a turn of their address.
+    fn resume_link(&mut self, token: Token) {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        if !core::mem::replace(&mut connection.is_resumed, true) {
+            let socket = connection.socket(token);
+            self.cx.io.slices.defer(connection.slice, Work::Resume(socket));
+        }
+    }
+
+    /// Whether nothing was heard on a connection yet.
+    fn is_fresh(&self, token: Token) -> bool {
+        self.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_none())
+    }
+
+    /// Looks at frames: those kept, and those of `input` behind them. What others have their turn before is kept.
+    pub(super) fn process_link(&mut self, token: Token, mut input: &[u8]) {
+        let limits = self.protocols.link.settings.limits;
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        connection.is_resumed = false;
+        let mut framer = core::mem::replace(&mut connection.framer, Framer::new(limits));
+        for turn in 0.. {
+            let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+            let is_over = turn == FRAMES_PER_TURN;
+            if is_over || connection.is_paused() {
+                framer.retain(input);
+                if is_over {
+                    self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                    self.resume_link(token);
+                }
+                break;
+            }
+            let frame = framer.next(input).map_err(|violation| violation.to_string());
+            let (frame, taken) = match frame {
+                Ok((Some(frame), taken)) => (self.handle_frame(token, &frame), taken),
+                Ok((None, _)) => break,
+                Err(why) => (Err(why), 0),
+            };
+            input = input.get(taken..).unwrap_or_default();
+            if let Err(why) = frame {
+                self.distrust_link(token, &why);
+                break;
+            }
+        }
+        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+            connection.framer = framer;
+        }
+        self.deliver();
+        self.protocols.link.note_due(token);
+    }
+
+    /// Does what a frame says.
+    ///
+    /// # Errors
+    /// The reason for which the connection is to be closed.
+    fn handle_frame(&mut self, token: Token, frame: &Frame<'_>) -> Result<(), String> {
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return Ok(()) };
+        let flow = |connection: &Connection, flow: &u32| connection.flows.get(flow).copied();
+        match frame {
+            // No other frame comes first, and none of this kind later.
+            Frame::Hello(hello) => self.meet_far_side(token, hello),
+            Frame::Open(open) if connection.link.is_some() => {
+                Err(format!("it opens the flow {}, which only the side may that made the connection", open.flow))
+            }
+            Frame::Open(open) => self.open_for_far_side(token, open),
+            Frame::Opened { flow: number } => {
+                match flow(connection, number) {
+                    Some(Flow::Out(at)) => self.outflow_opened(token, at),
+                    Some(Flow::In(_)) => {}
+                    None => return Err(format!("it speaks of the flow {number}, which there is not")),
+                }
+                Ok(())
+            }
+            Frame::Refused { flow: number, reason } => {
+                let reason = format!("the other side refuses a channel: {reason}");
+                match connection.flows.remove(number) {
+                    Some(Flow::Out(at)) => self.outflow_refused(at, &reason),
+                    Some(Flow::In(at)) => self.end_inflow(at, None),
+                    None => {}
+                }
+                let named = self.link_named(token);
+                self.cx.log(log::Level::Warn, || format!("{named}: {reason}"));
+                Ok(())
+            }
+            Frame::Event(event) => match flow(connection, &event.flow) {
+                Some(Flow::In(at)) => self.take_link_event(at, event),
+                _ => Err(format!("it sends an event in the flow {}, which takes none", event.flow)),
+            },
+            Frame::Ack { flow: number, up_to } => match flow(connection, number) {
+                Some(Flow::Out(at)) => self.acknowledge_outflow(at, *up_to),
+                _ => Err(format!("it acknowledges events of the flow {number}, which sends none")),
+            },
+            Frame::Pause { flow: number } | Frame::Resume { flow: number } => {
+                if let Some(Flow::Out(at)) = flow(connection, number) {
+                    self.pause_outflow(at, matches!(frame, Frame::Pause { .. }));
+                }
+                Ok(())
+            }
+            Frame::Reject { flow: number, sequence, text, .. } => match flow(connection, number) {
+                Some(Flow::Out(at)) => self.reject_of_outflow(at, *sequence, text),
+                _ => Err(format!("it rejects an event of the flow {number}, which sends none")),
+            },
+            Frame::Interest { flow: number, everything, types } => {
+                if let Some(Flow::Out(at)) = flow(connection, number) {
+                    self.far_side_wants(at, *everything, types);
+                }
+                Ok(())
+            }
+            Frame::Ping { number } => {
+                Frame::Pong { number: *number }.write(connection.frames(&mut self.cx.io.spares));
+                Ok(())
+            }
+            Frame::Pong { .. } => Ok(()),
+            Frame::Goodbye { reason } => Err(format!("the other side ends it: {reason}")),
+        }
+    }
+
+    /// Says who this service is, on a connection: by a link's name where it has made the connection.
+    pub(super) fn greet_far_side(&mut self, token: Token, name: &str) {
+        let Protocol { connections, service, incarnation, settings, .. } = &mut self.protocols.link;
+        let Some(connection) = connections.get_mut(token) else { return };
+        let (version_min, version_max) = links::VERSIONS;
+        let (service, incarnation, limits) = (*service, *incarnation, settings.limits);
+        let hello = Hello { version_min, version_max, service, incarnation, limits, name, token: "" };
+        Frame::Hello(hello).write(connection.frames(&mut self.cx.io.spares));
+        connection.has_greeted = true;
+        self.protocols.link.note_due(token);
+    }
+
+    /// The other side has said who it is.
+    fn meet_far_side(&mut self, token: Token, hello: &Hello<'_>) -> Result<(), String> {
+        let now = self.cx.clock.now;
+        if hello.version().is_none() {
+            let Hello { version_min, version_max, .. } = hello;
+            let (min, max) = links::VERSIONS;
+            return Err(format!(
+                "it speaks versions {version_min} to {version_max} of the protocol of links, and this service {min} to {max}: update the older"
+            ));
+        }
+        let Protocol { connections, service, .. } = &mut self.protocols.link;
+        if hello.service == *service {
+            return Err("it has the identity of this very service: a link to itself, or a data folder that was copied; give each service a \
+                        folder of its own"
+                .to_owned());
+        }
+        let Hello { service, incarnation, limits, .. } = *hello;
+        let far = FarSide { service, incarnation, limits, name: hello.name.to_owned() };
+        let is_ours = connections.get(token).is_some_and(|connection| connection.link.is_some());
+        let same = connections.iter().find(|(other, connection)| {
+            let is_same = |of: &FarSide| of.service == far.service && of.name == far.name;
+            !is_ours && *other != token && connection.link.is_none() && connection.far.as_ref().is_some_and(is_same)
+        });
+        if let Some((other, connection)) = same {
+            let is_other_process = connection.far.as_ref().is_some_and(|of| of.incarnation != far.incarnation);
+            if is_other_process && connection.heard + ALIVE > now {
+                return Err(format!(
+                    "a service with this identity is connected from {}: a data folder that was copied? Give each service one of its own",
+                    connection.named()
+                ));
+            }
+            self.close_link(other, "it has connected anew");
+        }
+        let name = Arc::clone(&self.protocols.link.settings.name);
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return Ok(()) };
+        connection.far = Some(far);
+        let (named, link) = (connection.named(), connection.link);
+        self.count_links();
+        match link {
+            Some(number) => {
+                if let Some(link) = self.protocols.link.links.get_mut(number) {
+                    (link.why, link.since) = (None, now);
+                    let name = link.entry.name.clone();
+                    self.cx.log(log::Level::Info, || format!("link {name:?}: connected to {named}"));
+                }
+                self.open_flows(token, number);
+            }
+            None => {
+                self.cx.log(log::Level::Info, || format!("a link of {named} is connected"));
+                self.greet_far_side(token, &name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a flow that the other side wants.
+    fn open_for_far_side(&mut self, token: Token, open: &Open<'_>) -> Result<(), String> {
+        const FLOWS_MAX: usize = 512;
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return Ok(()) };
+        if connection.flows.len() >= FLOWS_MAX {
+            return Err(format!("it opens more than {FLOWS_MAX} flows"));
+        }
+        if open.flow == 0 || connection.flows.contains_key(&open.flow) {
+            return Err(format!("it opens the flow {} twice", open.flow));
+        }
+        let account = Arc::clone(&connection.account);
+        match open.direction {
+            Direction::Out => self.add_inflow((token, open.flow), open.channel, &account),
+            Direction::In => self.serve_outflow((token, open.flow), open, &account),
+        }
+        Ok(())
+    }
+
+    /// What a connection's link is called in the log.
+    pub(super) fn link_named(&self, token: Token) -> String {
+        let Protocol { connections, links, .. } = &self.protocols.link;
+        let Some(connection) = connections.get(token) else { return "a link".to_owned() };
+        match connection.link.and_then(|number| links.get(number)) {
+            Some(link) => format!("link {:?}", link.entry.name),
+            None => format!("the link of {}", connection.named()),
+        }
+    }
+
+    /// Ends a connection for what was heard on it, after the other side was sent the reason.
+    fn distrust_link(&mut self, token: Token, why: &str) {
+        self.cx.counters.add(Counter::ProtocolErrors, 1);
+        self.say_goodbye(token, why);
+    }
+
+    /// Ends a connection after the other side was sent the reason.
+    pub(super) fn say_goodbye(&mut self, token: Token, why: &str) {
+        let now = self.cx.clock.now;
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        if connection.closing.is_some() {
+            return;
+        }
+        connection.closing = Some((now, why.to_owned()));
+        if !connection.has_greeted {
+            // A greeting comes first in any case.
+            let name = Arc::clone(&self.protocols.link.settings.name);
+            self.greet_far_side(token, &name);
+        }
+        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+            Frame::Goodbye { reason: why }.write(connection.frames(&mut self.cx.io.spares));
+        }
+        self.protocols.link.note_due(token);
+    }
+
+    /// Closes a connection. Its flows in end; its flows out collect.
+    pub(super) fn close_link(&mut self, token: Token, why: &str) {
+        let named = self.link_named(token);
+        let Some(mut connection) = self.protocols.link.connections.remove(token) else { return };
+        let now = self.cx.clock.now;
+        let why = connection.closing.as_ref().map_or(why, |(_, why)| why.as_str()).to_owned();
+        connection.output.clear(&mut self.cx.io.spares);
+        self.cx.release_written();
+        self.cx.io.slices.leave(connection.slice);
+        for flow in connection.flows.values() {
+            match *flow {
+                Flow::Out(at) => self.protocols.link.detach_outflow(at, now),
+                Flow::In(at) => self.end_inflow(at, None),
+            }
+        }
+        match connection.link {
+            None => {
+                self.cx.io.occupied.leave(Tag::Link, token);
+                let level = if connection.far.is_some() { log::Level::Info } else { log::Level::Warn };
+                self.cx.log(level, || format!("{named} is closed: {why}"));
+            }
+            Some(number) => {
+                let Some(link) = self.protocols.link.links.get_mut(number) else { return };
+                link.connection = None;
+                // One line an episode: when it went down, and when the reason is another.
+                let is_news = link.why.as_ref().is_none_or(|before| *before != why);
+                if link.why.is_none() {
+                    link.since = now;
+                }
+                link.why = Some(why.clone());
+                if is_news && !link.is_paused {
+                    self.cx.counters.add(Counter::LinksLost, 1);
+                    let to = link.entry.to.clone();
+                    self.cx.log(log::Level::Warn, || {
+                        format!("{named} to {to} is down: {why}; events wait for it, and it is tried again each second")
+                    });
+                }
+            }
+        }
+        self.count_links();
+    }
+
+    /// Has a connection probed, or ended, that is silent.
+    pub(super) fn look_after_connection(&mut self, token: Token) {
+        let now = self.cx.clock.now;
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let is_open = matches!(connection.state, State::Open(_)) && connection.far.is_some();
+        if let Some((since, _)) = &connection.closing {
+            if *since + CLOSING <= now {
+                self.close_link(token, "");
+            }
+        } else if !is_open && connection.began + CONNECT_WITHIN <= now {
+            self.close_link(token, "it was not connected, and greeted, in time");
+        } else if is_open && connection.heard + DEAD_AFTER <= now {
+            self.close_link(token, "nothing came from the other side for 10 s");
+        } else if is_open
+            && connection.heard + PROBED_AFTER <= now
+            && !core::mem::replace(&mut connection.is_probed, true)
+        {
+            Frame::Ping { number: now.0 }.write(connection.frames(&mut self.cx.io.spares));
+            self.protocols.link.note_due(token);
+        }
+    }
+
+    /// Writes what is due.
+    pub(super) fn flush_links(&mut self) {
+        for _ in 0..self.protocols.link.due.len() {
+            let Some(token) = self.protocols.link.due.pop_front() else { break };
+            let Some(connection) = self.protocols.link.connections.get_mut(token) else { continue };
+            if self.cx.io.slices.binds() && !self.cx.io.slices.may_write(connection.slice) {
+                self.protocols.link.due.push_back(token);
+                continue;
+            }
+            self.flush_link(token);
+        }
+        self.cx.release_written();
+    }
+
+    fn flush_link(&mut self, token: Token) {
+        self.protocols.link.write_acknowledgements(token, &mut self.cx.io.spares);
+        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        connection.is_due = false;
+        let (socket, was_paused) = (connection.socket(token), connection.is_paused());
+        let State::Open(stream) = &mut connection.state else { return };
+        let flushed = match connection.output.flush(stream, &mut self.cx.io.spares, WRITTEN_BYTES) {
+            Ok(flushed) => flushed,
+            Err(error) => return self.close_link(token, &error.to_string()),
+        };
+        if flushed == Flushed::All && connection.closing.is_some() {
+            return self.close_link(token, "");
+        }
+        let write = flushed == Flushed::Full;
+        let read = connection.closing.is_none() && !(write && connection.output.queued_bytes() > UNREAD_MAX);
+        let interest = Interest { read, write, end: false };
+        let is_changed = interest != core::mem::replace(&mut connection.interest, interest);
+        let goes_on = was_paused && !connection.is_paused();
+        let State::Open(stream) = &connection.state else { return };
+        let has_more = stream.has_more();
+        if is_changed && self.cx.io.poll.change(stream.tcp(), socket, interest).is_err() {
+            return self.close_link(token, "its socket cannot be watched");
+        }
+        if has_more && interest.read && !core::mem::replace(&mut connection.is_deferred, true) {
+            self.cx.io.slices.defer(connection.slice, Work::Ready(Ready::to_read(socket)));
+        }
+        if goes_on {
+            self.resume_link(token);
+        }
+        if flushed == Flushed::BudgetSpent {
+            self.protocols.link.note_due(token);
+        }
+        if flushed != Flushed::Full {
+            self.unblock_outflows(token);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How the flows of links stand, for operators, and what these order.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use engine::{Lane, OutboxId, OutboxStats, Time};
+
+use super::dialling::Link;
+use super::inflow::Inflow;
+use super::outflow::Outflow;
+use super::session::State;
+use super::{Connection, Protocol};
+use crate::admin::values::{LinkDirection, LinkState, LinkStatus};
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+
+impl Protocol {
+    /// The status of the flows in some places, out and in. Nothing if there are no places from the first on.
+    pub(super) fn status_at(&self, lane: &Lane, now: Time, places: &Range<u32>) -> Option<Vec<LinkStatus>> {
+        let count = places.end.saturating_sub(places.start);
+        let (out, into) = (self.outflows.range(places.start, count), self.inflows.range(places.start, count));
+        if out.is_none() && into.is_none() {
+            return None;
+        }
+        let out = out.into_iter().flatten().map(|outflow| self.status_of_outflow(outflow, lane, now));
+        let into = into.into_iter().flatten().map(|inflow| self.status_of_inflow(inflow, now));
+        Some(out.chain(into).collect())
+    }
+
+    fn status_of_outflow(&self, outflow: &Outflow, lane: &Lane, now: Time) -> LinkStatus {
+        let connection = outflow.connection.and_then(|(token, _)| self.connections.get(token));
+        let link = outflow.link.and_then(|number| self.links.get(number));
+        let stats =
+            outflow.outbox.and_then(|outbox| stats_of(lane, outbox)).filter(|stats| Some(stats.key) == outflow.key());
+        let (counts, sender) = (outflow.counts, outflow.sender());
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let mut status = LinkStatus {
+            channel: outflow.channel.clone(),
+            direction: LinkDirection::Out,
+            lag_events: stats.as_ref().map_or(0, |stats| stats.backlog_events),
+            lag_octets: stats.as_ref().map_or(0, |stats| stats.backlog_bytes),
+            lag_ms: stats.and_then(|stats| stats.oldest).map_or(0, |oldest| millis(now.since(oldest))),
+            in_flight_events: sender.in_flight() as u64,
+            in_flight_octets: sender.in_flight_octets(),
+            window_octets: sender.window(),
+            round_trip_us: sender.round_trip().unwrap_or(0) / 1_000,
+            sent: counts.sent,
+            acknowledged: counts.acknowledged,
+            lost: counts.lost,
+            rejected: counts.rejected,
+            loops: counts.loops,
+            subscriptions: outflow.wants.clone(),
+            ..LinkStatus::default()
+        };
+        self.fill(&mut status, (link, connection), (outflow.is_open(), outflow.since), &outflow.why, now);
+        if link.is_none() && connection.is_none() {
+            (status.name, status.state) = (outflow.served_name().to_owned(), LinkState::Down);
+            "the other service is away".clone_into(&mut status.reason);
+        }
+        status
+    }
+
+    fn status_of_inflow(&self, inflow: &Inflow, now: Time) -> LinkStatus {
+        let connection = self.connections.get(inflow.connection());
+        let link = connection.and_then(|connection| self.links.get(connection.link?));
+        let mut status = LinkStatus {
+            channel: inflow.channel.clone(),
+            direction: LinkDirection::In,
+            received: inflow.received,
+            repeats: inflow.repeats,
+            ..LinkStatus::default()
+        };
+        self.fill(&mut status, (link, connection), (inflow.key().is_some(), inflow.since), "", now);
+        status
+    }
+
+    /// What is the same of flows out and in.
+    fn fill(
+        &self,
+        status: &mut LinkStatus,
+        (link, connection): (Option<&Link>, Option<&Connection>),
+        (is_open, since): (bool, Time),
+        refused: &str,
+        now: Time,
+    ) {
+        let far = connection.and_then(|connection| connection.far.as_ref());
+        if let Some(far) = far {
+            (status.peer_name, status.peer_service) = (far.name.clone(), far.service);
+        }
+        let address = connection.and_then(|connection| connection.address);
+        status.peer = address.map_or_else(String::new, |address| address.to_string());
+        status.name = status.peer_name.clone();
+        let mut state = if is_open { LinkState::Up } else { LinkState::Connecting };
+        let mut since = since;
+        if !refused.is_empty() && !is_open {
+            (state, status.reason) = (LinkState::Refused, refused.to_owned());
+        }
+        if let Some(link) = link {
+            status.name = link.entry.name.clone();
+            status.peer = link.entry.to.clone();
+            if link.is_paused {
+                (state, status.reason) = (LinkState::Paused, "an operator has paused it".to_owned());
+            } else if let Some(why) = &link.why {
+                (state, status.reason) = (LinkState::Down, why.clone());
+            }
+            since = since.max(link.since);
+        }
+        status.state = state;
+        status.since_ms = u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX);
+    }
+}
+
+/// How an outbox stands.
+fn stats_of(lane: &Lane, outbox: OutboxId) -> Option<OutboxStats> {
+    lane.outboxes_at(outbox.slot(), 1)?.find(|stats| stats.outbox == outbox)
+}
+
+impl Core {
+    /// Pauses a link of the configuration, or has it go on. Nothing if there is none of that name.
+    pub(super) fn pause_link(&mut self, name: &str, paused: bool) -> Option<Result<(), String>> {
+        let now = self.cx.clock.now;
+        let link = &mut self.protocols.link;
+        let Some(number) = link.links.iter().position(|link| link.entry.name == name) else {
+            let is_made_there = |connection: &Connection| {
+                matches!(connection.state, State::Open(_))
+                    && connection.link.is_none()
+                    && connection.far.as_ref().is_some_and(|far| far.name == name)
+            };
+            let made_there = link.connections.iter().any(|(_, connection)| is_made_there(connection));
+            let why = "the other service makes this link: it is paused there";
+            return made_there.then(|| Err(why.to_owned()));
+        };
+        let found = link.links.get_mut(number)?;
+        if core::mem::replace(&mut found.is_paused, paused) == paused {
+            let why = if paused { "it is paused already" } else { "it is not paused" };
+            return Some(Err(why.to_owned()));
+        }
+        found.since = now;
+        let connection: Option<Token> = found.connection;
+        link.look_after = Some(now);
+        if let Some(token) = connection.filter(|_| paused) {
+            self.say_goodbye(token, "an operator has paused the link");
+        }
+        Some(Ok(()))
+    }
+}

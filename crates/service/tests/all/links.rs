@@ -1,0 +1,298 @@
+//! Links: one channel across services.
+
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use client::notify::StructuredProxyPushSupplier;
+use service::{
+    Answer, Config, Counter, Json, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Query, Service, WhenFull,
+};
+use testing::{own_loopback, patient, unless_closed};
+
+use crate::json::Lines;
+use crate::peers::{Bare, await_count, subscribe_to, wait_until};
+use crate::persistent::{Folder, factory, number, persistent, suspend};
+
+/// The places of some services: each has an address of its own, so that a service which begins again is where it was.
+struct Places(Vec<String>);
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Self((0..count).map(|_| own_loopback().to_string()).collect())
+    }
+
+    fn links_at(&self, number: usize) -> String {
+        format!("{}:2816", self.0[number])
+    }
+
+    /// A link named `lab` to the service at a place.
+    fn link_to(&self, number: usize) -> LinkEntry {
+        LinkEntry {
+            name: "lab".into(),
+            to: self.links_at(number),
+            channels: vec!["Weather".into()],
+            direction: LinkDirections::Both,
+            types: Vec::new(),
+            constraint: String::new(),
+            when_full: WhenFull::Drop,
+            tls: false,
+        }
+    }
+
+    /// The service at a place, with links to others.
+    fn config(&self, number: usize, link: Vec<LinkEntry>, folder: Option<&Folder>) -> Config {
+        let links = Links { listen: Some(self.links_at(number)), name: format!("site {number}"), ..Links::default() };
+        let json = Json { listen: Some("0".into()), ..Json::default() };
+        let base = folder.map(Folder::config).unwrap_or_default();
+        Config { listen: format!("{}:0", self.0[number]), links, link, json, ..base }
+    }
+
+    fn start(&self, number: usize, link: Vec<LinkEntry>) -> Service {
+        Service::start(self.config(number, link, None)).unwrap()
+    }
+}
+
+fn subscribed(service: &Service) -> Lines {
+    Lines::subscribed(service, r#","channel":"Weather","create":true"#)
+}
+
+fn publish(lines: &mut Lines, number: u32, header: &str) {
+    let line = format!(
+        r#"{{"op":"publish","id":7,"channel":"Weather","create":true,"type":"Weather/Wind"{header},"fields":{{"number":{number}}}}}"#
+    );
+    assert_eq!(lines.ask(&line), r#"{"ok":7}"#);
+}
+
+/// It outlives the processes that it passes through.
+const PERSISTENT: &str = r#","header":{"EventReliability":1}"#;
+
+/// The number of the next event.
+fn next(lines: &mut Lines) -> u32 {
+    let line = lines.line().unwrap();
+    let rest = line.split_once(r#""number":"#).unwrap_or_else(|| panic!("{line}")).1;
+    rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+fn numbers(lines: &mut Lines, count: usize) -> Vec<u32> {
+    (0..count).map(|_| next(lines)).collect()
+}
+
+/// How the flows of a service's links stand.
+fn flows(service: &Service) -> Vec<LinkStatus> {
+    let Ok(Answer::Links(links)) = service.ask(Query::Links) else { panic!("links") };
+    links
+}
+
+/// Waits until so many flows are up at each of the services.
+#[track_caller]
+fn await_flows(services: &[&Service], count: usize) {
+    for service in services {
+        let last = RefCell::new(Vec::new());
+        let up = || {
+            *last.borrow_mut() = flows(service);
+            last.borrow().iter().filter(|flow| flow.state == LinkState::Up).count() == count
+        };
+        wait_until(Told(&|f| write!(f, "{count} flows to be up: {:?}", last.borrow())), up);
+    }
+}
+
+/// What is said when it is asked for.
+struct Told<'a>(&'a dyn Fn(&mut core::fmt::Formatter<'_>) -> core::fmt::Result);
+
+impl core::fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0(f)
+    }
+}
+
+#[test]
+fn an_event_reaches_the_channel_of_that_name_at_the_other_service_once_and_does_not_come_back() {
+    let places = Places::new(2);
+    let far = places.start(1, Vec::new());
+    let near = places.start(0, vec![places.link_to(1)]);
+    let [mut at_near, mut at_far] = [&near, &far].map(subscribed);
+    await_flows(&[&near, &far], 2);
+    let [mut from_near, mut from_far] = [&near, &far].map(Lines::connect);
+    for number in 0..50 {
+        publish(&mut from_near, number, "");
+    }
+    for lines in [&mut at_near, &mut at_far] {
+        assert_eq!(numbers(lines, 50), (0..50).collect::<Vec<_>>());
+    }
+    for number in 50..100 {
+        publish(&mut from_far, number, "");
+    }
+    for lines in [&mut at_near, &mut at_far] {
+        assert_eq!(numbers(lines, 50), (50..100).collect::<Vec<_>>());
+    }
+    await_count(&near, Counter::LinkEventsSent, 50);
+    await_count(&far, Counter::LinkEventsSent, 50);
+    // What came by the link was not sent back.
+    await_count(&near, Counter::LinkLoops, 50);
+    await_count(&far, Counter::LinkLoops, 50);
+    assert_eq!(near.counters().read(Counter::LinkEventsReceived), 50);
+}
+
+#[test]
+fn in_a_ring_of_three_everyone_gets_each_event_once() {
+    let places = Places::new(3);
+    let services: Vec<Service> =
+        (0..3).map(|number| places.start(number, vec![places.link_to((number + 1) % 3)])).collect();
+    await_flows(&services.iter().collect::<Vec<_>>(), 4);
+    let mut subscribers: Vec<Lines> = services.iter().map(subscribed).collect();
+    for (service, from) in services.iter().zip([0, 100, 200]) {
+        let mut lines = Lines::connect(service);
+        (from..from + 30).for_each(|number| publish(&mut lines, number, ""));
+    }
+    for lines in &mut subscribers {
+        let mut got = numbers(lines, 90);
+        // The order of each supplier is kept; the suppliers' orders mix.
+        for from in [0, 100, 200] {
+            let of_one: Vec<u32> = got.iter().copied().filter(|number| number / 100 * 100 == from).collect();
+            assert_eq!(of_one, (from..from + 30).collect::<Vec<_>>());
+        }
+        got.sort_unstable();
+        got.dedup();
+        assert_eq!(got.len(), 90);
+    }
+    for (service, lines) in services.iter().zip(&mut subscribers) {
+        let mut last = Lines::connect(service);
+        publish(&mut last, 900, "");
+        // Nothing came between: each was delivered once.
+        wait_until("the last event", || next(lines) == 900);
+    }
+}
+
+#[test]
+fn events_wait_for_a_line_that_is_down_and_come_in_order_when_it_is_back() {
+    let places = Places::new(2);
+    let near = places.start(0, vec![places.link_to(1)]);
+    let mut from = Lines::connect(&near);
+    for number in 0..100 {
+        publish(&mut from, number, "");
+    }
+    let far = places.start(1, Vec::new());
+    let mut lines = subscribed(&far);
+    // Those that the far service took before there was a subscriber are not for it.
+    publish(&mut from, 100, "");
+    let first = next(&mut lines);
+    let rest: Vec<u32> = (first + 1..=100).collect();
+    assert_eq!(numbers(&mut lines, rest.len()), rest);
+    await_count(&far, Counter::LinkEventsReceived, 101);
+    drop((lines, far));
+    await_count(&near, Counter::LinksUp, 0);
+    for number in 101..200 {
+        publish(&mut from, number, "");
+    }
+    let folder = Folder::new("links-back");
+    let far = Service::start(places.config(1, Vec::new(), Some(&folder))).unwrap();
+    await_count(&far, Counter::LinkEventsReceived, 99);
+}
+
+#[test]
+fn persistent_events_cross_exactly_once_whichever_side_begins_again() {
+    let places = Places::new(2);
+    let folders = [Folder::new("links-near"), Folder::new("links-far")];
+    let start = |number: usize| {
+        let link = if number == 0 { vec![places.link_to(1)] } else { Vec::new() };
+        let config = places.config(number, link, Some(&folders[number]));
+        let listen = format!("{}:2809", places.0[number]);
+        Service::start(Config { listen, ..config }).unwrap()
+    };
+    let mut services = [start(0), start(1)].map(Some);
+    let far = services[1].as_ref().unwrap();
+    let (_, id) = factory(far).create_named_channel(&[persistent()], &[], "Weather").unwrap();
+    let consumer = Bare::new();
+    let held = subscribe_to(far, Some(id), consumer.reference(), &[]);
+    suspend(&held);
+    let mut sent = 0;
+    for round in 0..8 {
+        let mut from = Lines::connect(services[0].as_ref().unwrap());
+        for _ in 0..20 {
+            publish(&mut from, sent, PERSISTENT);
+            sent += 1;
+        }
+        if round % 2 == 0 {
+            // The far side has some of them, and the near one may not know yet.
+            let far = services[1].as_ref().unwrap();
+            wait_until("an event to cross", || far.counters().read(Counter::LinkEventsReceived) > 0);
+        }
+        let which = round / 2 % 2;
+        drop(services[which].take());
+        services[which] = Some(start(which));
+    }
+    let [near, far] = services.map(Option::unwrap);
+    await_count(&near, Counter::EventsStored, 0);
+    StructuredProxyPushSupplier::unchecked(held).resume_connection().unwrap();
+    let mut link = consumer.accept();
+    let got: Vec<i32> = (0..sent).map(|_| number(&link.accept_push())).collect();
+    assert_eq!(got, (0..i32::try_from(sent).unwrap()).collect::<Vec<_>>(), "each once, and in order");
+    publish(&mut Lines::connect(&far), 9_999, PERSISTENT);
+    assert_eq!(number(&link.accept_push()), 9_999, "nothing came behind");
+}
+
+#[test]
+fn only_what_the_configuration_names_crosses_and_only_that_way() {
+    let places = Places::new(2);
+    let far = places.start(1, Vec::new());
+    let link = LinkEntry {
+        direction: LinkDirections::Out,
+        types: vec!["Weather/Wind".into()],
+        constraint: "$number > 10".into(),
+        ..places.link_to(1)
+    };
+    let near = places.start(0, vec![link]);
+    let [mut at_near, mut at_far] = [&near, &far].map(subscribed);
+    await_flows(&[&near, &far], 1);
+    let [mut from_near, mut from_far] = [&near, &far].map(Lines::connect);
+    publish(&mut from_far, 40, "");
+    assert_eq!(next(&mut at_far), 40);
+    let other = r#"{"op":"publish","id":7,"channel":"Weather","type":"Weather/Rain","fields":{"number":30}}"#;
+    assert_eq!(from_near.ask(other), r#"{"ok":7}"#);
+    for number in 9..13 {
+        publish(&mut from_near, number, "");
+    }
+    assert_eq!(numbers(&mut at_far, 2), [11, 12]);
+    assert_eq!(numbers(&mut at_near, 5), [30, 9, 10, 11, 12]);
+    assert_eq!(near.counters().read(Counter::LinkEventsReceived), 0);
+}
+
+#[test]
+fn a_service_is_not_linked_to_itself() {
+    let places = Places::new(1);
+    let service = places.start(0, vec![places.link_to(0)]);
+    wait_until("the refusal", || service.counters().read(Counter::LinksLost) > 0);
+    let mut from = Lines::connect(&service);
+    let mut lines = subscribed(&service);
+    publish(&mut from, 1, "");
+    assert_eq!(next(&mut lines), 1);
+    assert_eq!(service.counters().read(Counter::LinkEventsSent), 0);
+}
+
+#[test]
+fn what_is_no_link_is_told_why_and_closed_and_no_other_link_is_harmed() {
+    let places = Places::new(2);
+    let far = places.start(1, Vec::new());
+    let near = places.start(0, vec![places.link_to(1)]);
+    await_count(&far, Counter::LinksUp, 1);
+    let address: SocketAddr = places.links_at(1).parse().unwrap();
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"GIOP\x01\x02\x01\x00\x00\x00\x00\x00",
+        &[0xff; 64],
+        &[0; 64],
+        // An event before a greeting.
+        &[1, 0, 0, 0, 5],
+    ] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        patient(&stream);
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        unless_closed(stream.read_to_end(&mut answer));
+    }
+    let mut lines = subscribed(&far);
+    publish(&mut Lines::connect(&near), 5, "");
+    assert_eq!(next(&mut lines), 5);
+    assert!(far.counters().read(Counter::ProtocolErrors) > 0);
+}
