@@ -18,6 +18,7 @@ mod takeover;
 mod teardown;
 mod topology;
 mod validation_errors;
+mod wanted;
 
 pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden, Guard};
 pub(super) use self::changes::{Changes, InfoMode, code_set, difference};
@@ -46,6 +47,8 @@ use self::teardown::Teardowns;
 pub use self::teardown::{Creations, DelayedReplies, DelayedReply, Unpublished};
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
+pub use self::wanted::Wanted;
+use self::wanted::Watches;
 use super::exceptions::{Exception, Raised, UserException};
 use super::keys::{FACTORY_TAO, ObjectKey};
 use super::monitor::Monitor;
@@ -189,6 +192,7 @@ pub struct Protocol {
     pub probes: Probes,
     /// Clients that are found out by their silence.
     pub idle: Idle,
+    watches: Watches,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -281,6 +285,7 @@ impl Protocol {
             rescheduling: Rescheduling::default(),
             probes: Probes::default(),
             idle: Idle::default(),
+            watches: Watches::default(),
         };
         protocol.make_default_channel();
         protocol
@@ -376,6 +381,7 @@ impl Protocol {
     /// What the event path has to know, if that changed since it was last asked for.
     pub fn publish(&mut self) -> Option<Published> {
         self.changes.tell_changes(&mut self.objects);
+        self.tell_wanted();
         let routing = self.objects.hierarchy.snapshot();
         self.end_teardowns();
         let others = self.objects.clients.called_changed || self.guard.has_changed();
@@ -436,7 +442,7 @@ impl Protocol {
         }
         let times =
             [self.probes.next(), self.idle.next(), self.delayed_replies.next(), self.objects.reconnection.next()];
-        times.into_iter().flatten().min()
+        times.into_iter().flatten().chain(self.next_wanted()).min()
     }
 
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {

@@ -378,6 +378,8 @@ counters! {
     PersistentWithoutStore = "persistent_without_store",
     /// Evaluations of filters that clients requested and that were cut when their time or their steps were over.
     FilterCallsCut = "filter_calls_cut",
+    /// Subscriptions of links that were taken for everything, since their event types were too many.
+    SubscriptionsWidened = "subscriptions_widened",
     /// Events in the sequences that were pushed.
     SequenceEventsSent = "lane_sequence_events_sent",
     /// Events left out of a sequence because they cannot be put into what its consumer takes.

@@ -47,7 +47,7 @@ use crate::published::Published;
 use access::{OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
 use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
-use corba::{LocalChannels, LocalProxy};
+use corba::{LocalChannels, LocalProxy, Wanted};
 
 use self::tempo::types::DeclaredTypes;
 
@@ -188,6 +188,8 @@ pub(crate) trait WireProtocol: Sized {
     const LINKS_AT: LinksAt = |_, _, _, _| None;
     /// Pauses a link, or has it go on; or why not. Nothing if it has no link of this name.
     const PAUSE_LINK: fn(&mut Worker, name: &str, paused: bool) -> Option<Result<(), String>> = |_, _, _| None;
+    /// Takes notice of what the consumers of a channel want that it watches.
+    const WANTED: fn(&mut Core, Peer, Wanted) = |_, _, _| ();
 
     /// Gives the note about the bytes of an event in its form that may have been delivered before the process began.
     const AS_REPEATED: fn(tag: u64) -> u64 = event::as_repeated;

@@ -342,9 +342,13 @@ fn types_of(objects: &Objects, channel: ChannelId, side: Side) -> Vec<EventType>
         Side::Suppliers => objects.hierarchy.offered_types(channel),
     };
     let types = types.unwrap_or_default();
+    if is_much(&types) { vec![EventType::everything()] } else { types }
+}
+
+/// Whether event types are too many to be told.
+pub(super) fn is_much(types: &[EventType]) -> bool {
     let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
-    let is_much = types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX;
-    if is_much { vec![EventType::everything()] } else { types }
+    types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX
 }
 
 const SIDES: [Side; 2] = [Side::Consumers, Side::Suppliers];

@@ -7,7 +7,7 @@ use super::clients::Tell;
 use super::local_proxies::{LocalProxy, LocalProxyState, Part, RegisterError};
 use super::{Objects, Protocol, Thing, octets_of_types, weights};
 use crate::exceptions::Raised;
-use accounts::Resource;
+use accounts::{Account, Resource};
 use engine::{ChannelId, EventType, FilterId, FilterRef, OutputForm, Peer, ProxyKey, Refusal, SubscriptionTarget};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +43,15 @@ impl Durables {
 }
 
 impl Objects {
+    /// How often event types were too many, and everything was taken for them, since this was last asked.
+    pub fn take_widened(&mut self) -> u64 {
+        core::mem::take(&mut self.proxies.widened)
+    }
+
+    pub(super) const fn count_widened(&mut self) {
+        self.proxies.widened += 1;
+    }
+
     /// What a destroyed durable consumer was called in logs.
     pub fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
         self.proxies.durables.gone.remove(&key)
@@ -154,6 +163,7 @@ impl Protocol {
     /// The connection of a client of another protocol has ended: its proxy goes, unless it is a durable consumer, which stays without a
     /// client. Nothing happens if another client has it by now.
     pub fn disconnect_local_proxy(&mut self, key: ProxyKey, peer: Peer) {
+        self.unwatch_wanted(peer);
         let is_its = self.objects.hierarchy.proxy(key).is_ok_and(|proxy| proxy.peer == Some(peer));
         match self.objects.proxies.local.get(&key) {
             Some(LocalProxyState { durable: Some(_), .. }) if is_its => {
@@ -165,6 +175,30 @@ impl Protocol {
             Some(LocalProxyState { durable: None, .. }) if is_its => self.remove_local_proxy(key),
             _ => {}
         }
+    }
+
+    /// A local proxy gets events of these types alone from now on, of all or none. Where they are too many, or not granted, it gets all.
+    pub fn subscribe_local_proxy(
+        &mut self,
+        key: ProxyKey,
+        (everything, types): (bool, &[EventType]),
+        principal: &Arc<Account>,
+    ) {
+        if !self.objects.proxies.local.contains_key(&key) {
+            return;
+        }
+        self.objects.ledger.principal = Some(Arc::clone(principal));
+        self.note_unpublished();
+        let selected = self.objects.select_types(key, everything, types);
+        self.objects.ledger.principal = None;
+        if selected.is_err() {
+            self.objects.count_widened();
+            // Nothing is charged where no client asks.
+            if let Err(refused) = self.objects.select_types(key, true, &[]) {
+                log::debug!(target: "campanile::corba", "nothing to subscribe: {refused}");
+            }
+        }
+        self.note_unpublished();
     }
 
     /// Destroys the durable consumers that are not among these, by their channels' names and their own. A lane reports what goes with each.

@@ -76,6 +76,8 @@ pub(super) struct Proxies {
     pub(super) local: HashMap<ProxyKey, LocalProxyState>,
     /// Those that are durable consumers.
     pub(super) durables: Durables,
+    /// How often everything was taken for event types that were too many.
+    pub(super) widened: u64,
 }
 
 /// The two times.

@@ -2,10 +2,10 @@
 
 use super::dialogue::somebody;
 use super::topology::with_store;
-use crate::{Effect, LocalChannel, LocalProxy, Part, Protocol, RegisterError};
+use crate::{Effect, LocalChannel, LocalProxy, Part, Protocol, RegisterError, Wanted};
 use engine::{
     ChannelId, ConsumerRoute, EventType, FullOutbox, OutboxSettings, OutputForm, Peer, ProxyKey, ProxyState,
-    Reliability,
+    Reliability, Time,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -233,4 +233,116 @@ fn the_account_of_the_client_that_comes_is_charged_for_the_proxy() {
     for account in [first, second] {
         assert_eq!([Resource::Proxies, Resource::RetainedBytes].map(|resource| account.used(resource)), [0, 0]);
     }
+}
+
+#[test]
+fn what_a_far_side_wants_takes_the_place_of_what_it_wanted_and_nothing_is_nothing() {
+    for as_tao in [false, true] {
+        let mut settings = with_store(1);
+        settings.hierarchy.tao_event_types = as_tao;
+        let mut protocol = Protocol::new(settings);
+        let key = register(&mut protocol, durable("north", 1)).unwrap();
+        let types = |names: &[&str]| names.iter().map(|name| EventType::new("Weather", *name)).collect::<Vec<_>>();
+        let mut selects = |everything, types: &[EventType]| {
+            protocol.subscribe_local_proxy(key, (everything, types), somebody());
+            let interest = route(&mut protocol, key).interest;
+            ["Wind", "Rain"].map(|name| interest.matches(b"Weather", name.as_bytes()))
+        };
+        assert_eq!(selects(false, &types(&["Wind"])), [true, false], "{as_tao}");
+        assert_eq!(selects(false, &types(&["Rain"])), [false, true]);
+        assert_eq!(selects(false, &[]), [false, false]);
+        assert_eq!(selects(true, &[]), [true, true]);
+        assert_eq!(selects(false, &types(&["Rain", "Snow"])), [false, true]);
+        assert_eq!(selects(false, &[EventType::new("", "*"), EventType::new("Weather", "Rain")]), [true, true]);
+        assert_eq!(protocol.objects.take_widened(), 0);
+    }
+}
+
+#[test]
+fn too_many_types_of_a_far_side_are_everything_and_counted() {
+    use accounts::{Accounts, Ceilings, Resource};
+    let mut protocol = protocol(1);
+    let key = register(&mut protocol, durable("north", 1)).unwrap();
+    let many: Vec<EventType> = (0..1_025).map(|number| EventType::new("Weather", number.to_string())).collect();
+    protocol.subscribe_local_proxy(key, (false, &many), somebody());
+    let matches = |protocol: &mut Protocol| route(protocol, key).interest.matches(b"x", b"y");
+    assert!(matches(&mut protocol));
+    assert_eq!(protocol.objects.take_widened(), 1);
+    protocol.subscribe_local_proxy(key, (false, &many[..3]), somebody());
+    assert!(!matches(&mut protocol));
+    let poor = Accounts::new(Ceilings::new(75).with(Resource::EventTypes, 2, 0)).account_of([127, 0, 0, 9].into());
+    protocol.subscribe_local_proxy(key, (false, &many[..4]), &poor);
+    assert!(matches(&mut protocol), "it is not granted so many");
+    assert_eq!((protocol.objects.take_widened(), poor.used(Resource::EventTypes)), (1, 0));
+}
+
+/// What watches are told.
+fn told(protocol: &mut Protocol) -> Vec<(Peer, Wanted)> {
+    protocol.publish();
+    let effects = core::iter::from_fn(|| protocol.poll_effect());
+    effects
+        .filter_map(|effect| if let Effect::Wanted(peer, wanted) = effect { Some((peer, wanted)) } else { None })
+        .collect()
+}
+
+fn only(types: &[(&str, &str)]) -> Wanted {
+    let types = types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect();
+    Wanted { everything: false, types }
+}
+
+#[test]
+fn a_watch_is_told_what_all_but_its_own_consumers_want_and_what_changes_at_most_ten_times_in_a_second() {
+    let mut protocol = protocol(1);
+    let near = register(&mut protocol, durable("north", 1)).unwrap();
+    protocol.watch_wanted(peer(1), DEFAULT, vec![near]);
+    assert_eq!(told(&mut protocol), [(peer(1), only(&[]))]);
+    assert_eq!((told(&mut protocol), protocol.poll_timeout()), (vec![], None));
+    let wind = |types: &mut Vec<EventType>, _: &mut String, _: &mut bool| *types = vec![EventType::new("Wind", "*")];
+    let other = register(&mut protocol, with_part("south", 2, wind)).unwrap();
+    // The first list was told at this very time.
+    let due = Time(100_000_000);
+    assert_eq!((told(&mut protocol), protocol.poll_timeout()), (vec![], Some(due)));
+    protocol.handle_time(due);
+    assert_eq!(told(&mut protocol), [(peer(1), only(&[("Wind", "*")]))]);
+    // One that is away counts; what its own end wants does not.
+    protocol.handle_time(Time(due.0 * 2));
+    protocol.disconnect_local_proxy(other, peer(2));
+    protocol.subscribe_local_proxy(near, (true, &[]), somebody());
+    assert_eq!(told(&mut protocol), []);
+    protocol.handle_time(Time(due.0 * 3));
+    protocol.subscribe_local_proxy(other, (true, &[]), somebody());
+    assert_eq!(told(&mut protocol), [(peer(1), Wanted::everything())]);
+    // It ends with the connection.
+    protocol.handle_time(Time(due.0 * 4));
+    protocol.disconnect_local_proxy(near, peer(1));
+    protocol.subscribe_local_proxy(other, (false, &[]), somebody());
+    assert_eq!((told(&mut protocol), protocol.poll_timeout()), (vec![], None));
+}
+
+#[test]
+fn a_channel_that_keeps_a_history_wants_everything_and_one_that_is_gone_nothing() {
+    let mut protocol = protocol(1);
+    let channel = LocalChannel::Name { name: "Weather".to_owned(), create: true };
+    let near = register(&mut protocol, LocalProxy { channel, ..durable("north", 1) }).unwrap();
+    protocol.watch_wanted(peer(9), near.channel, vec![near]);
+    assert_eq!(told(&mut protocol), [(peer(9), only(&[]))]);
+    let mut limits = *protocol.objects.hierarchy.channel(near.channel).unwrap().limits();
+    limits.history.events = 100;
+    protocol.objects.hierarchy.set_limits(near.channel, limits).unwrap();
+    protocol.handle_time(Time(1_000_000_000));
+    assert_eq!(told(&mut protocol), [(peer(9), Wanted::everything())]);
+    protocol.destroy_channel(near.channel).unwrap();
+    assert_eq!(told(&mut protocol), [(peer(9), only(&[]))]);
+}
+
+#[test]
+fn of_more_watches_than_there_may_be_the_last_is_told_that_everything_is_wanted() {
+    let mut protocol = protocol(1);
+    for number in 0..=1_024 {
+        protocol.watch_wanted(peer(number), DEFAULT, vec![]);
+    }
+    let told = told(&mut protocol);
+    assert_eq!(told.iter().filter(|(_, wanted)| *wanted == only(&[])).count(), 1_024);
+    assert!(told.contains(&(peer(1_024), Wanted::everything())));
+    assert_eq!(protocol.objects.take_widened(), 1);
 }

@@ -49,8 +49,22 @@ impl Hierarchy {
     ///
     /// [`Refusal::ChannelNotFound`].
     pub fn subscribed_types(&self, channel: ChannelId) -> Result<Vec<EventType>, Refusal> {
+        self.subscribed_types_but(channel, |_| false)
+    }
+
+    /// The same without the consumers for which `except` is true.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`].
+    pub fn subscribed_types_but(
+        &self,
+        channel: ChannelId,
+        except: impl Fn(ProxyKey) -> bool,
+    ) -> Result<Vec<EventType>, Refusal> {
         let channel = self.channel(channel)?;
-        let consumers = connected(channel, Side::Consumers);
+        let counts = |proxy: &&Proxy| !except(ProxyKey { channel: channel.id(), proxy: proxy.id });
+        let consumers = connected(channel, Side::Consumers).filter(counts);
         let mut pairs_left = PAIRS_OF_ALL_MAX;
         Ok(together(consumers.map(|proxy| self.subscribed(channel, proxy, &mut pairs_left))))
     }
@@ -318,6 +332,18 @@ mod tests {
         assert_eq!(rig.subscribed().len(), TYPES_MAX);
         add(&mut rig, 1);
         assert_eq!(rig.subscribed(), [EventType::everything()]);
+    }
+
+    #[test]
+    fn consumers_that_do_not_count_are_left_out() {
+        let mut rig = Rig::new();
+        let wide = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
+        let narrow = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[("a", "x")]);
+        let but =
+            |keys: &[ProxyKey]| rig.hierarchy.subscribed_types_but(rig.channel, |key| keys.contains(&key)).unwrap();
+        assert_eq!(but(&[]), [EventType::everything()]);
+        assert_eq!(but(&[wide]), types(&[("a", "x")]));
+        assert_eq!(but(&[wide, narrow]), []);
     }
 
     #[test]

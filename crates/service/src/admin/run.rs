@@ -420,6 +420,7 @@ impl Administration {
         self.log.client_lines.note(ip, now, log_lines);
         self.counters.add(Counter::LogLinesLeftOut, log_lines.left_out.into());
         self.counters.add(Counter::FilterCallsCut, self.objects.take_filter_cuts());
+        self.counters.add(Counter::SubscriptionsWidened, self.objects.take_widened());
         while let Some(refused) = self.objects.poll_refused() {
             self.note_refused(&refused);
         }

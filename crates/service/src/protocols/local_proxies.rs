@@ -1,8 +1,8 @@
 //! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
-use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError};
-use engine::{ChannelId, Peer, ProxyId, ProxyKey};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError, Wanted};
+use engine::{ChannelId, EventType, Peer, ProxyId, ProxyKey};
 
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
 use crate::admin::values::Declined;
@@ -25,6 +25,7 @@ pub(crate) struct Request {
 
 /// What is needed.
 #[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "links ask for what concerns durable consumers"))]
 pub(crate) enum Action {
     /// A proxy.
     Proxy(Box<LocalProxy>),
@@ -34,6 +35,13 @@ pub(crate) enum Action {
     Disconnection(ProxyKey, Peer),
     /// Durable consumers are to be these alone, by their channels' names and their own: others are destroyed.
     Durable { names: Vec<(String, String)> },
+    /// A local proxy gets events of these types alone from now on: of all, or of none. Where they are too many it gets all.
+    Subscribe { key: ProxyKey, everything: bool, types: Vec<EventType> },
+    /// What the consumers of a channel want but these is told to the client with this handle, now and whenever it has changed:
+    /// [`Notice::Wanted`]. This takes the place of what it watched before.
+    Wanted { peer: Peer, channel: ChannelId, except: Vec<ProxyKey> },
+    /// It is told no more.
+    Unwanted(Peer),
     /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
     Channels { peer: Peer, behind: Option<ChannelId> },
 }
@@ -49,6 +57,8 @@ pub(crate) enum Notice {
     Dismissed,
     /// A proxy was ended by another than its client.
     Gone(Peer),
+    /// What the consumers of a channel want that the client with this handle watches.
+    Wanted { peer: Peer, wanted: Wanted },
 }
 
 impl Request {
@@ -57,7 +67,12 @@ impl Request {
         let Self { action, charge, client: _ } = self;
         let notice = match action {
             Action::Proxy(local_proxy) => Notice::Registered { peer: local_proxy.peer, proxy: decode(bytes), charge },
-            Action::Dismissal(_) | Action::Disconnection(..) | Action::Durable { .. } => Notice::Dismissed,
+            Action::Dismissal(_)
+            | Action::Disconnection(..)
+            | Action::Durable { .. }
+            | Action::Subscribe { .. }
+            | Action::Wanted { .. }
+            | Action::Unwanted(_) => Notice::Dismissed,
             Action::Channels { peer, .. } => Notice::Channels { peer, channels: decode_channels(bytes) },
         };
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
@@ -80,6 +95,18 @@ impl Request {
             }
             Action::Durable { names } => {
                 objects.retain_durable(names);
+                Answered::default()
+            }
+            Action::Subscribe { key, everything, types } => {
+                objects.subscribe_local_proxy(*key, (*everything, types), self.charge.account());
+                Answered::default()
+            }
+            Action::Wanted { peer, channel, except } => {
+                objects.watch_wanted(*peer, *channel, except.clone());
+                Answered::default()
+            }
+            Action::Unwanted(peer) => {
+                objects.unwatch_wanted(*peer);
                 Answered::default()
             }
             Action::Channels { behind, .. } => {
@@ -108,7 +135,7 @@ impl Notice {
         match self {
             Self::Registered { proxy, .. } => *proxy = decode(bytes),
             Self::Channels { channels, .. } => *channels = decode_channels(bytes),
-            Self::Dismissed | Self::Gone(_) => {}
+            Self::Dismissed | Self::Gone(_) | Self::Wanted { .. } => {}
         }
     }
 }
@@ -247,6 +274,9 @@ impl Worker {
                 by_tag!(Tag::of_peer(peer), P => P::CHANNELS_LISTED(&mut self.core, peer, channels));
             }
             Notice::Dismissed => {}
+            Notice::Wanted { peer, wanted } => {
+                by_tag!(Tag::of_peer(peer), P => P::WANTED(&mut self.core, peer, wanted))
+            }
             Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::PROXY_GONE(&mut self.core, peer)),
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! A line of a client's is an event of the type `Toy/LINE` in the default channel; it is answered by `+`, or by `-`. The client gets a line
 //! with the type of each event of that channel.
+//!
+//! It may be a durable consumer, which answers each event: then a line that begins with a slash is for administration.
 
 mod tests;
 
@@ -12,10 +14,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use corba::event::{self, FORM_STRUCTURED};
-use corba::{LocalProxy, Part};
-use engine::{ChannelId, Delivery, Event, Outcome, OutputForm, Peer, ProxyKey};
+use corba::{LocalProxy, Part, Wanted};
+use engine::{ChannelId, Delivery, Event, EventType, Outcome, OutputForm, Peer, ProxyKey};
 use giop::cdr::Writer;
 
+use super::local_proxies::Action;
 use super::tempo::types::ENCODING;
 use super::{Client, Given, LinksAt, Step, Tag, WireProtocol};
 use crate::admin::values::{LinkState, LinkStatus};
@@ -33,16 +36,27 @@ use accounts::{Account, Charge};
 thread_local! {
     /// Where a service that is started on this thread listens for clients.
     static LISTEN: Cell<Option<SocketAddr>> = const { Cell::new(None) };
+    /// Whether its clients are durable consumers.
+    static DURABLE: Cell<bool> = const { Cell::new(false) };
 }
+
+/// The name of durable consumers.
+const NAME: &str = "toy";
 
 pub(crate) struct Protocol {
     connections: Slots<Connection>,
     /// Connections by the handles of their proxies.
     peers: HashMap<Peer, Token>,
     next_peer: Peer,
-    request_bytes_min: u64,
+    settings: Settings,
     /// Whether its one link, of which there is only the status, is paused.
     is_paused: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    request_bytes_min: u64,
+    is_durable: bool,
 }
 
 struct Connection {
@@ -59,18 +73,17 @@ struct Connection {
 
 impl WireProtocol for Protocol {
     const NAME: &'static str = "toys";
-    type Settings = u64;
+    type Settings = Settings;
     type Sockets = ();
     type Claim = Token;
 
-    fn settings(given: &Given<'_>) -> u64 {
-        given.request_bytes_min
+    fn settings(given: &Given<'_>) -> Settings {
+        Settings { request_bytes_min: given.request_bytes_min, is_durable: DURABLE.get() }
     }
 
     fn new(common: &Common, _ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
-        let (next_peer, request_bytes_min) = (Tag::Toy.first_peer(), common.protocols.toy);
-        let (connections, peers) = (Slots::new(), HashMap::new());
-        Ok(Self { connections, peers, next_peer, request_bytes_min, is_paused: false })
+        let (next_peer, settings) = (Tag::Toy.first_peer(), common.protocols.toy);
+        Ok(Self { connections: Slots::new(), peers: HashMap::new(), next_peer, settings, is_paused: false })
     }
 
     const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> =
@@ -120,7 +133,7 @@ impl WireProtocol for Protocol {
                     core.take_in_toys(token);
                 }
                 // Its client has gone.
-                (_, None, Ok(key)) => core.cx.remove_local_proxy(0, key, account),
+                (_, None, Ok(key)) => core.cx.tell_administration(0, Action::Disconnection(key, peer), account),
                 (Some(token), ..) => core.close_toy(token),
                 (None, ..) => {}
             }
@@ -128,6 +141,13 @@ impl WireProtocol for Protocol {
     const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| {
         if let Some(token) = core.protocols.toy.peers.get(&peer) {
             core.close_toy(*token);
+        }
+    };
+    const WANTED: fn(&mut Core, Peer, Wanted) = |core, peer, wanted| {
+        if let Some(token) = core.protocols.toy.peers.get(&peer).copied() {
+            let types = wanted.types.iter().map(|kind| format!(" {}/{}", kind.domain, kind.name)).collect::<String>();
+            let all = if wanted.everything { " everything" } else { "" };
+            core.say_to_toy(token, format!("wanted:{all}{types}").as_bytes());
         }
     };
 }
@@ -147,7 +167,8 @@ impl Core {
         self.cx.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
         let output_form = OutputForm((Tag::Toy as u32) << 16);
         let (types, constraint, start, looks_on) = (Vec::new(), String::new(), None, false);
-        let (durable, confirms, refuses) = (None, false, false);
+        let Settings { request_bytes_min, is_durable } = self.protocols.toy.settings;
+        let (durable, confirms, refuses) = (is_durable.then(|| NAME.to_owned()), is_durable, false);
         let parts = [
             Part::Supplier,
             Part::Consumer { types, constraint, output_form, start, looks_on, durable, confirms, refuses },
@@ -156,9 +177,7 @@ impl Core {
             self.protocols.toy.peers.insert(peer, token);
             let (channel, name) = (ChannelId(0), format!("toy at {address}"));
             let proxy = LocalProxy { channel: channel.into(), peer, name, part, about: None };
-            self.cx
-                .request_local_proxy(token.to_bits(), proxy, (&account, self.protocols.toy.request_bytes_min))
-                .ok()?;
+            self.cx.request_local_proxy(token.to_bits(), proxy, (&account, request_bytes_min)).ok()?;
         }
         Some(self.protocols.toy.connections.iter().count())
     }
@@ -177,15 +196,37 @@ impl Core {
     fn take_in_toys(&mut self, token: Token) {
         loop {
             let Some(connection) = self.protocols.toy.connections.get_mut(token) else { return };
-            let [(_, Some(source)), _] = connection.proxies else { return };
+            let [(_, Some(source)), (peer, consumer)] = connection.proxies else { return };
+            if consumer.is_none() && self.protocols.toy.settings.is_durable {
+                return;
+            }
             let Some(end) = connection.read.iter().position(|octet| *octet == b'\n') else { return };
             let line: Vec<u8> = connection.read.drain(..=end).take(end).collect();
+            if let (Some(key), Some(command)) = (consumer, line.strip_prefix(b"/")) {
+                self.ask_for_toy(token, (peer, key), command);
+                continue;
+            }
             match self.admit_toy(token, source, &line) {
                 Ok(true) => self.say_to_toy(token, b"+"),
                 Ok(false) => {}
                 Err(_) => self.say_to_toy(token, b"-"),
             }
         }
+    }
+
+    /// Asks administration for what a client wants of its consumer's proxy.
+    fn ask_for_toy(&mut self, token: Token, (peer, key): (Peer, ProxyKey), command: &[u8]) {
+        let Some(connection) = self.protocols.toy.connections.get(token) else { return };
+        let account = Arc::clone(connection.place.account());
+        let action = match command {
+            b"wanted" => Action::Wanted { peer, channel: key.channel, except: vec![key] },
+            b"unwanted" => Action::Unwanted(peer),
+            b"none" => Action::Subscribe { key, everything: false, types: Vec::new() },
+            b"all" => Action::Subscribe { key, everything: true, types: Vec::new() },
+            b"wind" => Action::Subscribe { key, everything: false, types: vec![EventType::new("Weather", "Wind")] },
+            _ => Action::Durable { names: Vec::new() },
+        };
+        self.cx.tell_administration(token.to_bits(), action, &account);
     }
 
     /// Hands an event to the engine. False if its outcome comes later.
@@ -212,7 +253,9 @@ impl Core {
             let names = self.cx.lane.type_names(event.event_type).unwrap_or_else(|| event.names());
             let line = [names.0, b"/", names.1].concat();
             self.say_to_toy(token, &line);
-            Outcome::Sent
+            if self.protocols.toy.settings.is_durable { Outcome::Delivered } else { Outcome::Sent }
+        } else if self.protocols.toy.settings.is_durable {
+            Outcome::Unreachable
         } else {
             Outcome::Gone
         };
@@ -234,7 +277,11 @@ impl Core {
         for (peer, key) in connection.proxies {
             self.protocols.toy.peers.remove(&peer);
             if let Some(key) = key {
-                self.cx.remove_local_proxy(token.to_bits(), key, connection.place.account());
+                self.cx.tell_administration(
+                    token.to_bits(),
+                    Action::Disconnection(key, peer),
+                    connection.place.account(),
+                );
             }
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         ("a proxy of a connection that has ended", of_local_proxy(local_proxies::Action::Dismissal(KEY))),
         (
             "a consumer of a connection that has ended",
-            of_local_proxy(local_proxies::Action::Disconnection(KEY, corba::LocalProxy::FIRST_PEER)),
+            of_local_proxy(local_proxies::Action::Disconnection(KEY, LocalProxy::FIRST_PEER)),
         ),
         ("a look at the topology over HTTP", ToAdministration::Query(Query::Topology, to(), by())),
         ("names over HTTP", ToAdministration::Query(Query::Names(vec![KEY]), to(), by())),

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, Peer, ProxyId, ProxyKey, Time};
+use engine::{ChannelId, DisconnectReason, EventType, LaneChange, LaneId, Peer, ProxyId, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::ior::Ior;
@@ -24,7 +24,7 @@ use crate::protocols::giop::admin_messages::{Call, CallFailure, OWN_ENDIAN, Repl
 use crate::protocols::giop::claims::answer_with;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::giop::statistics;
-use crate::protocols::{Answered, Fault, ToProtocol, Wish};
+use crate::protocols::{Answered, Fault, ToProtocol, Wish, local_proxies};
 use crate::published::Published;
 use crate::time;
 use access::{Right, Rules};
@@ -395,6 +395,31 @@ impl Objects {
         self.protocol.retain_durable(names);
     }
 
+    /// A local proxy gets events of these types alone from now on, of all or none.
+    pub(crate) fn subscribe_local_proxy(
+        &mut self,
+        key: ProxyKey,
+        selected: (bool, &[EventType]),
+        principal: &Arc<Account>,
+    ) {
+        self.protocol.subscribe_local_proxy(key, selected, principal);
+    }
+
+    /// Tells a client what the consumers of a channel want but these, now and whenever it has changed.
+    pub(crate) fn watch_wanted(&mut self, peer: Peer, channel: ChannelId, except: Vec<ProxyKey>) {
+        self.protocol.watch_wanted(peer, channel, except);
+    }
+
+    /// It is told no more.
+    pub(crate) fn unwatch_wanted(&mut self, peer: Peer) {
+        self.protocol.unwatch_wanted(peer);
+    }
+
+    /// Event types of local proxies that were too many, for which everything was taken, since this was last asked.
+    pub(crate) fn take_widened(&mut self) -> u64 {
+        self.protocol.objects.take_widened()
+    }
+
     /// What a destroyed durable consumer was called in logs.
     pub(crate) fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
         self.protocol.objects.take_gone_durable(key)
@@ -497,6 +522,9 @@ impl Objects {
                     Some(message) => Effect::Tell(message),
                     None => continue,
                 },
+                corba::Effect::Wanted(peer, wanted) => {
+                    Effect::Tell(ToProtocol::LocalProxy(local_proxies::Notice::Wanted { peer, wanted }))
+                }
                 // The lane forgets all peers that are not published any more.
                 corba::Effect::ReleasePeer(_) => continue,
             });
