@@ -210,7 +210,7 @@ fn each_event_gets_an_origin_where_it_is_admitted_first() {
     };
     assert_eq!(origin_of_next(None), (7, 1, vec![]));
     assert_eq!(origin_of_next(Some((9, 8, 5, &[6]))), (9, 5, vec![6]), "it has one");
-    assert_eq!(origin_of_next(None), (7, 2, vec![]), "and not the former event's, whose memory it has");
+    assert_eq!(origin_of_next(None), (7, 2, vec![]), "its memory had another before");
 }
 
 fn listen() -> TcpListener {
