@@ -317,7 +317,7 @@ fn assemble(
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
-    let opened = furnish(&mut protocol, config, &accounts, found)?;
+    let (opened, served) = furnish(&mut protocol, config, &accounts, found)?;
     let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
@@ -326,8 +326,7 @@ fn assemble(
     let Some(published) = protocol.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
     let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
 
-    let counters = Counters::new(config.lanes.threads_max.into());
-    let waker = Arc::new(Waker::new()?);
+    let (counters, waker) = (Counters::new(config.lanes.threads_max.into()), Arc::new(Waker::new()?));
     let (administration, orders) = mailbox(&waker, program::MESSAGES_MAX);
     let origin = time::now();
     warnings.extend(memory_warnings(config));
@@ -337,7 +336,8 @@ fn assemble(
     let client_names = Arc::new(ArcSwap::from_pointee(config.client_names()?));
     let known = Known { accounts: Arc::clone(&accounts), tokens, client_names, published: Arc::clone(&published) };
     let guarding = (policy, Arc::clone(&known.tokens), Arc::clone(&known.client_names));
-    let common = common((config, types), memory, &published, accounts, (origin, service), listeners.outlive, guarding);
+    let began = (origin, service, served);
+    let common = common((config, types), memory, &published, accounts, began, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
     let histories = HistoryInquiry::new(keepers.inquirer.take());
@@ -601,22 +601,18 @@ fn common(
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
-    (origin, service): (Instant, Option<u64>),
+    (origin, service, served): (Instant, Option<u64>, Vec<(String, String)>),
     address_outlives: bool,
     (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ArcSwap<ClientNames>>),
 ) -> Common {
     // As many of the smallest as there is room for in the queue come to the limit.
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
+    let given = Given { config, types, request_bytes_min, address_outlives, policy, tokens };
+    let mut protocols = protocols::Settings::new(&given);
+    protocols.link.served = served;
     Common {
         published: Arc::clone(published),
-        protocols: protocols::Settings::new(&Given {
-            config,
-            types,
-            request_bytes_min,
-            address_outlives,
-            policy,
-            tokens,
-        }),
+        protocols,
         accounts,
         client_names,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),

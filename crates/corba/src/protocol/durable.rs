@@ -52,6 +52,15 @@ impl Objects {
         self.proxies.widened += 1;
     }
 
+    /// The durable consumers of channels that have names, by these and their own.
+    #[must_use]
+    pub fn durable_names(&self) -> Vec<(String, String)> {
+        let names = self.proxies.durables.by_name.keys();
+        let named =
+            names.filter_map(|(channel, name)| Some((self.names.channel_name(*channel)?.to_owned(), name.to_string())));
+        named.collect()
+    }
+
     /// What a destroyed durable consumer was called in logs.
     pub fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
         self.proxies.durables.gone.remove(&key)

@@ -9,6 +9,7 @@
 
 mod dialling;
 mod inflow;
+mod interests;
 mod outflow;
 mod session;
 mod status;
@@ -18,12 +19,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corba::Wanted;
 use core::time::Duration;
-use engine::{Delivery, Event, OutputForm, Peer, ProxyKey, Time};
+use engine::{ChannelId, Delivery, Event, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
 
 use self::dialling::Link;
 use self::inflow::{Claim, Inflow, Sightings};
+use self::interests::ChannelInterest;
 use self::outflow::Outflow;
 use self::session::{Connection, State};
 use super::{Check, Client, CoreCheck, CoreStep, Given, LinksAt, NOBODY, Step, Tag, WireProtocol};
@@ -53,6 +56,8 @@ pub(crate) struct Settings {
     limits: links::Limits,
     forget_after: Duration,
     request_bytes_min: u64,
+    /// Durable consumers that other services' links had when the process began, by their channels' names and their own.
+    pub(crate) served: Vec<(String, String)>,
 }
 
 /// What this protocol has of a lane. All of it is the main lane's; other lanes' is empty.
@@ -72,6 +77,8 @@ pub(crate) struct Protocol {
     next_peer: Peer,
     /// What has come of each origin.
     sightings: Sightings,
+    /// What is wanted, by channel.
+    interests: HashMap<ChannelId, ChannelInterest>,
     /// Connections to which something is to be written when the round ends.
     due: VecDeque<Token>,
     look_after: Option<Time>,
@@ -107,11 +114,16 @@ impl WireProtocol for Protocol {
             },
             forget_after: Duration::from_secs(links.forget_after_s.into()),
             request_bytes_min: given.request_bytes_min,
+            served: Vec::new(),
         }
     }
 
     fn new(common: &Common, ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
         let settings = common.protocols.link.clone();
+        let mut outflows = Slots::new();
+        for (channel, durable) in &settings.served {
+            outflows.insert(Outflow::served_before(channel.clone(), durable.clone(), settings.limits));
+        }
         // Without a link, and a place for those of others, there is neither.
         let (service, incarnation) =
             common.origins.as_ref().map_or((0, 0), |origins| (origins.service, origins.incarnation));
@@ -121,13 +133,14 @@ impl WireProtocol for Protocol {
             own: common.accounts.account_of(NOBODY),
             links: settings.links.iter().cloned().map(Link::new).collect(),
             connections: Slots::new(),
-            outflows: Slots::new(),
+            outflows,
             inflows: Slots::new(),
             flows: HashMap::new(),
             next_peer: Tag::Link.first_peer(),
             sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
+            interests: HashMap::new(),
             due: VecDeque::new(),
-            look_after: (!settings.links.is_empty()).then_some(Time(0)),
+            look_after: (!settings.links.is_empty() || !settings.served.is_empty()).then_some(Time(0)),
             read: Vec::new(),
             settings,
         })
@@ -188,9 +201,44 @@ impl WireProtocol for Protocol {
         |worker, claim, refused| worker.core.end_link_event(claim, refused);
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::link_proxy_registered;
     const PROXY_GONE: fn(&mut Core, Peer) = Core::link_proxy_gone;
+    const WANTED: fn(&mut Core, Peer, Wanted) = |core, peer, wanted| core.link_wanted(peer, &wanted);
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
         |worker, name, paused| worker.core.pause_link(name, paused);
+}
+
+/// What a link's durable consumer is called that is of this service's configuration.
+fn own_durable(link: &str) -> String {
+    format!("link to {link}")
+}
+
+/// The same of a link that another service makes.
+fn served_durable(service: u64, link: &str) -> String {
+    format!("{SERVED}{service:016x}: {link}")
+}
+
+/// How the names of those begin.
+const SERVED: &str = "link from ";
+
+/// Destroys durable consumers of links that the configuration has no more. Gives those that other services' links have, by their channels'
+/// names and their own.
+pub(crate) fn retain_durable(protocol: &mut corba::Protocol, config: &Config) -> Vec<(String, String)> {
+    let is_own = |(channel, durable): &(String, String)| {
+        let mut own = config.link.iter().filter(|link| link.direction.sends() && own_durable(&link.name) == *durable);
+        own.any(|link| link.channels.contains(channel))
+    };
+    let is_served = |(_, durable): &(String, String)| durable.starts_with(SERVED);
+    let all = protocol.objects.durable_names();
+    let (stay, stale): (Vec<_>, Vec<_>) = all.into_iter().partition(|name| is_own(name) || is_served(name));
+    for (channel, durable) in &stale {
+        log::warn!(
+            "{durable}: the configuration has it no more, and what was kept for it of the channel {channel:?} is dropped"
+        );
+    }
+    if !stale.is_empty() {
+        protocol.retain_durable(&stay);
+    }
+    stay.into_iter().filter(is_served).collect()
 }
 
 impl Protocol {

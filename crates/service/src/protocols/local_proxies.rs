@@ -25,15 +25,16 @@ pub(crate) struct Request {
 
 /// What is needed.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "links ask for what concerns durable consumers"))]
 pub(crate) enum Action {
     /// A proxy.
     Proxy(Box<LocalProxy>),
     /// A proxy less.
     Dismissal(ProxyKey),
     /// The connection of the client with this handle has ended: its proxy goes, or stays without a client if it is a durable consumer.
+    #[cfg_attr(not(test), expect(dead_code, reason = "links are clients for as long as the process lives"))]
     Disconnection(ProxyKey, Peer),
     /// Durable consumers are to be these alone, by their channels' names and their own: others are destroyed.
+    #[cfg_attr(not(test), expect(dead_code, reason = "links have stale ones destroyed when the process begins"))]
     Durable { names: Vec<(String, String)> },
     /// A local proxy gets events of these types alone from now on: of all, or of none. Where they are too many it gets all.
     Subscribe { key: ProxyKey, everything: bool, types: Vec<EventType> },

@@ -14,6 +14,7 @@ use crate::counters::Counters;
 use crate::lane::io::net::Waker;
 use crate::memory::Memory;
 use crate::overflow;
+use crate::protocols::link;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::origins::SeenOrigin;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
@@ -63,16 +64,20 @@ pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>)
     }
 }
 
-/// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that.
+/// Durable consumers, by their channels' names and their own.
+pub(super) type Durables = Vec<(String, String)>;
+
+/// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that. Gives the durable
+/// consumers that other services' links have, too.
 pub(super) fn furnish(
     protocol: &mut Protocol,
     config: &Config,
     accounts: &Arc<Accounts>,
     found: Option<Found>,
-) -> Result<Option<OpenedStore>, StartError> {
+) -> Result<(Option<OpenedStore>, Durables), StartError> {
     let Some(Found { directory, mut disk, image: stored, events, origins, service }) = found else {
         make_topology(protocol, config)?;
-        return Ok(None);
+        return Ok((None, Vec::new()));
     };
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
     // What clients made is charged, though not to a known client: or each restart would give them as much again.
@@ -93,6 +98,7 @@ pub(super) fn furnish(
     } else {
         make_topology(protocol, config)?;
     }
+    let served = link::retain_durable(protocol, config);
     protocol.objects.note_changed_parts();
     let now = protocol.objects.image();
     let gone = stored.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
@@ -102,7 +108,7 @@ pub(super) fn furnish(
         disk.write(&changes).map_err(|error| failed(error.to_string()))?;
     }
     let channels = protocol.objects.hierarchy().channels().map(Channel::id).collect();
-    Ok(Some(OpenedStore { disk, events, origins, service, channels }))
+    Ok((Some(OpenedStore { disk, events, origins, service, channels }), served))
 }
 
 /// Starts the threads of a store in a folder, and of the backlogs beside it.

@@ -101,7 +101,6 @@ pub(crate) struct Link {
     pub(crate) restored: Option<Receiver<Chunk>>,
     /// Of the main lane: origins of persistent events that came from other services, in the order in which they were written. Taken by the
     /// protocol that knows repeats by them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "links are not served yet"))]
     pub(crate) origins_seen: Vec<SeenOrigin>,
 }
 

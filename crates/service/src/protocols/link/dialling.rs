@@ -7,7 +7,7 @@ use engine::Time;
 use links::wire::{Direction, Frame, Open, Types};
 
 use super::session::{Connection, State};
-use super::{Flow, Protocol};
+use super::{Flow, Protocol, own_durable};
 use crate::config::{LinkEntry, WhenFull};
 use crate::handshakes::{Unsecured, Whose};
 use crate::lane::io::net::{self, Tcp};
@@ -81,7 +81,7 @@ impl Core {
         }
         let channels = entry.channels.iter().zip(outflows).enumerate();
         for (place, (channel, _)) in channels.filter(|(_, (_, at))| at.is_none() && entry.direction.sends()) {
-            let durable = format!("link {}", entry.name);
+            let durable = own_durable(&entry.name);
             let refuses = entry.when_full == WhenFull::Refuse;
             let outflow =
                 Outflow::new(channel.clone(), durable, (Some(number), refuses), self.protocols.link.settings.limits);

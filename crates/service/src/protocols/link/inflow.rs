@@ -7,11 +7,11 @@ use access::Right;
 use accounts::Account;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
 use corba::{LocalChannel, LocalProxy, NOT_PERMITTED, Part};
-use engine::{ChannelId, Event, ProxyKey, Refusal, Reliability, Time};
+use engine::{ChannelId, Event, Peer, ProxyKey, Refusal, Reliability, Time};
 use hashbrown::HashMap;
 use links::hops::{Forwarding, may_forward};
 use links::wire::{self, Direction, Frame, Open, TypeInterest, Types};
-use links::{Origin, Receiver, Seen, Verdict};
+use links::{Origin, Published, Receiver, Seen, Verdict};
 
 use super::{Flow, Protocol};
 use crate::counters::Counter;
@@ -20,6 +20,7 @@ use crate::lane::io::output::Spares;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 use crate::protocols;
+use crate::protocols::local_proxies::Action;
 use crate::store::journal::StoreRefusal;
 use crate::store::origins::SeenOrigin;
 
@@ -28,9 +29,15 @@ pub(crate) struct Inflow {
     pub(super) channel: String,
     key: Option<ProxyKey>,
     connection: Token,
-    flow: u32,
+    pub(super) flow: u32,
+    /// The handle of its supplier.
+    pub(super) peer: Peer,
+    /// The other side has opened it, or was told that it is open.
+    pub(super) is_open: bool,
+    /// What the other side was told that is wanted.
+    pub(super) told: Option<Published>,
     receiver: Receiver,
-    account: Arc<Account>,
+    pub(super) account: Arc<Account>,
     /// When it began.
     pub(super) since: Time,
     pub(super) received: u64,
@@ -86,6 +93,9 @@ impl Core {
             key: None,
             connection: token,
             flow,
+            peer: LocalProxy::FIRST_PEER,
+            is_open: false,
+            told: None,
             receiver: Receiver::new(link.settings.limits),
             account: Arc::clone(account),
             since: self.cx.clock.now,
@@ -94,6 +104,9 @@ impl Core {
         });
         connection.flows.insert(flow, Flow::In(at));
         let peer = link.add_flow(Flow::In(at));
+        if let Some(inflow) = link.inflows.get_mut(at) {
+            inflow.peer = peer;
+        }
         let octets = (channel.len() as u64).max(link.settings.request_bytes_min);
         let channel = LocalChannel::Name { name: channel.to_owned(), create: true };
         let proxy = LocalProxy { channel, peer, name, part: Part::Supplier, about: None };
@@ -117,6 +130,7 @@ impl Core {
             }
             Ok(key) => {
                 inflow.key = Some(key);
+                inflow.is_open = connection.link.is_none();
                 let channel = inflow.channel.clone();
                 let entry = connection.link.and_then(|number| links.get(number)).map(|link| link.entry.clone());
                 let frames = connection.frames(&mut self.cx.io.spares);
@@ -137,7 +151,17 @@ impl Core {
                     }
                 }
                 self.protocols.link.note_due(token);
+                self.watch_channel_of(at);
             }
+        }
+    }
+
+    /// The other side has opened a flow in that this service asked for.
+    pub(super) fn inflow_opened(&mut self, at: Token) {
+        let Some(inflow) = self.protocols.link.inflows.get_mut(at) else { return };
+        inflow.is_open = true;
+        if let Some(key) = inflow.key {
+            self.publish_interest(key.channel);
         }
     }
 
@@ -148,6 +172,7 @@ impl Core {
         for waiting in self.protocols.link.sightings.waiting.values_mut() {
             waiting.retain(|(of, _)| *of != at);
         }
+        self.cx.tell_administration(at.to_bits(), Action::Unwanted(inflow.peer), &inflow.account);
         if let Some(key) = inflow.key {
             self.cx.remove_local_proxy(inflow.connection.to_bits(), key, &inflow.account);
         }

@@ -8,11 +8,11 @@ use corba::event::FORM_STRUCTURED;
 use corba::{LocalChannel, LocalProxy, Part};
 use engine::{Delivery, Event, EventType, OutboxId, Outcome, ProxyKey, Time};
 use links::hops::{Forwarding, may_forward, onward};
-use links::wire::{self, Frame, Open, Types};
+use links::wire::{self, Frame, Open};
 use links::{Limits, Origin, Sender};
 
 use super::session::Connection;
-use super::{Flow, OUTPUT_FORM, Protocol};
+use super::{Flow, OUTPUT_FORM, Protocol, served_durable};
 use crate::counters::Counter;
 use crate::lane::intake::acknowledgements::is_of_lanes;
 use crate::lane::io::output::Body;
@@ -44,8 +44,12 @@ pub(crate) struct Outflow {
     sender: Sender<Item>,
     /// The far side's process that had what is on its way.
     incarnation: Option<u64>,
-    /// Of a flow that another service asked for: who, and since when it is away.
-    served: Option<(u64, Option<Time>)>,
+    /// Of a flow that another service asked for: since when it is away, if it is.
+    served: Option<Option<Time>>,
+    /// Event types that cross at most; all if there are none.
+    pub(super) types: Vec<EventType>,
+    /// The far side has said what it wants.
+    pub(super) is_narrowed: bool,
     /// Why the other side takes nothing, if it says so.
     pub(super) why: String,
     pub(super) wants: String,
@@ -129,15 +133,22 @@ impl Outflow {
             sender: Sender::new(limits),
             incarnation: None,
             served: None,
+            types: Vec::new(),
+            is_narrowed: false,
             why: String::new(),
             wants: "everything".to_owned(),
             counts: Counts::default(),
         }
     }
 
+    /// One that another service asked for before the process began. It is away.
+    pub(super) fn served_before(channel: String, durable: String, limits: Limits) -> Self {
+        Self { served: Some(Some(Time(0))), ..Self::new(channel, durable, (None, false), limits) }
+    }
+
     /// What the service calls the link that asked for it.
     pub(super) fn served_name(&self) -> &str {
-        self.durable.strip_prefix("link ").unwrap_or(&self.durable)
+        self.durable.split_once(": ").map_or(&self.durable, |(_, name)| name)
     }
 
     pub(super) const fn is_registered(&self) -> bool {
@@ -172,6 +183,7 @@ impl Core {
         let peer = self.protocols.link.add_flow(Flow::Out(token));
         let Protocol { outflows, settings, .. } = &mut self.protocols.link;
         let Some(outflow) = outflows.get_mut(token) else { return };
+        outflow.types.clone_from(&types);
         let octets = types.iter().map(|of| of.domain.len() + of.name.len() + 64).sum::<usize>()
             + constraint.len()
             + outflow.channel.len();
@@ -201,6 +213,7 @@ impl Core {
         match proxy {
             Ok(key) => {
                 outflow.key = Some(key);
+                outflow.is_narrowed = false;
                 let link = outflow.link.and_then(|number| self.protocols.link.links.get(number));
                 let dialled = link.and_then(|link| link.connection);
                 match (connection, dialled) {
@@ -208,6 +221,7 @@ impl Core {
                     (None, Some(at)) if self.is_greeted(at) => self.open_outflow(at, token),
                     (None, _) => {}
                 }
+                self.watch_channel(key.channel);
             }
             Err(why) => {
                 let channel = outflow.channel.clone();
@@ -229,17 +243,18 @@ impl Core {
         let Some(far) = self.protocols.link.connections.get(token).and_then(|connection| connection.far.clone()) else {
             return;
         };
-        let durable = format!("link {} of {:016x}", far.name, far.service);
-        let Protocol { outflows, settings, .. } = &mut self.protocols.link;
+        let durable = served_durable(far.service, &far.name);
+        let Protocol { outflows, flows, settings, .. } = &mut self.protocols.link;
         let is_it = |outflow: &Outflow| outflow.durable == durable && outflow.channel == open.channel;
         let known = outflows.iter().find(|(_, outflow)| is_it(outflow));
+        let is_asked_for = known.is_some_and(|(at, _)| flows.values().any(|flow| *flow == Flow::Out(at)));
         let known = known.map(|(at, outflow)| (at, outflow.is_registered()));
         let at = known.map_or_else(
             || outflows.insert(Outflow::new(open.channel.to_owned(), durable, (None, false), settings.limits)),
             |(at, _)| at,
         );
         if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
-            outflow.served = Some((far.service, None));
+            outflow.served = Some(None);
             outflow.connection = Some((token, flow));
         }
         if let Some(connection) = self.protocols.link.connections.get_mut(token) {
@@ -247,8 +262,8 @@ impl Core {
         }
         match known {
             Some((_, true)) => self.confirm_flow(token, flow, at),
-            Some((_, false)) => {}
-            None => {
+            Some((_, false)) if is_asked_for => {}
+            _ => {
                 let text = |octets| String::from_utf8_lossy(octets).into_owned();
                 let types = open.types.iter().map(|of| EventType::new(text(of.domain), text(of.name))).collect();
                 self.ask_for_consumer(at, (types, open.constraint.to_owned()), account);
@@ -457,9 +472,6 @@ impl Core {
         }
     }
 
-    /// What the far side wants of a channel.
-    pub(super) fn far_side_wants(&mut self, _at: Token, _everything: Option<u8>, _types: &Types<'_>) {}
-
     /// The far side wants a flow to stop, or to go on.
     pub(super) fn pause_outflow(&mut self, at: Token, is_paused: bool) {
         let now = self.cx.clock.now;
@@ -479,6 +491,9 @@ impl Core {
         for link in &mut self.protocols.link.links {
             link.outflows.iter_mut().filter(|at| **at == Some(token)).for_each(|at| *at = None);
         }
+        if let Some(key) = outflow.key {
+            self.watch_channel(key.channel);
+        }
         outflow.sender.restart(|_| false, &mut |item: Item| self.cx.lane.release(item.event));
         if let Some((at, flow)) = outflow.connection {
             self.refuse_flow(at, flow, why);
@@ -488,7 +503,7 @@ impl Core {
     /// Ends the flows out of services that made a link to this one and have been away for too long.
     pub(super) fn forget_outflows(&mut self) {
         let (now, after) = (self.cx.clock.now, self.protocols.link.settings.forget_after);
-        let is_over = |outflow: &Outflow| matches!(outflow.served, Some((_, Some(since))) if since + after <= now);
+        let is_over = |outflow: &Outflow| matches!(outflow.served, Some(Some(since)) if since + after <= now);
         let over = self.protocols.link.outflows.iter().filter(|(_, outflow)| is_over(outflow));
         let over: Vec<(Token, Option<ProxyKey>, String)> =
             over.map(|(token, outflow)| (token, outflow.key, outflow.durable.clone())).collect();
@@ -512,7 +527,7 @@ impl Protocol {
     pub(super) fn detach_outflow(&mut self, token: Token, now: Time) {
         let Some(outflow) = self.outflows.get_mut(token) else { return };
         (outflow.is_open, outflow.connection, outflow.since) = (false, None, now);
-        if let Some((_, away_since)) = &mut outflow.served {
+        if let Some(away_since) = &mut outflow.served {
             *away_since = Some(now);
         }
     }

@@ -299,7 +299,7 @@ impl Core {
             Frame::Opened { flow: number } => {
                 match flow(connection, number) {
                     Some(Flow::Out(at)) => self.outflow_opened(token, at),
-                    Some(Flow::In(_)) => {}
+                    Some(Flow::In(at)) => self.inflow_opened(at),
                     None => return Err(format!("it speaks of the flow {number}, which there is not")),
                 }
                 Ok(())

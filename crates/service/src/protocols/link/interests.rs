@@ -1,0 +1,120 @@
+//! What the far sides of links want: what they say is the near consumer's subscription, and what is wanted here is said to them.
+//!
+//! Administration tells what the consumers of a channel want, those of links left out. Beside that there is what the far sides of the
+//! channel's flows out want, each with a distance, so that a ring does not repeat for ever to itself what was wanted once ([`Interest`]).
+
+use std::sync::Arc;
+
+use corba::Wanted;
+use engine::{ChannelId, EventType, Peer, ProxyKey};
+use links::wire::{Frame, TypeInterest, Types};
+use links::{Interest, Published};
+
+use super::Flow;
+use crate::lane::io::slots::Token;
+use crate::lane::run::Core;
+use crate::protocols::local_proxies::Action;
+
+/// What is wanted of a channel, here and beyond its links.
+#[derive(Debug, Default)]
+pub(super) struct ChannelInterest {
+    interest: Interest,
+    /// Administration has told what is wanted here.
+    is_known: bool,
+}
+
+impl Core {
+    /// Has administration tell what is wanted of the channel of a flow in.
+    pub(super) fn watch_channel_of(&mut self, at: Token) {
+        let Some(inflow) = self.protocols.link.inflows.get(at) else { return };
+        let Some(ProxyKey { channel, .. }) = inflow.key() else { return };
+        let (peer, account) = (inflow.peer, Arc::clone(&inflow.account));
+        let of_links = self.protocols.link.outflows.iter().filter_map(|(_, outflow)| outflow.key());
+        let except = of_links.filter(|key| key.channel == channel).collect();
+        self.cx.tell_administration(at.to_bits(), Action::Wanted { peer, channel, except }, &account);
+    }
+
+    /// Does the same again for all flows in of a channel, since it has another consumer that is a link's.
+    pub(super) fn watch_channel(&mut self, channel: ChannelId) {
+        let is_of_it = |key: Option<ProxyKey>| key.is_some_and(|key| key.channel == channel);
+        let inflows = self.protocols.link.inflows.iter().filter(|(_, inflow)| is_of_it(inflow.key()));
+        for at in inflows.map(|(at, _)| at).collect::<Vec<_>>() {
+            self.watch_channel_of(at);
+        }
+    }
+
+    /// Administration tells what is wanted of a channel here.
+    pub(super) fn link_wanted(&mut self, peer: Peer, wanted: &Wanted) {
+        let Some(Flow::In(at)) = self.protocols.link.flows.get(&peer).copied() else { return };
+        let Some(key) = self.protocols.link.inflows.get(at).and_then(|inflow| inflow.key()) else { return };
+        let of_channel = self.protocols.link.interests.entry(key.channel).or_default();
+        let types = wanted.types.iter().map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
+        of_channel.interest.set_own(wanted.everything, types);
+        of_channel.is_known = true;
+        self.publish_interest(key.channel);
+    }
+
+    /// The far side of a flow out says what it wants.
+    pub(super) fn far_side_wants(&mut self, at: Token, everything: Option<u8>, types: &Types<'_>) {
+        let link = &mut self.protocols.link;
+        let Some(outflow) = link.outflows.get_mut(at) else { return };
+        let Some(key) = outflow.key() else { return };
+        let connection = outflow.connection.and_then(|(token, _)| link.connections.get(token));
+        let Some(far) = connection.and_then(|connection| connection.far.as_ref()) else { return };
+        let of_channel = link.interests.entry(key.channel).or_default();
+        if !of_channel.interest.set_peer(far.service, everything, types.iter()) && outflow.is_narrowed {
+            return;
+        }
+        outflow.is_narrowed = true;
+        outflow.wants = match (everything, types.len()) {
+            (Some(_), _) => "everything".to_owned(),
+            (None, 0) => "nothing".to_owned(),
+            (None, 1) => "1 type".to_owned(),
+            (None, count) => format!("{count} types"),
+        };
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let mut wanted: Vec<EventType> =
+            types.iter().map(|of| EventType::new(text(of.domain), text(of.name))).collect();
+        let mut is_all = everything.is_some();
+        // What the configuration lets through is not widened; where it names types, what is wanted is all of them or none.
+        if !outflow.types.is_empty() && (is_all || !wanted.is_empty()) {
+            (is_all, wanted) = (false, outflow.types.clone());
+        }
+        let action = Action::Subscribe { key, everything: is_all, types: wanted };
+        let account = Arc::clone(&link.own);
+        self.cx.tell_administration(at.to_bits(), action, &account);
+        self.publish_interest(key.channel);
+    }
+
+    /// Tells the far sides of a channel's flows in what is wanted, those to which it is news.
+    pub(super) fn publish_interest(&mut self, channel: ChannelId) {
+        let link = &mut self.protocols.link;
+        let Some(of_channel) = link.interests.get(&channel).filter(|of_channel| of_channel.is_known) else { return };
+        let mut due = Vec::new();
+        for (_, inflow) in link.inflows.iter_mut() {
+            let is_of_it = inflow.is_open && inflow.key().is_some_and(|key| key.channel == channel);
+            let Some(connection) = link.connections.get_mut(inflow.connection()).filter(|_| is_of_it) else { continue };
+            let Some(far) = &connection.far else { continue };
+            let published = of_channel.interest.publish_to(far.service);
+            if inflow.told.as_ref() == Some(&published) {
+                continue;
+            }
+            write_interest(connection.frames(&mut self.cx.io.spares), inflow.flow, &published);
+            inflow.told = Some(published);
+            due.push(inflow.connection());
+        }
+        for token in due {
+            link.note_due(token);
+        }
+    }
+}
+
+/// Writes what is wanted. Beyond the bound of a frame that is everything.
+fn write_interest(out: &mut Vec<u8>, flow: u32, published: &Published) {
+    let entries: Vec<TypeInterest<'_>> = published.entries().collect();
+    let (everything, types) = match Types::new(&entries) {
+        Ok(types) => (published.everything, types),
+        Err(_) => (Some(0), Types::NONE),
+    };
+    Frame::Interest { flow, everything, types }.write(out);
+}
