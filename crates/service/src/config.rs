@@ -36,7 +36,7 @@ pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};
 pub use self::time_driven::TimeDriven;
 pub(crate) use self::tls::Ends;
 pub use self::tls::{ClientCertificates, Tls};
-use crate::lane::io::round_budget::RoundBudget;
+use crate::lane::budget::Budget;
 use crate::memory::{BUDGET_MIN, Memory};
 use crate::protocols::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::store::StoreLimits;
@@ -443,11 +443,8 @@ impl Config {
     }
 
     /// What one connection may have of a lane's round.
-    pub(crate) fn round_budget(&self) -> RoundBudget {
-        RoundBudget {
-            messages: self.limits.round_messages,
-            time: Duration::from_micros(u64::from(self.limits.round_us)),
-        }
+    pub(crate) fn connection_budget(&self) -> Budget {
+        Budget::of_connection(self.limits.round_messages, Duration::from_micros(u64::from(self.limits.round_us)))
     }
 }
 

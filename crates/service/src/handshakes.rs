@@ -18,6 +18,7 @@ use tls::Trouble;
 
 use crate::config::Ends;
 use crate::counters::Block;
+use crate::lane::budget::Budget;
 use crate::lane::io::net::{Poll, Tcp, Waker};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
@@ -32,8 +33,6 @@ pub use reports::{HandshakeFailure, HandshakeReports};
 
 /// Handshakes that may be under way, of all clients and of all peers that the service calls.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
-/// Steps of handshakes before other connections that can go on are looked for.
-const STEPS_PER_LOOK: usize = 16;
 /// How long it is waited until a lane is tried again that had no room.
 const ROOM: Duration = Duration::from_millis(2);
 
@@ -247,7 +246,7 @@ impl Handshakes {
         }
         ready.sort_by_key(|(before, _)| *before);
         // The poll tells again of the others.
-        for (_, token) in ready.into_iter().take(STEPS_PER_LOOK) {
+        for (_, token) in ready.into_iter().take(Budget::CONNECTIONS.events as usize) {
             self.go_on(token);
         }
     }

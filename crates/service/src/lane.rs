@@ -7,6 +7,7 @@
 //! [`crate::protocols::giop`].
 
 pub(crate) mod access;
+pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod draining;

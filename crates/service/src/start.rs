@@ -619,7 +619,7 @@ fn common(
         memory: Arc::new(MemoryPool::new(memory.of_channels(), config.limits.client_quota_percent)),
         backlogs: Arc::new(MemoryPool::new(config.store.overflow_bytes_max, config.limits.client_quota_percent)),
         message_completion: config.message_completion(),
-        round_budget: config.round_budget(),
+        connection_budget: config.connection_budget(),
         main_discipline: config.lanes.discipline.of_lane(),
         keeps_expired: config.compatibility.timeout_never_expires,
         origin,

@@ -3,12 +3,10 @@
 
 use engine::Undelivered;
 
+use crate::lane::budget::Budget;
 use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::Worker;
 use crate::protocols::Made;
-
-/// Places for outboxes, and for connections, that are looked at in one round.
-const PLACES_PER_ROUND: u32 = 256;
 
 /// Whether a lane still takes events, and how far it is with telling what is left.
 #[derive(Debug, Default)]
@@ -82,15 +80,15 @@ impl Worker {
     /// Looks at a few places. True if they were the last.
     #[cold]
     fn look_on(&mut self, look: &mut Look, chunk: &mut Vec<Undelivered>) -> bool {
-        let from = look.next;
-        look.next = from.saturating_add(PLACES_PER_ROUND);
+        let (from, places) = (look.next, Budget::MESSAGES.events);
+        look.next = from.saturating_add(places);
         let (has_more, then) = match look.part {
             Part::Outboxes => {
                 let now = self.core.cx.clock.now;
-                (self.core.cx.lane.undelivered_at(from, PLACES_PER_ROUND, now, chunk), Some(Part::Output(Made::ByUs)))
+                (self.core.cx.lane.undelivered_at(from, places, now, chunk), Some(Part::Output(Made::ByUs)))
             }
             Part::Output(made) => {
-                let has_output = self.has_output_at(made, from, PLACES_PER_ROUND);
+                let has_output = self.has_output_at(made, from, places);
                 look.is_busy |= has_output == Some(true);
                 (has_output.is_some(), made.next().map(Part::Output))
             }

@@ -9,7 +9,6 @@ pub(crate) mod longest_idle;
 pub(crate) mod net;
 pub(crate) mod occupied;
 pub(crate) mod output;
-pub(crate) mod round_budget;
 pub(crate) mod slices;
 pub(crate) mod slots;
 pub(crate) mod socket;

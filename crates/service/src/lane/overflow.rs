@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use core::time::Duration;
 use engine::{OutboxId, Overflow, Time};
 
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::run::Worker;
 use crate::log::first_of;
@@ -13,10 +14,6 @@ use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at};
 use crate::protocols::Protocols;
 use crate::store::record::Record;
 use crate::time::UtcClock;
-
-/// Events that come back in a round, and answers that are looked at.
-const EVENTS_PER_ROUND: usize = 128;
-const ANSWERS_PER_ROUND: usize = 256;
 
 /// What a lane has on disk, and on its way from there.
 #[derive(Default)]
@@ -51,8 +48,8 @@ impl Worker {
         let core = &mut self.core;
         let Some(link) = &mut core.backlogs.link else { return false };
         link.answers.look();
-        let mut left = EVENTS_PER_ROUND;
-        for _ in 0..ANSWERS_PER_ROUND {
+        let mut left = Budget::FROM_DISK.events;
+        for _ in 0..Budget::MESSAGES.events {
             core.backlogs.take_back(&mut left, &mut core.protocols, &mut core.cx);
             if core.backlogs.back.is_some() {
                 return true;
@@ -119,7 +116,7 @@ impl Backlogs {
     }
 
     /// Hands some of what came back to the outbox for which it was asked.
-    fn take_back(&mut self, left: &mut usize, protocols: &mut Protocols, cx: &mut Context) {
+    fn take_back(&mut self, left: &mut u32, protocols: &mut Protocols, cx: &mut Context) {
         let Some(back) = self.back.take() else { return };
         let is_done = match &back {
             FromOverflow::Back(back) => self.take_backlog(back, left, protocols, cx),
@@ -133,7 +130,7 @@ impl Backlogs {
         self.taken = 0;
     }
 
-    fn take_backlog(&mut self, back: &Back, left: &mut usize, protocols: &mut Protocols, cx: &mut Context) -> bool {
+    fn take_backlog(&mut self, back: &Back, left: &mut u32, protocols: &mut Protocols, cx: &mut Context) -> bool {
         while let Some(([ask], event, behind)) = first_of(back.records.get(self.taken..).unwrap_or_default()) {
             if core::mem::replace(left, left.saturating_sub(1)) == 0 {
                 return false;
@@ -149,7 +146,7 @@ impl Backlogs {
         &mut self,
         outbox: OutboxId,
         chunk: &Chunk,
-        left: &mut usize,
+        left: &mut u32,
         protocols: &mut Protocols,
         cx: &mut Context,
     ) -> bool {

@@ -12,6 +12,7 @@ use engine::{Lane, ProxyKey, TypeDrops, TypeTraffic};
 use hashbrown::HashMap;
 
 use crate::admin::values::{LinkStatus, TypeEvents};
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::draining::Draining;
 use crate::lane::links::mailbox::Mailbox;
@@ -76,9 +77,8 @@ impl Core {
     }
 }
 
-/// Places for outboxes, and entries of what was dropped, that are looked at in one round.
-const PLACES_PER_ROUND: u32 = 32;
-const DROPS_PER_ROUND: usize = 32;
+/// Places for outboxes, and entries of what was dropped, in one chunk.
+const PLACES: u32 = Budget::REPORT.events;
 /// Event types that a lane reports, and flows over links.
 const TYPES_MAX: usize = 4_096;
 const LINKS_MAX: u32 = 4_096;
@@ -121,41 +121,41 @@ impl Surveying {
     fn chunk(&mut self, lane: &Lane, links: impl Fn(&Range<u32>) -> Option<Vec<LinkStatus>>) -> (Survey, bool) {
         let mut chunk = Survey::default();
         if let Some(next) = self.next
-            && let Some(outboxes) = lane.outboxes_at(next, PLACES_PER_ROUND)
+            && let Some(outboxes) = lane.outboxes_at(next, PLACES)
         {
             // In one piece: scraping asks this of lanes each second.
-            chunk.outboxes.reserve_exact(PLACES_PER_ROUND as usize);
+            chunk.outboxes.reserve_exact(PLACES as usize);
             chunk.outboxes.extend(outboxes);
-            self.next = Some(next + PLACES_PER_ROUND);
+            self.next = Some(next + PLACES);
             return (chunk, false);
         }
         if let Some(next) = self.next_channel
-            && let Some(channels) = lane.channels_at(next, PLACES_PER_ROUND)
+            && let Some(channels) = lane.channels_at(next, PLACES)
         {
-            chunk.channels.reserve_exact(PLACES_PER_ROUND as usize);
+            chunk.channels.reserve_exact(PLACES as usize);
             chunk.channels.extend(channels);
-            self.next_channel = Some(next + PLACES_PER_ROUND);
+            self.next_channel = Some(next + PLACES);
             return (chunk, false);
         }
         if let Some(next) = self.next_link.filter(|next| *next < LINKS_MAX)
-            && let Some(links) = links(&(next..next + PLACES_PER_ROUND))
+            && let Some(links) = links(&(next..next + PLACES))
         {
             chunk.links = links;
-            self.next_link = Some(next + PLACES_PER_ROUND);
+            self.next_link = Some(next + PLACES);
             return (chunk, false);
         }
         if let Some(next) = self.next_type.filter(|_| self.types_left > 0)
-            && let Some(types) = lane.types_at(next, PLACES_PER_ROUND)
+            && let Some(types) = lane.types_at(next, PLACES)
         {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let named =
                 |of: TypeTraffic<'_>| TypeEvents { domain: text(of.domain), name: text(of.name), events: of.events };
             chunk.types.extend(types.take(self.types_left).map(named));
             self.types_left -= chunk.types.len();
-            self.next_type = Some(next + PLACES_PER_ROUND);
+            self.next_type = Some(next + PLACES);
             return (chunk, false);
         }
-        let rest = self.drops.len().saturating_sub(DROPS_PER_ROUND);
+        let rest = self.drops.len().saturating_sub(PLACES as usize);
         chunk.drops = self.drops.drain(rest..).map(|drops| named(drops, lane)).collect();
         if rest == 0 {
             chunk.drops_beyond = self.drops_beyond;

@@ -15,6 +15,7 @@ use engine::{Delivery, Discipline, Event, Lane, LaneId, MemoryPool, Notice, Time
 use crate::counters::{Block, Counter};
 use crate::handshakes::{self, Secured};
 use crate::lane::access::Guard;
+use crate::lane::budget::Budget;
 use crate::lane::clock::Clock;
 use crate::lane::context::{Context, Deliveries, Identity};
 use crate::lane::intake::Intake;
@@ -26,7 +27,6 @@ use crate::lane::io::logged_once::LoggedOnce;
 use crate::lane::io::net::{self, Poll, Waker};
 use crate::lane::io::occupied::Occupied;
 use crate::lane::io::output::Spares;
-use crate::lane::io::round_budget::RoundBudget;
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest};
@@ -96,7 +96,7 @@ pub(crate) struct Common {
     pub(crate) backlogs: Arc<MemoryPool>,
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
-    pub(crate) round_budget: RoundBudget,
+    pub(crate) connection_budget: Budget,
     /// The order in which the main lane's topics have their turns.
     pub(crate) main_discipline: Discipline,
     /// Whether events' lifetimes only put them in order (`compatibility.timeout_never_expires`).
@@ -145,23 +145,8 @@ pub(crate) struct Core {
     pub(crate) access: Guard,
 }
 
-/// Answers given between two looks at the clock, and how long they are given before the sockets are looked at again.
-const ANSWERS_PER_LOOK: usize = 64;
-const ANSWERING_FOR: Duration = Duration::from_micros(500);
-/// The same where others may wait: an answer to a pull may be as large as a hundred events.
-const ANSWERS_PER_SHORT_LOOK: usize = 8;
-/// Addresses are given their slices for so long until the rest of the round has its turn.
-const SERVED_FOR: Duration = Duration::from_millis(1);
 /// How long it is waited, at the start, for what there is no memory for to be written, until messages are looked at.
 const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
-/// Connections taken over in one round after their TLS handshakes.
-const SECURED_PER_ROUND: usize = 16;
-/// Messages served in one round.
-const MESSAGES_PER_ROUND: usize = 256;
-
-/// Deliveries begun at one go: a one-way consumer with a long backlog and a fast connection must not keep the others
-/// waiting. An event for more consumers than that reaches the rest of them in the next rounds.
-const DELIVERIES_PER_BATCH: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
@@ -174,7 +159,7 @@ impl Worker {
         let poll = Poll::new()?;
         poll.add(&ends.waker, Socket::Waker, Interest::READ)?;
         let clock = Clock::new(common.origin);
-        let mut slices = Slices::new(common.round_budget);
+        let mut slices = Slices::new(common.connection_budget);
         let polling = timing.map(|timing| {
             // Rounds are short then, so that the budget is looked at often.
             slices.always_bind();
@@ -395,13 +380,13 @@ impl Worker {
     pub(crate) fn answer_all(&mut self) {
         let mut until = None;
         while self.core.has_to_answer() {
-            let most = if self.core.cx.io.slices.binds() { ANSWERS_PER_SHORT_LOOK } else { ANSWERS_PER_LOOK };
-            self.answer_released(most);
-            self.clients.callers().answer_pulls(most, &mut self.core);
+            let budget = if self.core.cx.io.slices.binds() { Budget::LARGE_ANSWERS } else { Budget::EVENTS };
+            self.answer_released(budget.events);
+            self.clients.callers().answer_pulls(budget.events, &mut self.core);
             self.core.flush_engine();
             if self.core.has_to_answer() {
                 let now = self.core.cx.clock.time();
-                if now >= *until.get_or_insert(now + ANSWERING_FOR) {
+                if now >= *until.get_or_insert(now + Budget::EVENTS.time) {
                     return;
                 }
             }
@@ -409,7 +394,7 @@ impl Worker {
     }
 
     /// Sends so many answers at most that were withheld until there was room again, in the order in which their events came.
-    fn answer_released(&mut self, most: usize) {
+    fn answer_released(&mut self, most: u32) {
         for _ in 0..most {
             let Some((claim, refused)) = self.core.intake.next_released() else { return };
             self.answer(claim, refused);
@@ -486,7 +471,7 @@ impl Worker {
             }
             if binds {
                 self.core.protocols.outgoing().flush_if_long(until_now, &mut self.core.cx);
-                if until_now.since(began) >= SERVED_FOR {
+                if until_now.since(began) >= Budget::ADDRESSES.time {
                     return;
                 }
             }
@@ -552,7 +537,7 @@ impl Worker {
 
     /// Serves what administration has posted. True if there is more.
     fn serve_administration(&mut self) -> bool {
-        for _ in 0..MESSAGES_PER_ROUND {
+        for _ in 0..Budget::MESSAGES.events {
             let Some(message) = self.inboxes.from_administration.take() else { return false };
             // What a reply speaks of was published before the reply was posted, so look before passing it on.
             self.core.refresh();
@@ -578,7 +563,7 @@ impl Worker {
 
     /// Serves what the resolver has posted. True if there is more.
     fn serve_resolver(&mut self) -> bool {
-        for _ in 0..MESSAGES_PER_ROUND {
+        for _ in 0..Budget::MESSAGES.events {
             let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
             let (protocol, token) = connection;
             by_tag!(protocol, P => P::RESOLVED(&mut self.core, token, addresses));
@@ -588,7 +573,7 @@ impl Worker {
 
     /// Serves what the thread that makes TLS handshakes has posted. True if there is more.
     fn serve_handshakes(&mut self) -> bool {
-        for _ in 0..SECURED_PER_ROUND {
+        for _ in 0..Budget::CONNECTIONS.events {
             let Some(secured) = self.inboxes.secured.as_mut().and_then(Inbox::take) else { return false };
             self.handle_secured(secured);
         }
@@ -709,12 +694,13 @@ impl Core {
         self.cx.reporting.reports.hand_over(&mut self.cx.reporting.administration, self.cx.clock.now);
     }
 
-    /// Sends what the engine says is due. There may be more if `undelivered` says so.
+    /// Sends what the engine says is due. There may be more if `undelivered` says so: a one-way consumer with a long backlog and a fast
+    /// connection must not keep the others waiting, and an event for more consumers than that reaches the rest in the next rounds.
     pub(crate) fn deliver(&mut self) {
         // First, since the other lanes can work on it while this one goes on.
         self.send_handovers();
         let mut events = self.cx.take_events();
-        for _ in 0..DELIVERIES_PER_BATCH {
+        for _ in 0..Budget::MESSAGES.events {
             // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall
             // the processor: a profiler found it there for a twelfth of its samples at deliveries of 64 octets.
             let delivery = self.cx.lane.poll_delivery(self.cx.clock.now, &mut events);

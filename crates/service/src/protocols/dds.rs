@@ -25,6 +25,7 @@ use super::{Check, CoreCheck, Given, Step, Tag, WireProtocol};
 use crate::admin::values::DdsJoinStatus;
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::net::{Poll, Waker};
@@ -43,8 +44,6 @@ pub(crate) const JOINS_MAX: usize = 32;
 const RING: usize = 256;
 /// Octets of events that wait for a writing thread or are with it, of each join, unless it is one event alone.
 const OUT_BYTES_MAX: usize = 8 << 20;
-/// Samples of a join that are taken in in one round, and that wait for room in the channel.
-const PER_ROUND: usize = 64;
 
 /// Where a join's reading thread says how the join stands, and administration reads it.
 pub(crate) type Board = Arc<Mutex<DdsJoinStatus>>;
@@ -140,7 +139,7 @@ struct Join {
     samples: Inbox<FromDds>,
     spares: Mailbox<Vec<u8>>,
     /// Samples that wait for room in the channel.
-    unanswered: usize,
+    unanswered: u32,
     events: Mailbox<ToDds>,
     done: Inbox<Back>,
     /// Events that wait for the writing thread or are with it, and their octets.
@@ -430,10 +429,10 @@ impl Core {
 
     /// Takes in what a join has read. True if there is more that could be taken in.
     fn take_samples(&mut self, at: usize) -> bool {
-        for _ in 0..PER_ROUND {
+        for _ in 0..Budget::EVENTS.events {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
             let (supplier, channel) = (join.supplier, join.setup.channel);
-            if join.unanswered >= PER_ROUND || self.cx.reporting.draining.has_begun() {
+            if join.unanswered >= Budget::EVENTS.events || self.cx.reporting.draining.has_begun() {
                 return false;
             }
             let source = match supplier {

@@ -17,6 +17,7 @@ use engine::{
 };
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::awaiting_filter::AwaitingFilter;
 use crate::lane::intake::journal::{Received, State, Waiting};
@@ -27,19 +28,6 @@ use crate::store::journal::{Again, ToStore};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 use std::hint::black_box;
-
-/// Answers of the store that are taken in at a time.
-const ANSWERS_AT_ONCE: usize = 256;
-/// The events of a piece take about so much memory.
-const CHUNK_MEMORY: usize = 1 << 20;
-/// They are taken in for so long, until messages are looked at.
-const RESTORING_FOR: Duration = Duration::from_millis(5);
-/// Turns served in one round at most, before the sockets are looked at again.
-const QUEUED_PER_ROUND: usize = 8;
-/// They are looked at again after this long in any case, if the turn under way is over.
-const LOOK_AROUND_AFTER: Duration = Duration::from_micros(20);
-/// How long events are looked at in a round that waited behind others on which remote filters have ruled.
-const LOOKING_FOR: Duration = Duration::from_micros(250);
 
 impl Core {
     /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote
@@ -165,7 +153,7 @@ impl Core {
         if !self.intake.awaiting_filter.has_to_go_on() {
             return;
         }
-        let until = self.cx.clock.time() + LOOKING_FOR;
+        let until = self.cx.clock.time() + Budget::WAITING.time;
         while let Some(source) = self.intake.awaiting_filter.next_again() {
             self.check_awaiting_filter(source, until);
             if self.cx.clock.time() >= until {
@@ -363,7 +351,7 @@ impl Worker {
         let Core { intake, .. } = &mut self.core;
         let Some(link) = &intake.journal.link else { return false };
         link.answers.look();
-        for _ in 0..ANSWERS_AT_ONCE {
+        for _ in 0..Budget::MESSAGES.events {
             match self.core.intake.journal.receive() {
                 Some(Received::Answer) => self.core.resume_stored(),
                 Some(Received::Completed(watch)) => self.core.note_completed_for_all(watch),
@@ -380,13 +368,13 @@ impl Worker {
     /// What there is no memory for is to be on disk before more is taken in.
     #[cold]
     pub(crate) fn restore_events(&mut self) -> bool {
-        let until = self.core.cx.clock.now + RESTORING_FOR;
+        let until = self.core.cx.clock.now + Budget::RESTORED.time;
         while self.core.backlogs.keeps_up_with_backlogs(&self.core.cx)
             && self.core.cx.clock.time() < until
             && let Some(chunk) = self.core.intake.journal.next_restored()
         {
             // In one go: the memory of a thread grows by a page at a time otherwise, with a system call for each.
-            drop(black_box(Vec::<u8>::with_capacity(CHUNK_MEMORY)));
+            drop(black_box(Vec::<u8>::with_capacity(Budget::RESTORED.bytes)));
             chunk.each(|number, consumers, record| {
                 self.core.cx.counters.add(Counter::EventsRestored, 1);
                 self.core.restore_event(number, consumers, record);
@@ -402,8 +390,8 @@ impl Worker {
         if self.core.cx.lane.queued_events() == 0 {
             return;
         }
-        let until = self.core.cx.clock.now + LOOK_AROUND_AFTER;
-        for _ in 0..QUEUED_PER_ROUND {
+        let until = self.core.cx.clock.now + Budget::SCHEDULED.time;
+        for _ in 0..Budget::SCHEDULED.events {
             if !self.core.serve_queued_event() {
                 return;
             }

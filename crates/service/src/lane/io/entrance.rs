@@ -1,12 +1,12 @@
 //! Where clients connect, whichever protocol they come to: so many are let in a round, each with a place that its address is charged for.
 
 use core::fmt;
-use core::time::Duration;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use crate::counters::Counter;
 use crate::handshakes::{Secured, Unsecured, Whose};
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::net::{self, Listener, Tcp};
 use crate::lane::io::occupied::RESERVED;
@@ -18,11 +18,6 @@ use crate::lane::run::Worker;
 use crate::protocols::{Tag, WireProtocol, by_tag};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
-
-/// Connections accepted in one round: a storm of them must not delay the events of those that are there.
-const ACCEPTED_PER_ROUND: usize = 16;
-/// The time in which they are, where others may wait.
-const ACCEPTING_FOR: Duration = Duration::from_micros(100);
 
 /// A socket that listens.
 pub(crate) struct Entrance {
@@ -107,8 +102,8 @@ impl Worker {
     #[cold]
     pub(crate) fn accept(&mut self, protocol: Tag, layer: Layer) {
         let mut began = self.core.cx.clock.time();
-        let until = began + ACCEPTING_FOR;
-        for _ in 0..ACCEPTED_PER_ROUND {
+        let until = began + Budget::CONNECTIONS.time;
+        for _ in 0..Budget::CONNECTIONS.events {
             let Some(listener) = &self.clients.entrance(protocol, layer).listener else { return };
             let (tcp, address) = match net::accept(listener) {
                 Ok(Some(accepted)) => accepted,

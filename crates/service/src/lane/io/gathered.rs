@@ -6,17 +6,12 @@ use std::collections::VecDeque;
 
 use engine::Time;
 
+use crate::lane::budget::Budget;
 use crate::lane::io::slots::Token;
 
-/// What is gathered is written when this long has passed, and as long as writing took the last time: then a lane that has
-/// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
-const GATHERED_FOR: Duration = Duration::from_micros(50);
-/// One-way pushes are gathered twice as long, and three times as long as writing took: no consumer's next push waits for it, and
-/// one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
-const GATHERED_ONE_WAY_FOR: Duration = Duration::from_micros(100);
-const GATHERED_ONE_WAY_TIMES: u32 = 3;
-/// Pushes between two looks at the clock.
-const PUSHES_PER_LOOK: u32 = 32;
+/// One-way pushes are gathered for so much longer than [`Budget::GATHERED`], and than writing took: no consumer's next push waits for it,
+/// and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
+const ONE_WAY_TIMES: [u32; 2] = [2, 3];
 
 /// Connections for which something was gathered.
 pub(crate) struct Gathered {
@@ -89,7 +84,7 @@ impl Gathered {
 
     /// Whether so many pushes were gathered that the clock is to be looked at.
     pub(crate) const fn begin_look(&mut self) -> bool {
-        let looks = self.pushes >= PUSHES_PER_LOOK;
+        let looks = self.pushes >= Budget::GATHERED.events;
         if looks {
             self.pushes = 0;
         }
@@ -113,18 +108,19 @@ impl Gathered {
         self.expects_answers = false;
     }
 
-    /// How long what is gathered may wait in a round that goes on.
+    /// How long what is gathered may wait in a round that goes on: as long as writing took the last time in any case. Then a lane that has
+    /// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
     fn gathers_for(&self) -> Duration {
-        match self.expects_answers {
-            true => GATHERED_FOR.max(self.write_took),
-            false => GATHERED_ONE_WAY_FOR.max(GATHERED_ONE_WAY_TIMES * self.write_took),
-        }
+        let [longer, than_writing] = if self.expects_answers { [1, 1] } else { ONE_WAY_TIMES };
+        (longer * Budget::GATHERED.time).max(than_writing * self.write_took)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GATHERED_FOR: Duration = Budget::GATHERED.time;
 
     fn token(number: u64) -> Token {
         Token::from_bits(number)
@@ -134,9 +130,9 @@ mod tests {
     fn what_needs_no_answer_is_gathered_for_longer() {
         let mut gathered = Gathered::default();
         gathered.note_push(true);
-        assert_eq!(gathered.gathers_for(), GATHERED_ONE_WAY_FOR);
+        assert_eq!(gathered.gathers_for(), 2 * GATHERED_FOR);
         gathered.write_took = 2 * GATHERED_FOR;
-        assert_eq!(gathered.gathers_for(), GATHERED_ONE_WAY_TIMES * 2 * GATHERED_FOR);
+        assert_eq!(gathered.gathers_for(), 3 * 2 * GATHERED_FOR);
         // One that is to be answered is enough, whatever comes behind it.
         gathered.note_push(false);
         gathered.note_push(true);
@@ -163,7 +159,7 @@ mod tests {
     #[test]
     fn the_clock_is_looked_at_once_for_so_many_pushes() {
         let mut gathered = Gathered::default();
-        let looks = (0..10 * PUSHES_PER_LOOK).filter(|_| {
+        let looks = (0..10 * Budget::GATHERED.events).filter(|_| {
             gathered.note_push(false);
             gathered.begin_look()
         });

@@ -13,10 +13,10 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use crate::lane::io::round_budget::RoundBudget;
+use crate::lane::budget::{Budget, RoundUsage};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::Ready;
+use crate::lane::io::system::{Interest, Ready};
 
 /// Something that is to be done for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ struct Address {
 
 /// All of them.
 pub(crate) struct Slices {
-    round_budget: RoundBudget,
+    budget: Budget,
     addresses: Slots<Address>,
     by_ip: HashMap<IpAddr, Token>,
     /// Those for which something is deferred.
@@ -59,25 +59,21 @@ pub(crate) struct Slices {
     left: Duration,
 }
 
-/// Octets of events that are sent to one address in a round, until those for others have had their turn. To write so much to a
-/// socket takes less than a slice.
-const SENT_PER_ROUND: usize = 256 << 10;
-
 /// Room in an address's queue to begin with, so that an ordinary client's first requests have it.
 const PLACES: usize = 8;
 
 impl Slices {
     /// A slice of a round is as long as the share that one connection may have.
-    pub(crate) fn new(round_budget: RoundBudget) -> Self {
+    pub(crate) fn new(budget: Budget) -> Self {
         Self {
-            round_budget,
+            budget,
             addresses: Slots::new(),
             by_ip: HashMap::new(),
             queued_addresses: VecDeque::with_capacity(64),
             round: 0,
             binds: false,
             always_binds: false,
-            left: round_budget.time,
+            left: budget.time,
         }
     }
 
@@ -120,7 +116,7 @@ impl Slices {
     /// Begins a round in which there is one thing to do, as far as is known, or more. True if slices bind in it.
     pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
         self.round += 1;
-        self.left = self.round_budget.time;
+        self.left = self.budget.time;
         self.binds = self.always_binds || (self.by_ip.len() > 1 && !(is_single && self.queued_addresses.is_empty()));
         self.binds
     }
@@ -147,8 +143,8 @@ impl Slices {
     }
 
     /// What one connection may have, of what is left to its address.
-    pub(crate) const fn round_budget(&self) -> RoundBudget {
-        RoundBudget { time: self.left, ..self.round_budget }
+    pub(crate) const fn budget(&self) -> Budget {
+        Budget { time: self.left, ..self.budget }
     }
 
     /// Has something wait behind what is deferred for the same address.
@@ -178,7 +174,7 @@ impl Slices {
             if let Some(address) = self.addresses.get_mut(token) {
                 address.is_queued = false;
                 let waiting = address.deferred.len();
-                self.left = self.round_budget.time.saturating_sub(self.spent(token));
+                self.left = self.budget.time.saturating_sub(self.spent(token));
                 return Some((token, waiting));
             }
         }
@@ -207,12 +203,12 @@ impl Slices {
 
     /// Something is done for an address out of turn: what is left of its slice is what it may have.
     pub(crate) fn resume(&mut self, token: Token) {
-        self.left = self.round_budget.time.saturating_sub(self.spent(token));
+        self.left = self.budget.time.saturating_sub(self.spent(token));
     }
 
     /// Ends the turn of an address. True if something is still deferred for it.
     pub(crate) fn end_service(&mut self, token: Token) -> bool {
-        self.left = self.round_budget.time;
+        self.left = self.budget.time;
         let Some(address) = self.addresses.get_mut(token).filter(|address| !address.deferred.is_empty()) else {
             return false;
         };
@@ -225,7 +221,7 @@ impl Slices {
     /// Whether an address has had its slice.
     pub(crate) fn is_spent(&self, token: Token) -> bool {
         let address = self.addresses.get(token).filter(|address| address.round == self.round);
-        address.is_some_and(|address| address.spent >= self.round_budget.time)
+        address.is_some_and(|address| address.spent >= self.budget.time)
     }
 
     /// Whether something may be written for an address: once in each round in any case, or an address that sends much
@@ -239,7 +235,7 @@ impl Slices {
 
     /// Whether an address has been sent as many octets of events as may be in one round.
     pub(crate) fn has_been_sent_enough(&self, token: Token) -> bool {
-        let is_spent = |address: &Address| address.sent_in == self.round && address.sent >= SENT_PER_ROUND;
+        let is_spent = |address: &Address| address.sent_in == self.round && address.sent >= Budget::SENT.bytes;
         self.are_shared() && self.addresses.get(token).is_some_and(is_spent)
     }
 
@@ -261,6 +257,34 @@ impl Slices {
     }
 }
 
+/// A connection's part in its lane's rounds: its address, what it has had of the latest round, and what is still to come.
+pub(crate) struct Rounds {
+    /// The address that is charged for what is done for it, among those of the lane.
+    pub(crate) slice: Token,
+    /// Its socket is ready, and waits for the turn of that address.
+    pub(crate) is_deferred: bool,
+    /// It has had its share of a round, and whole messages of it may wait for the next.
+    pub(crate) has_backlog: bool,
+    /// What it has had of the latest round.
+    pub(crate) usage: RoundUsage,
+    /// It is among those that are written to when the round ends.
+    pub(crate) is_due: bool,
+    /// What the poll was last asked to report.
+    pub(crate) interest: Interest,
+}
+
+impl Rounds {
+    /// Of a connection that has had nothing yet, and of which the poll is to report this.
+    pub(crate) fn new(slice: Token, interest: Interest) -> Self {
+        Self { slice, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_deferred)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,7 +292,7 @@ mod tests {
     const SLICE: Duration = Duration::from_micros(250);
 
     fn slices() -> Slices {
-        Slices::new(RoundBudget { messages: 1024, time: SLICE })
+        Slices::new(Budget::of_connection(1024, SLICE))
     }
 
     fn ip(last: u8) -> IpAddr {
@@ -358,9 +382,9 @@ mod tests {
         slices.next_address();
         slices.take(one);
         slices.charge(one, SLICE / 5);
-        assert_eq!(slices.round_budget().time, SLICE / 5 * 4);
+        assert_eq!(slices.budget().time, SLICE / 5 * 4);
         slices.end_service(one);
-        assert_eq!(slices.round_budget().time, SLICE);
+        assert_eq!(slices.budget().time, SLICE);
         assert!(!slices.begin_round(true), "a lone thing is not measured");
     }
 
@@ -370,10 +394,10 @@ mod tests {
         let mut slices = slices();
         let busy = slices.arrive(ip(2));
         slices.begin_round(false);
-        slices.note_sent(busy, 2 * SENT_PER_ROUND);
+        slices.note_sent(busy, 2 * Budget::SENT.bytes);
         assert!(!slices.has_been_sent_enough(busy), "no other client is there");
         let other = slices.arrive(ip(1));
-        slices.note_sent(busy, SENT_PER_ROUND - 1);
+        slices.note_sent(busy, Budget::SENT.bytes - 1);
         assert!(!slices.has_been_sent_enough(busy));
         slices.note_sent(busy, 1);
         assert_eq!([busy, other].map(|address| slices.has_been_sent_enough(address)), [true, false]);
@@ -390,9 +414,9 @@ mod tests {
         slices.begin_round(false);
         assert!(slices.charge(one, SLICE));
         slices.resume(other);
-        assert_eq!(slices.round_budget().time, SLICE);
+        assert_eq!(slices.budget().time, SLICE);
         slices.charge(other, SLICE / 5);
         slices.resume(one);
-        assert_eq!(slices.round_budget().time, Duration::ZERO);
+        assert_eq!(slices.budget().time, Duration::ZERO);
     }
 }

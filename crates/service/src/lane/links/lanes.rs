@@ -13,6 +13,7 @@ use std::sync::Arc;
 use engine::{Admission, Event, Handover, LaneId, OutboxId, Outcome};
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::io::slots::Token;
 use crate::lane::links::mailbox::{Inbox, Mailbox};
 use crate::lane::links::messages::LaneThread;
@@ -79,9 +80,6 @@ pub(crate) struct Link {
 pub(crate) struct LaneLinks {
     all: Vec<Link>,
 }
-
-/// Messages of one lane that are served in one round.
-const MESSAGES_PER_ROUND: usize = 64;
 
 /// The longest queue from one lane to another. What a channel may have in it is bounded by its bridges far below that.
 const QUEUE_MAX: u32 = 1024;
@@ -272,7 +270,7 @@ impl Worker {
 
     fn serve_link(&mut self, at: usize) -> bool {
         let Some(thread) = self.core.links.lanes.all.get(at).map(|link| link.thread) else { return false };
-        for _ in 0..MESSAGES_PER_ROUND {
+        for _ in 0..Budget::EVENTS.events {
             let Some(message) = self.core.links.lanes.of(thread).and_then(|link| link.from.take()) else {
                 return false;
             };

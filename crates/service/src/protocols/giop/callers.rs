@@ -11,7 +11,7 @@ use giop::framing::{Inbound, Limits};
 
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::Output;
-use crate::lane::io::round_budget::Rounds;
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;

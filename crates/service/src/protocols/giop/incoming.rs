@@ -8,6 +8,7 @@ use giop::framing::{self, Inbound, ProtocolError};
 use giop::message;
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::io::buffers::Borrower;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Flushed, Output, would_block};
@@ -20,13 +21,6 @@ use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::giop::callers::{Caller, Clients, Incoming, Input};
 use crate::protocols::giop::claims::answer_too_large;
-
-/// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
-const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
-/// Connections tried in one round that wait for room for their messages, and disconnected at once to make some.
-const TRIED_PER_ROUND: usize = 16;
-/// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
-const READ_BYTES_PER_ROUND: usize = 1 << 20;
 
 /// How far a message has come.
 const fn begun(oldest: framing::Incomplete) -> Begun {
@@ -107,7 +101,7 @@ impl Clients {
 
     fn read(&mut self, token: Token, core: &mut Core) {
         let mut received = 0;
-        while received < READ_BYTES_PER_ROUND {
+        while received < Budget::LARGE_MESSAGE.bytes {
             let Some(entry) = self.incoming.get_mut(token) else { return };
             if entry.caller.rounds.has_backlog || entry.caller.is_paused() {
                 break;
@@ -154,7 +148,7 @@ impl Clients {
             self.close(token, core);
             return None;
         }
-        let mut meter = caller.rounds.usage.begin(core.cx.io.slices.round(), core.cx.io.slices.round_budget());
+        let mut meter = caller.rounds.usage.begin(core.cx.io.slices.round(), core.cx.io.slices.budget());
         caller.output.lend(&mut core.cx.io.spares);
         inbound.note_time(caller.input.reading.at(core.cx.clock.now).0);
         let violation = loop {
@@ -263,7 +257,7 @@ impl Clients {
 
     /// Has those go on that waited for others' messages to be complete, as far as there is room.
     pub(crate) fn serve_unfinished(&mut self, core: &mut Core) {
-        for _ in 0..self.unfinished.waiting().min(TRIED_PER_ROUND) {
+        for _ in 0..self.unfinished.waiting().min(Budget::CONNECTIONS.events as usize) {
             let Some(token) = self.unfinished.next_waiting() else { return };
             let Some(Incoming { inbound, caller: Caller { input: Input { claim, .. }, place, .. } }) =
                 self.incoming.get_mut(token).filter(|entry| entry.caller.input.claim.waits)
@@ -325,7 +319,7 @@ impl Clients {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         caller.rounds.is_due = false;
         let spares = &mut core.cx.io.spares;
-        let Ok(flushed) = caller.output.flush(&mut caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
+        let Ok(flushed) = caller.output.flush(&mut caller.stream, spares, Budget::STREAM.bytes) else {
             return self.close(token, core);
         };
         let written = flushed == Flushed::All;
@@ -422,7 +416,7 @@ impl Clients {
     }
 
     /// Answers at most this many requests for events.
-    pub(crate) fn answer_pulls(&mut self, most: usize, core: &mut Core) {
+    pub(crate) fn answer_pulls(&mut self, most: u32, core: &mut Core) {
         for _ in 0..most {
             let Some(due) = core.protocols.giop.due.pop_front() else { return };
             let connection = due.waiter().connection;
@@ -518,7 +512,7 @@ impl Clients {
             }
         }
         slow.sort_unstable_by_key(|(pace, _)| *pace);
-        for (_, token) in slow.into_iter().take(TRIED_PER_ROUND) {
+        for (_, token) in slow.into_iter().take(Budget::CONNECTIONS.events as usize) {
             if !self.unfinished.is_waiting() {
                 return;
             }

@@ -16,6 +16,7 @@ use giop::framing::Message;
 use giop::message::{Header, Request, Response};
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::io::unread::Unread;
@@ -67,8 +68,6 @@ pub(crate) fn may_be_large(request: &Request<'_>) -> bool {
 
 /// What a client is charged for an answer that has yet to come.
 const RESERVED: u64 = 64 << 10;
-/// Connections that are tried in one round, where requests are held back.
-const TRIED_PER_ROUND: usize = 16;
 
 /// What a lane's clients have asked for of what may be large.
 #[derive(Debug, Default)]
@@ -196,7 +195,8 @@ impl Clients {
 
     /// Passes on what was held back, as far as there is room.
     pub(crate) fn serve_deferred_requests(&mut self, core: &mut Core) {
-        for _ in 0..core.protocols.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
+        let waiting = core.protocols.giop.large_answers.waiting.len();
+        for _ in 0..waiting.min(Budget::CONNECTIONS.events as usize) {
             let answers = &mut core.protocols.giop.large_answers;
             let Some(connection) = answers.waiting.pop_front() else { return };
             let Some(Incoming { caller, .. }) = self.incoming.get_mut(connection) else { continue };

@@ -21,13 +21,13 @@ pub(crate) use self::connecting::PROBE_KEY;
 use self::connecting::Probe;
 use self::reachability::Reachability;
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::gathered::Gathered;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::net::Tcp;
 use crate::lane::io::output::Output;
-use crate::lane::io::round_budget::Rounds;
-use crate::lane::io::slices::Work;
+use crate::lane::io::slices::{Rounds, Work};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -45,13 +45,8 @@ use access::OutgoingPolicy;
 use accounts::{Account, Charge, Spent};
 use corba::Peers;
 
-/// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
-/// call's own cost is nothing beside that of the bytes, and the consumer can begin.
-const GATHERED_BYTES_MAX: usize = 128 << 10;
-/// Most connections that are written to without a look at the slices that this takes.
-const WRITTEN_AT_ONCE: usize = 8;
-/// Outboxes that go on at one go which waited for room on a connection.
-const UNBLOCKED_PER_ROUND: usize = 64;
+/// Most connections that are written to without a look at the clock.
+const UNMETERED_WRITES: usize = 8;
 enum State {
     /// Waiting for the addresses of a host name.
     Resolving,
@@ -190,7 +185,7 @@ impl Outgoing {
 
     /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
     pub(crate) fn has_room(&self) -> bool {
-        !self.rounds.interest.write && self.stream().is_some() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+        !self.rounds.interest.write && self.stream().is_some() && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
     /// Charges what is kept for the client and not read.
@@ -398,7 +393,7 @@ impl Outgoings {
         self.note_due(token);
         self.gathered.note_push(one_way);
         let is_overfull = |connection: &Outgoing| {
-            !connection.rounds.interest.write && connection.output.queued_bytes() >= GATHERED_BYTES_MAX
+            !connection.rounds.interest.write && connection.output.queued_bytes() >= Budget::GATHERED.bytes
         };
         if self.connections.get(token).is_some_and(is_overfull) {
             self.gathered.note_overfull(token);
@@ -495,7 +490,7 @@ impl Outgoings {
         if cx.lane.schedules_topics() {
             gathered.sort_by(|token| connections.get(token).map_or(0, |due| due.output.queued_bytes()));
         }
-        let takes_long = cx.io.slices.are_shared() && gathered.len() > WRITTEN_AT_ONCE;
+        let takes_long = cx.io.slices.are_shared() && gathered.len() > UNMETERED_WRITES;
         let mut began = if takes_long { Some(cx.clock.time()) } else { None };
         // Not those that become due meanwhile, or there might be no end.
         for _ in 0..self.gathered.len() {
@@ -557,7 +552,7 @@ impl Outgoings {
             all || routes.get_mut(*outbox).is_none_or(has_left)
         };
         let mut blocked = core::mem::take(unblocked);
-        blocked.extend(connection.blocked.extract_if(.., may_go_on).take(UNBLOCKED_PER_ROUND));
+        blocked.extend(connection.blocked.extract_if(.., may_go_on).take(Budget::EVENTS.events as usize));
         connection.blocked_no_more = connection.blocked_no_more.min(connection.blocked.len());
         let are_left = all && !connection.blocked.is_empty();
         for outbox in blocked.drain(..) {

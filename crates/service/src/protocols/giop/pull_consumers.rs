@@ -12,6 +12,7 @@ use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
@@ -29,9 +30,6 @@ use corba::refused_event;
 
 /// Pulls that may wait on one connection; a further one is refused.
 const WAITING_MAX: usize = 256;
-/// Waits of clients that are gone, and of proxies that are, that are ended in one round of the lane.
-const LEAVING_PER_ROUND: usize = 1024;
-const DISCONNECTED_PER_ROUND: usize = 256;
 /// Events in one reply, whatever the client asks for.
 const EVENTS_MAX: u32 = 4096;
 
@@ -455,11 +453,11 @@ impl Protocol {
 
     /// Ends some of the waits of clients and at proxies that are gone.
     pub(crate) fn end_some_waits(&mut self, cx: &mut Context) {
-        for _ in 0..LEAVING_PER_ROUND {
+        for _ in 0..Budget::MESSAGES.events {
             let Some(wait) = self.waiting.next_leaving() else { break };
             self.leave(wait, cx);
         }
-        for _ in 0..DISCONNECTED_PER_ROUND {
+        for _ in 0..Budget::MESSAGES.events {
             let Some(waiter) = self.waiting.next_over() else { break };
             self.due.push_back(Due::Disconnected(waiter));
         }

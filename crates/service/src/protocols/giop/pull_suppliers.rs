@@ -20,6 +20,7 @@ use hashbrown::HashMap;
 
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::Submission;
 use crate::lane::io::slots::{Slots, Token};
@@ -36,10 +37,6 @@ use corba::event::{self, FORM_STRUCTURED};
 
 /// Events asked for at a time of a supplier that gives sequences.
 const EVENTS_PER_POLL: i32 = 64;
-/// Suppliers asked in one round because their time has come, and where others may wait: a client may have a thousand proxies that
-/// pull from it, and have all of them asked at the same time.
-const POLLS_PER_ROUND: usize = 256;
-const POLLS_PER_SHORT_ROUND: usize = 16;
 /// Octets of an answer's buffer that are kept for the next.
 const ANSWER_BUFFER_BYTES: usize = 256 << 10;
 /// The first wait after a failure, and the longest.
@@ -289,13 +286,14 @@ impl Protocol {
         }
     }
 
-    /// Asks the suppliers that are due, longest ago first. Those that are too many for a round stay due.
+    /// Asks the suppliers that are due, longest ago first. A client may have a thousand proxies that pull from it and
+    /// are due at the same time: those that are too many for a round stay due.
     pub(crate) fn serve_pullers(&mut self, cx: &mut Context) {
         if cx.reporting.draining.has_begun() {
             return;
         }
-        let most = if cx.io.slices.are_shared() { POLLS_PER_SHORT_ROUND } else { POLLS_PER_ROUND };
-        for _ in 0..most {
+        let budget = if cx.io.slices.are_shared() { Budget::CONNECTIONS } else { Budget::MESSAGES };
+        for _ in 0..budget.events {
             let Some(Reverse((_, bits))) =
                 self.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= cx.clock.now)
             else {

@@ -10,6 +10,7 @@ use giop::ior::Ior;
 use giop::message::{self, MessageKind, Reply, ReplyStatus};
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
@@ -66,9 +67,6 @@ enum Heard {
 /// The user exception with which a consumer says that it is not connected any more (Event Service 1.2, 2.1.1).
 pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
-/// Maximum notifications of lost connections per round.
-const LOSSES_PER_ROUND: usize = 256;
-
 impl Core {
     /// Serves a connection of ours when its socket is ready.
     pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
@@ -109,7 +107,7 @@ impl Core {
 
     /// Notifies some senders and outboxes that waited on connections that were lost. The others follow in the next rounds.
     pub(crate) fn tell_of_losses(&mut self) {
-        for _ in 0..LOSSES_PER_ROUND {
+        for _ in 0..Budget::MESSAGES.events {
             match self.protocols.giop.outgoing.losses.next() {
                 Some(LossRecipient::Waiting(pending, lost)) => self.conclude(pending, Verdict::Lost(lost)),
                 Some(LossRecipient::Blocked(outbox, token, why)) => {
@@ -154,7 +152,7 @@ impl Core {
     /// the connection is gone.
     pub(crate) fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
-        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.round_budget());
+        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.budget());
         loop {
             let Protocol { outgoing: Outgoings { connections, scratch: Scratch { answer, .. }, .. }, pullers, .. } =
                 &mut self.protocols.giop;

@@ -12,6 +12,7 @@ use engine::{Event, Form, PendingEvent, ProxyKey};
 use giop::cdr::{ReadError, Reader};
 
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
@@ -130,7 +131,7 @@ impl Protocols {
 }
 
 /// Events taken in at a time.
-const EVENTS: usize = 8;
+const EVENTS: usize = Budget::SCHEDULED.events as usize;
 /// Sequences and buffers that are kept to be used again, and the most that they may have grown to.
 const SPARES: usize = 16;
 const SPARE_BYTES: usize = 64 << 10;

@@ -21,9 +21,9 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use testing::AcceptInTime;
 
 use crate::counters::{Counter, Counters};
+use crate::lane::budget::Budget;
 use crate::lane::intake::origins::Origins;
 use crate::lane::io::net::{self, Waker};
-use crate::lane::io::round_budget::RoundBudget;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Layer;
 use crate::lane::io::unfinished::Reserve;
@@ -73,7 +73,7 @@ fn protocol() -> Protocol {
 }
 
 /// What all lanes of a test have alike.
-fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, round_budget: RoundBudget) -> Common {
+fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, connection_budget: Budget) -> Common {
     Common {
         published: Arc::clone(published),
         protocols: crate::protocols::Settings {
@@ -101,7 +101,7 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, round_b
         memory: Arc::new(engine::MemoryPool::new(1 << 30, 75)),
         backlogs: Arc::new(engine::MemoryPool::new(1 << 30, 75)),
         message_completion: Duration::from_secs(60),
-        round_budget,
+        connection_budget,
         main_discipline: engine::Discipline::default(),
         keeps_expired: false,
         origin: Instant::now(),
@@ -115,10 +115,10 @@ impl Bench {
     }
 
     fn with_unread_max(unread_reply_bytes_max: u64) -> Self {
-        Self::with(unread_reply_bytes_max, RoundBudget { messages: 64, time: Duration::from_secs(1) })
+        Self::with(unread_reply_bytes_max, Budget::of_connection(64, Duration::from_secs(1)))
     }
 
-    fn with(unread_reply_bytes_max: u64, round_budget: RoundBudget) -> Self {
+    fn with(unread_reply_bytes_max: u64, connection_budget: Budget) -> Self {
         let mut protocol = protocol();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -152,7 +152,7 @@ impl Bench {
                 links: Vec::new(),
             },
             counters: counters.of_main(None),
-            common: common(&published, &accounts, round_budget),
+            common: common(&published, &accounts, connection_budget),
         });
         Self {
             lane: lane.unwrap(),
@@ -677,7 +677,7 @@ fn names_beyond_a_clients_quota_are_not_looked_up_and_counted() {
 /// how many of the first's were served before the other's, and how often it was deferred.
 fn served_before_another(many: [u8; 4], one: [u8; 4]) -> (usize, u64) {
     // Its slice is over with the first thing that is done for it.
-    let mut bench = Bench::with(256 << 20, RoundBudget { messages: 64, time: Duration::ZERO });
+    let mut bench = Bench::with(256 << 20, Budget::of_connection(64, Duration::ZERO));
     let mut connections: Vec<TcpStream> = (0..8).map(|_| bench.connect_from(many)).collect();
     connections.push(bench.connect_from(one));
     for (connection, id) in connections.iter_mut().zip(0..) {
@@ -715,7 +715,7 @@ fn connections_of_one_address_are_served_as_they_become_ready() {
 
 #[test]
 fn connections_that_close_all_at_once_do_not_keep_another_waiting() {
-    let mut bench = Bench::with(256 << 20, RoundBudget { messages: 64, time: Duration::ZERO });
+    let mut bench = Bench::with(256 << 20, Budget::of_connection(64, Duration::ZERO));
     let gone: Vec<TcpStream> = (0..8).map(|_| bench.connect_from([127, 0, 0, 2])).collect();
     let mut stays = bench.connect();
     drop(gone);

@@ -12,6 +12,7 @@ use json::{ChannelRef, Limits, Publish, Session};
 
 use super::{Protocol, Proxy};
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::{Body, Flushed, Output};
@@ -28,8 +29,6 @@ const UNANSWERED_MAX: u32 = 64;
 const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 /// Octets of output that a client may leave unread before its requests are not read any more.
 const UNREAD_MAX: usize = 1 << 20;
-/// Octets of events gathered for a connection before its outboxes wait.
-const GATHERED_BYTES_MAX: usize = 128 << 10;
 /// Octets of the beginning of a line that are not charged: they are bounded by the number of connections.
 const UNCHARGED: usize = 16 << 10;
 
@@ -155,7 +154,7 @@ impl Connection {
         !self.interest.write
             && self.closing.is_none()
             && !self.unread.waits()
-            && self.output.queued_bytes() < GATHERED_BYTES_MAX
+            && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
     /// A request of so many octets is to be answered later.
@@ -215,9 +214,6 @@ impl Connection {
         self.input.began = None;
     }
 }
-
-/// Octets that are written to one connection in one go.
-const BYTES_PER_ROUND: usize = 64 << 10;
 
 impl Protocol {
     /// A proxy that can be used.
@@ -313,7 +309,7 @@ impl Protocol {
     fn flush_json_connection(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.is_due = false;
-        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, BYTES_PER_ROUND);
+        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, Budget::STREAM.bytes);
         let Ok(flushed) = flushed else { return self.close_json(token, cx) };
         let unread = connection.note_unread(cx.clock.now);
         cx.count_unread(unread);

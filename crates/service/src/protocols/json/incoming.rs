@@ -15,6 +15,7 @@ use json::{ChannelRef, Heard, Publish, Request, Subscribe};
 use super::{Protocol, Proxy};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::entrance::{Arrival, Named};
@@ -31,8 +32,6 @@ use crate::protocols::json::{OUTPUT_FORM, Part};
 use crate::protocols::local_proxies::{Action, NO_ROOM};
 use crate::store::journal::StoreRefusal;
 
-/// Octets read of a connection at once.
-const READ_BYTES: usize = 64 << 10;
 /// Lines of one connection that are looked at before others have their turn.
 const LINES_PER_ROUND: usize = 64;
 
@@ -174,7 +173,7 @@ impl Core {
     fn read_json(&mut self, token: Token) {
         let mut buffer = core::mem::take(&mut self.protocols.json.read);
         buffer.clear();
-        buffer.reserve(READ_BYTES);
+        buffer.reserve(Budget::STREAM.bytes);
         if let Some(connection) = self.protocols.json.connections.get_mut(token) {
             connection.heard = self.cx.clock.now;
             match connection.stream.receive(&mut buffer) {

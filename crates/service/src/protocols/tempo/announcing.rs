@@ -14,6 +14,7 @@ use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber, Way};
 use super::topics::Name;
 use super::{Protocol, Settings};
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
@@ -21,8 +22,6 @@ use crate::lane::run::{Core, Worker};
 use crate::protocols::Protocols;
 use accounts::Resource;
 
-/// Parts for which something is done by the clock in one round; the others have their turn in the next, which begins at once.
-const DUE_PER_ROUND: usize = 128;
 /// Topics and roles that one session may have announced.
 const PARTS_OF_SESSION: usize = 4_096;
 
@@ -421,7 +420,7 @@ impl Protocol {
     /// Announces what is due, and forgets end points that were silent for too long.
     pub(crate) fn serve_tempo_due(&mut self, cx: &mut Context) {
         let now = cx.clock.now.0;
-        for _ in 0..DUE_PER_ROUND {
+        for _ in 0..Budget::EVENTS.events {
             let Some(part) = self.next_part_due(now) else { return };
             let Protocol { sessions, chance, settings, out, .. } = self;
             let Some((known, session)) = sessions.both(part) else { continue };

@@ -18,6 +18,7 @@ use super::form::{self, Message};
 use super::sessions::{Is, Place, Purpose, Session, Sessions, Way};
 use super::streams::Connection;
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::net::Datagrams;
 use crate::lane::io::output::{Flushed, Spares, would_block};
@@ -27,11 +28,8 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::protocols::Tag;
 
-/// Octets gathered for one session in datagrams before its outboxes wait, and before they are sent whatever else there is to do.
-const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// Octets gathered for one session in datagrams before they are sent whatever else there is to do.
 const GATHERED_BYTES_SENT: usize = 60 << 10;
-/// Octets that are written to one connection in one go.
-const BYTES_PER_ROUND: usize = 64 << 10;
 /// Octets in front of a fragment's.
 const FRAGMENT: usize = 8;
 
@@ -77,7 +75,7 @@ impl Out {
     pub(super) fn has_room(&self, session: &Session) -> bool {
         match session.place {
             Place::Datagram(_) => {
-                !self.is_full && session.packets.octets() < GATHERED_BYTES_MAX && !session.unread.waits()
+                !self.is_full && session.packets.octets() < Budget::GATHERED.bytes && !session.unread.waits()
             }
             Place::Stream(connection) => self.connections.get(connection).is_some_and(Connection::has_room),
         }
@@ -275,7 +273,7 @@ impl Protocol {
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
     fn flush_stream(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.out.connections.get_mut(token) else { return };
-        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, BYTES_PER_ROUND);
+        let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, Budget::STREAM.bytes);
         let Ok(flushed) = flushed else { return self.close_stream(token, cx) };
         let unread = connection.note_unread(cx.clock.now);
         cx.count_unread(unread);

@@ -15,6 +15,7 @@ use super::input::Waiting;
 use super::intake::claim_room;
 use super::sessions::{Is, Place, Way};
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
@@ -85,7 +86,7 @@ impl Worker {
     fn read_datagrams(&mut self, by_group: bool) {
         let mut received = core::mem::take(&mut self.core.protocols.tempo.received);
         let mut all = 0;
-        while all < DATAGRAMS_PER_ROUND {
+        while all < u64::from(Budget::DATAGRAMS.events) {
             let protocol = &self.core.protocols.tempo;
             let Some(socket) = (if by_group { &protocol.group } else { &protocol.out.socket }) else { break };
             let Ok(more) = socket.receive(&mut received) else { break };
@@ -264,7 +265,7 @@ impl Protocol {
         if let Some(publisher) = known.publisher().filter(|_| from == 0) {
             publisher.echoes_left = u32::try_from(subscribers).unwrap_or(u32::MAX);
         }
-        let (until, way) = (from + PROBES_PER_ROUND, session.way);
+        let (until, way) = (from + Budget::MESSAGES.events as usize, session.way);
         if until < subscribers {
             // The others have it in another turn of the topic.
             let rest = Waiting::probe(priority, part, *probe, until);
@@ -356,10 +357,3 @@ impl Protocol {
         }
     }
 }
-
-/// Datagrams that are read in one round, or some more that came together. What has arrived is to be sorted before others have their turn, or one
-/// topic's flood would fill the socket and have the system discard another topic's datagrams.
-const DATAGRAMS_PER_ROUND: u64 = 1_024;
-
-/// Subscribers to which a probe is sent in one turn of its topic.
-const PROBES_PER_ROUND: usize = 256;

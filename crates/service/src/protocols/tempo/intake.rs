@@ -1,6 +1,5 @@
 //! Messages in: in their publisher's order, into their topic's input, and on its turn into the engine.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use engine::{PendingEvent, ProxyKey};
@@ -15,6 +14,7 @@ use super::input::{Item, Waiting, octets_of};
 use super::sessions::{Place, Publisher, Unfinished};
 use crate::counters::Counter;
 use crate::lane::access::Permit;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slices::Work;
@@ -26,9 +26,6 @@ use crate::protocols::Tag;
 use access::Right;
 use accounts::{Account, Resource, Spent};
 
-/// Messages handed in between two looks at the clock, and how long they are handed in before the sockets are looked at again.
-const MESSAGES_PER_LOOK: usize = 16;
-const SERVED_FOR: Duration = Duration::from_micros(200);
 /// The smallest fragment, but for the last of its message.
 const FRAGMENT_MIN: usize = 256;
 /// A buffer for fragments that is kept for the publisher's next message.
@@ -132,12 +129,12 @@ impl Core {
 
     // ---- turns ----
 
-    /// Hands in what waits, each topic's in its turn, for a stated time.
+    /// Hands in what waits, each topic's in its turn, for a stated time: so long until the sockets are looked at again.
     #[inline(never)]
     fn serve_inputs(&mut self) {
-        let until = self.cx.clock.time() + SERVED_FOR;
+        let until = self.cx.clock.time() + Budget::WAITING.time;
         loop {
-            for _ in 0..MESSAGES_PER_LOOK {
+            for _ in 0..Budget::WAITING.events {
                 let Some(topic) = self.protocols.tempo.scheduler.next() else { return };
                 self.serve_input(topic);
             }

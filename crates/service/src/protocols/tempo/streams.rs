@@ -11,6 +11,7 @@ use super::Protocol;
 use super::hearing::{Arrived, Heard};
 use super::sessions::Place;
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Output, would_block};
@@ -24,14 +25,10 @@ use crate::lane::run::{Core, Worker};
 use crate::protocols::Tag;
 use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
-/// Octets read of a connection at once.
-const READ_BYTES: usize = 64 << 10;
 /// Frames of one connection that are looked at before others have their turn.
 const FRAMES_PER_ROUND: usize = 256;
 /// Octets of output that a client may leave unread before its frames are not read any more.
 const UNREAD_MAX: usize = 1 << 20;
-/// Octets of messages gathered for a connection before outboxes wait.
-const GATHERED_BYTES_MAX: usize = 128 << 10;
 /// Octets of what has arrived and was not done with that are not charged, and the most that an empty buffer keeps.
 const UNCHARGED: usize = 16 << 10;
 
@@ -127,7 +124,7 @@ impl Connection {
 
     /// Whether messages may be written for it: the socket had taken everything, and not too much was gathered since.
     pub(super) fn has_room(&self) -> bool {
-        !self.interest.write && !self.unread.waits() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+        !self.interest.write && !self.unread.waits() && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
     /// Charges what it has yet to read.
@@ -222,7 +219,7 @@ impl Worker {
     fn read_stream(&mut self, token: Token) {
         let mut buffer = core::mem::take(&mut self.core.protocols.tempo.read);
         buffer.clear();
-        buffer.reserve(READ_BYTES);
+        buffer.reserve(Budget::STREAM.bytes);
         if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
             connection.heard = self.core.cx.clock.now;
             match connection.stream.receive(&mut buffer) {

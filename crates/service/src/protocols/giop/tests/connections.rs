@@ -15,7 +15,7 @@ fn come(stream: &mut TcpStream) -> usize {
 #[test]
 fn a_connection_that_was_passed_over_in_a_round_is_written_to_before_those_that_were_not() {
     const MUCH: usize = 2 << 20;
-    let mut bench = Bench::with(256 << 20, RoundBudget { messages: 64, time: Duration::ZERO });
+    let mut bench = Bench::with(256 << 20, Budget::of_connection(64, Duration::ZERO));
     let _other = bench.connect();
     let mut large = bench.connect_from([127, 0, 0, 2]);
     let mut small = bench.connect_from([127, 0, 0, 2]);

@@ -312,7 +312,7 @@ fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_n
 fn many_consumers_at_one_address_are_connected_and_written_to_in_turn_with_those_elsewhere() {
     const CONSUMERS: usize = 200;
     // A share that the first thing of a round uses up, whatever that is.
-    let mut bench = Bench::with(256 << 20, RoundBudget { messages: 64, time: Duration::from_nanos(1) });
+    let mut bench = Bench::with(256 << 20, Budget::of_connection(64, Duration::from_nanos(1)));
     let listeners: Vec<_> = (0..CONSUMERS).map(|_| listen()).collect();
     let elsewhere = TcpListener::bind("127.0.0.2:0").unwrap();
     let source = bench.supplier();
@@ -377,8 +377,8 @@ impl Crowd {
     /// Each has sent so many events, the filter has been asked about the first of each, and has not answered.
     fn new(events: usize) -> Self {
         // All answers may be heard in one round.
-        let round_budget = RoundBudget { messages: 100_000, time: Duration::from_secs(1) };
-        let mut bench = Bench::with(256 << 20, round_budget);
+        let connection_budget = Budget::of_connection(100_000, Duration::from_secs(1));
+        let mut bench = Bench::with(256 << 20, connection_budget);
         let listener = listen();
         bench.filter_suppliers(&listener);
         let sources: Vec<ProxyKey> = (0..CROWD).map(|_| bench.supplier()).collect();

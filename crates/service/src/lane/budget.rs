@@ -1,25 +1,79 @@
-//! How much of a round one connection may have, so that one that floods does not keep the others waiting.
+//! What a step of a lane's round may use, so that none keeps the others waiting, and how a connection's messages are metered.
+//!
+//! A step that reaches its budget leaves the rest to the next round, which begins at once. What is left for a connection waits in its
+//! address's queue ([`slices`](crate::lane::io::slices)); what came from another thread stays in its mailbox.
 //!
 //! Messages are counted, and the time that they take is measured, since a message may be passed on in a microsecond, or be
 //! an event about which thousands of constraints are asked. The clock is read before the second message, and then as often as
 //! the messages before let expect that it has to be: a lone message costs no reading, and hundreds of small ones a few.
-//!
-//! What a connection has of its lane's rounds.
 
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::lane::io::slots::Token;
-use crate::lane::io::system::Interest;
 use crate::time;
 
-/// What one connection may have of a round.
+/// What a step of a round, or one connection in it, may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RoundBudget {
-    /// Messages at most.
-    pub(crate) messages: u32,
-    /// Time after which no further message is begun.
+pub(crate) struct Budget {
+    /// Events at most, or messages, or connections, as the step has them.
+    pub(crate) events: u32,
+    /// Octets at most.
+    pub(crate) bytes: usize,
+    /// Time after which no further one is begun.
     pub(crate) time: Duration,
+}
+
+/// The budgets of all steps. A step has the budget of what costs as much as its items do: some hundred microseconds for all of them.
+impl Budget {
+    /// Up to a microsecond each: messages of one mailbox, deliveries, losses that are reported, waits that end, subscribers of a probe.
+    pub(crate) const MESSAGES: Self = Self::events(256);
+    /// Some microseconds each: events that another thread hands over, answers to suppliers, outboxes that are resumed, announcements.
+    /// The time is that of answers: what they release may release others without end.
+    pub(crate) const EVENTS: Self = Self { time: Duration::from_micros(500), ..Self::events(64) };
+    /// Events that come back from disk, which is as fast as it can read.
+    pub(crate) const FROM_DISK: Self = Self::events(128);
+    /// Ten microseconds each: connections that are accepted, secured, or tried again, and suppliers that are polled where others may wait.
+    /// A storm of connections must not delay the events of those that are there.
+    pub(crate) const CONNECTIONS: Self = Self { time: Duration::from_micros(100), ..Self::events(16) };
+    /// Answers where others may wait: one to a pull may be as large as a hundred events.
+    pub(crate) const LARGE_ANSWERS: Self = Self::events(8);
+    /// Scheduled events, each with all that it causes. With an earlier deadline another may come before the flood that was read first.
+    pub(crate) const SCHEDULED: Self = Self { time: Duration::from_micros(20), ..Self::events(8) };
+    /// Events that waited for a filter's verdict or in Tempo's topics; so many between two looks at the clock.
+    pub(crate) const WAITING: Self = Self { time: Duration::from_micros(250), ..Self::events(16) };
+    /// Datagrams of one socket, or some more that came together. They are sorted before others are served, or one topic's flood would fill
+    /// the socket and have the system discard another topic's datagrams.
+    pub(crate) const DATAGRAMS: Self = Self::events(1_024);
+    /// Outboxes, channels, types and drops in one chunk of a report to administration.
+    pub(crate) const REPORT: Self = Self::events(32);
+    /// Events restored at the start before messages are looked at, by chunks of about so much memory.
+    pub(crate) const RESTORED: Self = Self { time: Duration::from_millis(5), ..Self::bytes(1 << 20) };
+    /// All addresses together, until the rest of the round is served.
+    pub(crate) const ADDRESSES: Self = Self { time: Duration::from_millis(1), ..Self::UNLIMITED };
+    /// Events sent to one address, until the others have theirs. To write so much to a socket takes less than an address's time.
+    pub(crate) const SENT: Self = Self::bytes(256 << 10);
+    /// Output of a connection that clients made, and input in lines or frames: the rest must not keep others' events waiting.
+    pub(crate) const STREAM: Self = Self::bytes(64 << 10);
+    /// Input that is part of one large message, about. A read that brings whole messages is the last in any case.
+    pub(crate) const LARGE_MESSAGE: Self = Self::bytes(1 << 20);
+    /// Output gathered for one connection. Beyond it a system call's own cost is nothing beside that of the octets, and outboxes wait.
+    /// Where pushes are answered, what is gathered waits for so long at most; so many pushes are between two looks at the clock.
+    pub(crate) const GATHERED: Self = Self { events: 32, bytes: 128 << 10, time: Duration::from_micros(50) };
+
+    const UNLIMITED: Self = Self { events: u32::MAX, bytes: usize::MAX, time: Duration::MAX };
+
+    const fn events(events: u32) -> Self {
+        Self { events, ..Self::UNLIMITED }
+    }
+
+    const fn bytes(bytes: usize) -> Self {
+        Self { bytes, ..Self::UNLIMITED }
+    }
+
+    /// What one connection may use of a round, by its messages.
+    pub(crate) const fn of_connection(events: u32, time: Duration) -> Self {
+        Self { time, ..Self::events(events) }
+    }
 }
 
 /// What a connection has had of the latest round in which it had any.
@@ -48,10 +102,10 @@ const UNWATCHED_MAX: u32 = 64;
 
 impl RoundUsage {
     /// Begins to handle messages.
-    pub(crate) fn begin(self, round: u64, round_budget: RoundBudget) -> RoundMeter {
+    pub(crate) fn begin(self, round: u64, budget: Budget) -> RoundMeter {
         let before = if self.round == round { self } else { Self { round, ..Self::default() } };
-        let messages = round_budget.messages.saturating_sub(before.messages);
-        let time = round_budget.time.saturating_sub(before.time);
+        let messages = budget.events.saturating_sub(before.messages);
+        let time = budget.time.saturating_sub(before.time);
         let is_first = before.messages == 0;
         let began = if is_first { None } else { Some(time::now()) };
         RoundMeter { before, messages, time, began, handled: 0, look_at: u32::from(is_first) }
@@ -102,39 +156,11 @@ impl RoundMeter {
     }
 }
 
-/// A connection's part in its lane's rounds: its address, what it has had of the latest round, and what is still to come.
-pub(crate) struct Rounds {
-    /// The address that is charged for what is done for it, among those of the lane.
-    pub(crate) slice: Token,
-    /// Its socket is ready, and waits for the turn of that address.
-    pub(crate) is_deferred: bool,
-    /// It has had its share of a round, and whole messages of it may wait for the next.
-    pub(crate) has_backlog: bool,
-    /// What it has had of the latest round.
-    pub(crate) usage: RoundUsage,
-    /// It is among those that are written to when the round ends.
-    pub(crate) is_due: bool,
-    /// What the poll was last asked to report.
-    pub(crate) interest: Interest,
-}
-
-impl Rounds {
-    /// Of a connection that has had nothing yet, and of which the poll is to report this.
-    pub(crate) fn new(slice: Token, interest: Interest) -> Self {
-        Self { slice, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
-    }
-
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_deferred)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BUDGET: RoundBudget = RoundBudget { messages: 1000, time: Duration::from_micros(250) };
+    const BUDGET: Budget = Budget::of_connection(1000, Duration::from_micros(250));
 
     /// How many messages are handled in a turn when each takes so long, and how often it was looked.
     fn handled(mut meter: RoundMeter, each: Duration) -> (u32, u32) {
