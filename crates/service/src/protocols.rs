@@ -37,6 +37,7 @@ use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::{Arrival, Entrance, Named};
 use crate::lane::io::net::{self, Listener, Poll};
+use crate::lane::io::slices::{Rounds, Work};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
@@ -117,8 +118,10 @@ pub(crate) trait WireProtocol: Sized {
     const SERVE: fn(&mut Worker, Ready) = |_, _| ();
     /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
     const RESUME: fn(&mut Worker, Socket) = |_, _| ();
-    /// Gives the address that is charged for what is done for a connection, and whether it waits for the turn of that.
-    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |_, _| None;
+    /// Writes what is due on a connection that a client made.
+    const FLUSH: fn(&mut Worker, Token) = |_, _| ();
+    /// Gives a connection's part in the rounds.
+    const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |_, _| None;
     /// Whether something waits to be written on the connections of clients in so many places from one on. Nothing if there are no places
     /// from there on.
     const HAS_OUTPUT_AT: fn(&Worker, from: u32, places: u32) -> Option<bool> = |_, _, _| None;
@@ -149,14 +152,10 @@ pub(crate) trait WireProtocol: Sized {
     const TAKE_IN_MORE: Step = |_| ();
     /// Ends what has waited too long.
     const SWEEP: Step = |_| ();
-    /// Writes what is due to consumers, or on connections that are both.
+    /// Writes what is due on connections that the service made, and in datagrams.
     const WRITE_EVENTS: CoreStep = |_| ();
-    /// Writes what is due to suppliers, after that.
-    const WRITE_REPLIES: Step = |_| ();
 
-    /// Whether replies wait to be written in this round.
-    const HAS_UNFLUSHED: Check = |_| false;
-    /// Whether something is to be written when the round ends.
+    /// Whether there is such output.
     const IS_DUE: Check = |_| false;
     /// Whether there is something to do without a socket or a message having to speak of it.
     const GOES_ON: Check = |_| false;
@@ -560,10 +559,20 @@ impl Worker {
         }
     }
 
-    /// The address that is charged for what is done for a connection, and whether it waits for the turn of that.
-    pub(crate) fn place_of(&mut self, socket: Socket) -> Option<(Token, &mut bool)> {
+    /// A connection's part in the rounds.
+    pub(crate) fn rounds_of(&mut self, socket: Socket) -> Option<&mut Rounds> {
         let (Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _)) = socket else { return None };
-        by_tag!(protocol, P => P::PLACE_OF(self, socket))
+        by_tag!(protocol, P => P::ROUNDS(self, socket))
+    }
+
+    /// Has a socket that is ready served when it is its address's turn.
+    pub(crate) fn serve_later(&mut self, ready: Ready) {
+        if let Some(rounds) = self.rounds_of(ready.socket)
+            && !core::mem::replace(&mut rounds.is_deferred, true)
+        {
+            let slice = rounds.slice;
+            self.core.cx.io.slices.defer(slice, Work::Ready(ready));
+        }
     }
 
     /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
@@ -591,15 +600,34 @@ impl Worker {
         }
     }
 
-    /// Writes what is due: to consumers first, then replies to clients.
+    /// Writes what is due: first to consumers that the service connected to, then on the connections that clients made, in the order in
+    /// which they became due. Those of an address that has used up its budget, and was written to in this round, are skipped.
     pub(crate) fn write_due(&mut self) {
-        if !any_of!(P => P::IS_DUE(self)) {
+        if self.core.cx.io.slices.due().is_empty() && !any_of!(P => P::IS_DUE(self)) {
             return;
         }
         // A client that has its reply is to find its event counted.
         self.core.cx.update_counters();
         of_each!(P => P::WRITE_EVENTS(&mut self.core));
-        of_each!(P => P::WRITE_REPLIES(self));
+        let binds = self.core.cx.io.slices.binds();
+        // Not those that become due meanwhile, or there might be no end.
+        for _ in 0..self.core.cx.io.slices.due().len() {
+            let Some(socket) = self.core.cx.io.slices.due().pop_front() else { break };
+            let Socket::Incoming(protocol, token) = socket else { continue };
+            if !binds {
+                by_tag!(protocol, P => P::FLUSH(self, token));
+                continue;
+            }
+            let Some(slice) = self.rounds_of(socket).map(|rounds| rounds.slice) else { continue };
+            if !self.core.cx.io.slices.may_write(slice) {
+                self.core.cx.io.slices.skip(socket);
+                continue;
+            }
+            let began = self.core.cx.clock.time();
+            by_tag!(protocol, P => P::FLUSH(self, token));
+            self.core.cx.io.slices.charge(slice, self.core.cx.clock.time().since(began));
+        }
+        self.core.cx.release_written();
     }
 
     /// Ends what has waited too long.

@@ -21,8 +21,11 @@ use self::buffers::Buffers;
 use self::logged_once::LoggedOnce;
 use self::net::Poll;
 use self::occupied::Occupied;
-use self::output::Spares;
-use self::slices::Slices;
+use self::output::{Flushed, Spares};
+use self::slices::{Rounds, Slices};
+use self::socket::Socket;
+use self::stream::Stream;
+use self::system::{Interest, Ready};
 
 /// What all connections of a lane share.
 pub(crate) struct Io {
@@ -37,4 +40,25 @@ pub(crate) struct Io {
     pub(crate) logged_once: LoggedOnce,
     /// The connections that clients made, and which of them gives way to others.
     pub(crate) occupied: Occupied,
+}
+
+impl Io {
+    /// Goes on with a connection that clients made after its output was written, and tells the poll what to report: room if the socket is
+    /// full, input if it is to be read, and otherwise its end if that matters. False if it cannot be watched.
+    pub(crate) fn watch(
+        &mut self,
+        (socket, stream, rounds): (Socket, &Stream, &mut Rounds),
+        flushed: Flushed,
+        (read, end): (bool, bool),
+    ) -> bool {
+        if read && stream.has_more() {
+            self.slices.serve_later(rounds, Ready::to_read(socket));
+        }
+        if flushed == Flushed::BudgetSpent {
+            self.slices.write_on(rounds, socket);
+        }
+        let interest = Interest { read, write: flushed == Flushed::Full, end };
+        interest == core::mem::replace(&mut rounds.interest, interest)
+            || self.poll.change(stream.tcp(), socket, interest).is_ok()
+    }
 }

@@ -29,7 +29,7 @@ use crate::lane::io::occupied::Occupied;
 use crate::lane::io::output::Spares;
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{self, Interest};
+use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::Links;
 use crate::lane::links::lanes::Link;
@@ -299,7 +299,7 @@ impl Worker {
         let core = &self.core;
         core.intake.journal.is_restoring()
             || any_of!(P => P::GOES_ON(self))
-            || !core.cx.io.slices.is_idle()
+            || !core.cx.io.slices.is_done()
             || core.cx.deliveries.undelivered
             || core.intake.awaiting_filter.has_to_go_on()
             || core.has_to_answer()
@@ -412,8 +412,7 @@ impl Worker {
     /// Serves what was deferred, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.cx.io.poll.len();
-        let is_single = found <= 1 && !any_of!(P => P::HAS_UNFLUSHED(self));
-        if !self.core.cx.io.slices.begin_round(is_single) {
+        if !self.core.cx.io.slices.begin_round(found <= 1) {
             self.serve_deferred();
             for index in 0..found {
                 if let Some(ready) = self.core.cx.io.poll.get(index) {
@@ -426,21 +425,12 @@ impl Worker {
         self.write_due();
         for index in 0..found {
             match self.core.cx.io.poll.get(index) {
-                Some(ready) if ready.socket.is_connection() => self.defer(ready),
+                Some(ready) if ready.socket.is_connection() => self.serve_later(ready),
                 Some(ready) => self.serve_socket(ready),
                 None => {}
             }
         }
         self.serve_deferred();
-    }
-
-    /// Has a socket that is ready wait for its address's turn, unless it waits already.
-    fn defer(&mut self, ready: system::Ready) {
-        if let Some((address, is_deferred)) = self.place_of(ready.socket)
-            && !core::mem::replace(is_deferred, true)
-        {
-            self.core.cx.io.slices.defer(address, Work::Ready(ready));
-        }
     }
 
     /// Gives each address its slice, where one is to give way, and otherwise serves all that was deferred.
@@ -481,8 +471,8 @@ impl Worker {
     fn serve_work(&mut self, work: Work) {
         match work {
             Work::Ready(ready) => {
-                if let Some((_, is_deferred)) = self.place_of(ready.socket) {
-                    *is_deferred = false;
+                if let Some(rounds) = self.rounds_of(ready.socket) {
+                    rounds.is_deferred = false;
                 }
                 self.serve_socket(ready);
             }

@@ -55,6 +55,7 @@ use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
@@ -197,13 +198,14 @@ impl WireProtocol for Protocol {
         Socket::Outgoing(_, token) => worker.core.protocols.giop.outgoing.begin_connecting(token, &mut worker.core.cx),
         _ => {}
     };
-    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+    const FLUSH: fn(&mut Worker, Token) = |worker, token| worker.clients.giop.flush_incoming(token, &mut worker.core);
+    const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |worker, socket| {
         let rounds = match socket {
             Socket::Incoming(_, token) => &mut worker.clients.giop.incoming.get_mut(token)?.caller.rounds,
             Socket::Outgoing(_, token) => &mut worker.core.protocols.giop.outgoing.connections.get_mut(token)?.rounds,
             _ => return None,
         };
-        Some(rounds.defer())
+        Some(rounds)
     };
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> =
         |worker, from, places| worker.clients.giop.has_output_at(from, places);
@@ -228,7 +230,6 @@ impl WireProtocol for Protocol {
     };
     const FORGET_TYPES: CoreStep = |core| core.protocols.giop.header_cache.forget();
     const BEGIN_ROUND: Step = |worker| {
-        worker.clients.giop.begin_round();
         worker.core.protocols.giop.outgoing.go_on_after_rest(&mut worker.core.cx);
     };
     const SERVE_DUE: CoreStep = |core| core.protocols.giop.serve_pullers(&mut core.cx);
@@ -250,15 +251,11 @@ impl WireProtocol for Protocol {
         }
     };
     const WRITE_EVENTS: CoreStep = |core| core.protocols.giop.outgoing.flush_due(&mut core.cx);
-    const WRITE_REPLIES: Step = |worker| worker.clients.giop.flush_replies(&mut worker.core);
 
-    const HAS_UNFLUSHED: Check = |worker| !worker.clients.giop.unflushed.is_empty();
-    const IS_DUE: Check =
-        |worker| !worker.clients.giop.unflushed.is_empty() || worker.core.protocols.giop.outgoing.is_due();
+    const IS_DUE: Check = |worker| worker.core.protocols.giop.outgoing.is_due();
     const GOES_ON: Check = |worker| {
         let Self { outgoing, chunked_batches, waiting, due, .. } = &worker.core.protocols.giop;
-        worker.clients.giop.goes_on()
-            || outgoing.is_due()
+        outgoing.is_due()
             || outgoing.have_resting()
             || !outgoing.losses.is_empty()
             || !chunked_batches.is_empty()

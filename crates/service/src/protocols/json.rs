@@ -15,7 +15,6 @@
 pub(crate) mod connection;
 pub(crate) mod incoming;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,11 +27,13 @@ use engine::{ChannelId, Delivery, Event, Form, NumberForm, NumberPlace, OutboxId
 use hashbrown::HashMap;
 
 use self::connection::Connection;
-use super::{Check, Client, CoreStep, Given, PutInto, Step, Tag, WireProtocol};
+use super::{Check, Client, Given, PutInto, Step, Tag, WireProtocol};
 use crate::config::{Config, ConfigError, parse_listen};
+use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::Ready;
@@ -62,8 +63,6 @@ pub(crate) struct Protocol {
     /// Proxies, by the handles that they were asked for with.
     proxies: HashMap<Peer, Proxy>,
     next_peer: Peer,
-    /// Connections to which something is to be written, or on which something is to be looked at, when the round ends.
-    due: VecDeque<Token>,
     /// How long clients may take for a line.
     line_completion: Duration,
     /// Something has a time limit.
@@ -114,7 +113,6 @@ impl WireProtocol for Protocol {
             open: 0,
             proxies: HashMap::new(),
             next_peer: Tag::Json.first_peer(),
-            due: VecDeque::new(),
             line_completion: common.message_completion,
             has_deadlines: false,
             settings: common.protocols.json.clone(),
@@ -150,10 +148,11 @@ impl WireProtocol for Protocol {
             worker.core.go_on_with_json(token);
         }
     };
-    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+    const FLUSH: fn(&mut Worker, Token) =
+        |worker, token| worker.core.protocols.json.flush_json(token, &mut worker.core.cx);
+    const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |worker, socket| {
         let Socket::Incoming(_, token) = socket else { return None };
-        let Connection { slice, is_deferred, .. } = worker.core.protocols.json.connections.get_mut(token)?;
-        Some((*slice, is_deferred))
+        Some(&mut worker.core.protocols.json.connections.get_mut(token)?.rounds)
     };
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
         let mut connections = worker.core.protocols.json.connections.range(from, places)?;
@@ -161,9 +160,6 @@ impl WireProtocol for Protocol {
     };
     const CLOSE_ALL: Step = |worker| worker.core.protocols.json.close_all_json(&mut worker.core.cx);
     const SWEEP: Step = |worker| worker.core.sweep_json();
-    const WRITE_EVENTS: CoreStep = |core| core.protocols.json.flush_json(&mut core.cx);
-    const IS_DUE: Check = |worker| !worker.core.protocols.json.due.is_empty();
-    const GOES_ON: Check = Self::IS_DUE;
     const HAS_DEADLINES: Check = |worker| worker.core.protocols.json.has_deadlines;
 
     const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
@@ -184,11 +180,9 @@ impl WireProtocol for Protocol {
 
 impl Protocol {
     /// Something is to be written on a connection, or looked at, when the round ends.
-    pub(crate) fn note_due(&mut self, token: Token) {
-        if let Some(connection) = self.connections.get_mut(token)
-            && !core::mem::replace(&mut connection.is_due, true)
-        {
-            self.due.push_back(token);
+    pub(crate) fn note_due(&mut self, token: Token, cx: &mut Context) {
+        if let Some(connection) = self.connections.get_mut(token) {
+            cx.io.slices.write_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
         }
     }
 

@@ -53,6 +53,7 @@ use crate::lane::intake::Refused;
 use crate::lane::io::datagrams::Received;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::{Datagrams, Poll};
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
@@ -208,9 +209,11 @@ impl WireProtocol for Protocol {
             worker.go_on_with_tempo(token);
         }
     };
-    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+    const FLUSH: fn(&mut Worker, Token) =
+        |worker, token| worker.core.protocols.tempo.flush_stream(token, &mut worker.core.cx);
+    const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |worker, socket| {
         let Socket::Incoming(_, token) = socket else { return None };
-        Some(worker.core.protocols.tempo.out.connections.get_mut(token)?.defer())
+        Some(&mut worker.core.protocols.tempo.out.connections.get_mut(token)?.rounds)
     };
     /// The sessions in those places count as well, to which something is to be sent.
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
@@ -224,13 +227,10 @@ impl WireProtocol for Protocol {
     const TAKE_IN_MORE: Step = Worker::serve_tempo_topics;
     const SWEEP: Step = |worker| worker.core.sweep_tempo();
     const WRITE_EVENTS: CoreStep = |core| core.protocols.tempo.flush_tempo(&mut core.cx);
-    const IS_DUE: Check = |worker| {
-        let Out { due, due_streams, .. } = &worker.core.protocols.tempo.out;
-        !due.is_empty() || !due_streams.is_empty()
-    };
+    const IS_DUE: Check = |worker| !worker.core.protocols.tempo.out.due.is_empty();
     const GOES_ON: Check = |worker| {
-        let Self { scheduler, out: Out { due, due_streams, is_full, .. }, .. } = &worker.core.protocols.tempo;
-        !scheduler.are_idle() || !due_streams.is_empty() || !(due.is_empty() || *is_full)
+        let Self { scheduler, out: Out { due, is_full, .. }, .. } = &worker.core.protocols.tempo;
+        !scheduler.are_idle() || !(due.is_empty() || *is_full)
     };
     const HAS_DEADLINES: Check = |worker| worker.core.protocols.tempo.has_deadlines;
     const NEXT_DUE: fn(&Core) -> Option<Time> =

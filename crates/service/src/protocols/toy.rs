@@ -26,6 +26,7 @@ use crate::config::{Config, ConfigError};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
@@ -63,8 +64,7 @@ struct Connection {
     stream: Stream,
     address: SocketAddr,
     place: Charge,
-    slice: Token,
-    is_deferred: bool,
+    rounds: Rounds,
     /// What was read and not looked at: it is until there is a proxy for it.
     read: Vec<u8>,
     /// The handles of its proxies, a supplier's and a consumer's, and their keys once they are there.
@@ -98,10 +98,9 @@ impl WireProtocol for Protocol {
             worker.core.serve_toy(token);
         }
     };
-    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+    const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |worker, socket| {
         let Socket::Incoming(_, token) = socket else { return None };
-        let Connection { slice, is_deferred, .. } = worker.core.protocols.toy.connections.get_mut(token)?;
-        Some((*slice, is_deferred))
+        Some(&mut worker.core.protocols.toy.connections.get_mut(token)?.rounds)
     };
     const CLOSE_ALL: Step = |worker| {
         let all: Vec<Token> = worker.core.protocols.toy.connections.iter().map(|(token, _)| token).collect();
@@ -160,8 +159,14 @@ impl Core {
         let peers = [toy.next_peer, Peer(toy.next_peer.0 + 1)];
         toy.next_peer = Peer(toy.next_peer.0 + 2);
         let (proxies, read) = (peers.map(|peer| (peer, None)), Vec::new());
-        let token =
-            toy.connections.insert(Connection { stream, address, place, slice, is_deferred: false, read, proxies });
+        let token = toy.connections.insert(Connection {
+            stream,
+            address,
+            place,
+            rounds: Rounds::new(slice, Interest::READ),
+            read,
+            proxies,
+        });
         let connection = toy.connections.get(token)?;
         self.cx.io.poll.add(connection.stream.tcp(), Socket::Incoming(Tag::Toy, token), Interest::READ).ok()?;
         self.cx.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
@@ -273,7 +278,7 @@ impl Core {
     fn close_toy(&mut self, token: Token) {
         let Some(connection) = self.protocols.toy.connections.remove(token) else { return };
         self.cx.io.occupied.leave(Tag::Toy, token);
-        self.cx.io.slices.leave(connection.slice);
+        self.cx.io.slices.leave(connection.rounds.slice);
         for (peer, key) in connection.proxies {
             self.protocols.toy.peers.remove(&peer);
             if let Some(key) = key {

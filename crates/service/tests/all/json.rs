@@ -120,6 +120,15 @@ fn number_and_speed(line: &str) -> (u64, u32) {
 // ---- what it is for ----
 
 #[test]
+fn a_connection_with_more_lines_than_its_budget_of_a_round_gives_way_to_the_others() {
+    let service = start_limited(Limits { round_messages: 2, ..Limits::default() });
+    let mut lines = Lines::connect(&service);
+    lines.send(&[PING; 10].join("\n"));
+    (0..10).for_each(|_| assert_eq!(lines.line().as_deref(), Some(PONG)));
+    assert!(service.counters().read(Counter::RoundBudgetsSpent) >= 1);
+}
+
+#[test]
 fn what_is_published_in_json_reaches_json_and_corba_consumers_with_corbas_types() {
     let service = start();
     let (_consumer, received) = corba_consumer(&service);

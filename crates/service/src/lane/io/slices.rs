@@ -51,6 +51,12 @@ pub(crate) struct Slices {
     by_ip: HashMap<IpAddr, Token>,
     /// Those for which something is deferred.
     queued_addresses: VecDeque<Token>,
+    /// Connections that clients made, with output that is due in this round.
+    due: VecDeque<Socket>,
+    /// Those with output that is due in the next: to which nothing was written in this one, since their addresses had used up their budgets,
+    /// and behind them those to which as much was written as may be.
+    skipped: VecDeque<Socket>,
+    rests: VecDeque<Socket>,
     round: u64,
     binds: bool,
     /// In every round, one address or many.
@@ -70,6 +76,9 @@ impl Slices {
             addresses: Slots::new(),
             by_ip: HashMap::new(),
             queued_addresses: VecDeque::with_capacity(64),
+            due: VecDeque::with_capacity(64),
+            skipped: VecDeque::new(),
+            rests: VecDeque::new(),
             round: 0,
             binds: false,
             always_binds: false,
@@ -113,11 +122,17 @@ impl Slices {
         }
     }
 
-    /// Begins a round in which there is one thing to do, as far as is known, or more. True if slices bind in it.
+    /// Begins a round in which at most one socket is ready, or more. True if slices bind in it.
     pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
         self.round += 1;
         self.left = self.budget.time;
-        self.binds = self.always_binds || (self.by_ip.len() > 1 && !(is_single && self.queued_addresses.is_empty()));
+        for left in [&mut self.skipped, &mut self.rests] {
+            // Nothing is left as a rule, and to append nothing costs a hundred instructions a round.
+            if !left.is_empty() {
+                self.due.append(left);
+            }
+        }
+        self.binds = self.always_binds || (self.by_ip.len() > 1 && !(is_single && self.is_done()));
         self.binds
     }
 
@@ -145,6 +160,49 @@ impl Slices {
     /// What one connection may have, of what is left to its address.
     pub(crate) const fn budget(&self) -> Budget {
         Budget { time: self.left, ..self.budget }
+    }
+
+    /// Has a socket that is ready served when it is its address's turn.
+    pub(crate) fn serve_later(&mut self, rounds: &mut Rounds, ready: Ready) {
+        if !core::mem::replace(&mut rounds.is_deferred, true) {
+            self.defer(rounds.slice, Work::Ready(ready));
+        }
+    }
+
+    /// Has messages that were read and not looked at handled when it is their address's turn.
+    pub(crate) fn resume_later(&mut self, rounds: &mut Rounds, socket: Socket) {
+        if !core::mem::replace(&mut rounds.has_backlog, true) {
+            self.defer(rounds.slice, Work::Resume(socket));
+        }
+    }
+
+    /// Has what is due on a connection written when the round ends.
+    pub(crate) fn write_later(&mut self, rounds: &mut Rounds, socket: Socket) {
+        if !core::mem::replace(&mut rounds.is_due, true) {
+            self.due.push_back(socket);
+        }
+    }
+
+    /// Has the rest of what is due on a connection written in the next round.
+    pub(crate) fn write_on(&mut self, rounds: &mut Rounds, socket: Socket) {
+        if !core::mem::replace(&mut rounds.is_due, true) {
+            self.rests.push_back(socket);
+        }
+    }
+
+    /// Has what is due on a connection written in the next round.
+    pub(crate) fn skip(&mut self, socket: Socket) {
+        self.skipped.push_back(socket);
+    }
+
+    /// The connections to which something is to be written in this round.
+    pub(crate) const fn due(&mut self) -> &mut VecDeque<Socket> {
+        &mut self.due
+    }
+
+    /// Whether nothing is deferred, and nothing due.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_idle() && self.due.is_empty() && self.skipped.is_empty() && self.rests.is_empty()
     }
 
     /// Has something wait behind what is deferred for the same address.
@@ -277,11 +335,6 @@ impl Rounds {
     /// Of a connection that has had nothing yet, and of which the poll is to report this.
     pub(crate) fn new(slice: Token, interest: Interest) -> Self {
         Self { slice, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
-    }
-
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_deferred)
     }
 }
 

@@ -117,12 +117,6 @@ pub(crate) struct Clients {
     pub(crate) incoming: Slots<Incoming>,
     /// How many are open.
     pub(crate) open: usize,
-    /// Connections on which something is due, or with another interest than the poll knows.
-    pub(crate) unflushed: VecDeque<Token>,
-    /// Connections that used up their write budget of a round, or their address's slice, and still have output.
-    pub(crate) rests: VecDeque<Token>,
-    /// Connections to which nothing was written in this round, since their addresses had had their slices: the next begins with them.
-    pub(crate) skipped: VecDeque<Token>,
     /// Connections that wait for room on the lane that they have to move to.
     pub(crate) movers: VecDeque<Token>,
     /// How long a client may take to complete a message.
@@ -136,34 +130,16 @@ impl Clients {
         Self {
             incoming: Slots::new(),
             open: 0,
-            unflushed: VecDeque::with_capacity(64),
-            rests: VecDeque::new(),
-            skipped: VecDeque::new(),
             movers: VecDeque::new(),
             message_completion: common.message_completion,
             unfinished: Unfinished::new(Arc::clone(&common.reserve)),
         }
     }
 
-    /// Whether something is to be written without a socket having to speak of it.
-    pub(crate) fn goes_on(&self) -> bool {
-        !self.unflushed.is_empty() || !self.rests.is_empty() || !self.skipped.is_empty()
-    }
-
     /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
     /// from there on.
     pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
         Some(self.incoming.range(from, places)?.any(|incoming| !incoming.caller.output.is_empty()))
-    }
-
-    /// Begins a round with what the last one left.
-    pub(crate) fn begin_round(&mut self) {
-        for left in [&mut self.skipped, &mut self.rests] {
-            // Nothing is left as a rule, and to append nothing costs a hundred instructions a round.
-            if !left.is_empty() {
-                self.unflushed.append(left);
-            }
-        }
     }
 }
 

@@ -12,7 +12,6 @@ use crate::lane::budget::Budget;
 use crate::lane::io::buffers::Borrower;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Flushed, Output, would_block};
-use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
@@ -49,12 +48,6 @@ impl Borrower for Inbound {
     }
 }
 
-/// What was read of a connection and not looked at waits for a turn of its address.
-fn queue_backlog(token: Token, caller: &mut Caller, slices: &mut Slices) {
-    caller.rounds.has_backlog = true;
-    slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
-}
-
 impl Clients {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_giop(&mut self, arrival: Arrival, core: &mut Core) -> Option<usize> {
@@ -69,7 +62,7 @@ impl Clients {
         }
         if entry.caller.stream.has_more() {
             // It came with the end of the handshake.
-            self.flush_later(token);
+            self.flush_later(token, core);
         }
         core.cx.io.occupied.arrive(Tag::Giop, token, ip, now);
         self.note_open(1, core);
@@ -134,7 +127,7 @@ impl Clients {
                 Err(_) => return self.close_broken(token, core),
             }
         }
-        self.flush_later(token);
+        self.flush_later(token, core);
     }
 
     /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
@@ -162,7 +155,7 @@ impl Clients {
             }
             if meter.is_over(|| inbound.has_more()) {
                 core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
-                queue_backlog(token, caller, &mut core.cx.io.slices);
+                core.cx.io.slices.resume_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
                 break None;
             }
             match inbound.poll_message() {
@@ -227,12 +220,12 @@ impl Clients {
         let Some(entry) = self.incoming.get_mut(token) else { return };
         let slice = entry.caller.rounds.slice;
         if entry.caller.rounds.has_backlog {
-            self.flush_later(token);
+            self.flush_later(token, core);
         } else if !core.cx.io.slices.binds() {
             self.go_on(token, core);
         } else if core.cx.io.slices.is_spent(slice) {
-            queue_backlog(token, &mut entry.caller, &mut core.cx.io.slices);
-            self.flush_later(token);
+            core.cx.io.slices.resume_later(&mut entry.caller.rounds, Socket::Incoming(Tag::Giop, token));
+            self.flush_later(token, core);
         } else {
             let began = core.cx.clock.time();
             core.cx.io.slices.resume(slice);
@@ -243,7 +236,7 @@ impl Clients {
 
     fn go_on(&mut self, token: Token, core: &mut Core) {
         if self.process(token, core).is_some() {
-            self.flush_later(token);
+            self.flush_later(token, core);
         }
     }
 
@@ -283,35 +276,10 @@ impl Clients {
     }
 
     /// Has what is due on a connection written when the round ends, behind what is due to consumers.
-    pub(crate) fn flush_later(&mut self, token: Token) {
-        let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
-        if !core::mem::replace(&mut caller.rounds.is_due, true) {
-            self.unflushed.push_back(token);
+    pub(crate) fn flush_later(&mut self, token: Token, core: &mut Core) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+            core.cx.io.slices.write_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
         }
-    }
-
-    /// Writes the replies that are due.
-    pub(crate) fn flush_replies(&mut self, core: &mut Core) {
-        for _ in 0..self.unflushed.len() {
-            let Some(token) = self.unflushed.pop_front() else { return };
-            if core.cx.io.slices.binds() {
-                self.flush_within_budget(token, core);
-            } else {
-                self.flush_incoming(token, core);
-            }
-        }
-    }
-
-    /// Writes what is due on a connection, unless its address has had its slice of the round.
-    fn flush_within_budget(&mut self, token: Token, core: &mut Core) {
-        let Some(slice) = self.incoming.get(token).map(|entry| entry.caller.rounds.slice) else { return };
-        if !core.cx.io.slices.may_write(slice) {
-            self.skipped.push_back(token);
-            return;
-        }
-        let began = core.cx.clock.time();
-        self.flush_incoming(token, core);
-        core.cx.io.slices.charge(slice, core.cx.clock.time().since(began));
     }
 
     /// Writes what is due on a connection, and tells the poll what to watch for.
@@ -342,26 +310,13 @@ impl Clients {
         let read = !caller.is_paused();
         caller.input.reading.note(read || caller.input.claim.waits, core.cx.clock.now);
         // What was read before and not looked at, no socket will announce.
-        if read
-            && core::mem::take(&mut caller.input.stalled)
-            && !core::mem::replace(&mut caller.rounds.has_backlog, true)
-        {
-            core.cx.io.slices.defer(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
+        let socket = Socket::Incoming(Tag::Giop, token);
+        if read && core::mem::take(&mut caller.input.stalled) {
+            core.cx.io.slices.resume_later(&mut caller.rounds, socket);
         }
-        if read && caller.stream.has_more() && !core::mem::replace(&mut caller.rounds.is_deferred, true) {
-            let ready = Ready::to_read(Socket::Incoming(Tag::Giop, token));
-            core.cx.io.slices.defer(caller.rounds.slice, Work::Ready(ready));
-        }
-        if flushed == Flushed::BudgetSpent {
-            caller.rounds.is_due = true;
-            self.rests.push_back(token);
-        }
-        let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.input.ended };
-        if interest != caller.rounds.interest {
-            caller.rounds.interest = interest;
-            if core.cx.io.poll.change(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), interest).is_err() {
-                self.close(token, core);
-            }
+        let end = !read && !caller.input.ended;
+        if !core.cx.io.watch((socket, &caller.stream, &mut caller.rounds), flushed, (read, end)) {
+            self.close(token, core);
         }
     }
 

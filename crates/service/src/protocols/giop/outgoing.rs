@@ -27,7 +27,7 @@ use crate::lane::io::gathered::Gathered;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::net::Tcp;
 use crate::lane::io::output::Output;
-use crate::lane::io::slices::{Rounds, Work};
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -447,9 +447,8 @@ impl Outgoings {
             State::Probing(probe) => probe.has_more(),
             _ => false,
         };
-        if has_more && !core::mem::replace(&mut connection.rounds.is_deferred, true) {
-            let ready = Ready::to_read(Socket::Outgoing(Tag::Giop, token));
-            cx.io.slices.defer(connection.rounds.slice, Work::Ready(ready));
+        if has_more {
+            cx.io.slices.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
         }
     }
 
@@ -457,10 +456,7 @@ impl Outgoings {
     pub(crate) fn go_on_reading_later(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.rounds.has_backlog = true;
-        if !core::mem::replace(&mut connection.rounds.is_deferred, true) {
-            let socket = Socket::Outgoing(Tag::Giop, token);
-            cx.io.slices.defer(connection.rounds.slice, Work::Ready(Ready::to_read(socket)));
-        }
+        cx.io.slices.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
     }
 
     /// Writes what is due, and watches for room if the socket does not take it all.

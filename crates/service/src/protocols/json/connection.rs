@@ -16,11 +16,11 @@ use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::{Body, Flushed, Output};
-use crate::lane::io::slices::Work;
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
-use crate::lane::io::system::{Interest, Ready};
+use crate::lane::io::system::Interest;
 use crate::lane::io::unread::Unread;
 use crate::protocols::Tag;
 
@@ -44,14 +44,7 @@ pub(crate) struct Connection {
     pub(crate) output: Output,
     unread: Unread,
     pub(crate) proxies: Proxies,
-    /// The address that is charged for what is done for it, among those of the lane.
-    pub(super) slice: Token,
-    /// Its socket is ready, and waits for the turn of its address.
-    pub(super) is_deferred: bool,
-    /// It is among those that are written to when the round ends.
-    pub(super) is_due: bool,
-    /// The interest that the poll knows.
-    pub(super) interest: Interest,
+    pub(super) rounds: Rounds,
     /// To be closed once its output is written, since then.
     pub(super) closing: Option<Time>,
     /// When something came from it last.
@@ -70,8 +63,6 @@ pub(crate) struct Input {
     unanswered_bytes: usize,
     /// Lines may have been read and not looked at.
     pub(super) is_stalled: bool,
-    /// They wait for a turn of its address.
-    pub(super) has_backlog: bool,
     /// It sends nothing more.
     pub(super) has_ended: bool,
 }
@@ -111,16 +102,12 @@ impl Connection {
                 unanswered: 0,
                 unanswered_bytes: 0,
                 is_stalled: false,
-                has_backlog: false,
                 has_ended: false,
             },
             output: Output::default(),
             unread: Unread::default(),
             proxies: Proxies::default(),
-            slice,
-            is_deferred: false,
-            is_due: false,
-            interest: Interest::READ,
+            rounds: Rounds::new(slice, Interest::READ),
             closing: None,
             heard: at,
         }
@@ -151,7 +138,7 @@ impl Connection {
 
     /// Whether events may be written for it: the socket had taken everything, and not too much was gathered since.
     pub(super) fn has_room(&self) -> bool {
-        !self.interest.write
+        !self.rounds.interest.write
             && self.closing.is_none()
             && !self.unread.waits()
             && self.output.queued_bytes() < Budget::GATHERED.bytes
@@ -276,39 +263,14 @@ impl Protocol {
         connection.output.lend(&mut cx.io.spares);
         events.extend(connection.output.push_event(event, Body::Alternate(index)));
         cx.counters.add(Counter::PushesSent, 1);
-        self.note_due(token);
+        self.note_due(token, cx);
         Outcome::Sent
     }
 
-    /// Writes what is due, as far as addresses have not had their slices of the round, and releases what was written.
-    pub(crate) fn flush_json(&mut self, cx: &mut Context) {
-        self.flush_json_due(cx);
-        cx.release_written();
-    }
-
-    fn flush_json_due(&mut self, cx: &mut Context) {
-        for _ in 0..self.due.len() {
-            let Some(token) = self.due.pop_front() else { return };
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            if !cx.io.slices.binds() {
-                self.flush_json_connection(token, cx);
-                continue;
-            }
-            let slice = connection.slice;
-            if !cx.io.slices.may_write(slice) {
-                self.due.push_back(token);
-                continue;
-            }
-            let began = cx.clock.time();
-            self.flush_json_connection(token, cx);
-            cx.io.slices.charge(slice, cx.clock.time().since(began));
-        }
-    }
-
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
-    fn flush_json_connection(&mut self, token: Token, cx: &mut Context) {
+    pub(crate) fn flush_json(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        connection.is_due = false;
+        connection.rounds.is_due = false;
         let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, Budget::STREAM.bytes);
         let Ok(flushed) = flushed else { return self.close_json(token, cx) };
         let unread = connection.note_unread(cx.clock.now);
@@ -319,20 +281,9 @@ impl Protocol {
             return self.close_json(token, cx);
         }
         let read = !connection.is_paused() && !connection.input.has_ended && !connection.input.is_stalled;
-        let interest = Interest { read, write: flushed == Flushed::Full, end: false };
-        if interest != connection.interest {
-            connection.interest = interest;
-            let socket = Socket::Incoming(Tag::Json, token);
-            if cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
-                return self.close_json(token, cx);
-            }
-        }
-        if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
-            let ready = Ready::to_read(Socket::Incoming(Tag::Json, token));
-            cx.io.slices.defer(connection.slice, Work::Ready(ready));
-        }
-        if flushed == Flushed::BudgetSpent {
-            self.note_due(token);
+        let Connection { stream, rounds, .. } = connection;
+        if !cx.io.watch((Socket::Incoming(Tag::Json, token), stream, rounds), flushed, (read, false)) {
+            return self.close_json(token, cx);
         }
         self.unblock_json(token, cx);
     }
@@ -360,6 +311,6 @@ impl Protocol {
     /// Something has come about for which a connection was perhaps paused.
     pub(super) fn resume_json(&mut self, token: Token, cx: &mut Context) {
         self.look_on(token, cx);
-        self.note_due(token);
+        self.note_due(token, cx);
     }
 }

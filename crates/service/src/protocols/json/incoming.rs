@@ -20,7 +20,6 @@ use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::would_block;
-use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
@@ -31,9 +30,6 @@ use crate::protocols::json::connection::Connection;
 use crate::protocols::json::{OUTPUT_FORM, Part};
 use crate::protocols::local_proxies::{Action, NO_ROOM};
 use crate::store::journal::StoreRefusal;
-
-/// Lines of one connection that are looked at before others have their turn.
-const LINES_PER_ROUND: usize = 64;
 
 impl Core {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
@@ -49,7 +45,7 @@ impl Core {
         }
         if connection.stream.has_more() {
             // It came with the end of the handshake.
-            protocol.note_due(token);
+            protocol.note_due(token, &mut self.cx);
         }
         protocol.open += 1;
         let open = protocol.open;
@@ -158,7 +154,7 @@ impl Core {
     #[inline(never)]
     pub(crate) fn serve_json(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
-        if connection.interest.read {
+        if connection.rounds.interest.read {
             if ready.readable {
                 self.read_json(token);
             }
@@ -166,7 +162,7 @@ impl Core {
             return self.protocols.json.close_json(token, &mut self.cx);
         }
         if ready.writable || ready.ended {
-            self.protocols.json.note_due(token);
+            self.protocols.json.note_due(token, &mut self.cx);
         }
     }
 
@@ -200,16 +196,19 @@ impl Core {
     #[inline(never)]
     pub(crate) fn go_on_with_json(&mut self, token: Token) {
         if let Some(connection) = self.protocols.json.connections.get_mut(token) {
-            connection.input.has_backlog = false;
+            connection.rounds.has_backlog = false;
             self.process_json(token, &[]);
         }
     }
 
     /// Looks at lines: those kept, and those of `input` behind them. What may not be looked at now is kept.
     fn process_json(&mut self, token: Token, mut input: &[u8]) {
-        for number in 0.. {
+        let Some(connection) = self.protocols.json.connections.get(token) else { return };
+        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.budget());
+        loop {
             let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
-            let is_over = number == LINES_PER_ROUND;
+            let session = &connection.input.session;
+            let is_over = meter.is_over(|| !input.is_empty() || session.retained_bytes() > 0);
             connection.input.is_stalled = is_over || connection.is_paused();
             if connection.input.is_stalled {
                 connection.input.session.keep(input);
@@ -222,6 +221,7 @@ impl Core {
             let before = connection.input.session.retained_bytes() + input.len();
             let Some(heard) = connection.input.session.next(&mut input) else { break };
             connection.note_line();
+            meter.note_message();
             let bytes = before.saturating_sub(connection.input.session.retained_bytes() + input.len());
             match heard {
                 Heard::Request(request) => self.handle_json(token, request, bytes),
@@ -241,6 +241,7 @@ impl Core {
         }
         let now = self.cx.clock.now;
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
+        connection.rounds.usage.note(&meter);
         match connection.charge_incomplete(now) {
             Ok(()) => self.protocols.json.has_deadlines |= connection.input.began.is_some(),
             Err(spent) => {
@@ -249,7 +250,7 @@ impl Core {
                 self.protocols.json.distrust_json(token, why, &mut self.cx);
             }
         }
-        self.protocols.json.note_due(token);
+        self.protocols.json.note_due(token, &mut self.cx);
     }
 
     /// Does what a client asks for with a line of so many octets.
@@ -395,10 +396,8 @@ impl Core {
 impl Protocol {
     /// What was read of a connection and not looked at waits for a turn of its address.
     pub(super) fn queue_json_backlog(&mut self, token: Token, cx: &mut Context) {
-        if let Some(connection) = self.connections.get_mut(token)
-            && !core::mem::replace(&mut connection.input.has_backlog, true)
-        {
-            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Json, token)));
+        if let Some(connection) = self.connections.get_mut(token) {
+            cx.io.slices.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
         }
     }
 
@@ -413,7 +412,7 @@ impl Protocol {
             cx.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
         }
         self.has_deadlines = true;
-        self.note_due(token);
+        self.note_due(token, cx);
     }
 
     /// Closes a connection. Its proxies go with it.
@@ -423,7 +422,7 @@ impl Protocol {
         connection.output.clear(&mut cx.io.spares);
         cx.release_written();
         self.dismiss_all(token, &connection, cx);
-        cx.io.slices.leave(connection.slice);
+        cx.io.slices.leave(connection.rounds.slice);
         self.open -= 1;
         self.note_json_open(cx);
         let open = self.open;
@@ -452,7 +451,7 @@ impl Protocol {
         if let (Some(id), Some(connection)) = (id, self.connections.get_mut(token)) {
             connection.output.lend(&mut cx.io.spares);
             answer::ok(connection.output.bytes(), id);
-            self.note_due(token);
+            self.note_due(token, cx);
         }
     }
 
@@ -461,7 +460,7 @@ impl Protocol {
         if let Some(connection) = self.connections.get_mut(token) {
             connection.output.lend(&mut cx.io.spares);
             answer::error(connection.output.bytes(), id, reason);
-            self.note_due(token);
+            self.note_due(token, cx);
         }
     }
 

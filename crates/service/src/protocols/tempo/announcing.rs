@@ -462,7 +462,7 @@ impl Protocol {
         let announcement = settings.announcement(role, &summary, cookies, name);
         let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
-        send(out, sessions, to, &frame, &mut cx.io.spares);
+        send(out, sessions, to, &frame, &mut cx.io);
     }
 
     /// Says bye to all end points that have announced something, as far as their sockets take that at once.

@@ -20,12 +20,11 @@ use super::streams::Connection;
 use crate::counters::Counter;
 use crate::lane::budget::Budget;
 use crate::lane::context::Context;
+use crate::lane::io::Io;
 use crate::lane::io::net::Datagrams;
-use crate::lane::io::output::{Flushed, Spares, would_block};
-use crate::lane::io::slices::Work;
+use crate::lane::io::output::{Spares, would_block};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::{Interest, Ready};
 use crate::protocols::Tag;
 
 /// Octets gathered for one session in datagrams before they are sent whatever else there is to do.
@@ -43,18 +42,15 @@ pub(crate) struct Out {
     pub(crate) connections: Slots<Connection>,
     /// How many of them there are.
     pub(super) open: usize,
-    /// Sessions to which datagrams are to be sent when the round ends, and connections to which something is to be written.
+    /// Sessions to which datagrams are to be sent when the round ends.
     pub(super) due: VecDeque<Token>,
-    pub(super) due_streams: VecDeque<Token>,
 }
 
 impl Out {
     /// Something is to be written on a connection, or looked at, when the round ends.
-    pub(super) fn note_due_stream(&mut self, connection: Token) {
-        if let Some(known) = self.connections.get_mut(connection)
-            && !core::mem::replace(&mut known.is_due, true)
-        {
-            self.due_streams.push_back(connection);
+    pub(super) fn note_due_stream(&mut self, connection: Token, io: &mut Io) {
+        if let Some(known) = self.connections.get_mut(connection) {
+            io.slices.write_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
         }
     }
 
@@ -83,12 +79,12 @@ impl Out {
 }
 
 /// Gathers a frame for a session. False if it does not fit into what goes there.
-pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Frame<'_>, spares: &mut Spares) -> bool {
+pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Frame<'_>, io: &mut Io) -> bool {
     let Some(session) = sessions.get_mut(to) else { return false };
     match session.place {
         Place::Datagram(_) => {
             let at_once = out.socket.as_ref().map_or(1, Datagrams::at_once);
-            if !session.packets.push(frame, at_once, spares) {
+            if !session.packets.push(frame, at_once, &mut io.spares) {
                 return false;
             }
             out.note_due(to, session);
@@ -96,7 +92,7 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
         }
         Place::Stream(connection) => {
             let Some(known) = out.connections.get_mut(connection) else { return false };
-            known.output.lend(spares);
+            known.output.lend(&mut io.spares);
             let bytes = known.output.bytes();
             let begin = bytes.len();
             bytes.resize(begin + frame.octets(), 0);
@@ -104,7 +100,7 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
                 bytes.truncate(begin);
                 return false;
             }
-            out.note_due_stream(connection);
+            out.note_due_stream(connection, io);
             true
         }
     }
@@ -114,7 +110,7 @@ impl Protocol {
     /// Gathers a frame for a session.
     pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>, cx: &mut Context) -> bool {
         let Protocol { out, sessions, .. } = self;
-        send(out, sessions, to, frame, &mut cx.io.spares)
+        send(out, sessions, to, frame, &mut cx.io)
     }
 
     /// Sends an event to the subscriber that it is for. The list is empty then.
@@ -171,17 +167,17 @@ impl Protocol {
             Place::Datagram(_) => DATAGRAM - HEADER,
             Place::Stream(_) => PAYLOAD_MAX,
         };
-        let spares = &mut cx.io.spares;
+        let io = &mut cx.io;
         if octets.len() <= most {
             let data = Data { fragment: None, content, octets };
-            send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
+            send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, io);
         } else {
             let size = most - FRAGMENT;
             let total = u32::try_from(octets.len()).unwrap_or(u32::MAX);
             for (chunk, number) in octets.chunks(size).zip(0..) {
                 let at = u32::try_from(number * size).unwrap_or(u32::MAX);
                 let data = Data { fragment: Some(Fragment { total, at }), content, octets: chunk };
-                send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, spares);
+                send(out, sessions, to, &Frame { header, payload: Payload::Data(data) }, io);
             }
         }
         cx.counters.add(Counter::PushesSent, 1);
@@ -196,12 +192,9 @@ impl Protocol {
         Outcome::Sent
     }
 
-    /// Sends and writes what is due, as far as addresses have not had their slices of the round, and releases what was written.
+    /// Sends the datagrams that are due while the socket takes them. Those to an address that has used up its budget, and was written to in
+    /// this round, stay due.
     pub(crate) fn flush_tempo(&mut self, cx: &mut Context) {
-        let Out { due, due_streams, .. } = &self.out;
-        if due.is_empty() && due_streams.is_empty() {
-            return;
-        }
         for _ in 0..self.out.due.len() {
             let Protocol { out, sessions, .. } = self;
             if out.is_full {
@@ -209,45 +202,19 @@ impl Protocol {
             }
             let Some(token) = out.due.pop_front() else { break };
             let Some(session) = sessions.get_mut(token) else { continue };
-            session.is_due = false;
             let slice = session.slice;
-            self.run_within_budget(slice, token, Self::send_packets, |protocol| protocol.note_due(token), cx);
+            if !cx.io.slices.binds() {
+                session.is_due = false;
+                self.send_packets(token, cx);
+            } else if cx.io.slices.may_write(slice) {
+                session.is_due = false;
+                let began = cx.clock.time();
+                self.send_packets(token, cx);
+                cx.io.slices.charge(slice, cx.clock.time().since(began));
+            } else {
+                out.due.push_back(token);
+            }
         }
-        for _ in 0..self.out.due_streams.len() {
-            let out = &mut self.out;
-            let Some(token) = out.due_streams.pop_front() else { break };
-            let Some(connection) = out.connections.get_mut(token) else { continue };
-            connection.is_due = false;
-            let slice = connection.slice;
-            self.run_within_budget(
-                slice,
-                token,
-                Self::flush_stream,
-                |protocol| protocol.out.note_due_stream(token),
-                cx,
-            );
-        }
-        cx.release_written();
-    }
-
-    /// Does something that an address is charged for, or puts it off.
-    fn run_within_budget(
-        &mut self,
-        slice: Token,
-        token: Token,
-        work: fn(&mut Self, Token, &mut Context),
-        later: impl FnOnce(&mut Self),
-        cx: &mut Context,
-    ) {
-        if !cx.io.slices.binds() {
-            return work(self, token, cx);
-        }
-        if !cx.io.slices.may_write(slice) {
-            return later(self);
-        }
-        let began = cx.clock.time();
-        work(self, token, cx);
-        cx.io.slices.charge(slice, cx.clock.time().since(began));
     }
 
     /// Sends the datagrams that were gathered for a session.
@@ -271,8 +238,9 @@ impl Protocol {
     }
 
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
-    fn flush_stream(&mut self, token: Token, cx: &mut Context) {
+    pub(crate) fn flush_stream(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.out.connections.get_mut(token) else { return };
+        connection.rounds.is_due = false;
         let flushed = connection.output.flush(&mut connection.stream, &mut cx.io.spares, Budget::STREAM.bytes);
         let Ok(flushed) = flushed else { return self.close_stream(token, cx) };
         let unread = connection.note_unread(cx.clock.now);
@@ -283,20 +251,9 @@ impl Protocol {
             return self.close_stream(token, cx);
         }
         let read = !connection.is_paused() && !connection.has_ended && !connection.is_stalled();
-        let interest = Interest { read, write: flushed == Flushed::Full, end: false };
-        if interest != connection.interest {
-            connection.interest = interest;
-            let socket = Socket::Incoming(Tag::Tempo, token);
-            if cx.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
-                return self.close_stream(token, cx);
-            }
-        }
-        if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_deferred, true) {
-            let ready = Ready::to_read(Socket::Incoming(Tag::Tempo, token));
-            cx.io.slices.defer(connection.slice, Work::Ready(ready));
-        }
-        if flushed == Flushed::BudgetSpent {
-            self.out.note_due_stream(token);
+        let Connection { stream, rounds, .. } = connection;
+        if !cx.io.watch((Socket::Incoming(Tag::Tempo, token), stream, rounds), flushed, (read, false)) {
+            return self.close_stream(token, cx);
         }
         let sessions = self.out.connections.get(token).map_or(0, |connection| connection.sessions.len());
         for at in 0..sessions {

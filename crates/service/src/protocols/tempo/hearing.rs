@@ -302,7 +302,7 @@ impl Protocol {
         subscriber.sequence = subscriber.sequence.wrapping_add(1);
         let header =
             Header { session: *own, topic, sequence: subscriber.sequence, sent: probe.sent, priority, by_broker: true };
-        send(out, sessions, to, &Frame { header, payload: Payload::Probe(probe) }, &mut cx.io.spares);
+        send(out, sessions, to, &Frame { header, payload: Payload::Probe(probe) }, &mut cx.io);
     }
 
     /// Sends the probe that waited behind what had no room.

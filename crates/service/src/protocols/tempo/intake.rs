@@ -17,7 +17,6 @@ use crate::lane::access::Permit;
 use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::intake::{Refused, Submission};
-use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::run::{Core, Worker};
@@ -330,8 +329,7 @@ impl Protocol {
             if let Some(known) = out.connections.get_mut(connection)
                 && known.waits_for.take().is_some()
             {
-                known.has_backlog = true;
-                cx.io.slices.defer(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
+                cx.io.slices.resume_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
             }
         }
     }

@@ -11,11 +11,11 @@ use super::Protocol;
 use super::hearing::{Arrived, Heard};
 use super::sessions::Place;
 use crate::counters::Counter;
-use crate::lane::budget::Budget;
+use crate::lane::budget::{Budget, RoundMeter};
 use crate::lane::context::Context;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Output, would_block};
-use crate::lane::io::slices::Work;
+use crate::lane::io::slices::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -25,8 +25,6 @@ use crate::lane::run::{Core, Worker};
 use crate::protocols::Tag;
 use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
-/// Frames of one connection that are looked at before others have their turn.
-const FRAMES_PER_ROUND: usize = 256;
 /// Octets of output that a client may leave unread before its frames are not read any more.
 const UNREAD_MAX: usize = 1 << 20;
 /// Octets of what has arrived and was not done with that are not charged, and the most that an empty buffer keeps.
@@ -47,21 +45,13 @@ pub(crate) struct Connection {
     unread: Unread,
     /// The sessions that have announced something on it.
     pub(crate) sessions: Vec<Token>,
-    /// Frames may have been read and not looked at: they wait for a turn of its address, or for room in a topic's input.
-    pub(super) has_backlog: bool,
+    /// Frames that were read and not looked at may wait for room in a topic's input.
     pub(super) waits_for: Option<Token>,
     /// They wait for its client to read.
     awaits_reader: bool,
     /// It sends nothing more.
     pub(super) has_ended: bool,
-    /// The address that is charged for what is done for it, among those of the lane.
-    pub(super) slice: Token,
-    /// Its socket is ready, and waits for the turn of its address.
-    pub(super) is_deferred: bool,
-    /// It is among those that are written to when the round ends.
-    pub(super) is_due: bool,
-    /// The interest that the poll knows.
-    pub(super) interest: Interest,
+    pub(super) rounds: Rounds,
     /// When something came from it last.
     heard: Time,
 }
@@ -79,14 +69,10 @@ impl Connection {
             output: Output::default(),
             unread: Unread::default(),
             sessions: Vec::new(),
-            has_backlog: false,
             waits_for: None,
             awaits_reader: false,
             has_ended: false,
-            slice,
-            is_deferred: false,
-            is_due: false,
-            interest: Interest::READ,
+            rounds: Rounds::new(slice, Interest::READ),
             heard: at,
         }
     }
@@ -107,11 +93,6 @@ impl Connection {
         self.place.account().identity().certified()
     }
 
-    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
-    pub(crate) const fn defer(&mut self) -> (Token, &mut bool) {
-        (self.slice, &mut self.is_deferred)
-    }
-
     /// Whether its frames are left unread for now, so that what it makes the service keep stays bounded.
     pub(super) fn is_paused(&self) -> bool {
         self.waits_for.is_some() || self.output.queued_bytes() > UNREAD_MAX || self.unread.waits()
@@ -119,12 +100,12 @@ impl Connection {
 
     /// Whether frames were read and are yet to be looked at.
     pub(super) const fn is_stalled(&self) -> bool {
-        self.has_backlog || self.waits_for.is_some() || self.awaits_reader
+        self.rounds.has_backlog || self.waits_for.is_some() || self.awaits_reader
     }
 
     /// Whether messages may be written for it: the socket had taken everything, and not too much was gathered since.
     pub(super) fn has_room(&self) -> bool {
-        !self.interest.write && !self.unread.waits() && self.output.queued_bytes() < Budget::GATHERED.bytes
+        !self.rounds.interest.write && !self.unread.waits() && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
     /// Charges what it has yet to read.
@@ -167,7 +148,7 @@ impl Core {
         }
         if connection.stream.has_more() {
             // It came with the end of the handshake.
-            out.note_due_stream(token);
+            out.note_due_stream(token, &mut self.cx.io);
         }
         out.open += 1;
         let open = out.open;
@@ -204,7 +185,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn serve_tempo(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
-        if connection.interest.read {
+        if connection.rounds.interest.read {
             if ready.readable {
                 self.read_stream(token);
             }
@@ -212,7 +193,7 @@ impl Worker {
             return self.core.protocols.tempo.close_stream(token, &mut self.core.cx);
         }
         if ready.writable || ready.ended {
-            self.core.protocols.tempo.out.note_due_stream(token);
+            self.core.protocols.tempo.out.note_due_stream(token, &mut self.core.cx.io);
         }
     }
 
@@ -225,7 +206,7 @@ impl Worker {
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     connection.has_ended = true;
-                    self.core.protocols.tempo.out.note_due_stream(token);
+                    self.core.protocols.tempo.out.note_due_stream(token, &mut self.core.cx.io);
                 }
                 Ok(_) => self.process_stream(token, &buffer),
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
@@ -239,7 +220,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn go_on_with_tempo(&mut self, token: Token) {
         if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
-            connection.has_backlog = false;
+            connection.rounds.has_backlog = false;
             self.process_stream(token, &[]);
         }
     }
@@ -247,14 +228,17 @@ impl Worker {
     /// Looks at frames: those kept, and those of `input` behind them. What may not be looked at now is kept.
     fn process_stream(&mut self, token: Token, input: &[u8]) {
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
+        let slices = &self.core.cx.io.slices;
+        let mut meter = connection.rounds.usage.begin(slices.round(), slices.budget());
         let mut unparsed = core::mem::take(&mut connection.unparsed);
         let was_unparsed = !unparsed.is_empty();
         if was_unparsed {
             unparsed.extend_from_slice(input);
         }
-        let done = self.hear_stream(token, if was_unparsed { &unparsed } else { input });
+        let done = self.hear_stream(token, if was_unparsed { &unparsed } else { input }, &mut meter);
         let now = self.core.cx.clock.now;
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
+        connection.rounds.usage.note(&meter);
         if was_unparsed {
             unparsed.drain(..done.min(unparsed.len()));
         } else {
@@ -272,24 +256,25 @@ impl Worker {
                 return self.core.protocols.tempo.distrust_stream(token, why, &mut self.core.cx);
             }
         }
-        self.core.protocols.tempo.out.note_due_stream(token);
+        self.core.protocols.tempo.out.note_due_stream(token, &mut self.core.cx.io);
     }
 
     /// Does what frames are for, as far as that is possible now. Says how many octets are done with.
-    fn hear_stream(&mut self, token: Token, bytes: &[u8]) -> usize {
+    fn hear_stream(&mut self, token: Token, bytes: &[u8], meter: &mut RoundMeter) -> usize {
         let mut done = 0;
-        for number in 0.. {
+        loop {
             let rest = bytes.get(done..).unwrap_or_default();
             let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return done };
             connection.awaits_reader = connection.is_paused();
             if rest.is_empty() || connection.awaits_reader {
                 return done;
             }
-            if number == FRAMES_PER_ROUND {
+            if meter.is_over(|| true) {
                 self.core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
                 self.core.protocols.tempo.queue_tempo_backlog(token, &mut self.core.cx);
                 return done;
             }
+            meter.note_message();
             let address = connection.address;
             match Frame::read(rest) {
                 Ok((frame, octets)) => {
@@ -319,7 +304,6 @@ impl Worker {
                 }
             }
         }
-        done
     }
 }
 
@@ -353,10 +337,8 @@ impl Protocol {
 
     /// What was read of a connection and not looked at waits for a turn of its address.
     fn queue_tempo_backlog(&mut self, token: Token, cx: &mut Context) {
-        if let Some(connection) = self.out.connections.get_mut(token)
-            && !core::mem::replace(&mut connection.has_backlog, true)
-        {
-            cx.io.slices.defer(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
+        if let Some(connection) = self.out.connections.get_mut(token) {
+            cx.io.slices.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Tempo, token));
         }
     }
 
@@ -387,7 +369,7 @@ impl Protocol {
         for session in connection.sessions {
             self.give_up_session(session, cx);
         }
-        cx.io.slices.leave(connection.slice);
+        cx.io.slices.leave(connection.rounds.slice);
         self.out.open -= 1;
         self.note_tempo_open(cx);
         let open = self.out.open;

@@ -262,6 +262,19 @@ fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_los
 }
 
 #[test]
+fn a_connection_with_more_frames_than_its_budget_of_a_round_gives_way_to_the_others() {
+    let service = start_as(|config| config.limits.round_messages = 2);
+    let mut subscriber = Stream::subscribed(&service, 22, "A/B");
+    let mut publisher = Stream::publishing(&service, 32, "A/B");
+    let before = read(&service, Counter::RoundBudgetsSpent);
+    let header = Header { session: 32, topic: 1, sequence: 0, sent: 0, priority: 0, by_broker: false };
+    let frames: Vec<u8> = (1..=10).flat_map(|sequence| frame(Header { sequence, ..header }, data(b"ten"))).collect();
+    publisher.stream.write_all(&frames).unwrap();
+    (1..=10).for_each(|sequence| assert_eq!(subscriber.message().0.sequence, sequence));
+    assert!(read(&service, Counter::RoundBudgetsSpent) > before);
+}
+
+#[test]
 fn a_subscriber_that_does_not_read_delays_no_other() {
     let service = start();
     let _mute = Stream::subscribed(&service, 22, "A/B");
