@@ -37,7 +37,7 @@ use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::{Arrival, Entrance, Named};
 use crate::lane::io::net::{self, Listener, Poll};
-use crate::lane::io::slices::{Rounds, Work};
+use crate::lane::io::quotas::{Rounds, Work};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
@@ -570,8 +570,8 @@ impl Worker {
         if let Some(rounds) = self.rounds_of(ready.socket)
             && !core::mem::replace(&mut rounds.is_deferred, true)
         {
-            let slice = rounds.slice;
-            self.core.cx.io.slices.defer(slice, Work::Ready(ready));
+            let quota = rounds.quota;
+            self.core.cx.io.quotas.defer(quota, Work::Ready(ready));
         }
     }
 
@@ -603,29 +603,29 @@ impl Worker {
     /// Writes what is due: first to consumers that the service connected to, then on the connections that clients made, in the order in
     /// which they became due. Those of an address that has used up its budget, and was written to in this round, are skipped.
     pub(crate) fn write_due(&mut self) {
-        if self.core.cx.io.slices.due().is_empty() && !any_of!(P => P::IS_DUE(self)) {
+        if self.core.cx.io.quotas.due().is_empty() && !any_of!(P => P::IS_DUE(self)) {
             return;
         }
         // A client that has its reply is to find its event counted.
         self.core.cx.update_counters();
         of_each!(P => P::WRITE_EVENTS(&mut self.core));
-        let binds = self.core.cx.io.slices.binds();
+        let binds = self.core.cx.io.quotas.binds();
         // Not those that become due meanwhile, or there might be no end.
-        for _ in 0..self.core.cx.io.slices.due().len() {
-            let Some(socket) = self.core.cx.io.slices.due().pop_front() else { break };
+        for _ in 0..self.core.cx.io.quotas.due().len() {
+            let Some(socket) = self.core.cx.io.quotas.due().pop_front() else { break };
             let Socket::Incoming(protocol, token) = socket else { continue };
             if !binds {
                 by_tag!(protocol, P => P::FLUSH(self, token));
                 continue;
             }
-            let Some(slice) = self.rounds_of(socket).map(|rounds| rounds.slice) else { continue };
-            if !self.core.cx.io.slices.may_write(slice) {
-                self.core.cx.io.slices.skip(socket);
+            let Some(quota) = self.rounds_of(socket).map(|rounds| rounds.quota) else { continue };
+            if !self.core.cx.io.quotas.may_write(quota) {
+                self.core.cx.io.quotas.skip(socket);
                 continue;
             }
             let began = self.core.cx.clock.time();
             by_tag!(protocol, P => P::FLUSH(self, token));
-            self.core.cx.io.slices.charge(slice, self.core.cx.clock.time().since(began));
+            self.core.cx.io.quotas.charge(quota, self.core.cx.clock.time().since(began));
         }
         self.core.cx.release_written();
     }

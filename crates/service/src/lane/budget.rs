@@ -1,7 +1,7 @@
 //! What a step of a lane's round may use, so that none keeps the others waiting, and how a connection's messages are metered.
 //!
 //! A step that reaches its budget leaves the rest to the next round, which begins at once. What is left for a connection waits in its
-//! address's queue ([`slices`](crate::lane::io::slices)); what came from another thread stays in its mailbox.
+//! address's queue ([`quotas`](crate::lane::io::quotas)); what came from another thread stays in its mailbox.
 //!
 //! Messages are counted, and the time that they take is measured, since a message may be passed on in a microsecond, or be
 //! an event about which thousands of constraints are asked. The clock is read before the second message, and then as often as

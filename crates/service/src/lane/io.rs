@@ -9,7 +9,7 @@ pub(crate) mod longest_idle;
 pub(crate) mod net;
 pub(crate) mod occupied;
 pub(crate) mod output;
-pub(crate) mod slices;
+pub(crate) mod quotas;
 pub(crate) mod slots;
 pub(crate) mod socket;
 pub(crate) mod stream;
@@ -22,7 +22,7 @@ use self::logged_once::LoggedOnce;
 use self::net::Poll;
 use self::occupied::Occupied;
 use self::output::{Flushed, Spares};
-use self::slices::{Rounds, Slices};
+use self::quotas::{Quotas, Rounds};
 use self::socket::Socket;
 use self::stream::Stream;
 use self::system::{Interest, Ready};
@@ -31,7 +31,7 @@ use self::system::{Interest, Ready};
 pub(crate) struct Io {
     pub(crate) poll: Poll,
     /// What each address has of a round.
-    pub(crate) slices: Slices,
+    pub(crate) quotas: Quotas,
     /// What sockets are read into.
     pub(crate) buffers: Buffers,
     /// Of connections with nothing to write.
@@ -52,10 +52,10 @@ impl Io {
         (read, end): (bool, bool),
     ) -> bool {
         if read && stream.has_more() {
-            self.slices.serve_later(rounds, Ready::to_read(socket));
+            self.quotas.serve_later(rounds, Ready::to_read(socket));
         }
         if flushed == Flushed::BudgetSpent {
-            self.slices.write_on(rounds, socket);
+            self.quotas.write_on(rounds, socket);
         }
         let interest = Interest { read, write: flushed == Flushed::Full, end };
         interest == core::mem::replace(&mut rounds.interest, interest)

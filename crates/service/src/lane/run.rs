@@ -27,7 +27,7 @@ use crate::lane::io::logged_once::LoggedOnce;
 use crate::lane::io::net::{self, Poll, Waker};
 use crate::lane::io::occupied::Occupied;
 use crate::lane::io::output::Spares;
-use crate::lane::io::slices::{Slices, Work};
+use crate::lane::io::quotas::{Quotas, Work};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::Reserve;
@@ -159,10 +159,10 @@ impl Worker {
         let poll = Poll::new()?;
         poll.add(&ends.waker, Socket::Waker, Interest::READ)?;
         let clock = Clock::new(common.origin);
-        let mut slices = Slices::new(common.connection_budget);
+        let mut quotas = Quotas::new(common.connection_budget);
         let polling = timing.map(|timing| {
             // Rounds are short then, so that the budget is looked at often.
-            slices.always_bind();
+            quotas.always_bind();
             PollingServer::new(timing, net::system_time_of(&clock))
         });
         let protocols = Protocols::new(&common, &mut ends, sockets, &poll)?;
@@ -184,7 +184,7 @@ impl Worker {
                     clock,
                     io: Io {
                         poll,
-                        slices,
+                        quotas,
                         buffers: Buffers::default(),
                         spares: Spares::default(),
                         logged_once: LoggedOnce::default(),
@@ -299,7 +299,7 @@ impl Worker {
         let core = &self.core;
         core.intake.journal.is_restoring()
             || any_of!(P => P::GOES_ON(self))
-            || !core.cx.io.slices.is_done()
+            || !core.cx.io.quotas.is_done()
             || core.cx.deliveries.undelivered
             || core.intake.awaiting_filter.has_to_go_on()
             || core.has_to_answer()
@@ -380,7 +380,7 @@ impl Worker {
     pub(crate) fn answer_all(&mut self) {
         let mut until = None;
         while self.core.has_to_answer() {
-            let budget = if self.core.cx.io.slices.binds() { Budget::LARGE_ANSWERS } else { Budget::EVENTS };
+            let budget = if self.core.cx.io.quotas.binds() { Budget::LARGE_ANSWERS } else { Budget::EVENTS };
             self.answer_released(budget.events);
             self.clients.callers().answer_pulls(budget.events, &mut self.core);
             self.core.flush_engine();
@@ -412,7 +412,7 @@ impl Worker {
     /// Serves what was deferred, and what the poll found.
     fn serve_sockets(&mut self) {
         let found = self.core.cx.io.poll.len();
-        if !self.core.cx.io.slices.begin_round(found <= 1) {
+        if !self.core.cx.io.quotas.begin_round(found <= 1) {
             self.serve_deferred();
             for index in 0..found {
                 if let Some(ready) = self.core.cx.io.poll.get(index) {
@@ -433,30 +433,30 @@ impl Worker {
         self.serve_deferred();
     }
 
-    /// Gives each address its slice, where one is to give way, and otherwise serves all that was deferred.
+    /// Gives each address its quota, where one is to give way, and otherwise serves all that was deferred.
     fn serve_deferred(&mut self) {
-        if self.core.cx.io.slices.is_idle() {
+        if self.core.cx.io.quotas.is_idle() {
             return;
         }
-        let binds = self.core.cx.io.slices.binds();
+        let binds = self.core.cx.io.quotas.binds();
         let began = self.core.cx.clock.time();
         let mut until_now = began;
-        for _ in 0..self.core.cx.io.slices.queued_addresses() {
-            let Some((address, waiting)) = self.core.cx.io.slices.next_address() else { return };
+        for _ in 0..self.core.cx.io.quotas.queued_addresses() {
+            let Some((address, waiting)) = self.core.cx.io.quotas.next_address() else { return };
             let mut is_spent = false;
             for _ in 0..waiting {
-                let Some(work) = self.core.cx.io.slices.take(address) else { break };
+                let Some(work) = self.core.cx.io.quotas.take(address) else { break };
                 self.serve_work(work);
                 if binds {
                     let now = self.core.cx.clock.time();
-                    is_spent = self.core.cx.io.slices.charge(address, now.since(until_now));
+                    is_spent = self.core.cx.io.quotas.charge(address, now.since(until_now));
                     until_now = now;
                     if is_spent {
                         break;
                     }
                 }
             }
-            if self.core.cx.io.slices.end_service(address) && is_spent {
+            if self.core.cx.io.quotas.end_service(address) && is_spent {
                 self.core.cx.counters.add(Counter::AddressBudgetsSpent, 1);
             }
             if binds {
@@ -487,7 +487,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn serve_inboxes(&mut self) {
         // There may be messages for many connections.
-        self.core.cx.io.slices.bind();
+        self.core.cx.io.quotas.bind();
         self.inboxes.waker.clear();
         self.inboxes.from_administration.look();
         self.inboxes.resolved.look();

@@ -33,7 +33,7 @@ use crate::lane::context::Context;
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::Ready;
@@ -182,7 +182,7 @@ impl Protocol {
     /// Something is to be written on a connection, or looked at, when the round ends.
     pub(crate) fn note_due(&mut self, token: Token, cx: &mut Context) {
         if let Some(connection) = self.connections.get_mut(token) {
-            cx.io.slices.write_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
+            cx.io.quotas.write_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
         }
     }
 

@@ -53,7 +53,7 @@ use crate::lane::intake::Refused;
 use crate::lane::io::datagrams::Received;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::{Datagrams, Poll};
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};

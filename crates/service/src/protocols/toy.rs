@@ -26,7 +26,7 @@ use crate::config::{Config, ConfigError};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
@@ -153,7 +153,7 @@ impl WireProtocol for Protocol {
 
 impl Core {
     fn let_in_toy(&mut self, arrival: Arrival) -> Option<usize> {
-        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        let Arrival { stream, address, place, quota, at, .. } = arrival;
         let account = Arc::clone(place.account());
         let toy = &mut self.protocols.toy;
         let peers = [toy.next_peer, Peer(toy.next_peer.0 + 1)];
@@ -163,7 +163,7 @@ impl Core {
             stream,
             address,
             place,
-            rounds: Rounds::new(slice, Interest::READ),
+            rounds: Rounds::new(quota, Interest::READ),
             read,
             proxies,
         });
@@ -278,7 +278,7 @@ impl Core {
     fn close_toy(&mut self, token: Token) {
         let Some(connection) = self.protocols.toy.connections.remove(token) else { return };
         self.cx.io.occupied.leave(Tag::Toy, token);
-        self.cx.io.slices.leave(connection.rounds.slice);
+        self.cx.io.quotas.leave(connection.rounds.quota);
         for (peer, key) in connection.proxies {
             self.protocols.toy.peers.remove(&peer);
             if let Some(key) = key {

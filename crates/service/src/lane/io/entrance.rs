@@ -35,7 +35,7 @@ pub(crate) struct Arrival {
     /// Its place among the connections, and with that its account.
     pub(crate) place: Charge,
     /// The address that is charged for what is done for it, among those of the lane.
-    pub(crate) slice: Token,
+    pub(crate) quota: Token,
     /// It only looks at events.
     pub(crate) looks_on: bool,
     /// When it came.
@@ -126,11 +126,11 @@ impl Worker {
                     continue;
                 }
             };
-            let slice = self.core.cx.io.slices.arrive(place.account().ip());
+            let quota = self.core.cx.io.quotas.arrive(place.account().ip());
             let is_in = match layer {
                 Layer::Plain => {
                     let at = self.core.cx.clock.now;
-                    let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: false, at };
+                    let arrival = Arrival { stream: tcp.into(), address, place, quota, looks_on: false, at };
                     self.greet(protocol, arrival).is_some()
                 }
                 Layer::Tls => {
@@ -139,13 +139,13 @@ impl Worker {
                 }
             };
             if !is_in {
-                self.core.cx.io.slices.leave(slice);
+                self.core.cx.io.quotas.leave(quota);
                 continue;
             }
             self.clients.entrance(protocol, layer).refusing = false;
-            if self.core.cx.io.slices.binds() {
+            if self.core.cx.io.quotas.binds() {
                 let now = self.core.cx.clock.time();
-                self.core.cx.io.slices.charge(slice, now.since(began));
+                self.core.cx.io.quotas.charge(quota, now.since(began));
                 if now >= until {
                     return;
                 }
@@ -199,10 +199,10 @@ impl Worker {
                     place.account().identity().certify(name);
                     self.core.cx.name_by_configuration(place.account());
                 }
-                let slice = self.core.cx.io.slices.arrive(place.account().ip());
+                let quota = self.core.cx.io.quotas.arrive(place.account().ip());
                 let at = self.core.cx.clock.now;
-                if self.greet(protocol, Arrival { stream, address, place, slice, looks_on: false, at }).is_none() {
-                    return self.core.cx.io.slices.leave(slice);
+                if self.greet(protocol, Arrival { stream, address, place, quota, looks_on: false, at }).is_none() {
+                    return self.core.cx.io.quotas.leave(quota);
                 }
                 self.clients.entrance(protocol, Layer::Tls).refusing = false;
             }
@@ -224,10 +224,10 @@ impl Worker {
         shown.certified().map(|name| identity.certify(Arc::clone(name)));
         shown.token().map(|name| identity.show_token(Arc::clone(name)));
         self.core.cx.name_by_configuration(place.account());
-        let slice = self.core.cx.io.slices.arrive(place.account().ip());
-        let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on, at: self.core.cx.clock.now };
+        let quota = self.core.cx.io.quotas.arrive(place.account().ip());
+        let arrival = Arrival { stream: tcp.into(), address, place, quota, looks_on, at: self.core.cx.clock.now };
         if self.greet(Tag::Json, arrival).is_none() {
-            self.core.cx.io.slices.leave(slice);
+            self.core.cx.io.quotas.leave(quota);
         }
     }
 

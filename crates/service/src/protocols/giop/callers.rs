@@ -11,7 +11,7 @@ use giop::framing::{Inbound, Limits};
 
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::Output;
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
@@ -145,7 +145,7 @@ impl Clients {
 
 impl Incoming {
     pub(crate) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        let Arrival { stream, address, place, quota, at, .. } = arrival;
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {
@@ -164,7 +164,7 @@ impl Incoming {
                 closing: None,
                 heard: at,
                 uses_proxy: false,
-                rounds: Rounds::new(slice, Interest::READ),
+                rounds: Rounds::new(quota, Interest::READ),
             },
         }
     }
@@ -230,15 +230,15 @@ impl Caller {
     }
 
     /// The lane that it has come to has addresses of its own.
-    pub(crate) const fn set_slice(&mut self, slice: Token) {
-        self.rounds.slice = slice;
+    pub(crate) const fn set_quota(&mut self, quota: Token) {
+        self.rounds.quota = quota;
     }
 
     /// Forgets what is of this lane only.
     pub(crate) fn prepare_to_move(&mut self) {
         self.lane_affinity.arrive();
         self.input.stalled = false;
-        self.rounds = Rounds::new(self.rounds.slice, Interest::READ);
+        self.rounds = Rounds::new(self.rounds.quota, Interest::READ);
     }
 
     pub(crate) fn note_answer(&mut self, bytes: usize) {

@@ -84,7 +84,7 @@ impl Outgoings {
         // waits until the first try is gone, or they would pile up where nothing is read.
         let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
         let is_behind = is_full || connection.waits_for_reader();
-        let rests = cx.io.slices.has_been_sent_enough(connection.rounds.slice);
+        let rests = cx.io.quotas.has_been_sent_enough(connection.rounds.quota);
         if (one_way && !connection.has_room())
             || rests
             || is_behind
@@ -129,7 +129,7 @@ impl Outgoings {
             route.unanswered.push_back(Sent { serial, connection: token, request_id, event, is_batch });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
-        cx.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);
+        cx.io.quotas.note_sent(connection.rounds.quota, connection.output.queued_bytes() - before);
         let unread = connection.note_added(cx.clock.now);
         // One that goes on for another reason does not wait for room any more.
         if let Some(waited_for) = route.waits_for.take() {

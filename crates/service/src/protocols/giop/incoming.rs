@@ -141,7 +141,7 @@ impl Clients {
             self.close(token, core);
             return None;
         }
-        let mut meter = caller.rounds.usage.begin(core.cx.io.slices.round(), core.cx.io.slices.budget());
+        let mut meter = caller.rounds.usage.begin(core.cx.io.quotas.round(), core.cx.io.quotas.budget());
         caller.output.lend(&mut core.cx.io.spares);
         inbound.note_time(caller.input.reading.at(core.cx.clock.now).0);
         let violation = loop {
@@ -155,7 +155,7 @@ impl Clients {
             }
             if meter.is_over(|| inbound.has_more()) {
                 core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
-                core.cx.io.slices.resume_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
+                core.cx.io.quotas.resume_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
                 break None;
             }
             match inbound.poll_message() {
@@ -218,19 +218,19 @@ impl Clients {
     /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
     pub(crate) fn resume(&mut self, token: Token, core: &mut Core) {
         let Some(entry) = self.incoming.get_mut(token) else { return };
-        let slice = entry.caller.rounds.slice;
+        let quota = entry.caller.rounds.quota;
         if entry.caller.rounds.has_backlog {
             self.flush_later(token, core);
-        } else if !core.cx.io.slices.binds() {
+        } else if !core.cx.io.quotas.binds() {
             self.go_on(token, core);
-        } else if core.cx.io.slices.is_spent(slice) {
-            core.cx.io.slices.resume_later(&mut entry.caller.rounds, Socket::Incoming(Tag::Giop, token));
+        } else if core.cx.io.quotas.is_spent(quota) {
+            core.cx.io.quotas.resume_later(&mut entry.caller.rounds, Socket::Incoming(Tag::Giop, token));
             self.flush_later(token, core);
         } else {
             let began = core.cx.clock.time();
-            core.cx.io.slices.resume(slice);
+            core.cx.io.quotas.resume(quota);
             self.go_on(token, core);
-            core.cx.io.slices.charge(slice, core.cx.clock.time().since(began));
+            core.cx.io.quotas.charge(quota, core.cx.clock.time().since(began));
         }
     }
 
@@ -278,7 +278,7 @@ impl Clients {
     /// Has what is due on a connection written when the round ends, behind what is due to consumers.
     pub(crate) fn flush_later(&mut self, token: Token, core: &mut Core) {
         if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
-            core.cx.io.slices.write_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
+            core.cx.io.quotas.write_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
         }
     }
 
@@ -312,7 +312,7 @@ impl Clients {
         // What was read before and not looked at, no socket will announce.
         let socket = Socket::Incoming(Tag::Giop, token);
         if read && core::mem::take(&mut caller.input.stalled) {
-            core.cx.io.slices.resume_later(&mut caller.rounds, socket);
+            core.cx.io.quotas.resume_later(&mut caller.rounds, socket);
         }
         let end = !read && !caller.input.ended;
         if !core.cx.io.watch((socket, &caller.stream, &mut caller.rounds), flushed, (read, end)) {
@@ -336,7 +336,7 @@ impl Clients {
             entry.caller.release_room(&mut self.unfinished);
             entry.caller.release_answers();
             core.protocols.giop.forget_caller(token, &mut entry.caller, &mut core.cx);
-            core.cx.io.slices.leave(entry.caller.rounds.slice);
+            core.cx.io.quotas.leave(entry.caller.rounds.quota);
             self.note_open(-1, core);
             let open = self.open;
             let client = Named(entry.caller.address, entry.caller.account());

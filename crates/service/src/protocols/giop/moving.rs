@@ -82,7 +82,7 @@ impl Clients {
         core.cx.io.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.unfinished);
         entry.caller.prepare_to_move();
-        core.cx.io.slices.leave(entry.caller.rounds.slice);
+        core.cx.io.quotas.leave(entry.caller.rounds.quota);
         self.note_open(-1, core);
         core.cx.counters.add(Counter::ConnectionsMoved, 1);
         core.links.lanes.move_to(lane, Box::new(entry));
@@ -93,7 +93,7 @@ impl Clients {
     pub(crate) fn adopt(&mut self, entry: Box<Incoming>, core: &mut Core) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
-        entry.caller.set_slice(core.cx.io.slices.arrive(entry.caller.account().ip()));
+        entry.caller.set_quota(core.cx.io.quotas.arrive(entry.caller.account().ip()));
         let (ip, heard) = (entry.caller.account().ip(), entry.caller.heard);
         let token = self.incoming.insert(entry);
         core.cx.io.occupied.arrive(Tag::Giop, token, ip, heard);

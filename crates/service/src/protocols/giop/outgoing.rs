@@ -27,7 +27,7 @@ use crate::lane::io::gathered::Gathered;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::net::Tcp;
 use crate::lane::io::output::Output;
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -107,7 +107,7 @@ impl Outgoing {
     fn new(
         endpoint: Endpoint,
         place: Charge,
-        slice: Token,
+        quota: Token,
         limits: framing::Limits,
         now: Time,
         timeout: Duration,
@@ -116,7 +116,7 @@ impl Outgoing {
             endpoint,
             place,
             is_secure: false,
-            rounds: Rounds::new(slice, Interest::NONE),
+            rounds: Rounds::new(quota, Interest::NONE),
             state: State::Resolving,
             inbound: Inbound::new(limits),
             output: Output::default(),
@@ -448,7 +448,7 @@ impl Outgoings {
             _ => false,
         };
         if has_more {
-            cx.io.slices.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
+            cx.io.quotas.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
         }
     }
 
@@ -456,7 +456,7 @@ impl Outgoings {
     pub(crate) fn go_on_reading_later(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.rounds.has_backlog = true;
-        cx.io.slices.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
+        cx.io.quotas.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
     }
 
     /// Writes what is due, and watches for room if the socket does not take it all.
@@ -480,13 +480,13 @@ impl Outgoings {
     }
 
     /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not wait until
-    /// another client's long sequence has been written. Output for an address that has had its slice waits for the next round.
+    /// another client's long sequence has been written. Output for an address that has had its quota waits for the next round.
     pub(crate) fn flush_due(&mut self, cx: &mut Context) {
         let Outgoings { gathered, connections, .. } = self;
         if cx.lane.schedules_topics() {
             gathered.sort_by(|token| connections.get(token).map_or(0, |due| due.output.queued_bytes()));
         }
-        let takes_long = cx.io.slices.are_shared() && gathered.len() > UNMETERED_WRITES;
+        let takes_long = cx.io.quotas.are_shared() && gathered.len() > UNMETERED_WRITES;
         let mut began = if takes_long { Some(cx.clock.time()) } else { None };
         // Not those that become due meanwhile, or there might be no end.
         for _ in 0..self.gathered.len() {
@@ -495,15 +495,15 @@ impl Outgoings {
             let Some(connection) = connections.get(token).filter(|connection| connection.rounds.is_due) else {
                 continue;
             };
-            let slice = connection.rounds.slice;
-            if began.is_some() && !cx.io.slices.may_write(slice) {
+            let quota = connection.rounds.quota;
+            if began.is_some() && !cx.io.quotas.may_write(quota) {
                 gathered.note_due(token);
                 continue;
             }
             self.flush_outgoing(token, cx);
             if let Some(began) = &mut began {
                 let now = cx.clock.time();
-                cx.io.slices.charge_aside(slice, now.since(*began));
+                cx.io.quotas.charge_aside(quota, now.since(*began));
                 *began = now;
             }
         }
@@ -656,7 +656,7 @@ impl Outgoings {
     /// Gives a connection up. All senders that wait for a reply on it are notified before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str, cx: &mut Context) {
         let Some(mut connection) = self.connections.remove(token) else { return };
-        cx.io.slices.leave(connection.rounds.slice);
+        cx.io.quotas.leave(connection.rounds.quota);
         self.upkeep.longest_idle.remove(token);
         self.by_endpoint.remove(&connection.endpoint);
         let was_open = connection.stream().is_some();

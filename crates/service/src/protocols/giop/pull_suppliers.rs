@@ -292,7 +292,7 @@ impl Protocol {
         if cx.reporting.draining.has_begun() {
             return;
         }
-        let budget = if cx.io.slices.are_shared() { Budget::CONNECTIONS } else { Budget::MESSAGES };
+        let budget = if cx.io.quotas.are_shared() { Budget::CONNECTIONS } else { Budget::MESSAGES };
         for _ in 0..budget.events {
             let Some(Reverse((_, bits))) =
                 self.pullers.due.peek().copied().filter(|Reverse((time, _))| *time <= cx.clock.now)

@@ -152,7 +152,7 @@ impl Core {
     /// the connection is gone.
     pub(crate) fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
-        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.budget());
+        let mut meter = connection.rounds.usage.begin(self.cx.io.quotas.round(), self.cx.io.quotas.budget());
         loop {
             let Protocol { outgoing: Outgoings { connections, scratch: Scratch { answer, .. }, .. }, pullers, .. } =
                 &mut self.protocols.giop;

@@ -676,7 +676,7 @@ fn names_beyond_a_clients_quota_are_not_looked_up_and_counted() {
 /// Of a client with eight connections that have sent requests, and of another with one that sent its own behind all of them:
 /// how many of the first's were served before the other's, and how often it was deferred.
 fn served_before_another(many: [u8; 4], one: [u8; 4]) -> (usize, u64) {
-    // Its slice is over with the first thing that is done for it.
+    // Its quota is over with the first thing that is done for it.
     let mut bench = Bench::with(256 << 20, Budget::of_connection(64, Duration::ZERO));
     let mut connections: Vec<TcpStream> = (0..8).map(|_| bench.connect_from(many)).collect();
     connections.push(bench.connect_from(one));

@@ -16,7 +16,7 @@ use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::{Body, Flushed, Output};
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -89,7 +89,7 @@ impl Proxies {
 
 impl Connection {
     pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice, looks_on, at } = arrival;
+        let Arrival { stream, address, place, quota, looks_on, at } = arrival;
         Self {
             stream,
             address,
@@ -107,7 +107,7 @@ impl Connection {
             output: Output::default(),
             unread: Unread::default(),
             proxies: Proxies::default(),
-            rounds: Rounds::new(slice, Interest::READ),
+            rounds: Rounds::new(quota, Interest::READ),
             closing: None,
             heard: at,
         }

@@ -204,7 +204,7 @@ impl Core {
     /// Looks at lines: those kept, and those of `input` behind them. What may not be looked at now is kept.
     fn process_json(&mut self, token: Token, mut input: &[u8]) {
         let Some(connection) = self.protocols.json.connections.get(token) else { return };
-        let mut meter = connection.rounds.usage.begin(self.cx.io.slices.round(), self.cx.io.slices.budget());
+        let mut meter = connection.rounds.usage.begin(self.cx.io.quotas.round(), self.cx.io.quotas.budget());
         loop {
             let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
             let session = &connection.input.session;
@@ -397,7 +397,7 @@ impl Protocol {
     /// What was read of a connection and not looked at waits for a turn of its address.
     pub(super) fn queue_json_backlog(&mut self, token: Token, cx: &mut Context) {
         if let Some(connection) = self.connections.get_mut(token) {
-            cx.io.slices.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
+            cx.io.quotas.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
         }
     }
 
@@ -422,7 +422,7 @@ impl Protocol {
         connection.output.clear(&mut cx.io.spares);
         cx.release_written();
         self.dismiss_all(token, &connection, cx);
-        cx.io.slices.leave(connection.rounds.slice);
+        cx.io.quotas.leave(connection.rounds.quota);
         self.open -= 1;
         self.note_json_open(cx);
         let open = self.open;

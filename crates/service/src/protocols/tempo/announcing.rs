@@ -97,8 +97,8 @@ impl Worker {
             account.identity().certify(Arc::clone(name));
             self.core.cx.name_by_configuration(&account);
         }
-        let slice = self.core.cx.io.slices.arrive(account.ip());
-        let session = self.core.protocols.tempo.sessions.insert(Session::new(number, place, account, slice));
+        let quota = self.core.cx.io.quotas.arrive(account.ip());
+        let session = self.core.protocols.tempo.sessions.insert(Session::new(number, place, account, quota));
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(connection)
         {
@@ -402,7 +402,7 @@ impl Protocol {
         }
         if let Some(mut gone) = sessions.remove(session) {
             gone.packets.clear(&mut cx.io.spares);
-            cx.io.slices.leave(gone.slice);
+            cx.io.quotas.leave(gone.quota);
             if let Place::Stream(connection) = gone.place
                 && let Some(connection) = self.out.connections.get_mut(connection)
             {

@@ -50,7 +50,7 @@ impl Out {
     /// Something is to be written on a connection, or looked at, when the round ends.
     pub(super) fn note_due_stream(&mut self, connection: Token, io: &mut Io) {
         if let Some(known) = self.connections.get_mut(connection) {
-            io.slices.write_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
+            io.quotas.write_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
         }
     }
 
@@ -202,15 +202,15 @@ impl Protocol {
             }
             let Some(token) = out.due.pop_front() else { break };
             let Some(session) = sessions.get_mut(token) else { continue };
-            let slice = session.slice;
-            if !cx.io.slices.binds() {
+            let quota = session.quota;
+            if !cx.io.quotas.binds() {
                 session.is_due = false;
                 self.send_packets(token, cx);
-            } else if cx.io.slices.may_write(slice) {
+            } else if cx.io.quotas.may_write(quota) {
                 session.is_due = false;
                 let began = cx.clock.time();
                 self.send_packets(token, cx);
-                cx.io.slices.charge(slice, cx.clock.time().since(began));
+                cx.io.quotas.charge(quota, cx.clock.time().since(began));
             } else {
                 out.due.push_back(token);
             }

@@ -329,7 +329,7 @@ impl Protocol {
             if let Some(known) = out.connections.get_mut(connection)
                 && known.waits_for.take().is_some()
             {
-                cx.io.slices.resume_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
+                cx.io.quotas.resume_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
             }
         }
     }

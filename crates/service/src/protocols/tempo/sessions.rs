@@ -55,7 +55,7 @@ pub(crate) struct Session {
     pub(crate) place: Place,
     pub(crate) account: Arc<Account>,
     /// The address that is charged for what is done for it, among those of the lane.
-    pub(crate) slice: Token,
+    pub(crate) quota: Token,
     pub(crate) way: Way,
     /// The cookie that it gave last, to be returned to it.
     pub(crate) given: u64,
@@ -190,12 +190,12 @@ impl fmt::Display for Session {
 
 impl Session {
     /// One that has announced nothing yet.
-    pub(crate) fn new(number: u32, place: Place, account: Arc<Account>, slice: Token) -> Self {
+    pub(crate) fn new(number: u32, place: Place, account: Arc<Account>, quota: Token) -> Self {
         Self {
             number,
             place,
             account,
-            slice,
+            quota,
             way: Way::default(),
             given: 0,
             moving: None,

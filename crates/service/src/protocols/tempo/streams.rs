@@ -15,7 +15,7 @@ use crate::lane::budget::{Budget, RoundMeter};
 use crate::lane::context::Context;
 use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Output, would_block};
-use crate::lane::io::slices::Rounds;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     fn new(arrival: Arrival) -> Self {
-        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        let Arrival { stream, address, place, quota, at, .. } = arrival;
         Self {
             stream,
             address,
@@ -72,7 +72,7 @@ impl Connection {
             waits_for: None,
             awaits_reader: false,
             has_ended: false,
-            rounds: Rounds::new(slice, Interest::READ),
+            rounds: Rounds::new(quota, Interest::READ),
             heard: at,
         }
     }
@@ -228,8 +228,8 @@ impl Worker {
     /// Looks at frames: those kept, and those of `input` behind them. What may not be looked at now is kept.
     fn process_stream(&mut self, token: Token, input: &[u8]) {
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
-        let slices = &self.core.cx.io.slices;
-        let mut meter = connection.rounds.usage.begin(slices.round(), slices.budget());
+        let quotas = &self.core.cx.io.quotas;
+        let mut meter = connection.rounds.usage.begin(quotas.round(), quotas.budget());
         let mut unparsed = core::mem::take(&mut connection.unparsed);
         let was_unparsed = !unparsed.is_empty();
         if was_unparsed {
@@ -338,7 +338,7 @@ impl Protocol {
     /// What was read of a connection and not looked at waits for a turn of its address.
     fn queue_tempo_backlog(&mut self, token: Token, cx: &mut Context) {
         if let Some(connection) = self.out.connections.get_mut(token) {
-            cx.io.slices.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Tempo, token));
+            cx.io.quotas.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Tempo, token));
         }
     }
 
@@ -369,7 +369,7 @@ impl Protocol {
         for session in connection.sessions {
             self.give_up_session(session, cx);
         }
-        cx.io.slices.leave(connection.rounds.slice);
+        cx.io.quotas.leave(connection.rounds.quota);
         self.out.open -= 1;
         self.note_tempo_open(cx);
         let open = self.out.open;

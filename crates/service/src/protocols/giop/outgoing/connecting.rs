@@ -21,7 +21,7 @@ use crate::handshakes::{Unsecured, Whose};
 use crate::lane::context::Context;
 use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::output::would_block;
-use crate::lane::io::slices::Work;
+use crate::lane::io::quotas::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -65,8 +65,8 @@ impl Outgoings {
         let place = self.place_for_outgoing(by, cx)?;
         cx.counters.add(Counter::ConnectsBegun, 1);
         let host = endpoint.host.clone();
-        let slice = cx.io.slices.arrive(place.account().ip());
-        let mut connection = Outgoing::new(endpoint.clone(), place, slice, self.limits.framing, cx.clock.now, timeout);
+        let quota = cx.io.quotas.arrive(place.account().ip());
+        let mut connection = Outgoing::new(endpoint.clone(), place, quota, self.limits.framing, cx.clock.now, timeout);
         connection.is_secure = is_secure;
         connection.usage.used_in = look;
         let ip = connection.account().ip();
@@ -133,12 +133,12 @@ impl Outgoings {
         addresses: Vec<SocketAddr>,
         cx: &mut Context,
     ) -> Result<(), String> {
-        if !cx.io.slices.are_shared() {
+        if !cx.io.quotas.are_shared() {
             return self.begin_connect(token, addresses, cx);
         }
         if let Some(connection) = self.connections.get_mut(token) {
             connection.state = State::Found(addresses);
-            cx.io.slices.defer(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
+            cx.io.quotas.defer(connection.rounds.quota, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
         }
         Ok(())
     }
@@ -248,8 +248,8 @@ impl Outgoings {
             Ok(None) => {
                 // What is done for it is charged to the host that it leads to, and not to the account that named that first.
                 if let Ok(peer) = stream.peer_addr() {
-                    cx.io.slices.leave(connection.rounds.slice);
-                    connection.rounds.slice = cx.io.slices.arrive(peer.ip());
+                    cx.io.quotas.leave(connection.rounds.quota);
+                    connection.rounds.quota = cx.io.quotas.arrive(peer.ip());
                 }
                 if !connection.is_secure {
                     return self.begin_probe(token, stream.into(), cx);

@@ -10,7 +10,7 @@ fn come(stream: &mut TcpStream) -> usize {
     bytes.len()
 }
 
-/// Of an address that had had its slice of a round, the connection with much to be written came first again in the next one, and the
+/// Of an address that had had its quota of a round, the connection with much to be written came first again in the next one, and the
 /// next: a small answer was overtaken by each piece of a large one.
 #[test]
 fn a_connection_that_was_passed_over_in_a_round_is_written_to_before_those_that_were_not() {
@@ -41,7 +41,7 @@ fn a_connection_that_was_passed_over_in_a_round_is_written_to_before_those_that_
 }
 
 /// What was done for a connection to a client was charged to the account that had named its end point first: a busy client could so
-/// have another client's consumer wait for its own slices.
+/// have another client's consumer wait for its own quotas.
 #[test]
 fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_leads_to() {
     let mut bench = Bench::new();
@@ -52,17 +52,17 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
     bench.begin_call(7, call(to, Some(named_by), Vec::new()));
     let charged = |bench: &mut Bench| {
         let connections = &mut bench.lane.core.protocols.giop.outgoing.connections;
-        let slices: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.rounds.slice).collect();
-        slices[0]
+        let quotas: Vec<_> = connections.iter_mut().map(|(_, connection)| connection.rounds.quota).collect();
+        quotas[0]
     };
-    assert_eq!(charged(&mut bench), bench.lane.core.cx.io.slices.arrive([127, 0, 0, 2].into()));
+    assert_eq!(charged(&mut bench), bench.lane.core.cx.io.quotas.arrive([127, 0, 0, 2].into()));
     let mut accepted = client.accept_in_time();
     bench.answer_probe(&mut accepted);
     testing::wait_until("the lane to know that it is connected", || {
         bench.lane.round_within(Duration::from_millis(1));
         bench.lane.core.protocols.giop.outgoing.connections.iter().all(|(_, connection)| connection.is_open())
     });
-    assert_eq!(charged(&mut bench), bench.lane.core.cx.io.slices.arrive([127, 0, 0, 3].into()));
+    assert_eq!(charged(&mut bench), bench.lane.core.cx.io.quotas.arrive([127, 0, 0, 3].into()));
 }
 
 /// A client that sent nonsense and did not read its last answers stayed for ever: whether connections that are being closed had had

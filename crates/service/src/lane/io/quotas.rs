@@ -1,11 +1,12 @@
-//! How much of a round the connections of one address may have together, so that a client with many connections does not
+//! What each address may have of a round, and the one queue of work that is deferred, so that a client with many connections does not
 //! keep the others waiting.
 //!
 //! What is done for a connection (its socket is read, it is closed, its answers are written) is charged to its address by the
-//! time that it takes. An address that has had its budget of a round is deferred to the next, which begins at once. What is deferred
-//! waits in a queue of its address, and the addresses take turns: so everything is served, and connections that become ready in
-//! between are served between two slices. Where all connections are from one address there is no other to give way to, and
-//! nothing is measured or deferred.
+//! time that it takes. An address that has used up its quota of a round is deferred to the next, which begins at once. Deferred work
+//! waits in a queue of its address, behind that of the address's other connections, and the addresses take turns: so everything is
+//! served, and connections that become ready in between are served between two addresses. Output is written when the round ends, in the
+//! order in which it became due; that of an address that has used up its quota is skipped, and comes first in the next round. Where all
+//! connections are from one address there is no other to give way to, and nothing is measured or deferred.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -44,8 +45,8 @@ struct Address {
     sent_in: u64,
 }
 
-/// All of them.
-pub(crate) struct Slices {
+/// The addresses of a lane's connections, and what is deferred for them.
+pub(crate) struct Quotas {
     budget: Budget,
     addresses: Slots<Address>,
     by_ip: HashMap<IpAddr, Token>,
@@ -61,15 +62,15 @@ pub(crate) struct Slices {
     binds: bool,
     /// In every round, one address or many.
     always_binds: bool,
-    /// What is left of the slice of the address that is being served.
+    /// What is left of the quota of the address that is being served.
     left: Duration,
 }
 
 /// Room in an address's queue to begin with, so that an ordinary client's first requests have it.
 const PLACES: usize = 8;
 
-impl Slices {
-    /// A slice of a round is as long as the share that one connection may have.
+impl Quotas {
+    /// An address may have as much of a round as one connection.
     pub(crate) fn new(budget: Budget) -> Self {
         Self {
             budget,
@@ -86,7 +87,7 @@ impl Slices {
         }
     }
 
-    /// Has slices bind where there is one address, too: a round is no longer than that then.
+    /// Has quotas bind where there is one address, too: a round is no longer than that then.
     pub(crate) const fn always_bind(&mut self) {
         self.always_binds = true;
     }
@@ -122,7 +123,7 @@ impl Slices {
         }
     }
 
-    /// Begins a round in which at most one socket is ready, or more. True if slices bind in it.
+    /// Begins a round in which at most one socket is ready, or more. True if quotas bind in it.
     pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
         self.round += 1;
         self.left = self.budget.time;
@@ -151,7 +152,7 @@ impl Slices {
         self.by_ip.len() > 1
     }
 
-    /// Whether slices bind in this round.
+    /// Whether quotas bind in this round.
     #[inline]
     pub(crate) const fn binds(&self) -> bool {
         self.binds
@@ -165,14 +166,14 @@ impl Slices {
     /// Has a socket that is ready served when it is its address's turn.
     pub(crate) fn serve_later(&mut self, rounds: &mut Rounds, ready: Ready) {
         if !core::mem::replace(&mut rounds.is_deferred, true) {
-            self.defer(rounds.slice, Work::Ready(ready));
+            self.defer(rounds.quota, Work::Ready(ready));
         }
     }
 
     /// Has messages that were read and not looked at handled when it is their address's turn.
     pub(crate) fn resume_later(&mut self, rounds: &mut Rounds, socket: Socket) {
         if !core::mem::replace(&mut rounds.has_backlog, true) {
-            self.defer(rounds.slice, Work::Resume(socket));
+            self.defer(rounds.quota, Work::Resume(socket));
         }
     }
 
@@ -243,7 +244,7 @@ impl Slices {
         self.addresses.get_mut(token)?.deferred.pop_front()
     }
 
-    /// Charges an address for what was done for it. True if it has had its slice.
+    /// Charges an address for what was done for it. True if its quota is used up.
     pub(crate) fn charge(&mut self, token: Token, time: Duration) -> bool {
         self.charge_aside(token, time);
         self.resume(token);
@@ -259,7 +260,7 @@ impl Slices {
         }
     }
 
-    /// Something is done for an address out of turn: what is left of its slice is what it may have.
+    /// Something is done for an address out of turn: what is left of its quota is what it may have.
     pub(crate) fn resume(&mut self, token: Token) {
         self.left = self.budget.time.saturating_sub(self.spent(token));
     }
@@ -276,7 +277,7 @@ impl Slices {
         true
     }
 
-    /// Whether an address has had its slice.
+    /// Whether an address has used up its quota.
     pub(crate) fn is_spent(&self, token: Token) -> bool {
         let address = self.addresses.get(token).filter(|address| address.round == self.round);
         address.is_some_and(|address| address.spent >= self.budget.time)
@@ -318,7 +319,7 @@ impl Slices {
 /// A connection's part in its lane's rounds: its address, what it has had of the latest round, and what is still to come.
 pub(crate) struct Rounds {
     /// The address that is charged for what is done for it, among those of the lane.
-    pub(crate) slice: Token,
+    pub(crate) quota: Token,
     /// Its socket is ready, and waits for the turn of that address.
     pub(crate) is_deferred: bool,
     /// It has had its share of a round, and whole messages of it may wait for the next.
@@ -333,8 +334,8 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     /// Of a connection that has had nothing yet, and of which the poll is to report this.
-    pub(crate) fn new(slice: Token, interest: Interest) -> Self {
-        Self { slice, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
+    pub(crate) fn new(quota: Token, interest: Interest) -> Self {
+        Self { quota, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
     }
 }
 
@@ -342,10 +343,10 @@ impl Rounds {
 mod tests {
     use super::*;
 
-    const SLICE: Duration = Duration::from_micros(250);
+    const QUOTA: Duration = Duration::from_micros(250);
 
-    fn slices() -> Slices {
-        Slices::new(Budget::of_connection(1024, SLICE))
+    fn quotas() -> Quotas {
+        Quotas::new(Budget::of_connection(1024, QUOTA))
     }
 
     fn ip(last: u8) -> IpAddr {
@@ -357,119 +358,119 @@ mod tests {
     }
 
     /// Serves one round in which each thing takes so long. What was served, by the number of its address and of the thing.
-    fn round(slices: &mut Slices, each: Duration) -> Vec<Work> {
-        slices.begin_round(false);
+    fn round(quotas: &mut Quotas, each: Duration) -> Vec<Work> {
+        quotas.begin_round(false);
         let mut served = Vec::new();
-        for _ in 0..slices.queued_addresses() {
-            let Some((token, waiting)) = slices.next_address() else { break };
+        for _ in 0..quotas.queued_addresses() {
+            let Some((token, waiting)) = quotas.next_address() else { break };
             for _ in 0..waiting {
-                served.extend(slices.take(token));
-                if slices.binds() && slices.charge(token, each) {
+                served.extend(quotas.take(token));
+                if quotas.binds() && quotas.charge(token, each) {
                     break;
                 }
             }
-            slices.end_service(token);
+            quotas.end_service(token);
         }
         served
     }
 
     #[test]
     fn an_address_with_many_connections_gives_way_to_another_and_all_are_served_in_their_order() {
-        let mut slices = slices();
-        let (many, one) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        (0..7).for_each(|number| slices.defer(many, work(number)));
-        slices.defer(one, work(100));
+        let mut quotas = quotas();
+        let (many, one) = (quotas.arrive(ip(2)), quotas.arrive(ip(1)));
+        (0..7).for_each(|number| quotas.defer(many, work(number)));
+        quotas.defer(one, work(100));
         let each = Duration::from_micros(100);
-        assert_eq!(round(&mut slices, each), [work(0), work(1), work(2), work(100)]);
-        slices.defer(one, work(101));
-        slices.defer(many, work(7));
-        assert_eq!(round(&mut slices, each), [work(3), work(4), work(5), work(101)]);
-        assert_eq!(round(&mut slices, each), [work(6), work(7)]);
-        assert!(slices.is_idle());
+        assert_eq!(round(&mut quotas, each), [work(0), work(1), work(2), work(100)]);
+        quotas.defer(one, work(101));
+        quotas.defer(many, work(7));
+        assert_eq!(round(&mut quotas, each), [work(3), work(4), work(5), work(101)]);
+        assert_eq!(round(&mut quotas, each), [work(6), work(7)]);
+        assert!(quotas.is_idle());
     }
 
     #[test]
     fn nothing_is_deferred_while_all_connections_are_from_one_address() {
-        let mut slices = slices();
-        let only = slices.arrive(ip(1));
-        assert_eq!(slices.arrive(ip(1)), only);
-        (0..100).for_each(|number| slices.defer(only, work(number)));
-        assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 100);
+        let mut quotas = quotas();
+        let only = quotas.arrive(ip(1));
+        assert_eq!(quotas.arrive(ip(1)), only);
+        (0..100).for_each(|number| quotas.defer(only, work(number)));
+        assert_eq!(round(&mut quotas, Duration::from_secs(1)).len(), 100);
         // The other comes, and goes.
-        let other = slices.arrive(ip(2));
-        (0..3).for_each(|number| slices.defer(only, work(number)));
-        assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 1);
-        slices.leave(other);
-        assert_eq!(round(&mut slices, Duration::from_secs(1)).len(), 2);
+        let other = quotas.arrive(ip(2));
+        (0..3).for_each(|number| quotas.defer(only, work(number)));
+        assert_eq!(round(&mut quotas, Duration::from_secs(1)).len(), 1);
+        quotas.leave(other);
+        assert_eq!(round(&mut quotas, Duration::from_secs(1)).len(), 2);
     }
 
     #[test]
     fn what_was_deferred_for_an_address_that_is_gone_is_forgotten() {
-        let mut slices = slices();
-        let (gone, stays) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        slices.defer(gone, work(1));
-        slices.defer(stays, work(2));
-        slices.leave(gone);
-        assert_eq!(round(&mut slices, SLICE), [work(2)]);
-        slices.leave(stays);
-        assert!(slices.by_ip.is_empty() && slices.addresses.is_empty());
+        let mut quotas = quotas();
+        let (gone, stays) = (quotas.arrive(ip(2)), quotas.arrive(ip(1)));
+        quotas.defer(gone, work(1));
+        quotas.defer(stays, work(2));
+        quotas.leave(gone);
+        assert_eq!(round(&mut quotas, QUOTA), [work(2)]);
+        quotas.leave(stays);
+        assert!(quotas.by_ip.is_empty() && quotas.addresses.is_empty());
     }
 
     #[test]
     fn an_address_that_has_had_its_budget_is_written_to_once_in_each_round() {
-        let mut slices = slices();
-        let (busy, _other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        slices.begin_round(false);
-        assert!(slices.charge(busy, SLICE));
-        assert_eq!((slices.may_write(busy), slices.may_write(busy)), (true, false));
-        slices.begin_round(false);
-        assert_eq!((slices.may_write(busy), slices.may_write(busy)), (true, true));
+        let mut quotas = quotas();
+        let (busy, _other) = (quotas.arrive(ip(2)), quotas.arrive(ip(1)));
+        quotas.begin_round(false);
+        assert!(quotas.charge(busy, QUOTA));
+        assert_eq!((quotas.may_write(busy), quotas.may_write(busy)), (true, false));
+        quotas.begin_round(false);
+        assert_eq!((quotas.may_write(busy), quotas.may_write(busy)), (true, true));
     }
 
     #[test]
     fn a_connection_has_what_is_left_to_its_address() {
-        let mut slices = slices();
-        let (one, _other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        slices.defer(one, work(1));
-        slices.begin_round(false);
-        slices.next_address();
-        slices.take(one);
-        slices.charge(one, SLICE / 5);
-        assert_eq!(slices.budget().time, SLICE / 5 * 4);
-        slices.end_service(one);
-        assert_eq!(slices.budget().time, SLICE);
-        assert!(!slices.begin_round(true), "a lone thing is not measured");
+        let mut quotas = quotas();
+        let (one, _other) = (quotas.arrive(ip(2)), quotas.arrive(ip(1)));
+        quotas.defer(one, work(1));
+        quotas.begin_round(false);
+        quotas.next_address();
+        quotas.take(one);
+        quotas.charge(one, QUOTA / 5);
+        assert_eq!(quotas.budget().time, QUOTA / 5 * 4);
+        quotas.end_service(one);
+        assert_eq!(quotas.budget().time, QUOTA);
+        assert!(!quotas.begin_round(true), "a lone thing is not measured");
     }
 
     /// One event of 60 KB for twenty consumers that do not read kept all other events waiting until all twenty had been written.
     #[test]
     fn an_address_is_sent_so_much_in_a_round_where_there_are_others() {
-        let mut slices = slices();
-        let busy = slices.arrive(ip(2));
-        slices.begin_round(false);
-        slices.note_sent(busy, 2 * Budget::SENT.bytes);
-        assert!(!slices.has_been_sent_enough(busy), "no other client is there");
-        let other = slices.arrive(ip(1));
-        slices.note_sent(busy, Budget::SENT.bytes - 1);
-        assert!(!slices.has_been_sent_enough(busy));
-        slices.note_sent(busy, 1);
-        assert_eq!([busy, other].map(|address| slices.has_been_sent_enough(address)), [true, false]);
-        slices.begin_round(false);
-        assert!(!slices.has_been_sent_enough(busy));
+        let mut quotas = quotas();
+        let busy = quotas.arrive(ip(2));
+        quotas.begin_round(false);
+        quotas.note_sent(busy, 2 * Budget::SENT.bytes);
+        assert!(!quotas.has_been_sent_enough(busy), "no other client is there");
+        let other = quotas.arrive(ip(1));
+        quotas.note_sent(busy, Budget::SENT.bytes - 1);
+        assert!(!quotas.has_been_sent_enough(busy));
+        quotas.note_sent(busy, 1);
+        assert_eq!([busy, other].map(|address| quotas.has_been_sent_enough(address)), [true, false]);
+        quotas.begin_round(false);
+        assert!(!quotas.has_been_sent_enough(busy));
     }
 
     /// A supplier that had its answer went on with what was left to the address which had been charged last: nothing, where that was a
     /// client with much to write.
     #[test]
     fn a_client_that_goes_on_has_what_is_left_to_its_own_address() {
-        let mut slices = slices();
-        let (one, other) = (slices.arrive(ip(2)), slices.arrive(ip(1)));
-        slices.begin_round(false);
-        assert!(slices.charge(one, SLICE));
-        slices.resume(other);
-        assert_eq!(slices.budget().time, SLICE);
-        slices.charge(other, SLICE / 5);
-        slices.resume(one);
-        assert_eq!(slices.budget().time, Duration::ZERO);
+        let mut quotas = quotas();
+        let (one, other) = (quotas.arrive(ip(2)), quotas.arrive(ip(1)));
+        quotas.begin_round(false);
+        assert!(quotas.charge(one, QUOTA));
+        quotas.resume(other);
+        assert_eq!(quotas.budget().time, QUOTA);
+        quotas.charge(other, QUOTA / 5);
+        quotas.resume(one);
+        assert_eq!(quotas.budget().time, Duration::ZERO);
     }
 }
