@@ -613,7 +613,7 @@ impl Worker {
         // Not those that become due meanwhile, or there might be no end.
         for _ in 0..self.core.cx.io.quotas.due().len() {
             let Some(socket) = self.core.cx.io.quotas.due().pop_front() else { break };
-            let Socket::Incoming(protocol, token) = socket else { continue };
+            let (Socket::Incoming(protocol, token) | Socket::Outgoing(protocol, token)) = socket else { continue };
             if !binds {
                 by_tag!(protocol, P => P::FLUSH(self, token));
                 continue;

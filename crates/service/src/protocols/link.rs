@@ -14,7 +14,6 @@ mod outflow;
 mod session;
 mod status;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,11 +28,12 @@ use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
 use self::outflow::Outflow;
 use self::session::{Connection, State};
-use super::{Check, Client, CoreCheck, CoreStep, Given, LinksAt, NOBODY, Step, Tag, WireProtocol};
+use super::{Client, CoreCheck, CoreStep, Given, LinksAt, NOBODY, Step, Tag, WireProtocol};
 use crate::config::{Config, ConfigError, LinkEntry, parse_listen};
 use crate::lane::intake::Refused;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
@@ -79,8 +79,6 @@ pub(crate) struct Protocol {
     sightings: Sightings,
     /// What is wanted, by channel.
     interests: HashMap<ChannelId, ChannelInterest>,
-    /// Connections to which something is to be written when the round ends.
-    due: VecDeque<Token>,
     look_after: Option<Time>,
     /// What sockets are read into.
     read: Vec<u8>,
@@ -139,7 +137,6 @@ impl WireProtocol for Protocol {
             next_peer: Tag::Link.first_peer(),
             sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
             interests: HashMap::new(),
-            due: VecDeque::new(),
             look_after: (!settings.links.is_empty() || !settings.served.is_empty()).then_some(Time(0)),
             read: Vec::new(),
             settings,
@@ -167,10 +164,10 @@ impl WireProtocol for Protocol {
             worker.core.process_link(token, &[]);
         }
     };
-    const PLACE_OF: fn(&mut Worker, Socket) -> Option<(Token, &mut bool)> = |worker, socket| {
+    const FLUSH: fn(&mut Worker, Token) = |worker, token| worker.core.flush_link(token);
+    const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |worker, socket| {
         let (Socket::Incoming(_, token) | Socket::Outgoing(_, token)) = socket else { return None };
-        let Connection { slice, is_deferred, .. } = worker.core.protocols.link.connections.get_mut(token)?;
-        Some((*slice, is_deferred))
+        Some(&mut worker.core.protocols.link.connections.get_mut(token)?.rounds)
     };
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
         let mut connections = worker.core.protocols.link.connections.range(from, places)?;
@@ -188,9 +185,6 @@ impl WireProtocol for Protocol {
         }
     };
     const NEXT_DUE: fn(&Core) -> Option<Time> = |core| core.protocols.link.look_after;
-    const WRITE_EVENTS: CoreStep = Core::flush_links;
-    const IS_DUE: Check = |worker| !worker.core.protocols.link.due.is_empty();
-    const GOES_ON: Check = Self::IS_DUE;
     const HAS_UNDER_WAY: CoreCheck = |core| {
         let mut outflows = core.protocols.link.outflows.iter();
         outflows.any(|(_, outflow)| outflow.is_open() && outflow.in_flight() > 0)
@@ -249,18 +243,17 @@ impl Protocol {
         self.flows.insert(peer, flow);
         peer
     }
-
-    /// Something is to be written on a connection when the round ends.
-    fn note_due(&mut self, token: Token) {
-        if let Some(connection) = self.connections.get_mut(token)
-            && !core::mem::replace(&mut connection.is_due, true)
-        {
-            self.due.push_back(token);
-        }
-    }
 }
 
 impl Core {
+    /// Something is to be written on a connection when the round ends.
+    fn note_link_due(&mut self, token: Token) {
+        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+            let socket = connection.socket(token);
+            self.cx.io.quotas.write_later(&mut connection.rounds, socket);
+        }
+    }
+
     /// Administration has made the proxy of a flow, or refused it.
     fn link_proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
         match (self.protocols.link.flows.get(&peer).copied(), proxy) {

@@ -102,8 +102,8 @@ impl Core {
         let Some(link) = links.get_mut(number) else { return };
         let Some((host, port)) = link.entry.host_and_port() else { return };
         let (host, port) = (host.to_owned(), port);
-        let slice = self.cx.io.slices.arrive(own.ip());
-        let connection = Connection::made_by_us(number, Arc::clone(own), slice, (settings.limits, now));
+        let quota = self.cx.io.quotas.arrive(own.ip());
+        let connection = Connection::made_by_us(number, Arc::clone(own), quota, (settings.limits, now));
         let token = connections.insert(connection);
         link.connection = Some(token);
         let begun = if let Some(ips) = resolver::known_without_asking(&host) {
@@ -144,7 +144,7 @@ impl Core {
             });
             match (begun, self.protocols.link.connections.get_mut(token)) {
                 (Ok(tcp), Some(connection)) => {
-                    (connection.address, connection.interest) = (Some(address), Interest::WRITE);
+                    (connection.address, connection.rounds.interest) = (Some(address), Interest::WRITE);
                     connection.state = State::Connecting(tcp, others);
                     return;
                 }
@@ -164,8 +164,8 @@ impl Core {
         let why = match tcp.take_error() {
             Ok(None) => {
                 if let Ok(peer) = tcp.peer_addr() {
-                    self.cx.io.slices.leave(connection.slice);
-                    connection.slice = self.cx.io.slices.arrive(peer.ip());
+                    self.cx.io.quotas.leave(connection.rounds.quota);
+                    connection.rounds.quota = self.cx.io.quotas.arrive(peer.ip());
                     connection.address = Some(peer);
                 }
                 let link = connection.link.and_then(|number| self.protocols.link.links.get(number));
@@ -265,7 +265,7 @@ impl Core {
         if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
             outflow.connection = Some((token, flow));
         }
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 
     /// The number of a flow that this service opens on a connection.

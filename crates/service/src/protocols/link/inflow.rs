@@ -150,7 +150,7 @@ impl Core {
                         Frame::Open(open).write(frames);
                     }
                 }
-                self.protocols.link.note_due(token);
+                self.note_link_due(token);
                 self.watch_channel_of(at);
             }
         }
@@ -285,7 +285,7 @@ impl Core {
         let Some(inflow) = self.protocols.link.inflows.get_mut(at) else { return };
         inflow.receiver.complete(sequence);
         let token = inflow.connection;
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 
     /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
@@ -303,7 +303,7 @@ impl Core {
             let reject = Frame::Reject { flow, sequence, reason: 0, text: &why };
             reject.write(connection.frames(&mut self.cx.io.spares));
         }
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 }
 

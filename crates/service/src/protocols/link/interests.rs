@@ -104,7 +104,7 @@ impl Core {
             due.push(inflow.connection());
         }
         for token in due {
-            link.note_due(token);
+            self.note_link_due(token);
         }
     }
 }

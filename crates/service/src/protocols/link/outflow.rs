@@ -278,7 +278,7 @@ impl Core {
             return;
         }
         Frame::Opened { flow }.write(connection.frames(&mut self.cx.io.spares));
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
         self.outflow_opened(token, at);
     }
 
@@ -287,7 +287,7 @@ impl Core {
         let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
         connection.flows.remove(&flow);
         Frame::Refused { flow, reason: why }.write(connection.frames(&mut self.cx.io.spares));
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 
     /// The far side takes events: what was on its way before goes again, but for what another process of it may have had and does not
@@ -392,7 +392,7 @@ impl Core {
         outflow.sender.push(octets, now.0, item);
         outflow.counts.sent += 1;
         self.cx.counters.add(Counter::LinkEventsSent, 1);
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
         None
     }
 
@@ -454,7 +454,7 @@ impl Core {
             self.cx.deliveries.undelivered = true;
         }
         if is_resent {
-            self.protocols.link.note_due(token);
+            self.note_link_due(token);
         }
     }
 

@@ -12,10 +12,11 @@ use links::{Framer, Limits};
 
 use super::{Flow, Protocol};
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Tcp;
 use crate::lane::io::output::{Flushed, Output, Spares, would_block};
-use crate::lane::io::slices::Work;
+use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
@@ -24,11 +25,6 @@ use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::link::dialling::CONNECT_WITHIN;
 
-/// Octets read of a connection at once, and written to it in one go.
-const READ_BYTES: usize = 64 << 10;
-const WRITTEN_BYTES: usize = 256 << 10;
-/// Frames of a connection that are looked at before others have their turn.
-const FRAMES_PER_TURN: usize = 64;
 /// Octets that wait to be written before the connection is not read any more.
 const UNREAD_MAX: usize = 1 << 20;
 /// A connection on which nothing came for so long is asked for a sign of life, and closed after the other.
@@ -45,12 +41,7 @@ pub(crate) struct Connection {
     pub(super) address: Option<SocketAddr>,
     pub(super) account: Arc<Account>,
     _place: Option<Charge>,
-    pub(super) slice: Token,
-    pub(super) is_deferred: bool,
-    pub(super) is_due: bool,
-    /// Frames that were read wait for a turn of their address.
-    is_resumed: bool,
-    pub(super) interest: Interest,
+    pub(super) rounds: Rounds,
     framer: Framer,
     pub(super) output: Output,
     /// The link of this service's configuration that it is for; none if the other side made it.
@@ -93,14 +84,14 @@ pub(super) struct FarSide {
 
 impl Connection {
     /// One that is to be made for a link.
-    pub(super) fn made_by_us(link: usize, account: Arc<Account>, slice: Token, begin: (Limits, Time)) -> Self {
-        Self::new(State::Resolving, (None, account, None), slice, Some(link), begin)
+    pub(super) fn made_by_us(link: usize, account: Arc<Account>, quota: Token, begin: (Limits, Time)) -> Self {
+        Self::new(State::Resolving, (None, account, None), quota, Some(link), begin)
     }
 
     fn new(
         state: State,
         (address, account, place): (Option<SocketAddr>, Arc<Account>, Option<Charge>),
-        slice: Token,
+        quota: Token,
         link: Option<usize>,
         (limits, now): (Limits, Time),
     ) -> Self {
@@ -109,11 +100,7 @@ impl Connection {
             address,
             account,
             _place: place,
-            slice,
-            is_deferred: false,
-            is_due: false,
-            is_resumed: false,
-            interest: Interest::READ,
+            rounds: Rounds::new(quota, Interest::READ),
             framer: Framer::new(limits),
             output: Output::default(),
             link,
@@ -140,7 +127,7 @@ impl Connection {
 
     /// Whether events may be written for it.
     pub(super) fn has_room(&self) -> bool {
-        self.far.is_some() && self.closing.is_none() && !self.interest.write
+        self.far.is_some() && self.closing.is_none() && !self.rounds.interest.write
     }
 
     /// Where frames are appended that are due on it.
@@ -149,38 +136,38 @@ impl Connection {
         self.output.bytes()
     }
 
-    fn socket(&self, token: Token) -> Socket {
+    pub(super) const fn socket(&self, token: Token) -> Socket {
         if self.link.is_some() { Socket::Outgoing(Tag::Link, token) } else { Socket::Incoming(Tag::Link, token) }
     }
 
     /// Whether its frames are left unread for now, so that what it is owed stays bounded.
     fn is_paused(&self) -> bool {
-        self.closing.is_some() || self.output.queued_bytes() > UNREAD_MAX && self.interest.write
+        self.closing.is_some() || self.output.queued_bytes() > UNREAD_MAX && self.rounds.interest.write
     }
 }
 
 impl Core {
     /// Keeps a connection that another service made. Says how many are open then; nothing if the poll does not take it.
     pub(super) fn let_in_link(&mut self, arrival: Arrival) -> Option<usize> {
-        let Arrival { stream, address, place, slice, at, .. } = arrival;
+        let Arrival { stream, address, place, quota, at, .. } = arrival;
         let account = Arc::clone(place.account());
         let ip = account.ip();
         let has_more = stream.has_more();
         let link = &mut self.protocols.link;
         let limits = link.settings.limits;
         let whose = (Some(address), account, Some(place));
-        let token = link.connections.insert(Connection::new(State::Open(stream), whose, slice, None, (limits, at)));
+        let token = link.connections.insert(Connection::new(State::Open(stream), whose, quota, None, (limits, at)));
         let socket = Socket::Incoming(Tag::Link, token);
         let State::Open(stream) = &link.connections.get(token)?.state else { return None };
         if self.cx.io.poll.add(stream.tcp(), socket, Interest::READ).is_err() {
             link.connections.remove(token);
             return None;
         }
+        link.look_after.get_or_insert(at);
         if has_more {
             // It came with the end of the handshake.
-            link.note_due(token);
+            self.note_link_due(token);
         }
-        link.look_after.get_or_insert(at);
         self.cx.io.occupied.arrive(Tag::Link, token, ip, at);
         Some(self.protocols.link.connections.iter().count())
     }
@@ -193,20 +180,20 @@ impl Core {
             State::Open(_) => {}
             State::Resolving | State::Shaking => return,
         }
-        if ready.readable && connection.interest.read {
+        if ready.readable && connection.rounds.interest.read {
             self.read_link(token);
         } else if ready.broken {
             return self.close_link(token, "the connection broke");
         }
         if ready.writable || ready.ended {
-            self.protocols.link.note_due(token);
+            self.note_link_due(token);
         }
     }
 
     fn read_link(&mut self, token: Token) {
         let mut buffer = core::mem::take(&mut self.protocols.link.read);
         buffer.clear();
-        buffer.reserve(READ_BYTES);
+        buffer.reserve(Budget::STREAM.bytes);
         let received = match self.protocols.link.connections.get_mut(token) {
             Some(Connection { state: State::Open(stream), .. }) => stream.receive(&mut buffer),
             _ => Ok(0),
@@ -235,10 +222,8 @@ impl Core {
     /// Frames that were read and not looked at wait for a turn of their address.
     fn resume_link(&mut self, token: Token) {
         let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
-        if !core::mem::replace(&mut connection.is_resumed, true) {
-            let socket = connection.socket(token);
-            self.cx.io.slices.defer(connection.slice, Work::Resume(socket));
-        }
+        let socket = connection.socket(token);
+        self.cx.io.quotas.resume_later(&mut connection.rounds, socket);
     }
 
     /// Whether nothing was heard on a connection yet.
@@ -250,11 +235,13 @@ impl Core {
     pub(super) fn process_link(&mut self, token: Token, mut input: &[u8]) {
         let limits = self.protocols.link.settings.limits;
         let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
-        connection.is_resumed = false;
+        connection.rounds.has_backlog = false;
+        let quotas = &self.cx.io.quotas;
+        let mut meter = connection.rounds.usage.begin(quotas.round(), quotas.budget());
         let mut framer = core::mem::replace(&mut connection.framer, Framer::new(limits));
-        for turn in 0.. {
+        loop {
             let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
-            let is_over = turn == FRAMES_PER_TURN;
+            let is_over = meter.is_over(|| !input.is_empty() || framer.retained_bytes() > 0);
             if is_over || connection.is_paused() {
                 framer.retain(input);
                 if is_over {
@@ -269,6 +256,7 @@ impl Core {
                 Ok((None, _)) => break,
                 Err(why) => (Err(why), 0),
             };
+            meter.note_message();
             input = input.get(taken..).unwrap_or_default();
             if let Err(why) = frame {
                 self.distrust_link(token, &why);
@@ -277,9 +265,10 @@ impl Core {
         }
         if let Some(connection) = self.protocols.link.connections.get_mut(token) {
             connection.framer = framer;
+            connection.rounds.usage.note(&meter);
         }
         self.deliver();
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 
     /// Does what a frame says.
@@ -357,7 +346,7 @@ impl Core {
         let hello = Hello { version_min, version_max, service, incarnation, limits, name, token: "" };
         Frame::Hello(hello).write(connection.frames(&mut self.cx.io.spares));
         connection.has_greeted = true;
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 
     /// The other side has said who it is.
@@ -465,7 +454,7 @@ impl Core {
         if let Some(connection) = self.protocols.link.connections.get_mut(token) {
             Frame::Goodbye { reason: why }.write(connection.frames(&mut self.cx.io.spares));
         }
-        self.protocols.link.note_due(token);
+        self.note_link_due(token);
     }
 
     /// Closes a connection. Its flows in end; its flows out collect.
@@ -476,7 +465,7 @@ impl Core {
         let why = connection.closing.as_ref().map_or(why, |(_, why)| why.as_str()).to_owned();
         connection.output.clear(&mut self.cx.io.spares);
         self.cx.release_written();
-        self.cx.io.slices.leave(connection.slice);
+        self.cx.io.quotas.leave(connection.rounds.quota);
         for flow in connection.flows.values() {
             match *flow {
                 Flow::Out(at) => self.protocols.link.detach_outflow(at, now),
@@ -528,55 +517,33 @@ impl Core {
             && !core::mem::replace(&mut connection.is_probed, true)
         {
             Frame::Ping { number: now.0 }.write(connection.frames(&mut self.cx.io.spares));
-            self.protocols.link.note_due(token);
+            self.note_link_due(token);
         }
     }
 
-    /// Writes what is due.
-    pub(super) fn flush_links(&mut self) {
-        for _ in 0..self.protocols.link.due.len() {
-            let Some(token) = self.protocols.link.due.pop_front() else { break };
-            let Some(connection) = self.protocols.link.connections.get_mut(token) else { continue };
-            if self.cx.io.slices.binds() && !self.cx.io.slices.may_write(connection.slice) {
-                self.protocols.link.due.push_back(token);
-                continue;
-            }
-            self.flush_link(token);
-        }
-        self.cx.release_written();
-    }
-
-    fn flush_link(&mut self, token: Token) {
+    /// Writes what is due on a connection.
+    pub(super) fn flush_link(&mut self, token: Token) {
         self.protocols.link.write_acknowledgements(token, &mut self.cx.io.spares);
         let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
-        connection.is_due = false;
+        connection.rounds.is_due = false;
         let (socket, was_paused) = (connection.socket(token), connection.is_paused());
         let State::Open(stream) = &mut connection.state else { return };
-        let flushed = match connection.output.flush(stream, &mut self.cx.io.spares, WRITTEN_BYTES) {
+        let flushed = match connection.output.flush(stream, &mut self.cx.io.spares, Budget::STREAM.bytes) {
             Ok(flushed) => flushed,
             Err(error) => return self.close_link(token, &error.to_string()),
         };
         if flushed == Flushed::All && connection.closing.is_some() {
             return self.close_link(token, "");
         }
-        let write = flushed == Flushed::Full;
-        let read = connection.closing.is_none() && !(write && connection.output.queued_bytes() > UNREAD_MAX);
-        let interest = Interest { read, write, end: false };
-        let is_changed = interest != core::mem::replace(&mut connection.interest, interest);
-        let goes_on = was_paused && !connection.is_paused();
-        let State::Open(stream) = &connection.state else { return };
-        let has_more = stream.has_more();
-        if is_changed && self.cx.io.poll.change(stream.tcp(), socket, interest).is_err() {
+        let is_much = flushed == Flushed::Full && connection.output.queued_bytes() > UNREAD_MAX;
+        let read = connection.closing.is_none() && !is_much;
+        let Connection { state, rounds, .. } = connection;
+        let State::Open(stream) = state else { return };
+        if !self.cx.io.watch((socket, stream, rounds), flushed, (read, false)) {
             return self.close_link(token, "its socket cannot be watched");
         }
-        if has_more && interest.read && !core::mem::replace(&mut connection.is_deferred, true) {
-            self.cx.io.slices.defer(connection.slice, Work::Ready(Ready::to_read(socket)));
-        }
-        if goes_on {
+        if was_paused && !connection.is_paused() {
             self.resume_link(token);
-        }
-        if flushed == Flushed::BudgetSpent {
-            self.protocols.link.note_due(token);
         }
         if flushed != Flushed::Full {
             self.unblock_outflows(token);
