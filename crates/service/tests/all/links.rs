@@ -6,8 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 
 use client::notify::StructuredProxyPushSupplier;
 use service::{
-    Answer, Config, Counter, Json, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Query, Service, WhenFull,
+    Answer, Command, Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links,
+    Query, Service, Tls, WhenFull,
 };
+use testing::certificates::{Authority, Certified};
 use testing::{own_loopback, patient, unless_closed};
 
 use crate::json::Lines;
@@ -106,6 +108,18 @@ impl core::fmt::Display for Told<'_> {
     }
 }
 
+/// Waits until the far sides of a service's flows out want this.
+#[track_caller]
+fn await_wanted(service: &Service, wanted: &str) {
+    let last = RefCell::new(Vec::new());
+    let out = |flow: &&LinkStatus| flow.direction == LinkDirection::Out;
+    let is_wanted = || {
+        *last.borrow_mut() = flows(service);
+        last.borrow().iter().filter(out).all(|flow| flow.subscriptions == wanted)
+    };
+    wait_until(Told(&|f| write!(f, "{wanted:?} to be wanted: {:?}", last.borrow())), is_wanted);
+}
+
 #[test]
 fn an_event_reaches_the_channel_of_that_name_at_the_other_service_once_and_does_not_come_back() {
     let places = Places::new(2);
@@ -113,6 +127,9 @@ fn an_event_reaches_the_channel_of_that_name_at_the_other_service_once_and_does_
     let near = places.start(0, vec![places.link_to(1)]);
     let [mut at_near, mut at_far] = [&near, &far].map(subscribed);
     await_flows(&[&near, &far], 2);
+    for service in [&near, &far] {
+        await_wanted(service, "everything");
+    }
     let [mut from_near, mut from_far] = [&near, &far].map(Lines::connect);
     for number in 0..50 {
         publish(&mut from_near, number, "");
@@ -141,6 +158,9 @@ fn in_a_ring_of_three_everyone_gets_each_event_once() {
         (0..3).map(|number| places.start(number, vec![places.link_to((number + 1) % 3)])).collect();
     await_flows(&services.iter().collect::<Vec<_>>(), 4);
     let mut subscribers: Vec<Lines> = services.iter().map(subscribed).collect();
+    for service in &services {
+        await_wanted(service, "everything");
+    }
     for (service, from) in services.iter().zip([0, 100, 200]) {
         let mut lines = Lines::connect(service);
         (from..from + 30).for_each(|number| publish(&mut lines, number, ""));
@@ -173,21 +193,106 @@ fn events_wait_for_a_line_that_is_down_and_come_in_order_when_it_is_back() {
         publish(&mut from, number, "");
     }
     let far = places.start(1, Vec::new());
+    await_count(&far, Counter::LinkEventsReceived, 100);
     let mut lines = subscribed(&far);
-    // Those that the far service took before there was a subscriber are not for it.
-    publish(&mut from, 100, "");
-    let first = next(&mut lines);
-    let rest: Vec<u32> = (first + 1..=100).collect();
-    assert_eq!(numbers(&mut lines, rest.len()), rest);
-    await_count(&far, Counter::LinkEventsReceived, 101);
-    drop((lines, far));
-    await_count(&near, Counter::LinksUp, 0);
-    for number in 101..200 {
+    await_wanted(&near, "everything");
+    for number in 100..150 {
         publish(&mut from, number, "");
     }
-    let folder = Folder::new("links-back");
-    let far = Service::start(places.config(1, Vec::new(), Some(&folder))).unwrap();
-    await_count(&far, Counter::LinkEventsReceived, 99);
+    assert_eq!(numbers(&mut lines, 50), (100..150).collect::<Vec<_>>());
+    drop(far);
+    await_count(&near, Counter::LinksUp, 0);
+    for number in 150..200 {
+        publish(&mut from, number, "");
+    }
+    let far = places.start(1, Vec::new());
+    await_count(&far, Counter::LinkEventsReceived, 50);
+    assert_eq!(near.counters().read(Counter::LinkEventsLost), 0);
+}
+
+#[test]
+fn what_nobody_wants_over_there_does_not_cross_and_what_is_wanted_beyond_does() {
+    let places = Places::new(3);
+    let middle = places.start(1, vec![places.link_to(2)]);
+    let end = places.start(2, Vec::new());
+    let begin = places.start(0, vec![places.link_to(1)]);
+    await_flows(&[&begin, &end], 2);
+    await_flows(&[&middle], 4);
+    await_wanted(&begin, "nothing");
+    let mut from = Lines::connect(&begin);
+    publish(&mut from, 1, "");
+    let mut lines = Lines::subscribed(&end, r#","channel":"Weather","types":["Weather/Wind"]"#);
+    await_wanted(&begin, "1 type");
+    let other = r#"{"op":"publish","id":7,"channel":"Weather","type":"Weather/Rain","fields":{"number":2}}"#;
+    assert_eq!(from.ask(other), r#"{"ok":7}"#);
+    publish(&mut from, 3, "");
+    assert_eq!(next(&mut lines), 3);
+    assert_eq!(begin.counters().read(Counter::LinkEventsSent), 1);
+    assert_eq!(lines.ask(r#"{"op":"unsubscribe","id":3,"subscription":1}"#), r#"{"ok":3}"#);
+    await_wanted(&begin, "nothing");
+}
+
+#[test]
+fn a_link_passes_through_tls_and_one_without_a_certificate_does_not() {
+    let authority = Authority::new("service-links");
+    let tls = |name: &str| {
+        let Certified { certificate, key, .. } = authority.certify(name);
+        let (certificate, key) = (Some(certificate), Some(key));
+        Tls { certificate, key, client_ca: Some(authority.file()), ca: Some(authority.file()), ..Tls::default() }
+    };
+    let json = || Json { listen: Some("0".into()), ..Json::default() };
+    let far = Service::start(Config {
+        listen: "127.0.0.1:0".into(),
+        tls: Tls { links_listen: Some("127.0.0.1:0".into()), ..tls("far") },
+        json: json(),
+        ..Config::default()
+    });
+    let far = far.unwrap();
+    let [.., Some(address)] = far.tls_addresses() else { panic!("an address for links") };
+    let link = |tls| LinkEntry { to: format!("localhost:{}", address.port()), tls, ..Places::new(1).link_to(0) };
+    let start = |tls, link| {
+        let config = Config { listen: "127.0.0.1:0".into(), tls, link: vec![link], json: json(), ..Config::default() };
+        Service::start(config).unwrap()
+    };
+    let plain = start(Tls::default(), link(false));
+    wait_until("the refusal", || plain.counters().read(Counter::LinksLost) > 0);
+    assert_eq!(plain.counters().read(Counter::LinksUp), 0);
+    let near = start(tls("near"), link(true));
+    await_flows(&[&near, &far], 2);
+    let mut lines = subscribed(&far);
+    await_wanted(&near, "everything");
+    publish(&mut Lines::connect(&near), 5, "");
+    assert_eq!(next(&mut lines), 5);
+}
+
+#[test]
+fn a_link_that_is_paused_collects_and_one_that_the_configuration_has_no_more_goes() {
+    let places = Places::new(2);
+    let folder = Folder::new("links-paused");
+    let far = places.start(1, Vec::new());
+    let near = Service::start(places.config(0, vec![places.link_to(1)], Some(&folder))).unwrap();
+    await_flows(&[&near, &far], 2);
+    let mut lines = subscribed(&far);
+    await_wanted(&near, "everything");
+    let order = |paused| match near.command(Command::PauseLink { name: "lab".into(), paused }) {
+        Ok(Answer::Done(done)) => done,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(order(true), Ok(()));
+    await_count(&far, Counter::LinksUp, 0);
+    let mut from = Lines::connect(&near);
+    (0..20).for_each(|number| publish(&mut from, number, PERSISTENT));
+    assert!(flows(&near).iter().all(|flow| flow.state == LinkState::Paused && flow.lag_events == 20));
+    assert!(order(true).is_err(), "it is paused already");
+    assert_eq!(order(false), Ok(()));
+    assert_eq!(numbers(&mut lines, 20), (0..20).collect::<Vec<_>>());
+    assert_eq!(order(true), Ok(()));
+    publish(&mut from, 20, PERSISTENT);
+    await_count(&near, Counter::EventsStored, 1);
+    drop(near);
+    let near = Service::start(places.config(0, Vec::new(), Some(&folder))).unwrap();
+    await_count(&near, Counter::EventsStored, 0);
+    assert!(flows(&near).is_empty());
 }
 
 #[test]
@@ -245,6 +350,7 @@ fn only_what_the_configuration_names_crosses_and_only_that_way() {
     let near = places.start(0, vec![link]);
     let [mut at_near, mut at_far] = [&near, &far].map(subscribed);
     await_flows(&[&near, &far], 1);
+    await_wanted(&near, "everything");
     let [mut from_near, mut from_far] = [&near, &far].map(Lines::connect);
     publish(&mut from_far, 40, "");
     assert_eq!(next(&mut at_far), 40);
@@ -292,6 +398,7 @@ fn what_is_no_link_is_told_why_and_closed_and_no_other_link_is_harmed() {
         unless_closed(stream.read_to_end(&mut answer));
     }
     let mut lines = subscribed(&far);
+    await_wanted(&near, "everything");
     publish(&mut Lines::connect(&near), 5, "");
     assert_eq!(next(&mut lines), 5);
     assert!(far.counters().read(Counter::ProtocolErrors) > 0);
