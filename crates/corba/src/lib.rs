@@ -49,7 +49,7 @@ pub use protocol::{
     Creations, DURABLE_NAME_BYTES_MAX, DelayedReplies, DelayedReply, Denied, Directory, Effect, Forbidden, Guard, Idle,
     KeyNumbers, Line, ListedChannel, ListedLocally, Lives, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED,
     Names, NotRestored, ObjectRequest, Objects, Part, Parting, PeerAddress, Probes, Protocol, ProtocolSettings,
-    ProxyNonces, Published, RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished, Wanted,
+    ProxyNonces, Published, RegisterError, RestoredClient, Settable, Subscribed, SupplierStatus, Unpublished,
 };
 pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

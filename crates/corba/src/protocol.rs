@@ -14,11 +14,11 @@ mod nonces;
 mod objects;
 mod reconnection;
 mod settings;
+mod subscribed;
 mod takeover;
 mod teardown;
 mod topology;
 mod validation_errors;
-mod wanted;
 
 pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden, Guard};
 pub(super) use self::changes::{Changes, InfoMode, code_set, difference};
@@ -42,13 +42,13 @@ pub(super) use self::objects::InContext;
 pub use self::objects::Objects;
 pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
+pub use self::subscribed::Subscribed;
+use self::subscribed::Watches;
 pub use self::takeover::{Line, Lives, RestoredClient};
 use self::teardown::Teardowns;
 pub use self::teardown::{Creations, DelayedReplies, DelayedReply, Unpublished};
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
-pub use self::wanted::Wanted;
-use self::wanted::Watches;
 use super::exceptions::{Exception, Raised, UserException};
 use super::keys::{FACTORY_TAO, ObjectKey};
 use super::monitor::Monitor;
@@ -381,7 +381,7 @@ impl Protocol {
     /// What the event path has to know, if that changed since it was last asked for.
     pub fn publish(&mut self) -> Option<Published> {
         self.changes.tell_changes(&mut self.objects);
-        self.tell_wanted();
+        self.report_subscribed();
         let routing = self.objects.hierarchy.snapshot();
         self.end_teardowns();
         let others = self.objects.clients.called_changed || self.guard.has_changed();
@@ -442,7 +442,7 @@ impl Protocol {
         }
         let times =
             [self.probes.next(), self.idle.next(), self.delayed_replies.next(), self.objects.reconnection.next()];
-        times.into_iter().flatten().chain(self.next_wanted()).min()
+        times.into_iter().flatten().chain(self.next_subscribed()).min()
     }
 
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {

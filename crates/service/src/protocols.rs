@@ -48,7 +48,7 @@ use crate::published::Published;
 use access::{OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
 use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
-use corba::{LocalChannels, LocalProxy, Wanted};
+use corba::{LocalChannels, LocalProxy, Subscribed};
 
 use self::tempo::types::DeclaredTypes;
 
@@ -187,8 +187,8 @@ pub(crate) trait WireProtocol: Sized {
     const LINKS_AT: LinksAt = |_, _, _, _| None;
     /// Pauses a link, or has it go on; or why not. Nothing if it has no link of this name.
     const PAUSE_LINK: fn(&mut Worker, name: &str, paused: bool) -> Option<Result<(), String>> = |_, _, _| None;
-    /// Takes notice of what the consumers of a channel want that it watches.
-    const WANTED: fn(&mut Core, Peer, Wanted) = |_, _, _| ();
+    /// Takes notice of the subscriptions of a channel that one of its clients watches.
+    const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) = |_, _, _| ();
 
     /// Gives the note about the bytes of an event in its form that may have been delivered before the process began.
     const AS_REPEATED: fn(tag: u64) -> u64 = event::as_repeated;

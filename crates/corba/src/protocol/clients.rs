@@ -409,7 +409,7 @@ impl Protocol {
         self.objects.keys.aliases.forget(removed.key);
         self.lives.given_up.remove(&removed.key);
         self.objects.forget_local_proxy(removed, tell);
-        removed.peer.into_iter().for_each(|peer| self.unwatch_wanted(peer));
+        removed.peer.into_iter().for_each(|peer| self.unwatch_subscribed(peer));
         let client = removed.peer.and_then(|peer| Some((peer, self.objects.clients.by_peer.remove(&peer)?)));
         self.objects.proxies.silenced.remove(&removed.key);
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));

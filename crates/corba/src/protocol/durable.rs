@@ -172,7 +172,7 @@ impl Protocol {
     /// The connection of a client of another protocol has ended: its proxy goes, unless it is a durable consumer, which stays without a
     /// client. Nothing happens if another client has it by now.
     pub fn disconnect_local_proxy(&mut self, key: ProxyKey, peer: Peer) {
-        self.unwatch_wanted(peer);
+        self.unwatch_subscribed(peer);
         let is_its = self.objects.hierarchy.proxy(key).is_ok_and(|proxy| proxy.peer == Some(peer));
         match self.objects.proxies.local.get(&key) {
             Some(LocalProxyState { durable: Some(_), .. }) if is_its => {

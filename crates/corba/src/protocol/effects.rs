@@ -1,6 +1,6 @@
 //! What follows from requests: what is to be done outside, and what clients answer to what they are asked.
 
-use super::{DelayedReply, Wanted};
+use super::{DelayedReply, Subscribed};
 use accounts::Account;
 use engine::{FilterId, Peer, ProxyKey, Side};
 use giop::ior::Ior;
@@ -101,8 +101,8 @@ pub enum Effect {
     },
     /// The proxy of a client of another protocol ([`Protocol::register_local_proxy`](super::Protocol::register_local_proxy)) is gone, and that client has not said so.
     LocalProxyGone(Peer),
-    /// What the consumers of a channel want that the client with this handle watches.
-    Wanted(Peer, Wanted),
+    /// The sum of the subscriptions of a channel that the client with this handle watches.
+    Subscribed(Peer, Subscribed),
     /// A client came or went: a log line for troubleshooting. Made only where such lines are logged.
     DebugLine(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.

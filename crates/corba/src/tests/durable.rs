@@ -2,7 +2,7 @@
 
 use super::dialogue::somebody;
 use super::topology::with_store;
-use crate::{Effect, LocalChannel, LocalProxy, Part, Protocol, RegisterError, Wanted};
+use crate::{Effect, LocalChannel, LocalProxy, Part, Protocol, RegisterError, Subscribed};
 use engine::{
     ChannelId, ConsumerRoute, EventType, FullOutbox, OutboxSettings, OutputForm, Peer, ProxyKey, ProxyState,
     Reliability, Time,
@@ -276,47 +276,49 @@ fn too_many_types_of_a_far_side_are_everything_and_counted() {
     assert_eq!((protocol.objects.take_widened(), poor.used(Resource::EventTypes)), (1, 0));
 }
 
-/// What watches are told.
-fn told(protocol: &mut Protocol) -> Vec<(Peer, Wanted)> {
+/// What watches are reports.
+fn reported(protocol: &mut Protocol) -> Vec<(Peer, Subscribed)> {
     protocol.publish();
     let effects = core::iter::from_fn(|| protocol.poll_effect());
     effects
-        .filter_map(|effect| if let Effect::Wanted(peer, wanted) = effect { Some((peer, wanted)) } else { None })
+        .filter_map(
+            |effect| if let Effect::Subscribed(peer, subscribed) = effect { Some((peer, subscribed)) } else { None },
+        )
         .collect()
 }
 
-fn only(types: &[(&str, &str)]) -> Wanted {
+fn only(types: &[(&str, &str)]) -> Subscribed {
     let types = types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect();
-    Wanted { everything: false, types }
+    Subscribed { everything: false, types }
 }
 
 #[test]
 fn a_watch_is_told_what_all_but_its_own_consumers_want_and_what_changes_at_most_ten_times_in_a_second() {
     let mut protocol = protocol(1);
     let near = register(&mut protocol, durable("north", 1)).unwrap();
-    protocol.watch_wanted(peer(1), DEFAULT, vec![near]);
-    assert_eq!(told(&mut protocol), [(peer(1), only(&[]))]);
-    assert_eq!((told(&mut protocol), protocol.poll_timeout()), (vec![], None));
+    protocol.watch_subscribed(peer(1), DEFAULT, vec![near]);
+    assert_eq!(reported(&mut protocol), [(peer(1), only(&[]))]);
+    assert_eq!((reported(&mut protocol), protocol.poll_timeout()), (vec![], None));
     let wind = |types: &mut Vec<EventType>, _: &mut String, _: &mut bool| *types = vec![EventType::new("Wind", "*")];
     let other = register(&mut protocol, with_part("south", 2, wind)).unwrap();
     // The first list was told at this very time.
     let due = Time(100_000_000);
-    assert_eq!((told(&mut protocol), protocol.poll_timeout()), (vec![], Some(due)));
+    assert_eq!((reported(&mut protocol), protocol.poll_timeout()), (vec![], Some(due)));
     protocol.handle_time(due);
-    assert_eq!(told(&mut protocol), [(peer(1), only(&[("Wind", "*")]))]);
+    assert_eq!(reported(&mut protocol), [(peer(1), only(&[("Wind", "*")]))]);
     // One that is away counts; what its own end wants does not.
     protocol.handle_time(Time(due.0 * 2));
     protocol.disconnect_local_proxy(other, peer(2));
     protocol.subscribe_local_proxy(near, (true, &[]), somebody());
-    assert_eq!(told(&mut protocol), []);
+    assert_eq!(reported(&mut protocol), []);
     protocol.handle_time(Time(due.0 * 3));
     protocol.subscribe_local_proxy(other, (true, &[]), somebody());
-    assert_eq!(told(&mut protocol), [(peer(1), Wanted::everything())]);
+    assert_eq!(reported(&mut protocol), [(peer(1), Subscribed::everything())]);
     // It ends with the connection.
     protocol.handle_time(Time(due.0 * 4));
     protocol.disconnect_local_proxy(near, peer(1));
     protocol.subscribe_local_proxy(other, (false, &[]), somebody());
-    assert_eq!((told(&mut protocol), protocol.poll_timeout()), (vec![], None));
+    assert_eq!((reported(&mut protocol), protocol.poll_timeout()), (vec![], None));
 }
 
 #[test]
@@ -324,25 +326,25 @@ fn a_channel_that_keeps_a_history_wants_everything_and_one_that_is_gone_nothing(
     let mut protocol = protocol(1);
     let channel = LocalChannel::Name { name: "Weather".to_owned(), create: true };
     let near = register(&mut protocol, LocalProxy { channel, ..durable("north", 1) }).unwrap();
-    protocol.watch_wanted(peer(9), near.channel, vec![near]);
-    assert_eq!(told(&mut protocol), [(peer(9), only(&[]))]);
+    protocol.watch_subscribed(peer(9), near.channel, vec![near]);
+    assert_eq!(reported(&mut protocol), [(peer(9), only(&[]))]);
     let mut limits = *protocol.objects.hierarchy.channel(near.channel).unwrap().limits();
     limits.history.events = 100;
     protocol.objects.hierarchy.set_limits(near.channel, limits).unwrap();
     protocol.handle_time(Time(1_000_000_000));
-    assert_eq!(told(&mut protocol), [(peer(9), Wanted::everything())]);
+    assert_eq!(reported(&mut protocol), [(peer(9), Subscribed::everything())]);
     protocol.destroy_channel(near.channel).unwrap();
-    assert_eq!(told(&mut protocol), [(peer(9), only(&[]))]);
+    assert_eq!(reported(&mut protocol), [(peer(9), only(&[]))]);
 }
 
 #[test]
 fn of_more_watches_than_there_may_be_the_last_is_told_that_everything_is_wanted() {
     let mut protocol = protocol(1);
     for number in 0..=1_024 {
-        protocol.watch_wanted(peer(number), DEFAULT, vec![]);
+        protocol.watch_subscribed(peer(number), DEFAULT, vec![]);
     }
-    let told = told(&mut protocol);
-    assert_eq!(told.iter().filter(|(_, wanted)| *wanted == only(&[])).count(), 1_024);
-    assert!(told.contains(&(peer(1_024), Wanted::everything())));
+    let reports = reported(&mut protocol);
+    assert_eq!(reports.iter().filter(|(_, subscribed)| *subscribed == only(&[])).count(), 1_024);
+    assert!(reports.contains(&(peer(1_024), Subscribed::everything())));
     assert_eq!(protocol.objects.take_widened(), 1);
 }

@@ -18,7 +18,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use corba::Wanted;
+use corba::Subscribed;
 use core::time::Duration;
 use engine::{ChannelId, Delivery, Event, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
@@ -195,7 +195,8 @@ impl WireProtocol for Protocol {
         |worker, claim, refused| worker.core.end_link_event(claim, refused);
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::link_proxy_registered;
     const PROXY_GONE: fn(&mut Core, Peer) = Core::link_proxy_gone;
-    const WANTED: fn(&mut Core, Peer, Wanted) = |core, peer, wanted| core.link_wanted(peer, &wanted);
+    const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) =
+        |core, peer, subscribed| core.link_subscribed(peer, &subscribed);
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
         |worker, name, paused| worker.core.pause_link(name, paused);

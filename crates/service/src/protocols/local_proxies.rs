@@ -1,7 +1,7 @@
 //! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
-use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError, Wanted};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError, Subscribed};
 use engine::{ChannelId, EventType, Peer, ProxyId, ProxyKey};
 
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
@@ -38,11 +38,11 @@ pub(crate) enum Action {
     Durable { names: Vec<(String, String)> },
     /// A local proxy gets events of these types alone from now on: of all, or of none. Where they are too many it gets all.
     Subscribe { key: ProxyKey, everything: bool, types: Vec<EventType> },
-    /// What the consumers of a channel want but these is told to the client with this handle, now and whenever it has changed:
-    /// [`Notice::Wanted`]. This takes the place of what it watched before.
-    Wanted { peer: Peer, channel: ChannelId, except: Vec<ProxyKey> },
-    /// It is told no more.
-    Unwanted(Peer),
+    /// The sum of a channel's subscriptions without these consumers' is reported to the client with this handle, now and whenever it has
+    /// changed, by [`Notice::Subscribed`]. The watch takes the place of the client's former one.
+    WatchSubscribed { peer: Peer, channel: ChannelId, except: Vec<ProxyKey> },
+    /// A watch ends.
+    UnwatchSubscribed(Peer),
     /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
     Channels { peer: Peer, behind: Option<ChannelId> },
 }
@@ -58,8 +58,8 @@ pub(crate) enum Notice {
     Dismissed,
     /// A proxy was ended by another than its client.
     Gone(Peer),
-    /// What the consumers of a channel want that the client with this handle watches.
-    Wanted { peer: Peer, wanted: Wanted },
+    /// The sum of the subscriptions of a channel that the client with this handle watches.
+    Subscribed { peer: Peer, subscribed: Subscribed },
 }
 
 impl Request {
@@ -72,8 +72,8 @@ impl Request {
             | Action::Disconnection(..)
             | Action::Durable { .. }
             | Action::Subscribe { .. }
-            | Action::Wanted { .. }
-            | Action::Unwanted(_) => Notice::Dismissed,
+            | Action::WatchSubscribed { .. }
+            | Action::UnwatchSubscribed(_) => Notice::Dismissed,
             Action::Channels { peer, .. } => Notice::Channels { peer, channels: decode_channels(bytes) },
         };
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
@@ -102,12 +102,12 @@ impl Request {
                 objects.subscribe_local_proxy(*key, (*everything, types), self.charge.account());
                 Answered::default()
             }
-            Action::Wanted { peer, channel, except } => {
-                objects.watch_wanted(*peer, *channel, except.clone());
+            Action::WatchSubscribed { peer, channel, except } => {
+                objects.watch_subscribed(*peer, *channel, except.clone());
                 Answered::default()
             }
-            Action::Unwanted(peer) => {
-                objects.unwatch_wanted(*peer);
+            Action::UnwatchSubscribed(peer) => {
+                objects.unwatch_subscribed(*peer);
                 Answered::default()
             }
             Action::Channels { behind, .. } => {
@@ -136,7 +136,7 @@ impl Notice {
         match self {
             Self::Registered { proxy, .. } => *proxy = decode(bytes),
             Self::Channels { channels, .. } => *channels = decode_channels(bytes),
-            Self::Dismissed | Self::Gone(_) | Self::Wanted { .. } => {}
+            Self::Dismissed | Self::Gone(_) | Self::Subscribed { .. } => {}
         }
     }
 }
@@ -275,8 +275,8 @@ impl Worker {
                 by_tag!(Tag::of_peer(peer), P => P::CHANNELS_LISTED(&mut self.core, peer, channels));
             }
             Notice::Dismissed => {}
-            Notice::Wanted { peer, wanted } => {
-                by_tag!(Tag::of_peer(peer), P => P::WANTED(&mut self.core, peer, wanted))
+            Notice::Subscribed { peer, subscribed } => {
+                by_tag!(Tag::of_peer(peer), P => P::SUBSCRIBED(&mut self.core, peer, subscribed))
             }
             Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::PROXY_GONE(&mut self.core, peer)),
         }

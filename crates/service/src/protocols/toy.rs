@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use corba::event::{self, FORM_STRUCTURED};
-use corba::{LocalProxy, Part, Wanted};
+use corba::{LocalProxy, Part, Subscribed};
 use engine::{ChannelId, Delivery, Event, EventType, Outcome, OutputForm, Peer, ProxyKey};
 use giop::cdr::Writer;
 
@@ -142,10 +142,11 @@ impl WireProtocol for Protocol {
             core.close_toy(*token);
         }
     };
-    const WANTED: fn(&mut Core, Peer, Wanted) = |core, peer, wanted| {
+    const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) = |core, peer, subscribed| {
         if let Some(token) = core.protocols.toy.peers.get(&peer).copied() {
-            let types = wanted.types.iter().map(|kind| format!(" {}/{}", kind.domain, kind.name)).collect::<String>();
-            let all = if wanted.everything { " everything" } else { "" };
+            let types =
+                subscribed.types.iter().map(|kind| format!(" {}/{}", kind.domain, kind.name)).collect::<String>();
+            let all = if subscribed.everything { " everything" } else { "" };
             core.say_to_toy(token, format!("wanted:{all}{types}").as_bytes());
         }
     };
@@ -224,8 +225,8 @@ impl Core {
         let Some(connection) = self.protocols.toy.connections.get(token) else { return };
         let account = Arc::clone(connection.place.account());
         let action = match command {
-            b"wanted" => Action::Wanted { peer, channel: key.channel, except: vec![key] },
-            b"unwanted" => Action::Unwanted(peer),
+            b"wanted" => Action::WatchSubscribed { peer, channel: key.channel, except: vec![key] },
+            b"unwanted" => Action::UnwatchSubscribed(peer),
             b"none" => Action::Subscribe { key, everything: false, types: Vec::new() },
             b"all" => Action::Subscribe { key, everything: true, types: Vec::new() },
             b"wind" => Action::Subscribe { key, everything: false, types: vec![EventType::new("Weather", "Wind")] },

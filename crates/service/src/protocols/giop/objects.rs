@@ -405,14 +405,14 @@ impl Objects {
         self.protocol.subscribe_local_proxy(key, selected, principal);
     }
 
-    /// Tells a client what the consumers of a channel want but these, now and whenever it has changed.
-    pub(crate) fn watch_wanted(&mut self, peer: Peer, channel: ChannelId, except: Vec<ProxyKey>) {
-        self.protocol.watch_wanted(peer, channel, except);
+    /// Reports to a client the sum of a channel's subscriptions without these consumers', now and whenever it has changed.
+    pub(crate) fn watch_subscribed(&mut self, peer: Peer, channel: ChannelId, except: Vec<ProxyKey>) {
+        self.protocol.watch_subscribed(peer, channel, except);
     }
 
-    /// It is told no more.
-    pub(crate) fn unwatch_wanted(&mut self, peer: Peer) {
-        self.protocol.unwatch_wanted(peer);
+    /// Ends a client's watch.
+    pub(crate) fn unwatch_subscribed(&mut self, peer: Peer) {
+        self.protocol.unwatch_subscribed(peer);
     }
 
     /// Event types of local proxies that were too many, for which everything was taken, since this was last asked.
@@ -522,8 +522,8 @@ impl Objects {
                     Some(message) => Effect::Tell(message),
                     None => continue,
                 },
-                corba::Effect::Wanted(peer, wanted) => {
-                    Effect::Tell(ToProtocol::LocalProxy(local_proxies::Notice::Wanted { peer, wanted }))
+                corba::Effect::Subscribed(peer, subscribed) => {
+                    Effect::Tell(ToProtocol::LocalProxy(local_proxies::Notice::Subscribed { peer, subscribed }))
                 }
                 // The lane forgets all peers that are not published any more.
                 corba::Effect::ReleasePeer(_) => continue,

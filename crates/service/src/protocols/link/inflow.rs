@@ -172,7 +172,7 @@ impl Core {
         for waiting in self.protocols.link.sightings.waiting.values_mut() {
             waiting.retain(|(of, _)| *of != at);
         }
-        self.cx.tell_administration(at.to_bits(), Action::Unwanted(inflow.peer), &inflow.account);
+        self.cx.tell_administration(at.to_bits(), Action::UnwatchSubscribed(inflow.peer), &inflow.account);
         if let Some(key) = inflow.key {
             self.cx.remove_local_proxy(inflow.connection.to_bits(), key, &inflow.account);
         }

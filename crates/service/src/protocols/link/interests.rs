@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use corba::Wanted;
+use corba::Subscribed;
 use engine::{ChannelId, EventType, Peer, ProxyKey};
 use links::wire::{Frame, TypeInterest, Types};
 use links::{Interest, Published};
@@ -31,7 +31,7 @@ impl Core {
         let (peer, account) = (inflow.peer, Arc::clone(&inflow.account));
         let of_links = self.protocols.link.outflows.iter().filter_map(|(_, outflow)| outflow.key());
         let except = of_links.filter(|key| key.channel == channel).collect();
-        self.cx.tell_administration(at.to_bits(), Action::Wanted { peer, channel, except }, &account);
+        self.cx.tell_administration(at.to_bits(), Action::WatchSubscribed { peer, channel, except }, &account);
     }
 
     /// Does the same again for all flows in of a channel, since it has another consumer that is a link's.
@@ -44,12 +44,12 @@ impl Core {
     }
 
     /// Administration tells what is wanted of a channel here.
-    pub(super) fn link_wanted(&mut self, peer: Peer, wanted: &Wanted) {
+    pub(super) fn link_subscribed(&mut self, peer: Peer, subscribed: &Subscribed) {
         let Some(Flow::In(at)) = self.protocols.link.flows.get(&peer).copied() else { return };
         let Some(key) = self.protocols.link.inflows.get(at).and_then(|inflow| inflow.key()) else { return };
         let of_channel = self.protocols.link.interests.entry(key.channel).or_default();
-        let types = wanted.types.iter().map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
-        of_channel.interest.set_own(wanted.everything, types);
+        let types = subscribed.types.iter().map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
+        of_channel.interest.set_own(subscribed.everything, types);
         of_channel.is_known = true;
         self.publish_interest(key.channel);
     }

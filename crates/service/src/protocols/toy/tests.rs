@@ -126,8 +126,9 @@ impl Durable {
     }
 
     fn make_persistent(&self) {
-        let properties = vec![("EventReliability".to_owned(), Declared::Text("persistent".to_owned()))];
-        self.service.command(Command::SetQos { on: Settable::Channel(ChannelId(0)), properties }).unwrap();
+        let properties = vec![("EventReliability".to_owned(), Declared::Number(1))];
+        let answer = self.service.command(Command::SetQos { on: Settable::Channel(ChannelId(0)), properties });
+        assert!(matches!(answer, Ok(Answer::Done(Ok(())))), "{answer:?}");
     }
 
     /// What consumers are doing.
