@@ -327,6 +327,10 @@ mod tests {
             assert_eq!(Record::read(&octets).as_ref(), Some(&record));
             let header = octets.len() - record.length();
             assert!((0..header).all(|length| Record::read(&octets[..length]).is_none()));
+            let mut event = Event::default();
+            record.fill(&mut event, &UtcClock::default());
+            assert_eq!(event.origin(), record.origin.as_ref());
+            assert_eq!(Record::of(&event, event.arrived, &UtcClock::default()).anew(1).origin, record.origin);
         }
     }
 

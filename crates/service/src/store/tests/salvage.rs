@@ -169,6 +169,14 @@ fn a_file_that_is_cut_off_or_none_at_all_is_reported_and_nothing_is_overwritten(
     assert!(matches!(refused, OfflineStoreError::Missing(_)), "{refused}");
 }
 
+#[test]
+fn a_store_that_is_made_smaller_elsewhere_has_all_of_it_and_is_the_same_services() {
+    let (from, to) = (Folder::new("large"), Folder::new("small"));
+    let content = store(&from, 9_000);
+    OfflineStore::open(&from.0).unwrap().compact_to(&to.0).unwrap();
+    assert!(Content::of(&to) == content);
+}
+
 /// A disk that was full, or a damaged page behind others, left part of a store in the new folder: a service began with it as if it were
 /// all, and the command refused to be run again, since there was something in the folder.
 #[test]
