@@ -191,7 +191,7 @@ impl Quotas {
         }
     }
 
-    /// Has what is due on a connection written in the next round.
+    /// Has what is due on a connection written in the next round, to which nothing may be written in this one.
     pub(crate) fn skip(&mut self, socket: Socket) {
         self.skipped.push_back(socket);
     }
@@ -425,6 +425,28 @@ mod tests {
         assert_eq!((quotas.may_write(busy), quotas.may_write(busy)), (true, false));
         quotas.begin_round(false);
         assert_eq!((quotas.may_write(busy), quotas.may_write(busy)), (true, true));
+    }
+
+    /// Of two connections of an address that has used up its quota, the one with much to be written would come first in every round.
+    #[test]
+    fn output_that_was_skipped_comes_before_the_rest_of_what_was_written() {
+        let mut quotas = quotas();
+        let address = quotas.arrive(ip(2));
+        let mut rounds = [(); 3].map(|()| Rounds::new(address, Interest::READ));
+        let sockets = [1, 2, 3].map(Socket::of_datum);
+        for (rounds, socket) in rounds.iter_mut().zip(sockets) {
+            quotas.write_later(rounds, socket);
+            quotas.write_later(rounds, socket);
+        }
+        assert_eq!(quotas.due().drain(..).collect::<Vec<_>>(), sockets, "each once");
+        rounds[0].is_due = false;
+        quotas.write_on(&mut rounds[0], sockets[0]);
+        quotas.skip(sockets[1]);
+        quotas.skip(sockets[2]);
+        assert!(quotas.due().is_empty() && !quotas.is_done());
+        quotas.begin_round(false);
+        assert_eq!(quotas.due().drain(..).collect::<Vec<_>>(), [sockets[1], sockets[2], sockets[0]]);
+        assert!(quotas.is_done());
     }
 
     #[test]
