@@ -5,8 +5,8 @@
 //! start. Two suppliers and two consumers are programs of omniORB and JacORB, where they are built, which know nothing of restarts;
 //! the others are this repository's own client.
 
-mod ledger;
-mod ours;
+pub(crate) mod ledger;
+pub(crate) mod ours;
 mod peers;
 
 use std::collections::BTreeSet;

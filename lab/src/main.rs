@@ -15,6 +15,7 @@ mod floor;
 mod history;
 mod hop;
 mod hostile;
+mod links;
 mod memory;
 mod options;
 mod order;

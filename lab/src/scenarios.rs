@@ -3,8 +3,8 @@
 use crate::experiments::{self, tempo};
 use crate::options::{How, Scenario};
 use crate::{
-    administration, crash, durable, filters, floor, history, hostile, memory, order, overflow, performance, pipeline,
-    tls,
+    administration, crash, durable, filters, floor, history, hostile, links, memory, order, overflow, performance,
+    pipeline, tls,
 };
 
 macro_rules! scenarios {
@@ -35,6 +35,8 @@ scenarios! {
         "What it costs that events outlive the service: beside the store's engine alone, and for a channel that is best-effort";
     "history" ("quick events=1000000/100000 payload=128 on") => Alone(history::run):
         "A consumer that comes late to a channel that keeps its history";
+    "links" ("quick only rounds=20/4 seconds=9/4 payload=128 seed on") => Alone(links::run):
+        "A channel at two services: beside one service alone, over a narrow line, over cuts, and while either is killed";
     "tls" ("quick events=20000/2000 payload=128 rate=1000") => Alone(tls::run):
         "What TLS costs an event, beside a bare relay";
     "json" ("quick rounds=20/6 rate=250") => Alone(performance::json::run):

@@ -349,6 +349,11 @@ impl Channel {
 
     /// Makes a proxy for one more supplier and connects it.
     pub fn add_supplier(&self, carriage: CarriageOptions) -> Result<ProxyAddress, BenchError> {
+        self.add_supplier_with(carriage, &[])
+    }
+
+    /// Makes a proxy of these qualities for one more supplier and connects it.
+    pub fn add_supplier_with(&self, carriage: CarriageOptions, qos: &[Property]) -> Result<ProxyAddress, BenchError> {
         let doing = "connecting a supplier to Campanile";
         let admin = self.channel.default_supplier_admin().map_err(setup(doing))?;
         let form = carriage.form;
@@ -358,6 +363,9 @@ impl Channel {
             proxy
                 .set_qos(&[Property::new("Timeout", timeout)])
                 .map_err(setup("setting the `Timeout` of a supplier"))?;
+        }
+        if !qos.is_empty() {
+            proxy.set_qos(qos).map_err(setup("setting the qualities of a supplier's proxy"))?;
         }
         let object = proxy.object().clone();
         match form {

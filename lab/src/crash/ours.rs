@@ -29,14 +29,14 @@ fn channel(service: &str, id: i32) -> Result<EventChannel, BenchError> {
     find_channel(&factory, Some(id)).map(|(channel, _)| channel).map_err(setup(doing))
 }
 
-pub(super) struct Consumer {
+pub(crate) struct Consumer {
     is_stopped: Gate,
     _active: Activation,
 }
 
 impl Consumer {
     /// Connects one to a channel.
-    pub(super) fn start((service, id): (&str, i32), book: &Arc<Mutex<Book>>) -> Result<Self, BenchError> {
+    pub(crate) fn start((service, id): (&str, i32), book: &Arc<Mutex<Book>>) -> Result<Self, BenchError> {
         let doing = "connecting a consumer";
         let is_stopped = Gate::default();
         let (gate, book) = (Arc::clone(&is_stopped), Arc::clone(book));
@@ -63,14 +63,14 @@ impl Consumer {
     }
 
     /// Has it answer nothing, or go on.
-    pub(super) fn stop(&self, is_stopped: bool) {
+    pub(crate) fn stop(&self, is_stopped: bool) {
         *self.is_stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = is_stopped;
         self.is_stopped.1.notify_all();
     }
 }
 
 /// A supplier, and the number that it gives its next event.
-pub(super) struct Supplier {
+pub(crate) struct Supplier {
     proxy: StructuredProxyPushConsumer,
     source: u32,
     next: u32,
@@ -78,7 +78,7 @@ pub(super) struct Supplier {
 
 impl Supplier {
     /// Connects one to a channel.
-    pub(super) fn start((service, id): (&str, i32), source: u32) -> Result<Self, BenchError> {
+    pub(crate) fn start((service, id): (&str, i32), source: u32) -> Result<Self, BenchError> {
         let doing = "connecting a supplier";
         let admin = channel(service, id)?.default_supplier_admin().map_err(setup(doing))?;
         let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).map_err(setup(doing))?;
@@ -88,7 +88,7 @@ impl Supplier {
     }
 
     /// Pushes until the service is to be killed, and enters what was acknowledged.
-    pub(super) fn supply(&mut self, over: &AtomicBool, mut acknowledge: impl FnMut(Numbered)) {
+    pub(crate) fn supply(&mut self, over: &AtomicBool, mut acknowledge: impl FnMut(Numbered)) {
         while !over.load(Ordering::Relaxed) {
             let numbered = (self.source, self.next);
             self.next += 1;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -29,6 +30,8 @@ struct Supplier {
     stream: TcpStream,
     message: PushMessage,
     id: u32,
+    /// Events pushed before the next one: its number.
+    pushed: u64,
     /// The number of each, and when it was sent, in their order.
     unanswered: VecDeque<(u32, u64)>,
     /// What is to be written at one go, and what was read of answers that are not there as a whole.
@@ -37,24 +40,23 @@ struct Supplier {
 }
 
 impl Supplier {
-    fn connect(channel: &Channel, payload: usize, number: u64) -> Result<Self, BenchError> {
-        let proxy = channel.add_supplier(CarriageOptions { form: Form::Structured, ..CarriageOptions::default() })?;
+    fn connect(channel: &Channel, payload: usize, number: u64, qos: &[Property]) -> Result<Self, BenchError> {
+        let carriage = CarriageOptions { form: Form::Structured, ..CarriageOptions::default() };
+        let proxy = channel.add_supplier_with(carriage, qos)?;
         let stream = proxy.connect()?;
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         let message = PushMessage::of(Form::Structured, &proxy.key, payload);
         let (unanswered, output, answers) = (VecDeque::new(), Vec::new(), Vec::new());
-        Ok(Self { number, stream, message, id: 0, unanswered, output, answers })
+        Ok(Self { number, stream, message, id: 0, pushed: 0, unanswered, output, answers })
     }
 
-    /// Has an event written with the next [`write`](Self::write): with the time and its supplier's number in its payload.
+    /// Has an event written with the next [`write`](Self::write): with the time, its supplier's number and its own in its payload.
     fn push(&mut self) {
         self.id = self.id.wrapping_add(1);
         let now = clock::now();
-        let mut payload = [0; 16];
-        let (sent, number) = payload.split_at_mut(8);
-        sent.copy_from_slice(&now.to_ne_bytes());
-        number.copy_from_slice(&self.number.to_ne_bytes());
-        self.message.fill(self.id, &payload);
+        let words = [now, self.number, self.pushed].map(u64::to_ne_bytes);
+        self.message.fill(self.id, words.as_flattened());
+        self.pushed += 1;
         self.output.extend_from_slice(self.message.bytes());
         self.unanswered.push_back((self.id, now));
     }
@@ -116,10 +118,20 @@ impl Flood {
         payload: usize,
         window: usize,
     ) -> Result<Self, BenchError> {
+        Self::of(channel, 0..suppliers.into(), payload, window, &[])
+    }
+
+    /// Those with these numbers, each with so many unanswered pushes at most, at proxies of these qualities.
+    pub(crate) fn of(
+        channel: &Channel,
+        numbers: Range<u64>,
+        payload: usize,
+        window: usize,
+        qos: &[Property],
+    ) -> Result<Self, BenchError> {
         let poll = Poll::new()?;
-        let suppliers = (0..suppliers.into())
-            .map(|number| Supplier::connect(channel, payload, number))
-            .collect::<Result<Vec<_>, _>>()?;
+        let suppliers =
+            numbers.map(|number| Supplier::connect(channel, payload, number, qos)).collect::<Result<Vec<_>, _>>()?;
         for (supplier, at) in suppliers.iter().zip(0..) {
             poll.add(&supplier.stream, at)?;
         }

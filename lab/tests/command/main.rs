@@ -67,6 +67,18 @@ fn crash_benchmark_shows_that_nothing_acknowledged_is_lost() {
     assert!(report["acknowledged"].as_u64() > Some(0) && report["recovered_events_max"].as_u64() > Some(0), "{report}");
 }
 
+/// What depends on the machine's speed may be missed.
+#[test]
+fn links_benchmark_shows_that_cuts_and_kills_lose_and_repeat_nothing() {
+    let rounds = ["--rounds", "2", "--seconds", "0.3", "--seed", "1", "--json"];
+    let output = campanile_bench(&[&["links", "--quick", "--only", "cuts,kills"], &rounds[..]].concat());
+    let report = json(&text(&output.stdout));
+    let of_link = &report["tcp"];
+    assert_eq!([&of_link["lost"], &of_link["twice"], &of_link["disordered"]], [&Json::from(0); 3], "{report}");
+    assert!(of_link["kills"]["acknowledged"].as_u64() > Some(0), "{report}");
+    assert!(of_link["recovery_ms"].is_number() && of_link["narrow"].is_null(), "{report}");
+}
+
 #[test]
 fn a_value_that_makes_no_sense_is_wrong_usage() {
     let (error, code) = refusal(&["order", "--timeout", "0"]);

@@ -1,0 +1,399 @@
+//! `campanile-bench links`: a channel at two services, beside a channel of one.
+//!
+//! Suppliers are at the near service, which makes two links to the far one: a straight one, and one over a [`Line`] that can be cut. What
+//! is shown is how fast a linked channel is beside a channel of the near service alone and beside a bare relay more; that a line which is
+//! down, and a service that is killed, lose and repeat nothing that is persistent, and have no supplier wait; and that an important event
+//! does not wait behind a flood on a narrow line.
+
+mod line;
+mod subscribers;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+
+use client::notify::Property;
+use load::campanile::{Channel, setup};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use self::line::{Flow, Line};
+use self::subscribers::{PACED, Subscribers, Way, settle};
+use crate::crash::ledger::Book;
+use crate::crash::ours;
+use crate::durable::load::Flood;
+use crate::durable::median;
+use crate::latency::ratio;
+use crate::loss::Losses;
+use crate::persistent::{Folder, Serving, Setting};
+use crate::places::Places;
+use crate::report::{Aim, Reported, add};
+use crate::spin::Awake;
+use crate::{BenchError, Options, Output, clock};
+
+/// The linked channels, by their numbers: the first two over the straight link, the others over the line.
+const ONE: i32 = 1;
+const TWENTY: i32 = 2;
+const KEPT: i32 = 3;
+const NARROW: i32 = 4;
+const KILLED: i32 = 5;
+const CHANNELS: &str = "[[channels]]\nname = \"One\"\n[[channels]]\nname = \"Twenty\"\n\
+    [[channels]]\nname = \"Kept\"\n[channels.properties]\nEventReliability = 1\n\
+    [[channels]]\nname = \"Narrow\"\n[channels.properties]\nOrderPolicy = 2\n\
+    [[channels]]\nname = \"Killed\"\n[channels.properties]\nEventReliability = 1\nMarkRepeats = true\n";
+
+/// Rounds in which the ways of an event have their turns.
+const ROUNDS: usize = 6;
+/// Events a second while the line is cut, on the narrow line of the flood and of the important ones, and octets of each of the flood.
+const CUT_RATE: u64 = 500;
+const NARROW_RATES: (u64, u64) = (2_000, 50);
+const NARROW_BYTES: usize = 1_000;
+/// What the narrow line passes in a second.
+const LINE_BYTES: u64 = 200_000;
+/// Suppliers while services are killed, consumers, and for how many milliseconds there is load.
+const KILL_PARTIES: (u32, u32) = (4, 2);
+const KILL_LOAD_MS: std::ops::Range<u64> = 50..800;
+
+/// The aims (`lab/README.md`).
+const OF_RELAY_MAX: f64 = 1.25;
+const OF_OWN_MIN: f64 = 0.8;
+const NEAR_CPU_MIN: f64 = 3.0;
+const WIRE_MESSAGES_MAX: f64 = 1.01;
+const RECOVERY_MS_MAX: f64 = 2_000.0;
+const IMPORTANT_MS_MAX: f64 = 50.0;
+
+/// One of the two services; none while it is killed.
+struct Side {
+    setting: Setting,
+    serving: Option<Serving>,
+}
+
+impl Side {
+    fn start(folder: &Folder, config: &str) -> Result<Self, BenchError> {
+        let mut setting = Setting::new(folder, config)?;
+        let (serving, _) = setting.start()?;
+        Ok(Self { setting, serving: Some(serving) })
+    }
+
+    fn serving(&self) -> Result<&Serving, BenchError> {
+        let gone = || BenchError::Process { name: "campanile serve".into(), reason: "was not started again".into() };
+        self.serving.as_ref().ok_or_else(gone)
+    }
+
+    fn channel(&self, number: i32) -> Result<Channel, BenchError> {
+        let channel = self.serving()?.service.factory()?.get_event_channel(number);
+        channel.map(Channel::of).map_err(setup("finding a linked channel"))
+    }
+
+    fn reference(&self) -> String {
+        format!("corbaloc::1.2@{}/NotificationService", self.setting.listen)
+    }
+
+    fn kill_and_start(&mut self) -> Result<(), BenchError> {
+        if let Some(serving) = self.serving.take() {
+            serving.kill();
+        }
+        self.serving = Some(self.setting.start()?.0);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), BenchError> {
+        let pid = i32::try_from(self.serving()?.process.pid()).ok().and_then(Pid::from_raw);
+        pid.map_or(Ok(()), |pid| kill_process(pid, signal)).map_err(BenchError::errno("stopping a service"))
+    }
+}
+
+struct Pair {
+    near: Side,
+    far: Side,
+    line: Line,
+}
+
+impl Pair {
+    fn start([near, far]: &[Folder; 2]) -> Result<Self, BenchError> {
+        let mut links: SocketAddr = Setting::new(far, "")?.listen.parse().map_err(setup("choosing an address"))?;
+        links.set_port(2816);
+        let far = Side::start(far, &format!("{CHANNELS}[links]\nlisten = \"{links}\"\n"))?;
+        let line = Line::to(links)?;
+        let link = |name: &str, to: SocketAddr, channels: &str| {
+            format!("[[link]]\nname = \"{name}\"\nto = \"{to}\"\nchannels = [{channels}]\ndirection = \"out\"\n")
+        };
+        let straight = link("straight", links, "\"One\", \"Twenty\"");
+        let over_line = link("line", line.address, "\"Kept\", \"Narrow\", \"Killed\"");
+        let near = Side::start(near, &format!("{CHANNELS}{straight}{over_line}"))?;
+        Ok(Self { near, far, line })
+    }
+
+    /// Cuts the line, or mends it.
+    fn cut(&self, how: Option<Flow>, is_cut: bool) -> Result<(), BenchError> {
+        match how {
+            Some(flow) => self.line.set(if is_cut { flow } else { Flow::Everything }),
+            None => self.far.signal(if is_cut { Signal::STOP } else { Signal::CONT })?,
+        }
+        Ok(())
+    }
+
+    fn near_counter(&self, name: &str) -> Result<u64, BenchError> {
+        self.near.serving()?.service.counter(name)
+    }
+}
+
+/// What all parts found together.
+#[derive(Default)]
+struct Found {
+    aims: Vec<Aim>,
+    lost: u64,
+    twice: u64,
+    disordered: u64,
+}
+
+impl Found {
+    /// Judges a figure; where there is none, nothing came, and the aim is missed.
+    fn aim(&mut self, aim: impl Into<String>, figure: Option<f64>, is_met: impl FnOnce(f64) -> bool) {
+        let found = figure.map_or_else(|| "nothing came".to_owned(), |figure| format!("{figure:.3}"));
+        self.aims.push(Aim::new(aim, found, figure.is_some_and(is_met)));
+    }
+
+    fn add(&mut self, Losses { lost, repeated, out_of_order, .. }: Losses) {
+        self.lost += lost;
+        self.twice += repeated;
+        self.disordered += out_of_order;
+    }
+}
+
+type Part = fn(&mut Pair, &Options, &mut Found) -> Result<Value, BenchError>;
+const PARTS: [(&str, Part); 4] = [("speed", speed), ("narrow", narrow), ("cuts", cuts), ("kills", kills)];
+
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
+    let names = PARTS.map(|(name, _)| name);
+    if let Some(key) = options.only.iter().find(|key| !names.contains(&key.as_str())) {
+        let keys = names.map(str::to_owned).into();
+        return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
+    }
+    let folder = |name| Folder::new(name, options.on.as_deref());
+    let folders = [folder("links-near")?, folder("links-far")?];
+    let mut pair = Pair::start(&folders)?;
+    let mut found = Found::default();
+    // A part that was not asked for has nothing.
+    let mut report = json!({"wire_messages_per_event": null, "p50_ratio_to_direct": null, "p50_ratio_to_relay": null,
+        "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null,
+        "cut_seconds": null, "cuts": null, "recovery_ms": null, "kills": null});
+    for (name, part) in PARTS {
+        if options.only.is_empty() || options.only.iter().any(|only| only == name) {
+            out.progress(name)?;
+            let figures = part(&mut pair, options, &mut found)?;
+            add(&mut report, figures);
+        }
+    }
+    let Found { mut aims, lost, twice, disordered } = found;
+    let losses = format!("{lost} lost, {twice} twice, {disordered} out of order");
+    aims.insert(0, Aim::new("every event once and in order", losses, lost + twice + disordered == 0));
+    add(&mut report, json!({"lost": lost, "twice": twice, "disordered": disordered}));
+    Ok((aims, json!({"tcp": report, "payload": options.payload})))
+}
+
+fn speed(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    let one = speed_of(pair, (ONE, 1), options, found)?;
+    let twenty = speed_of(pair, (TWENTY, 20), options, found)?;
+    let mut figures = one.clone();
+    if let Value::Object(figures) = &mut figures {
+        figures.retain(|name, _| name.contains("_per_") || name.contains("_ratio_"));
+    }
+    add(&mut figures, json!({"subscribers": [one, twenty]}));
+    Ok(figures)
+}
+
+/// How fast events come to so many subscribers: of the near service, over the straight link, and one behind a bare relay.
+fn speed_of(
+    pair: &Pair,
+    (linked, count): (i32, u32),
+    options: &Options,
+    found: &mut Found,
+) -> Result<Value, BenchError> {
+    let near = pair.near.serving()?;
+    let (own, relayed) = (near.service.new_channel()?, near.service.new_channel()?);
+    let (linked, far_end) = (pair.near.channel(linked)?, pair.far.channel(linked)?);
+    let open = |name, from, to, is_relayed| Way::open(name, (from, to), (count, is_relayed), options.payload);
+    let mut ways = vec![open("direct", &own, &own, false)?, open("linked", &linked, &far_end, false)?];
+    if count == 1 {
+        ways.push(open("relayed", &relayed, &relayed, true)?);
+    }
+    let sent_before = pair.near_counter("link_events_sent")?;
+    take_turns(pair, &mut ways, options.quick)?;
+    ways.iter().for_each(|way| found.add(way.losses()));
+    let events = ways.get(1).map_or(0, |way| way.sent);
+    let wire_messages = ratio(pair.near_counter("link_events_sent")? - sent_before, events.max(1));
+    let of = |above: usize, below: usize, figure: fn(&Way) -> &Vec<f64>| {
+        let (above, below) = (ways.get(above).map(figure)?, ways.get(below).map(figure)?);
+        Some(median(above.iter().zip(below).map(|(above, below)| above / below)))
+    };
+    let (of_relay, of_own) = (of(1, 2, |way| &way.p50_us), of(1, 0, |way| &way.per_second));
+    let near_cpu = of(0, 1, |way| &way.near_cpu_us);
+    let aim = format!("messages on the line for an event to {count}: at most {WIRE_MESSAGES_MAX}");
+    found.aim(aim, Some(wire_messages), |found| found <= WIRE_MESSAGES_MAX);
+    if count == 1 {
+        let aim = format!("p50 over a link: at most {OF_RELAY_MAX} × that of a bare relay more");
+        found.aim(aim, of_relay, |found| found <= OF_RELAY_MAX);
+        let aim = format!("throughput of a linked channel: at least {OF_OWN_MIN} × a channel's own");
+        found.aim(aim, of_own, |found| found >= OF_OWN_MIN);
+    } else {
+        let aim = format!(
+            "near service's processor time for {count} of its own subscribers: at least {NEAR_CPU_MIN} × linked"
+        );
+        found.aim(aim, near_cpu, |found| found >= NEAR_CPU_MIN);
+    }
+    Ok(json!({
+        "count": count,
+        "wire_messages_per_event": wire_messages,
+        "p50_ratio_to_direct": of(1, 0, |way| &way.p50_us),
+        "p50_ratio_to_relay": of_relay,
+        "throughput_ratio_to_own": of_own,
+        "near_cpu_ratio_of_direct": near_cpu,
+        "ways": ways.iter().map(Way::row).collect::<Vec<_>>(),
+    }))
+}
+
+/// Has all ways carry events in turn: at an even pace, while the services and the relay have one core and the ends another, so that every hop
+/// costs the same wake-ups; and at full speed wherever the scheduler has them run.
+fn take_turns(pair: &Pair, ways: &mut [Way], is_quick: bool) -> Result<(), BenchError> {
+    let (near, far) = (&pair.near.serving()?.process, &pair.far.serving()?.process);
+    let anywhere = Places::anywhere()?;
+    let _awake = Awake::keep(&anywhere.middle.cores().into_iter().map(Some).collect::<Vec<_>>())?;
+    let (paced, full) = if is_quick { (clock::SECOND / 5, clock::SECOND / 3) } else { (clock::SECOND, clock::SECOND) };
+    let middle: Vec<u32> = [near.pid(), far.pid()].into_iter().chain(ways.iter().flat_map(Way::relays)).collect();
+    middle.iter().try_for_each(|pid| anywhere.pinned().middle.give(*pid))?;
+    anywhere.pinned().supplier.give(std::process::id())?;
+    for _ in 0..ROUNDS {
+        ways.iter_mut().try_for_each(|way| way.paced_turn(paced))?;
+    }
+    middle.iter().chain([&std::process::id()]).try_for_each(|pid| anywhere.middle.give(*pid))?;
+    for _ in 0..ROUNDS {
+        ways.iter_mut().try_for_each(|way| way.full_turn(full, near))?;
+    }
+    Ok(())
+}
+
+/// Important events beside a flood that the line cannot pass.
+fn narrow(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    let (near, subscribers) = (pair.near.channel(NARROW)?, Subscribers::connect(&pair.far.channel(NARROW)?, 1, false)?);
+    subscribers.join(&near)?;
+    let mut flood = Flood::of(&near, PACED + 1..PACED + 9, NARROW_BYTES, 1, &[])?;
+    let mut important =
+        Flood::of(&near, PACED..PACED + 1, options.payload as usize, 1, &[Property::new("Priority", 10_i16)])?;
+    let turn = if options.quick { 3 } else { 10 } * clock::SECOND;
+    pair.line.set(Flow::Narrow(LINE_BYTES));
+    let sent = thread::scope(|scope| {
+        let flooding = scope.spawn(|| flood.run(turn, Some(NARROW_RATES.0)));
+        let important = important.run(turn, Some(NARROW_RATES.1))?.count();
+        Ok::<_, BenchError>(important + joined(flooding)??.count())
+    })?;
+    let latency = subscribers.take_latency();
+    pair.line.set(Flow::Everything);
+    subscribers.await_all(sent)?;
+    found.add(subscribers.losses(sent));
+    let [p50_ms, p99_ms] = [0.5, 0.99].map(|part| (latency.count() > 0).then(|| latency.quantile_us(part) / 1e3));
+    let aim =
+        format!("ms of an important event (p50) beside a flood on a line of 200 KB/s: at most {IMPORTANT_MS_MAX}");
+    found.aim(aim, p50_ms, |found| found <= IMPORTANT_MS_MAX);
+    let narrow = json!({"important_p50_ms": p50_ms, "important_p99_ms": p99_ms, "important_events": latency.count()});
+    Ok(json!({"narrow": narrow}))
+}
+
+/// How the line is cut: by what it does then, or, where that is nothing, by stopping the far service.
+const CUTS: [(&str, Option<Flow>); 3] =
+    [("far side stopped", None), ("line stalled", Some(Flow::Stalled)), ("line closed", Some(Flow::Closed))];
+
+fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    let seconds = options.seconds.unwrap_or_default();
+    Options::check("--seconds", seconds, 3_600.0)?;
+    let cut_ns = clock::nanoseconds(seconds);
+    let (near, subscribers) = (pair.near.channel(KEPT)?, Subscribers::connect(&pair.far.channel(KEPT)?, 1, false)?);
+    subscribers.join(&near)?;
+    let mut flood = Flood::of(&near, 1..9, options.payload as usize, 1, &[])?;
+    let (mut sent, mut slowest, mut rows) = (0, Some(0.0_f64), Vec::new());
+    for (name, cut) in CUTS {
+        let blocked = pair.near_counter("lane_suppliers_blocked")?;
+        let pushes = thread::scope(|scope| {
+            let pushing = scope.spawn(|| flood.run(cut_ns + 2 * clock::SECOND, Some(CUT_RATE)));
+            clock::sleep_until(clock::now() + clock::SECOND / 2)?;
+            pair.cut(cut, true)?;
+            clock::sleep_until(clock::now() + cut_ns)?;
+            subscribers.await_first(clock::now());
+            pair.cut(cut, false)?;
+            joined(pushing)?
+        })?;
+        sent += pushes.count();
+        subscribers.await_all(sent)?;
+        let blocked = pair.near_counter("lane_suppliers_blocked")? - blocked;
+        let [recovery_ms, caught_up_ms] = subscribers.recovery_ms();
+        slowest = slowest.zip(recovery_ms).map(|(slowest, recovery_ms)| slowest.max(recovery_ms));
+        let longest_ms = pushes.quantile_us(1.0) / 1e3;
+        let aim = format!("ms of the longest push, {name}: no supplier is blocked, and none waits for half of the cut");
+        found.aim(aim, Some(longest_ms), |found| blocked == 0 && found < clock::seconds(cut_ns) * 500.0);
+        rows.push(
+            json!({"cut": name, "recovery_ms": recovery_ms, "caught_up_ms": caught_up_ms, "longest_push_ms": longest_ms,
+                         "blocked": blocked, "events": pushes.count()}),
+        );
+    }
+    found.add(subscribers.losses(sent));
+    found.aim(format!("ms until events flow again: at most {RECOVERY_MS_MAX}"), slowest, |found| {
+        found <= RECOVERY_MS_MAX
+    });
+    Ok(json!({"recovery_ms": slowest, "cut_seconds": clock::seconds(cut_ns), "cuts": rows}))
+}
+
+/// Kills now the near, now the far service under load, and starts it again.
+fn kills(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (near, far) = (pair.near.reference(), pair.far.reference());
+    let books: Vec<Arc<Mutex<Book>>> = (0..KILL_PARTIES.1).map(|_| Arc::default()).collect();
+    let over = |count: fn(&Book) -> u64| -> u64 {
+        books.iter().map(|book| count(&book.lock().unwrap_or_else(PoisonError::into_inner))).sum()
+    };
+    let start = |book| ours::Consumer::start((&far, KILLED), book);
+    let _consumers = books.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    // Events cross from when the near service knows that there are consumers.
+    let (is_over, give_up) = (AtomicBool::new(false), clock::now() + 20 * clock::SECOND);
+    ours::Supplier::start((&near, KILLED), KILL_PARTIES.0)?.supply(&is_over, |_| {
+        let all_have = over(|book| u64::from(book.is_empty())) == 0;
+        is_over.store(all_have || clock::now() > give_up, Ordering::Relaxed);
+    });
+    let start = |source| ours::Supplier::start((&near, KILLED), source);
+    let mut suppliers = (0..KILL_PARTIES.0).map(start).collect::<Result<Vec<_>, _>>()?;
+    let (acknowledge, acknowledged) = mpsc::channel();
+    for round in 0..options.rounds {
+        is_over.store(false, Ordering::Relaxed);
+        let until = clock::now() + random.u64(KILL_LOAD_MS) * 1_000_000 + random.u64(..1_000_000);
+        thread::scope(|scope| {
+            for supplier in &mut suppliers {
+                let (acknowledge, is_over) = (acknowledge.clone(), &is_over);
+                scope.spawn(move || supplier.supply(is_over, |event| _ = acknowledge.send(event)));
+            }
+            let started = clock::sleep_until(until).and_then(|()| {
+                let is_near = round % 2 == 0;
+                // Of the far one's death and return suppliers notice nothing, and go on.
+                is_over.store(is_near, Ordering::Relaxed);
+                if is_near { &mut pair.near } else { &mut pair.far }.kill_and_start()
+            });
+            is_over.store(true, Ordering::Relaxed);
+            started
+        })?;
+    }
+    let acknowledged: BTreeSet<_> = acknowledged.try_iter().collect();
+    let missing = |book: &Arc<Mutex<Book>>| book.lock().unwrap_or_else(PoisonError::into_inner).missing(&acknowledged);
+    let lost = settle(|| books.iter().map(missing).sum())?;
+    let (twice, disordered) = (over(Book::bare_repeats), over(Book::disordered));
+    found.add(Losses { lost, repeated: twice, out_of_order: disordered, ..Losses::default() });
+    let aim = format!("{} × kill -9: events acknowledged, of which none is lost or comes twice", options.rounds);
+    found.aim(aim, Some(ratio(acknowledged.len() as u64, 1)), |found| found > 0.0 && lost + twice == 0);
+    let kills = json!({"rounds": options.rounds, "seed": seed, "acknowledged": acknowledged.len(), "lost": lost, "twice": twice,
+                       "disordered": disordered, "marked_repeats": over(|book| book.repeats().0) - twice});
+    Ok(json!({"kills": kills}))
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, BenchError> {
+    thread.join().map_err(|_| BenchError::Process { name: "the suppliers".into(), reason: "panicked".into() })
+}
