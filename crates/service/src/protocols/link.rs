@@ -147,24 +147,25 @@ impl WireProtocol for Protocol {
         Layer::Plain => parse_listen("links.listen", config.links.listen.as_deref()),
         Layer::Tls => parse_listen("tls.links_listen", config.tls.links_listen.as_deref()),
     };
-    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |worker, arrival| worker.core.let_in_link(arrival);
+    const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> =
+        |worker, arrival| Links::of(&mut worker.core).let_in_link(arrival);
     const CLIENT: fn(&Worker, Token, bool) -> Option<Client<'_>> = |worker, token, _| {
         let Connection { address, account, .. } = worker.core.protocols.link.connections.get(token)?;
         Some(Client { address: (*address)?, account, idle_since: None })
     };
     const CLOSE: fn(&mut Worker, Token) =
-        |worker, token| worker.core.close_link(token, "its place is needed for another connection");
+        |worker, token| Links::of(&mut worker.core).close_link(token, "its place is needed for another connection");
     const SERVE: fn(&mut Worker, Ready) = |worker, ready| {
         if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = ready.socket {
-            worker.core.serve_link(token, ready);
+            Links::of(&mut worker.core).serve_link(token, ready);
         }
     };
     const RESUME: fn(&mut Worker, Socket) = |worker, socket| {
         if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = socket {
-            worker.core.process_link(token, &[]);
+            Links::of(&mut worker.core).process_link(token, &[]);
         }
     };
-    const FLUSH: fn(&mut Worker, Token) = |worker, token| worker.core.flush_link(token);
+    const FLUSH: fn(&mut Worker, Token) = |worker, token| Links::of(&mut worker.core).flush_link(token);
     const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |worker, socket| {
         let (Socket::Incoming(_, token) | Socket::Outgoing(_, token)) = socket else { return None };
         Some(&mut worker.core.protocols.link.connections.get_mut(token)?.rounds)
@@ -173,15 +174,17 @@ impl WireProtocol for Protocol {
         let mut connections = worker.core.protocols.link.connections.range(from, places)?;
         Some(connections.any(|connection| !connection.output.is_empty()))
     };
-    const RESOLVED: fn(&mut Core, Token, Result<Vec<SocketAddr>, String>) = Core::link_resolved;
-    const SECURED: fn(&mut Core, Token, Result<Stream, String>) = Core::link_secured;
+    const RESOLVED: fn(&mut Core, Token, Result<Vec<SocketAddr>, String>) =
+        |core, token, addresses| Links::of(core).link_resolved(token, addresses);
+    const SECURED: fn(&mut Core, Token, Result<Stream, String>) =
+        |core, token, stream| Links::of(core).link_secured(token, stream);
     const CLOSE_ALL: Step = |worker| {
         let all: Vec<Token> = worker.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
-        all.into_iter().for_each(|token| worker.core.close_link(token, "the service ends"));
+        all.into_iter().for_each(|token| Links::of(&mut worker.core).close_link(token, "the service ends"));
     };
     const SERVE_DUE: CoreStep = |core| {
         if core.protocols.link.look_after.is_some_and(|at| at <= core.cx.clock.now) {
-            core.look_after_links();
+            Links::of(core).look_after_links();
         }
     };
     const NEXT_DUE: fn(&Core) -> Option<Time> = |core| core.protocols.link.look_after;
@@ -190,16 +193,18 @@ impl WireProtocol for Protocol {
         outflows.any(|(_, outflow)| outflow.is_open() && outflow.in_flight() > 0)
     };
 
-    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) = Core::send_over_link;
+    const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
+        |core, delivery, events| Links::of(core).send_over_link(delivery, events);
     const ANSWER: fn(&mut Worker, Claim, Option<Refused>) =
-        |worker, claim, refused| worker.core.end_link_event(claim, refused);
-    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::link_proxy_registered;
-    const PROXY_GONE: fn(&mut Core, Peer) = Core::link_proxy_gone;
+        |worker, claim, refused| Links::of(&mut worker.core).end_link_event(claim, refused);
+    const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) =
+        |core, peer, proxy, account| Links::of(core).proxy_registered(peer, proxy, account);
+    const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| Links::of(core).proxy_gone(peer);
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) =
-        |core, peer, subscribed| core.link_subscribed(peer, &subscribed);
+        |core, peer, subscribed| Links::of(core).channel_subscribed(peer, &subscribed);
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
-        |worker, name, paused| worker.core.pause_link(name, paused);
+        |worker, name, paused| Links::of(&mut worker.core).pause_link(name, paused);
 }
 
 /// What a link's durable consumer is called that is of this service's configuration.
@@ -246,30 +251,41 @@ impl Protocol {
     }
 }
 
-impl Core {
+/// The links of the main lane while something is done for them, with all else of the lane that it takes.
+struct Links<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Links<'a> {
+    const fn of(core: &'a mut Core) -> Self {
+        Self { core }
+    }
+}
+
+impl Links<'_> {
     /// Something is to be written on a connection when the round ends.
     fn note_link_due(&mut self, token: Token) {
-        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+        if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
             let socket = connection.socket(token);
-            self.cx.io.quotas.write_later(&mut connection.rounds, socket);
+            self.core.cx.io.quotas.write_later(&mut connection.rounds, socket);
         }
     }
 
     /// Administration has made the proxy of a flow, or refused it.
-    fn link_proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
-        match (self.protocols.link.flows.get(&peer).copied(), proxy) {
+    fn proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        match (self.core.protocols.link.flows.get(&peer).copied(), proxy) {
             (Some(Flow::Out(token)), proxy) => self.outflow_registered(token, proxy),
             (Some(Flow::In(token)), proxy) => self.inflow_registered(token, proxy),
             // Its flow has ended meanwhile.
-            (None, Ok(key)) => self.cx.remove_local_proxy(0, key, account),
+            (None, Ok(key)) => self.core.cx.remove_local_proxy(0, key, account),
             (None, Err(_)) => {}
         }
     }
 
     /// The proxy of a flow was ended elsewhere.
-    fn link_proxy_gone(&mut self, peer: Peer) {
+    fn proxy_gone(&mut self, peer: Peer) {
         const WHY: &str = "the channel is gone, or an operator ended the link's proxy";
-        match self.protocols.link.flows.remove(&peer) {
+        match self.core.protocols.link.flows.remove(&peer) {
             Some(Flow::Out(token)) => self.end_outflow(token, WHY),
             Some(Flow::In(token)) => self.end_inflow(token, Some(WHY)),
             None => {}
@@ -278,24 +294,24 @@ impl Core {
 
     /// Does what is due by the clock: connections are made, probed, and ended where nothing comes from them.
     fn look_after_links(&mut self) {
-        let is_draining = self.cx.reporting.draining.has_begun();
-        for link in 0..self.protocols.link.links.len() {
+        let is_draining = self.core.cx.reporting.draining.has_begun();
+        for link in 0..self.core.protocols.link.links.len() {
             self.keep_up_link(link, is_draining);
         }
-        let all: Vec<Token> = self.protocols.link.connections.iter().map(|(token, _)| token).collect();
+        let all: Vec<Token> = self.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
         for token in all {
             self.look_after_connection(token);
         }
         self.forget_outflows();
-        let link = &mut self.protocols.link;
+        let link = &mut self.core.protocols.link;
         let is_any = !link.links.is_empty() || !link.connections.is_empty() || !link.outflows.is_empty();
-        link.look_after = is_any.then(|| self.cx.clock.now + LOOKED_AFTER);
+        link.look_after = is_any.then(|| self.core.cx.clock.now + LOOKED_AFTER);
     }
 
     /// What is open, for the counters.
     fn count_links(&self) {
         let is_up = |connection: &Connection| matches!(connection.state, State::Open(_)) && connection.far.is_some();
-        let up = self.protocols.link.connections.iter().filter(|(_, connection)| is_up(connection)).count();
-        self.cx.counters.set(crate::counters::Counter::LinksUp, up as u64);
+        let up = self.core.protocols.link.connections.iter().filter(|(_, connection)| is_up(connection)).count();
+        self.core.cx.counters.set(crate::counters::Counter::LinksUp, up as u64);
     }
 }

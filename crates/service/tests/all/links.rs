@@ -95,14 +95,14 @@ fn await_flows(services: &[&Service], count: usize) {
             *last.borrow_mut() = flows(service);
             last.borrow().iter().filter(|flow| flow.state == LinkState::Up).count() == count
         };
-        wait_until(Told(&|f| write!(f, "{count} flows to be up: {:?}", last.borrow())), up);
+        wait_until(Said(&|f| write!(f, "{count} flows to be up: {:?}", last.borrow())), up);
     }
 }
 
 /// What is said when it is asked for.
-struct Told<'a>(&'a dyn Fn(&mut core::fmt::Formatter<'_>) -> core::fmt::Result);
+struct Said<'a>(&'a dyn Fn(&mut core::fmt::Formatter<'_>) -> core::fmt::Result);
 
-impl core::fmt::Display for Told<'_> {
+impl core::fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.0(f)
     }
@@ -110,14 +110,14 @@ impl core::fmt::Display for Told<'_> {
 
 /// Waits until the far sides of a service's flows out want this.
 #[track_caller]
-fn await_wanted(service: &Service, wanted: &str) {
+fn await_subscribed(service: &Service, wanted: &str) {
     let last = RefCell::new(Vec::new());
     let out = |flow: &&LinkStatus| flow.direction == LinkDirection::Out;
     let is_wanted = || {
         *last.borrow_mut() = flows(service);
         last.borrow().iter().filter(out).all(|flow| flow.subscriptions == wanted)
     };
-    wait_until(Told(&|f| write!(f, "{wanted:?} to be wanted: {:?}", last.borrow())), is_wanted);
+    wait_until(Said(&|f| write!(f, "{wanted:?} to be wanted: {:?}", last.borrow())), is_wanted);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn an_event_reaches_the_channel_of_that_name_at_the_other_service_once_and_does_
     let [mut at_near, mut at_far] = [&near, &far].map(subscribed);
     await_flows(&[&near, &far], 2);
     for service in [&near, &far] {
-        await_wanted(service, "everything");
+        await_subscribed(service, "everything");
     }
     let [mut from_near, mut from_far] = [&near, &far].map(Lines::connect);
     for number in 0..50 {
@@ -159,7 +159,7 @@ fn in_a_ring_of_three_everyone_gets_each_event_once() {
     await_flows(&services.iter().collect::<Vec<_>>(), 4);
     let mut subscribers: Vec<Lines> = services.iter().map(subscribed).collect();
     for service in &services {
-        await_wanted(service, "everything");
+        await_subscribed(service, "everything");
     }
     for (service, from) in services.iter().zip([0, 100, 200]) {
         let mut lines = Lines::connect(service);
@@ -195,7 +195,7 @@ fn events_wait_for_a_line_that_is_down_and_come_in_order_when_it_is_back() {
     let far = places.start(1, Vec::new());
     await_count(&far, Counter::LinkEventsReceived, 100);
     let mut lines = subscribed(&far);
-    await_wanted(&near, "everything");
+    await_subscribed(&near, "everything");
     for number in 100..150 {
         publish(&mut from, number, "");
     }
@@ -218,18 +218,18 @@ fn what_nobody_wants_over_there_does_not_cross_and_what_is_wanted_beyond_does() 
     let begin = places.start(0, vec![places.link_to(1)]);
     await_flows(&[&begin, &end], 2);
     await_flows(&[&middle], 4);
-    await_wanted(&begin, "nothing");
+    await_subscribed(&begin, "nothing");
     let mut from = Lines::connect(&begin);
     publish(&mut from, 1, "");
     let mut lines = Lines::subscribed(&end, r#","channel":"Weather","types":["Weather/Wind"]"#);
-    await_wanted(&begin, "1 type");
+    await_subscribed(&begin, "1 type");
     let other = r#"{"op":"publish","id":7,"channel":"Weather","type":"Weather/Rain","fields":{"number":2}}"#;
     assert_eq!(from.ask(other), r#"{"ok":7}"#);
     publish(&mut from, 3, "");
     assert_eq!(next(&mut lines), 3);
     assert_eq!(begin.counters().read(Counter::LinkEventsSent), 1);
     assert_eq!(lines.ask(r#"{"op":"unsubscribe","id":3,"subscription":1}"#), r#"{"ok":3}"#);
-    await_wanted(&begin, "nothing");
+    await_subscribed(&begin, "nothing");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_link_passes_through_tls_and_one_without_a_certificate_does_not() {
     let near = start(tls("near"), link(true));
     await_flows(&[&near, &far], 2);
     let mut lines = subscribed(&far);
-    await_wanted(&near, "everything");
+    await_subscribed(&near, "everything");
     publish(&mut Lines::connect(&near), 5, "");
     assert_eq!(next(&mut lines), 5);
 }
@@ -273,7 +273,7 @@ fn a_link_that_is_paused_collects_and_one_that_the_configuration_has_no_more_goe
     let near = Service::start(places.config(0, vec![places.link_to(1)], Some(&folder))).unwrap();
     await_flows(&[&near, &far], 2);
     let mut lines = subscribed(&far);
-    await_wanted(&near, "everything");
+    await_subscribed(&near, "everything");
     let order = |paused| match near.command(Command::PauseLink { name: "lab".into(), paused }) {
         Ok(Answer::Done(done)) => done,
         other => panic!("{other:?}"),
@@ -350,7 +350,7 @@ fn only_what_the_configuration_names_crosses_and_only_that_way() {
     let near = places.start(0, vec![link]);
     let [mut at_near, mut at_far] = [&near, &far].map(subscribed);
     await_flows(&[&near, &far], 1);
-    await_wanted(&near, "everything");
+    await_subscribed(&near, "everything");
     let [mut from_near, mut from_far] = [&near, &far].map(Lines::connect);
     publish(&mut from_far, 40, "");
     assert_eq!(next(&mut at_far), 40);
@@ -398,7 +398,7 @@ fn what_is_no_link_is_told_why_and_closed_and_no_other_link_is_harmed() {
         unless_closed(stream.read_to_end(&mut answer));
     }
     let mut lines = subscribed(&far);
-    await_wanted(&near, "everything");
+    await_subscribed(&near, "everything");
     publish(&mut Lines::connect(&near), 5, "");
     assert_eq!(next(&mut lines), 5);
     assert!(far.counters().read(Counter::ProtocolErrors) > 0);

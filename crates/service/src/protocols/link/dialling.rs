@@ -7,7 +7,7 @@ use engine::Time;
 use links::wire::{Direction, Frame, Open, Types};
 
 use super::session::{Connection, State};
-use super::{Flow, Protocol, own_durable};
+use super::{Flow, Links, Protocol, own_durable};
 use crate::config::{LinkEntry, WhenFull};
 use crate::handshakes::{Unsecured, Whose};
 use crate::lane::io::net::{self, Tcp};
@@ -16,7 +16,6 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::links::messages::Lookup;
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::link::inflow::Inflow;
 use crate::protocols::link::outflow::Outflow;
@@ -55,15 +54,15 @@ impl Link {
     }
 }
 
-impl Core {
+impl Links<'_> {
     /// Has a link collect what is to go out, and makes its connection where there is none.
     pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {
-        let now = self.cx.clock.now;
-        let Some(link) = self.protocols.link.links.get(number) else { return };
+        let now = self.core.cx.clock.now;
+        let Some(link) = self.core.protocols.link.links.get(number) else { return };
         if link.channels_again <= now && !is_draining {
             self.add_flows(number);
         }
-        let Some(link) = self.protocols.link.links.get_mut(number) else { return };
+        let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
         if link.connection.is_none() && !link.is_paused && !is_draining && link.next_try <= now {
             link.next_try = now + AGAIN;
             self.dial(number);
@@ -72,8 +71,8 @@ impl Core {
 
     /// Asks for the consumers of a link's channels, and opens the flows in, where there are none.
     fn add_flows(&mut self, number: usize) {
-        let again = self.cx.clock.now + CHANNELS_AGAIN;
-        let Some(link) = self.protocols.link.links.get_mut(number) else { return };
+        let again = self.core.cx.clock.now + CHANNELS_AGAIN;
+        let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
         link.channels_again = again;
         let (entry, connection, outflows) = (link.entry.clone(), link.connection, link.outflows.clone());
         if let Some(token) = connection.filter(|token| self.is_greeted(*token)) {
@@ -83,26 +82,30 @@ impl Core {
         for (place, (channel, _)) in channels.filter(|(_, (_, at))| at.is_none() && entry.direction.sends()) {
             let durable = own_durable(&entry.name);
             let refuses = entry.when_full == WhenFull::Refuse;
-            let outflow =
-                Outflow::new(channel.clone(), durable, (Some(number), refuses), self.protocols.link.settings.limits);
-            let token = self.protocols.link.outflows.insert(outflow);
-            let link = self.protocols.link.links.get_mut(number);
+            let outflow = Outflow::new(
+                channel.clone(),
+                durable,
+                (Some(number), refuses),
+                self.core.protocols.link.settings.limits,
+            );
+            let token = self.core.protocols.link.outflows.insert(outflow);
+            let link = self.core.protocols.link.links.get_mut(number);
             if let Some(at) = link.and_then(|link| link.outflows.get_mut(place)) {
                 *at = Some(token);
             }
-            let account = Arc::clone(&self.protocols.link.own);
+            let account = Arc::clone(&self.core.protocols.link.own);
             self.ask_for_consumer(token, (entry.event_types(), entry.constraint.clone()), &account);
         }
     }
 
     /// Begins to make a link's connection.
     fn dial(&mut self, number: usize) {
-        let now = self.cx.clock.now;
-        let Protocol { links, connections, own, settings, .. } = &mut self.protocols.link;
+        let now = self.core.cx.clock.now;
+        let Protocol { links, connections, own, settings, .. } = &mut self.core.protocols.link;
         let Some(link) = links.get_mut(number) else { return };
         let Some((host, port)) = link.entry.host_and_port() else { return };
         let (host, port) = (host.to_owned(), port);
-        let quota = self.cx.io.quotas.arrive(own.ip());
+        let quota = self.core.cx.io.quotas.arrive(own.ip());
         let connection = Connection::made_by_us(number, Arc::clone(own), quota, (settings.limits, now));
         let token = connections.insert(connection);
         link.connection = Some(token);
@@ -113,7 +116,7 @@ impl Core {
             own.charge(Resource::Lookups, 1).map_err(|spent| spent.to_string()).and_then(|charge| {
                 let lookup =
                     Lookup { connection: (Tag::Link, token), host, port, until: time::now() + CONNECT_WITHIN, charge };
-                self.cx.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
+                self.core.cx.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
             })
         };
         if let Err(why) = begun {
@@ -123,7 +126,7 @@ impl Core {
 
     /// The addresses of a link's other end are known, the one to try first at the end.
     pub(super) fn link_resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
-        let Some(connection) = self.protocols.link.connections.get(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
         if !matches!(connection.state, State::Resolving) {
             return;
         }
@@ -139,10 +142,10 @@ impl Core {
         while let Some(address) = others.pop() {
             let socket = Socket::Outgoing(Tag::Link, token);
             let begun = net::begin_connect(address).and_then(|tcp| {
-                self.cx.io.poll.add(&tcp, socket, Interest::WRITE)?;
+                self.core.cx.io.poll.add(&tcp, socket, Interest::WRITE)?;
                 Ok(tcp)
             });
-            match (begun, self.protocols.link.connections.get_mut(token)) {
+            match (begun, self.core.protocols.link.connections.get_mut(token)) {
                 (Ok(tcp), Some(connection)) => {
                     (connection.address, connection.rounds.interest) = (Some(address), Interest::WRITE);
                     connection.state = State::Connecting(tcp, others);
@@ -157,18 +160,18 @@ impl Core {
 
     /// An attempt to connect has ended.
     pub(super) fn go_on_dialling(&mut self, token: Token) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         let State::Connecting(tcp, others) = core::mem::replace(&mut connection.state, State::Resolving) else {
             return;
         };
         let why = match tcp.take_error() {
             Ok(None) => {
                 if let Ok(peer) = tcp.peer_addr() {
-                    self.cx.io.quotas.leave(connection.rounds.quota);
-                    connection.rounds.quota = self.cx.io.quotas.arrive(peer.ip());
+                    self.core.cx.io.quotas.leave(connection.rounds.quota);
+                    connection.rounds.quota = self.core.cx.io.quotas.arrive(peer.ip());
                     connection.address = Some(peer);
                 }
-                let link = connection.link.and_then(|number| self.protocols.link.links.get(number));
+                let link = connection.link.and_then(|number| self.core.protocols.link.links.get(number));
                 return match link.filter(|link| link.entry.tls).map(|link| link.entry.host_and_port()) {
                     Some(host) => {
                         self.secure_link(token, tcp, host.map(|(host, _)| host.to_owned()).unwrap_or_default())
@@ -184,15 +187,15 @@ impl Core {
 
     /// Hands a connection over for its TLS handshake.
     fn secure_link(&mut self, token: Token, tcp: Tcp, host: String) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
         // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
-        let _ = self.cx.io.poll.remove(&tcp);
+        let _ = self.core.cx.io.poll.remove(&tcp);
         let charge = connection.account.charge(Resource::Handshakes, 1).map_err(|spent| spent.to_string());
         let begun = charge.and_then(|charge| {
             let address = tcp.peer_addr().map_err(|error| error.to_string())?;
             let unsecured = Unsecured { tcp, address, whose: Whose::Called(Tag::Link, token, host), charge };
-            let posted = self.cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
+            let posted = self.core.cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
             if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
         });
         if let Err(why) = begun {
@@ -202,13 +205,13 @@ impl Core {
 
     /// The TLS handshake of a connection is over.
     pub(super) fn link_secured(&mut self, token: Token, stream: Result<Stream, String>) {
-        let Some(connection) = self.protocols.link.connections.get(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
         if !matches!(connection.state, State::Shaking) {
             return;
         }
         let opened = stream.and_then(|stream| {
             let socket = Socket::Outgoing(Tag::Link, token);
-            self.cx.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
+            self.core.cx.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
             Ok(stream)
         });
         match opened {
@@ -219,17 +222,17 @@ impl Core {
 
     /// The connection is there: this service says who it is.
     fn open_link(&mut self, token: Token, stream: Stream) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.state = State::Open(stream);
-        connection.heard = self.cx.clock.now;
-        let name = connection.link.and_then(|number| self.protocols.link.links.get(number));
+        connection.heard = self.core.cx.clock.now;
+        let name = connection.link.and_then(|number| self.core.protocols.link.links.get(number));
         let name = name.map(|link| link.entry.name.clone()).unwrap_or_default();
         self.greet_far_side(token, &name);
     }
 
     /// Opens the flows of a link's channels that are not open: those in when their suppliers are there.
     pub(super) fn open_flows(&mut self, token: Token, number: usize) {
-        let Some(link) = self.protocols.link.links.get(number) else { return };
+        let Some(link) = self.core.protocols.link.links.get(number) else { return };
         let (entry, outflows) = (link.entry.clone(), link.outflows.clone());
         for outflow in outflows.into_iter().flatten() {
             self.open_outflow(token, outflow);
@@ -241,28 +244,28 @@ impl Core {
     fn open_inflows(&mut self, token: Token, entry: &LinkEntry) {
         for channel in entry.channels.iter().filter(|_| entry.direction.receives()) {
             let is_it = |inflow: &Inflow| inflow.connection() == token && inflow.channel == *channel;
-            if self.protocols.link.inflows.iter().any(|(_, inflow)| is_it(inflow)) {
+            if self.core.protocols.link.inflows.iter().any(|(_, inflow)| is_it(inflow)) {
                 continue;
             }
             let flow = self.next_flow(token);
-            let account = Arc::clone(&self.protocols.link.own);
+            let account = Arc::clone(&self.core.protocols.link.own);
             self.add_inflow((token, flow), channel, &account);
         }
     }
 
     /// A flow out can be opened: its connection and its consumer are there.
     pub(super) fn open_outflow(&mut self, token: Token, at: Token) {
-        let Some(outflow) = self.protocols.link.outflows.get(at) else { return };
+        let Some(outflow) = self.core.protocols.link.outflows.get(at) else { return };
         if !outflow.is_registered() || outflow.connection.is_some() {
             return;
         }
         let channel = outflow.channel.clone();
         let flow = self.next_flow(token);
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.flows.insert(flow, Flow::Out(at));
         let open = Open { flow, direction: Direction::Out, channel: &channel, types: Types::NONE, constraint: "" };
-        Frame::Open(open).write(connection.frames(&mut self.cx.io.spares));
-        if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
+        Frame::Open(open).write(connection.frames(&mut self.core.cx.io.spares));
+        if let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) {
             outflow.connection = Some((token, flow));
         }
         self.note_link_due(token);
@@ -270,7 +273,7 @@ impl Core {
 
     /// The number of a flow that this service opens on a connection.
     fn next_flow(&mut self, token: Token) -> u32 {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return 0 };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return 0 };
         connection.next_flow += 1;
         connection.next_flow
     }

@@ -13,12 +13,11 @@ use links::hops::{Forwarding, may_forward};
 use links::wire::{self, Direction, Frame, Open, TypeInterest, Types};
 use links::{Origin, Published, Receiver, Seen, Verdict};
 
-use super::{Flow, Protocol};
+use super::{Flow, Links, Protocol};
 use crate::counters::Counter;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::output::Spares;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 use crate::protocols;
 use crate::protocols::local_proxies::Action;
 use crate::store::journal::StoreRefusal;
@@ -34,8 +33,8 @@ pub(crate) struct Inflow {
     pub(super) peer: Peer,
     /// The other side has opened it, or was told that it is open.
     pub(super) is_open: bool,
-    /// What the other side was told that is wanted.
-    pub(super) told: Option<Published>,
+    /// The subscriptions that the other side has.
+    pub(super) published: Option<Published>,
     receiver: Receiver,
     pub(super) account: Arc<Account>,
     /// When it began.
@@ -82,11 +81,11 @@ impl Inflow {
     }
 }
 
-impl Core {
+impl Links<'_> {
     /// Asks for the supplier of a flow in, on behalf of a client.
     pub(super) fn add_inflow(&mut self, (token, flow): (Token, u32), channel: &str, account: &Arc<Account>) {
         let name = self.link_named(token);
-        let link = &mut self.protocols.link;
+        let link = &mut self.core.protocols.link;
         let Some(connection) = link.connections.get_mut(token) else { return };
         let at = link.inflows.insert(Inflow {
             channel: channel.to_owned(),
@@ -95,10 +94,10 @@ impl Core {
             flow,
             peer: LocalProxy::FIRST_PEER,
             is_open: false,
-            told: None,
+            published: None,
             receiver: Receiver::new(link.settings.limits),
             account: Arc::clone(account),
-            since: self.cx.clock.now,
+            since: self.core.cx.clock.now,
             received: 0,
             repeats: 0,
         });
@@ -110,14 +109,14 @@ impl Core {
         let octets = (channel.len() as u64).max(link.settings.request_bytes_min);
         let channel = LocalChannel::Name { name: channel.to_owned(), create: true };
         let proxy = LocalProxy { channel, peer, name, part: Part::Supplier, about: None };
-        if let Err(why) = self.cx.request_local_proxy(token.to_bits(), proxy, (account, octets)) {
+        if let Err(why) = self.core.cx.request_local_proxy(token.to_bits(), proxy, (account, octets)) {
             self.inflow_registered(at, Err(why.to_owned()));
         }
     }
 
     /// Administration has made the supplier of a flow in, or says why not.
     pub(super) fn inflow_registered(&mut self, at: Token, proxy: Result<ProxyKey, String>) {
-        let Protocol { inflows, connections, links, .. } = &mut self.protocols.link;
+        let Protocol { inflows, connections, links, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return };
         let (token, flow) = (inflow.connection, inflow.flow);
         let Some(connection) = connections.get_mut(token) else { return };
@@ -125,7 +124,7 @@ impl Core {
             Err(why) => {
                 let channel = inflow.channel.clone();
                 let named = self.link_named(token);
-                self.cx.log(log::Level::Warn, || format!("{named}: the channel {channel:?} is not linked: {why}"));
+                self.core.cx.log(log::Level::Warn, || format!("{named}: the channel {channel:?} is not linked: {why}"));
                 self.end_inflow(at, Some(&why));
             }
             Ok(key) => {
@@ -133,7 +132,7 @@ impl Core {
                 inflow.is_open = connection.link.is_none();
                 let channel = inflow.channel.clone();
                 let entry = connection.link.and_then(|number| links.get(number)).map(|link| link.entry.clone());
-                let frames = connection.frames(&mut self.cx.io.spares);
+                let frames = connection.frames(&mut self.core.cx.io.spares);
                 match entry {
                     None => Frame::Opened { flow }.write(frames),
                     Some(entry) => {
@@ -158,7 +157,7 @@ impl Core {
 
     /// The other side has opened a flow in that this service asked for.
     pub(super) fn inflow_opened(&mut self, at: Token) {
-        let Some(inflow) = self.protocols.link.inflows.get_mut(at) else { return };
+        let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return };
         inflow.is_open = true;
         if let Some(key) = inflow.key {
             self.publish_interest(key.channel);
@@ -167,14 +166,14 @@ impl Core {
 
     /// A flow in ends. The other side is told why, if there is a reason.
     pub(super) fn end_inflow(&mut self, at: Token, why: Option<&str>) {
-        let Some(inflow) = self.protocols.link.inflows.remove(at) else { return };
-        self.protocols.link.flows.retain(|_, flow| *flow != Flow::In(at));
-        for waiting in self.protocols.link.sightings.waiting.values_mut() {
+        let Some(inflow) = self.core.protocols.link.inflows.remove(at) else { return };
+        self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::In(at));
+        for waiting in self.core.protocols.link.sightings.waiting.values_mut() {
             waiting.retain(|(of, _)| *of != at);
         }
-        self.cx.tell_administration(at.to_bits(), Action::UnwatchSubscribed(inflow.peer), &inflow.account);
+        self.core.cx.tell_administration(at.to_bits(), Action::UnwatchSubscribed(inflow.peer), &inflow.account);
         if let Some(key) = inflow.key {
-            self.cx.remove_local_proxy(inflow.connection.to_bits(), key, &inflow.account);
+            self.core.cx.remove_local_proxy(inflow.connection.to_bits(), key, &inflow.account);
         }
         if let Some(why) = why {
             self.refuse_flow(inflow.connection, inflow.flow, why);
@@ -186,18 +185,18 @@ impl Core {
     /// # Errors
     /// The reason for which the connection is to be closed.
     pub(super) fn take_link_event(&mut self, at: Token, event: &wire::Event<'_>) -> Result<(), String> {
-        let Protocol { inflows, connections, sightings, service: own, .. } = &mut self.protocols.link;
+        let Protocol { inflows, connections, sightings, service: own, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return Ok(()) };
         let Some(key) = inflow.key else { return Err("it sends events before the flow is open".to_owned()) };
         inflow.receiver.accept(event.sequence, event.octets()).map_err(|violation| violation.to_string())?;
         inflow.received += 1;
-        self.cx.counters.add(Counter::LinkEventsReceived, 1);
+        self.core.cx.counters.add(Counter::LinkEventsReceived, 1);
         let far = connections.get(inflow.connection).and_then(|connection| connection.far.as_ref());
         let far = far.map_or(0, |far| far.service);
         let origin = event.origin;
         if may_forward(origin.service, event.hops.as_slice(), far, *own) != Forwarding::Forward {
             inflow.repeats += 1;
-            self.cx.counters.add(Counter::LinkLoops, 1);
+            self.core.cx.counters.add(Counter::LinkLoops, 1);
             inflow.receiver.complete(event.sequence);
             return Ok(());
         }
@@ -205,13 +204,13 @@ impl Core {
         match seen.check(origin) {
             Verdict::Repeat | Verdict::Stale => {
                 inflow.repeats += 1;
-                self.cx.counters.add(Counter::LinkRepeats, 1);
+                self.core.cx.counters.add(Counter::LinkRepeats, 1);
                 inflow.receiver.complete(event.sequence);
                 return Ok(());
             }
             Verdict::InFlight => {
                 inflow.repeats += 1;
-                self.cx.counters.add(Counter::LinkRepeats, 1);
+                self.core.cx.counters.add(Counter::LinkRepeats, 1);
                 sightings.waiting.entry((key.channel, origin)).or_default().push((at, event.sequence));
                 return Ok(());
             }
@@ -229,26 +228,28 @@ impl Core {
     /// Hands an event to the engine. False if its outcome comes later.
     fn admit_link_event(&mut self, claim: Claim, source: ProxyKey, sent: &wire::Event<'_>) -> Result<bool, Refused> {
         let mut permit = None;
-        if self.access.is_on() {
-            let Some(inflow) = self.protocols.link.inflows.get(claim.inflow) else { return Err(Refused::NotPermitted) };
+        if self.core.access.is_on() {
+            let Some(inflow) = self.core.protocols.link.inflows.get(claim.inflow) else {
+                return Err(Refused::NotPermitted);
+            };
             let account = Arc::clone(&inflow.account);
-            permit = self.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
+            permit = self.core.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
                 let what: (_, &dyn core::fmt::Display) = (scope.why(None), &"an event of a link");
-                self.access.deny(&account, Right::Publish, source.channel, what, &mut self.cx);
+                self.core.access.deny(&account, Right::Publish, source.channel, what, &mut self.core.cx);
                 Refused::NotPermitted
             })?;
         }
         let body = event::reader(sent.bytes, sent.tag);
         let header = event::read_structured(body, &mut event::work_for(sent.bytes.len()));
         let header = header.map_err(|_| Refused::Unreadable)?;
-        let mut pending_event = self.cx.lane.begin_event_for(sent.bytes.len());
-        self.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
+        let mut pending_event = self.core.cx.lane.begin_event_for(sent.bytes.len());
+        self.core.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
         let event: &mut Event = &mut pending_event;
         event.form = FORM_STRUCTURED;
         event.tag = event::tag_at(event::encoding_of(sent.tag), event::phase_of(sent.tag), header.is_loose);
         event.bytes.extend_from_slice(sent.bytes);
         if header.says_quality() {
-            header.apply(event, &UtcClock::new(self.cx.clock.now, self.cx.clock.since_1970));
+            header.apply(event, &UtcClock::new(self.core.cx.clock.now, self.core.cx.clock.since_1970));
         }
         event.priority = sent.priority.or(event.priority);
         // Of its lifetime is left what it has not spent on its way: the clocks of two services may differ by years.
@@ -258,16 +259,16 @@ impl Core {
         event.reliability = Some(if sent.is_persistent { Reliability::Persistent } else { Reliability::BestEffort });
         let Origin { service, era, number } = sent.origin;
         event.set_origin(service, era, number, sent.hops.as_slice());
-        self.protocols.translate(source, event, &mut self.cx);
+        self.core.protocols.translate(source, event, &mut self.core.cx);
         let mut submission = Submission::new(source, protocols::Claim::Link(claim), None).permitted(permit);
-        self.admit(&mut submission, pending_event);
-        self.finish_submission(&submission)
+        self.core.admit(&mut submission, pending_event);
+        self.core.finish_submission(&submission)
     }
 
     /// An event was taken in, or not.
     pub(super) fn end_link_event(&mut self, claim: Claim, refused: Option<Refused>) {
         let Claim { inflow: at, sequence, channel, origin } = claim;
-        let Protocol { sightings, .. } = &mut self.protocols.link;
+        let Protocol { sightings, .. } = &mut self.core.protocols.link;
         let waiting = sightings.waiting.remove(&(channel, origin)).unwrap_or_default();
         if let Some(seen) = sightings.seen.get_mut(&channel) {
             if refused.is_none() { seen.commit(origin) } else { seen.abandon(origin) }
@@ -282,7 +283,7 @@ impl Core {
 
     /// An event is taken: that is acknowledged when the round ends.
     fn complete_link_event(&mut self, at: Token, sequence: u64) {
-        let Some(inflow) = self.protocols.link.inflows.get_mut(at) else { return };
+        let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return };
         inflow.receiver.complete(sequence);
         let token = inflow.connection;
         self.note_link_due(token);
@@ -290,7 +291,7 @@ impl Core {
 
     /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
     fn refuse_link_event(&mut self, at: Token, sequence: u64, refused: &Refused) {
-        let Protocol { inflows, connections, .. } = &mut self.protocols.link;
+        let Protocol { inflows, connections, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return };
         let (token, flow) = (inflow.connection, inflow.flow);
         let why = reason(refused);
@@ -301,7 +302,7 @@ impl Core {
         inflow.receiver.complete(sequence);
         if let Some(connection) = connections.get_mut(token) {
             let reject = Frame::Reject { flow, sequence, reason: 0, text: &why };
-            reject.write(connection.frames(&mut self.cx.io.spares));
+            reject.write(connection.frames(&mut self.core.cx.io.spares));
         }
         self.note_link_due(token);
     }

@@ -10,9 +10,8 @@ use engine::{ChannelId, EventType, Peer, ProxyKey};
 use links::wire::{Frame, TypeInterest, Types};
 use links::{Interest, Published};
 
-use super::Flow;
+use super::{Flow, Links};
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 use crate::protocols::local_proxies::Action;
 
 /// What is wanted of a channel, here and beyond its links.
@@ -23,31 +22,31 @@ pub(super) struct ChannelInterest {
     is_known: bool,
 }
 
-impl Core {
+impl Links<'_> {
     /// Has administration tell what is wanted of the channel of a flow in.
     pub(super) fn watch_channel_of(&mut self, at: Token) {
-        let Some(inflow) = self.protocols.link.inflows.get(at) else { return };
+        let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let Some(ProxyKey { channel, .. }) = inflow.key() else { return };
         let (peer, account) = (inflow.peer, Arc::clone(&inflow.account));
-        let of_links = self.protocols.link.outflows.iter().filter_map(|(_, outflow)| outflow.key());
+        let of_links = self.core.protocols.link.outflows.iter().filter_map(|(_, outflow)| outflow.key());
         let except = of_links.filter(|key| key.channel == channel).collect();
-        self.cx.tell_administration(at.to_bits(), Action::WatchSubscribed { peer, channel, except }, &account);
+        self.core.cx.tell_administration(at.to_bits(), Action::WatchSubscribed { peer, channel, except }, &account);
     }
 
     /// Does the same again for all flows in of a channel, since it has another consumer that is a link's.
     pub(super) fn watch_channel(&mut self, channel: ChannelId) {
         let is_of_it = |key: Option<ProxyKey>| key.is_some_and(|key| key.channel == channel);
-        let inflows = self.protocols.link.inflows.iter().filter(|(_, inflow)| is_of_it(inflow.key()));
+        let inflows = self.core.protocols.link.inflows.iter().filter(|(_, inflow)| is_of_it(inflow.key()));
         for at in inflows.map(|(at, _)| at).collect::<Vec<_>>() {
             self.watch_channel_of(at);
         }
     }
 
     /// Administration tells what is wanted of a channel here.
-    pub(super) fn link_subscribed(&mut self, peer: Peer, subscribed: &Subscribed) {
-        let Some(Flow::In(at)) = self.protocols.link.flows.get(&peer).copied() else { return };
-        let Some(key) = self.protocols.link.inflows.get(at).and_then(|inflow| inflow.key()) else { return };
-        let of_channel = self.protocols.link.interests.entry(key.channel).or_default();
+    pub(super) fn channel_subscribed(&mut self, peer: Peer, subscribed: &Subscribed) {
+        let Some(Flow::In(at)) = self.core.protocols.link.flows.get(&peer).copied() else { return };
+        let Some(key) = self.core.protocols.link.inflows.get(at).and_then(|inflow| inflow.key()) else { return };
+        let of_channel = self.core.protocols.link.interests.entry(key.channel).or_default();
         let types = subscribed.types.iter().map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
         of_channel.interest.set_own(subscribed.everything, types);
         of_channel.is_known = true;
@@ -55,8 +54,8 @@ impl Core {
     }
 
     /// The far side of a flow out says what it wants.
-    pub(super) fn far_side_wants(&mut self, at: Token, everything: Option<u8>, types: &Types<'_>) {
-        let link = &mut self.protocols.link;
+    pub(super) fn far_side_subscribed(&mut self, at: Token, everything: Option<u8>, types: &Types<'_>) {
+        let link = &mut self.core.protocols.link;
         let Some(outflow) = link.outflows.get_mut(at) else { return };
         let Some(key) = outflow.key() else { return };
         let connection = outflow.connection.and_then(|(token, _)| link.connections.get(token));
@@ -66,7 +65,7 @@ impl Core {
             return;
         }
         outflow.is_narrowed = true;
-        outflow.wants = match (everything, types.len()) {
+        outflow.subscriptions = match (everything, types.len()) {
             (Some(_), _) => "everything".to_owned(),
             (None, 0) => "nothing".to_owned(),
             (None, 1) => "1 type".to_owned(),
@@ -82,13 +81,13 @@ impl Core {
         }
         let action = Action::Subscribe { key, everything: is_all, types: wanted };
         let account = Arc::clone(&link.own);
-        self.cx.tell_administration(at.to_bits(), action, &account);
+        self.core.cx.tell_administration(at.to_bits(), action, &account);
         self.publish_interest(key.channel);
     }
 
     /// Tells the far sides of a channel's flows in what is wanted, those to which it is news.
     pub(super) fn publish_interest(&mut self, channel: ChannelId) {
-        let link = &mut self.protocols.link;
+        let link = &mut self.core.protocols.link;
         let Some(of_channel) = link.interests.get(&channel).filter(|of_channel| of_channel.is_known) else { return };
         let mut due = Vec::new();
         for (_, inflow) in link.inflows.iter_mut() {
@@ -96,11 +95,11 @@ impl Core {
             let Some(connection) = link.connections.get_mut(inflow.connection()).filter(|_| is_of_it) else { continue };
             let Some(far) = &connection.far else { continue };
             let published = of_channel.interest.publish_to(far.service);
-            if inflow.told.as_ref() == Some(&published) {
+            if inflow.published.as_ref() == Some(&published) {
                 continue;
             }
-            write_interest(connection.frames(&mut self.cx.io.spares), inflow.flow, &published);
-            inflow.told = Some(published);
+            write_interest(connection.frames(&mut self.core.cx.io.spares), inflow.flow, &published);
+            inflow.published = Some(published);
             due.push(inflow.connection());
         }
         for token in due {

@@ -12,12 +12,11 @@ use links::wire::{self, Frame, Open};
 use links::{Limits, Origin, Sender};
 
 use super::session::Connection;
-use super::{Flow, OUTPUT_FORM, Protocol, served_durable};
+use super::{Flow, Links, OUTPUT_FORM, Protocol, served_durable};
 use crate::counters::Counter;
 use crate::lane::intake::acknowledgements::is_of_lanes;
 use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 
 /// Octets that wait to be written to a connection before its outboxes wait.
 const GATHERED_MAX: usize = 256 << 10;
@@ -52,7 +51,7 @@ pub(crate) struct Outflow {
     pub(super) is_narrowed: bool,
     /// Why the other side takes nothing, if it says so.
     pub(super) why: String,
-    pub(super) wants: String,
+    pub(super) subscriptions: String,
     pub(super) counts: Counts,
 }
 
@@ -136,7 +135,7 @@ impl Outflow {
             types: Vec::new(),
             is_narrowed: false,
             why: String::new(),
-            wants: "everything".to_owned(),
+            subscriptions: "everything".to_owned(),
             counts: Counts::default(),
         }
     }
@@ -172,7 +171,7 @@ impl Outflow {
     }
 }
 
-impl Core {
+impl Links<'_> {
     /// Asks for the consumer of a flow out, on behalf of a client.
     pub(super) fn ask_for_consumer(
         &mut self,
@@ -180,8 +179,8 @@ impl Core {
         (types, constraint): (Vec<EventType>, String),
         account: &Arc<Account>,
     ) {
-        let peer = self.protocols.link.add_flow(Flow::Out(token));
-        let Protocol { outflows, settings, .. } = &mut self.protocols.link;
+        let peer = self.core.protocols.link.add_flow(Flow::Out(token));
+        let Protocol { outflows, settings, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(token) else { return };
         outflow.types.clone_from(&types);
         let octets = types.iter().map(|of| of.domain.len() + of.name.len() + 64).sum::<usize>()
@@ -200,21 +199,21 @@ impl Core {
         let channel = LocalChannel::Name { name: outflow.channel.clone(), create: true };
         let proxy = LocalProxy { channel, peer, name: outflow.durable.clone(), part, about: None };
         let octets = (octets as u64).max(settings.request_bytes_min);
-        if let Err(why) = self.cx.request_local_proxy(token.to_bits(), proxy, (account, octets)) {
-            self.protocols.link.flows.remove(&peer);
+        if let Err(why) = self.core.cx.request_local_proxy(token.to_bits(), proxy, (account, octets)) {
+            self.core.protocols.link.flows.remove(&peer);
             self.outflow_registered(token, Err(why.to_owned()));
         }
     }
 
     /// Administration has made the consumer of a flow out, or says why not.
     pub(super) fn outflow_registered(&mut self, token: Token, proxy: Result<ProxyKey, String>) {
-        let Some(outflow) = self.protocols.link.outflows.get_mut(token) else { return };
+        let Some(outflow) = self.core.protocols.link.outflows.get_mut(token) else { return };
         let (connection, name) = (outflow.connection, outflow.durable.clone());
         match proxy {
             Ok(key) => {
                 outflow.key = Some(key);
                 outflow.is_narrowed = false;
-                let link = outflow.link.and_then(|number| self.protocols.link.links.get(number));
+                let link = outflow.link.and_then(|number| self.core.protocols.link.links.get(number));
                 let dialled = link.and_then(|link| link.connection);
                 match (connection, dialled) {
                     (Some((at, flow)), _) => self.confirm_flow(at, flow, token),
@@ -225,7 +224,7 @@ impl Core {
             }
             Err(why) => {
                 let channel = outflow.channel.clone();
-                self.cx.log(log::Level::Warn, || format!("{name}: the channel {channel:?} is not linked: {why}"));
+                self.core.cx.log(log::Level::Warn, || format!("{name}: the channel {channel:?} is not linked: {why}"));
                 if let Some((at, flow)) = connection {
                     self.refuse_flow(at, flow, &why);
                 }
@@ -235,16 +234,17 @@ impl Core {
     }
 
     pub(super) fn is_greeted(&self, token: Token) -> bool {
-        self.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_some())
+        self.core.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_some())
     }
 
     /// Another service wants a channel's events.
     pub(super) fn serve_outflow(&mut self, (token, flow): (Token, u32), open: &Open<'_>, account: &Arc<Account>) {
-        let Some(far) = self.protocols.link.connections.get(token).and_then(|connection| connection.far.clone()) else {
+        let Some(far) = self.core.protocols.link.connections.get(token).and_then(|connection| connection.far.clone())
+        else {
             return;
         };
         let durable = served_durable(far.service, &far.name);
-        let Protocol { outflows, flows, settings, .. } = &mut self.protocols.link;
+        let Protocol { outflows, flows, settings, .. } = &mut self.core.protocols.link;
         let is_it = |outflow: &Outflow| outflow.durable == durable && outflow.channel == open.channel;
         let known = outflows.iter().find(|(_, outflow)| is_it(outflow));
         let is_asked_for = known.is_some_and(|(at, _)| flows.values().any(|flow| *flow == Flow::Out(at)));
@@ -253,11 +253,11 @@ impl Core {
             || outflows.insert(Outflow::new(open.channel.to_owned(), durable, (None, false), settings.limits)),
             |(at, _)| at,
         );
-        if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
+        if let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) {
             outflow.served = Some(None);
             outflow.connection = Some((token, flow));
         }
-        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+        if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
             connection.flows.insert(flow, Flow::Out(at));
         }
         match known {
@@ -273,28 +273,28 @@ impl Core {
 
     /// Tells the other side that a flow which it asked for is open, and begins to send.
     fn confirm_flow(&mut self, token: Token, flow: u32, at: Token) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         if connection.link.is_some() {
             return;
         }
-        Frame::Opened { flow }.write(connection.frames(&mut self.cx.io.spares));
+        Frame::Opened { flow }.write(connection.frames(&mut self.core.cx.io.spares));
         self.note_link_due(token);
         self.outflow_opened(token, at);
     }
 
     /// Tells the other side why a flow is not opened.
     pub(super) fn refuse_flow(&mut self, token: Token, flow: u32, why: &str) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.flows.remove(&flow);
-        Frame::Refused { flow, reason: why }.write(connection.frames(&mut self.cx.io.spares));
+        Frame::Refused { flow, reason: why }.write(connection.frames(&mut self.core.cx.io.spares));
         self.note_link_due(token);
     }
 
     /// The far side takes events: what was on its way before goes again, but for what another process of it may have had and does not
     /// know of.
     pub(super) fn outflow_opened(&mut self, token: Token, at: Token) {
-        let now = self.cx.clock.now;
-        let Protocol { connections, outflows, .. } = &mut self.protocols.link;
+        let now = self.core.cx.clock.now;
+        let Protocol { connections, outflows, .. } = &mut self.core.protocols.link;
         let (Some(connection), Some(outflow)) = (connections.get_mut(token), outflows.get_mut(at)) else { return };
         if outflow.connection.is_none_or(|(of, _)| of != token) {
             return;
@@ -304,7 +304,7 @@ impl Core {
         outflow.incarnation = Some(far.incarnation);
         (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
         let mut lost = 0;
-        let lane = &mut self.cx.lane;
+        let lane = &mut self.core.cx.lane;
         outflow.sender.restart(|item| item.is_persistent || is_same, &mut |item: Item| {
             lost += 1;
             lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
@@ -313,9 +313,9 @@ impl Core {
         outflow.sender.set_limits(far.limits);
         outflow.counts.lost += lost;
         if lost > 0 {
-            self.cx.counters.add(Counter::LinkEventsLost, lost);
+            self.core.cx.counters.add(Counter::LinkEventsLost, lost);
             let named = self.link_named(token);
-            self.cx.log(log::Level::Warn, || {
+            self.core.cx.log(log::Level::Warn, || {
                 format!(
                     "{named}: {lost} events that were not persistent were on their way when the other service ended, and are not sent again"
                 )
@@ -326,7 +326,7 @@ impl Core {
 
     /// The far side does not take the events of a channel.
     pub(super) fn outflow_refused(&mut self, at: Token, why: &str) {
-        if let Some(outflow) = self.protocols.link.outflows.get_mut(at) {
+        if let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) {
             (outflow.is_open, outflow.connection) = (false, None);
             why.clone_into(&mut outflow.why);
         }
@@ -335,16 +335,16 @@ impl Core {
     /// Sends an event to the far side. The list is empty then.
     pub(super) fn send_over_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let outcome = self.put_on_link(delivery, events);
-        self.cx.release_events(events);
+        self.core.cx.release_events(events);
         if let Some(outcome) = outcome {
-            self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
+            self.core.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.core.cx.clock.now);
         }
     }
 
     /// Writes an event. What became of it, if that is known at once; the event is taken out of `events` otherwise.
     fn put_on_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Option<Outcome> {
-        let now = self.cx.clock.now;
-        let Protocol { flows, outflows, connections, service: own, incarnation, .. } = &mut self.protocols.link;
+        let now = self.core.cx.clock.now;
+        let Protocol { flows, outflows, connections, service: own, incarnation, .. } = &mut self.core.protocols.link;
         let flow = delivery.peer.and_then(|peer| flows.get(&peer));
         let Some(Flow::Out(at)) = flow else { return Some(Outcome::Gone) };
         let Some(outflow) = outflows.get_mut(*at) else { return Some(Outcome::Gone) };
@@ -363,7 +363,7 @@ impl Core {
             && may_forward(origin.service, &origin.hops, *own, far) != Forwarding::Forward
         {
             outflow.counts.loops += 1;
-            self.cx.counters.add(Counter::LinkLoops, 1);
+            self.core.cx.counters.add(Counter::LinkLoops, 1);
             return Some(Outcome::Filtered);
         }
         let (body, tag) = if event.form == FORM_STRUCTURED {
@@ -388,10 +388,10 @@ impl Core {
             return Some(outcome);
         }
         let sequence = outflow.sender.next_sequence();
-        Frame::Event(wire::Event { sequence, ..frame }).write(connection.frames(&mut self.cx.io.spares));
+        Frame::Event(wire::Event { sequence, ..frame }).write(connection.frames(&mut self.core.cx.io.spares));
         outflow.sender.push(octets, now.0, item);
         outflow.counts.sent += 1;
-        self.cx.counters.add(Counter::LinkEventsSent, 1);
+        self.core.cx.counters.add(Counter::LinkEventsSent, 1);
         self.note_link_due(token);
         None
     }
@@ -401,9 +401,9 @@ impl Core {
     /// # Errors
     /// It cannot have that.
     pub(super) fn acknowledge_outflow(&mut self, at: Token, up_to: u64) -> Result<(), String> {
-        let now = self.cx.clock.now;
-        let Some(outflow) = self.protocols.link.outflows.get_mut(at) else { return Ok(()) };
-        let (lane, mut acknowledged) = (&mut self.cx.lane, 0);
+        let now = self.core.cx.clock.now;
+        let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return Ok(()) };
+        let (lane, mut acknowledged) = (&mut self.core.cx.lane, 0);
         let done = outflow.sender.acknowledge(up_to, now.0, &mut |item: Item| {
             acknowledged += 1;
             lane.handle_outcome(item.outbox, item.serial, Outcome::Delivered, now);
@@ -420,38 +420,38 @@ impl Core {
     /// # Errors
     /// It cannot have that.
     pub(super) fn reject_of_outflow(&mut self, at: Token, sequence: u64, why: &str) -> Result<(), String> {
-        let now = self.cx.clock.now;
-        let Some(outflow) = self.protocols.link.outflows.get_mut(at) else { return Ok(()) };
+        let now = self.core.cx.clock.now;
+        let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return Ok(()) };
         let rejected = outflow.sender.reject(sequence).map_err(|violation| violation.to_string())?;
         let Some(item) = rejected else { return Ok(()) };
         outflow.counts.rejected += 1;
         why.clone_into(&mut outflow.why);
-        self.cx.counters.add(Counter::LinkEventsRejected, 1);
-        self.cx.lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
-        self.cx.lane.release(item.event);
+        self.core.cx.counters.add(Counter::LinkEventsRejected, 1);
+        self.core.cx.lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
+        self.core.cx.lane.release(item.event);
         self.resume_outflow(at);
         Ok(())
     }
 
     /// Has an outbox go on that waited for room.
     fn resume_outflow(&mut self, at: Token) {
-        let now = self.cx.clock.now;
-        let Protocol { outflows, connections, service, incarnation, .. } = &mut self.protocols.link;
+        let now = self.core.cx.clock.now;
+        let Protocol { outflows, connections, service, incarnation, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(at).filter(|outflow| outflow.is_open) else { return };
         let Some((token, flow)) = outflow.connection else { return };
         let Some(connection) = connections.get_mut(token) else { return };
         let mut is_resent = false;
         while let Some((sequence, item)) = outflow.sender.resend(now.0) {
             let frame = item.frame(flow, (*service, *incarnation), now);
-            Frame::Event(wire::Event { sequence, ..frame }).write(connection.frames(&mut self.cx.io.spares));
+            Frame::Event(wire::Event { sequence, ..frame }).write(connection.frames(&mut self.core.cx.io.spares));
             is_resent = true;
         }
         if outflow.sender.has_room(0)
             && core::mem::take(&mut outflow.is_blocked)
             && let Some(outbox) = outflow.outbox
         {
-            self.cx.lane.resume_outbox(outbox, now);
-            self.cx.deliveries.undelivered = true;
+            self.core.cx.lane.resume_outbox(outbox, now);
+            self.core.cx.deliveries.undelivered = true;
         }
         if is_resent {
             self.note_link_due(token);
@@ -460,12 +460,12 @@ impl Core {
 
     /// The socket of a connection has taken what was written.
     pub(super) fn unblock_outflows(&mut self, token: Token) {
-        let Some(connection) = self.protocols.link.connections.get(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
         let is_out = |flow: &Flow| match *flow {
             Flow::Out(at) => Some(at),
             Flow::In(_) => None,
         };
-        let blocked = |at: &Token| self.protocols.link.outflows.get(*at).is_some_and(|flow| flow.is_blocked);
+        let blocked = |at: &Token| self.core.protocols.link.outflows.get(*at).is_some_and(|flow| flow.is_blocked);
         let blocked: Vec<Token> = connection.flows.values().filter_map(is_out).filter(blocked).collect();
         for at in blocked {
             self.resume_outflow(at);
@@ -474,8 +474,8 @@ impl Core {
 
     /// The far side wants a flow to stop, or to go on.
     pub(super) fn pause_outflow(&mut self, at: Token, is_paused: bool) {
-        let now = self.cx.clock.now;
-        let Some(outflow) = self.protocols.link.outflows.get_mut(at) else { return };
+        let now = self.core.cx.clock.now;
+        let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return };
         if is_paused {
             outflow.sender.pause()
         } else {
@@ -486,15 +486,15 @@ impl Core {
 
     /// A flow out ends: its consumer is gone, or is not made.
     pub(super) fn end_outflow(&mut self, token: Token, why: &str) {
-        let Some(mut outflow) = self.protocols.link.outflows.remove(token) else { return };
-        self.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
-        for link in &mut self.protocols.link.links {
+        let Some(mut outflow) = self.core.protocols.link.outflows.remove(token) else { return };
+        self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
+        for link in &mut self.core.protocols.link.links {
             link.outflows.iter_mut().filter(|at| **at == Some(token)).for_each(|at| *at = None);
         }
         if let Some(key) = outflow.key {
             self.watch_channel(key.channel);
         }
-        outflow.sender.restart(|_| false, &mut |item: Item| self.cx.lane.release(item.event));
+        outflow.sender.restart(|_| false, &mut |item: Item| self.core.cx.lane.release(item.event));
         if let Some((at, flow)) = outflow.connection {
             self.refuse_flow(at, flow, why);
         }
@@ -502,18 +502,18 @@ impl Core {
 
     /// Ends the flows out of services that made a link to this one and have been away for too long.
     pub(super) fn forget_outflows(&mut self) {
-        let (now, after) = (self.cx.clock.now, self.protocols.link.settings.forget_after);
+        let (now, after) = (self.core.cx.clock.now, self.core.protocols.link.settings.forget_after);
         let is_over = |outflow: &Outflow| matches!(outflow.served, Some(Some(since)) if since + after <= now);
-        let over = self.protocols.link.outflows.iter().filter(|(_, outflow)| is_over(outflow));
+        let over = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| is_over(outflow));
         let over: Vec<(Token, Option<ProxyKey>, String)> =
             over.map(|(token, outflow)| (token, outflow.key, outflow.durable.clone())).collect();
         for (token, key, name) in over {
             self.end_outflow(token, "");
             if let Some(key) = key {
-                let account = Arc::clone(&self.protocols.link.own);
-                self.cx.remove_local_proxy(token.to_bits(), key, &account);
+                let account = Arc::clone(&self.core.protocols.link.own);
+                self.core.cx.remove_local_proxy(token.to_bits(), key, &account);
             }
-            self.cx.log(log::Level::Warn, || {
+            self.core.cx.log(log::Level::Warn, || {
                 format!(
                     "{name}: its service has been away for links.forget_after_s, and what was kept for it is dropped"
                 )

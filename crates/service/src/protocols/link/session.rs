@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use links::wire::{Direction, Frame, Hello, Open};
 use links::{Framer, Limits};
 
-use super::{Flow, Protocol};
+use super::{Flow, Links, Protocol};
 use crate::counters::Counter;
 use crate::lane::budget::Budget;
 use crate::lane::io::entrance::Arrival;
@@ -21,7 +21,6 @@ use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::run::Core;
 use crate::protocols::Tag;
 use crate::protocols::link::dialling::CONNECT_WITHIN;
 
@@ -146,20 +145,20 @@ impl Connection {
     }
 }
 
-impl Core {
+impl Links<'_> {
     /// Keeps a connection that another service made. Says how many are open then; nothing if the poll does not take it.
     pub(super) fn let_in_link(&mut self, arrival: Arrival) -> Option<usize> {
         let Arrival { stream, address, place, quota, at, .. } = arrival;
         let account = Arc::clone(place.account());
         let ip = account.ip();
         let has_more = stream.has_more();
-        let link = &mut self.protocols.link;
+        let link = &mut self.core.protocols.link;
         let limits = link.settings.limits;
         let whose = (Some(address), account, Some(place));
         let token = link.connections.insert(Connection::new(State::Open(stream), whose, quota, None, (limits, at)));
         let socket = Socket::Incoming(Tag::Link, token);
         let State::Open(stream) = &link.connections.get(token)?.state else { return None };
-        if self.cx.io.poll.add(stream.tcp(), socket, Interest::READ).is_err() {
+        if self.core.cx.io.poll.add(stream.tcp(), socket, Interest::READ).is_err() {
             link.connections.remove(token);
             return None;
         }
@@ -168,13 +167,13 @@ impl Core {
             // It came with the end of the handshake.
             self.note_link_due(token);
         }
-        self.cx.io.occupied.arrive(Tag::Link, token, ip, at);
-        Some(self.protocols.link.connections.iter().count())
+        self.core.cx.io.occupied.arrive(Tag::Link, token, ip, at);
+        Some(self.core.protocols.link.connections.iter().count())
     }
 
     /// Serves a connection when its socket is ready.
     pub(super) fn serve_link(&mut self, token: Token, ready: Ready) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         match &connection.state {
             State::Connecting(..) => return self.go_on_dialling(token),
             State::Open(_) => {}
@@ -191,61 +190,61 @@ impl Core {
     }
 
     fn read_link(&mut self, token: Token) {
-        let mut buffer = core::mem::take(&mut self.protocols.link.read);
+        let mut buffer = core::mem::take(&mut self.core.protocols.link.read);
         buffer.clear();
         buffer.reserve(Budget::STREAM.bytes);
-        let received = match self.protocols.link.connections.get_mut(token) {
+        let received = match self.core.protocols.link.connections.get_mut(token) {
             Some(Connection { state: State::Open(stream), .. }) => stream.receive(&mut buffer),
             _ => Ok(0),
         };
         match received {
             Ok(0) => self.close_link(token, "the other side closed the connection"),
             Ok(_) if tls::is_hello(&buffer) && self.is_fresh(token) => {
-                let address = self.protocols.link.connections.get(token).and_then(|connection| connection.address);
+                let address = self.core.protocols.link.connections.get(token).and_then(|connection| connection.address);
                 if let Some(address) = address {
-                    self.cx.note_tls_at_plain_port(Tag::Link, address);
+                    self.core.cx.note_tls_at_plain_port(Tag::Link, address);
                 }
                 self.close_link(token, "it speaks TLS, and this port does not");
             }
             Ok(_) => {
-                if let Some(connection) = self.protocols.link.connections.get_mut(token) {
-                    (connection.heard, connection.is_probed) = (self.cx.clock.now, false);
+                if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
+                    (connection.heard, connection.is_probed) = (self.core.cx.clock.now, false);
                 }
                 self.process_link(token, &buffer);
             }
             Err(error) if would_block(&error) || error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => self.close_link(token, &error.to_string()),
         }
-        self.protocols.link.read = buffer;
+        self.core.protocols.link.read = buffer;
     }
 
     /// Frames that were read and not looked at wait for a turn of their address.
     fn resume_link(&mut self, token: Token) {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         let socket = connection.socket(token);
-        self.cx.io.quotas.resume_later(&mut connection.rounds, socket);
+        self.core.cx.io.quotas.resume_later(&mut connection.rounds, socket);
     }
 
     /// Whether nothing was heard on a connection yet.
     fn is_fresh(&self, token: Token) -> bool {
-        self.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_none())
+        self.core.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_none())
     }
 
     /// Looks at frames: those kept, and those of `input` behind them. What others have their turn before is kept.
     pub(super) fn process_link(&mut self, token: Token, mut input: &[u8]) {
-        let limits = self.protocols.link.settings.limits;
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let limits = self.core.protocols.link.settings.limits;
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.rounds.has_backlog = false;
-        let quotas = &self.cx.io.quotas;
+        let quotas = &self.core.cx.io.quotas;
         let mut meter = connection.rounds.usage.begin(quotas.round(), quotas.budget());
         let mut framer = core::mem::replace(&mut connection.framer, Framer::new(limits));
         loop {
-            let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+            let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
             let is_over = meter.is_over(|| !input.is_empty() || framer.retained_bytes() > 0);
             if is_over || connection.is_paused() {
                 framer.retain(input);
                 if is_over {
-                    self.cx.counters.add(Counter::RoundBudgetsSpent, 1);
+                    self.core.cx.counters.add(Counter::RoundBudgetsSpent, 1);
                     self.resume_link(token);
                 }
                 break;
@@ -263,11 +262,11 @@ impl Core {
                 break;
             }
         }
-        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
+        if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
             connection.framer = framer;
             connection.rounds.usage.note(&meter);
         }
-        self.deliver();
+        self.core.deliver();
         self.note_link_due(token);
     }
 
@@ -276,7 +275,7 @@ impl Core {
     /// # Errors
     /// The reason for which the connection is to be closed.
     fn handle_frame(&mut self, token: Token, frame: &Frame<'_>) -> Result<(), String> {
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return Ok(()) };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return Ok(()) };
         let flow = |connection: &Connection, flow: &u32| connection.flows.get(flow).copied();
         match frame {
             // No other frame comes first, and none of this kind later.
@@ -301,7 +300,7 @@ impl Core {
                     None => {}
                 }
                 let named = self.link_named(token);
-                self.cx.log(log::Level::Warn, || format!("{named}: {reason}"));
+                self.core.cx.log(log::Level::Warn, || format!("{named}: {reason}"));
                 Ok(())
             }
             Frame::Event(event) => match flow(connection, &event.flow) {
@@ -324,12 +323,12 @@ impl Core {
             },
             Frame::Interest { flow: number, everything, types } => {
                 if let Some(Flow::Out(at)) = flow(connection, number) {
-                    self.far_side_wants(at, *everything, types);
+                    self.far_side_subscribed(at, *everything, types);
                 }
                 Ok(())
             }
             Frame::Ping { number } => {
-                Frame::Pong { number: *number }.write(connection.frames(&mut self.cx.io.spares));
+                Frame::Pong { number: *number }.write(connection.frames(&mut self.core.cx.io.spares));
                 Ok(())
             }
             Frame::Pong { .. } => Ok(()),
@@ -339,19 +338,19 @@ impl Core {
 
     /// Says who this service is, on a connection: by a link's name where it has made the connection.
     pub(super) fn greet_far_side(&mut self, token: Token, name: &str) {
-        let Protocol { connections, service, incarnation, settings, .. } = &mut self.protocols.link;
+        let Protocol { connections, service, incarnation, settings, .. } = &mut self.core.protocols.link;
         let Some(connection) = connections.get_mut(token) else { return };
         let (version_min, version_max) = links::VERSIONS;
         let (service, incarnation, limits) = (*service, *incarnation, settings.limits);
         let hello = Hello { version_min, version_max, service, incarnation, limits, name, token: "" };
-        Frame::Hello(hello).write(connection.frames(&mut self.cx.io.spares));
+        Frame::Hello(hello).write(connection.frames(&mut self.core.cx.io.spares));
         connection.has_greeted = true;
         self.note_link_due(token);
     }
 
     /// The other side has said who it is.
     fn meet_far_side(&mut self, token: Token, hello: &Hello<'_>) -> Result<(), String> {
-        let now = self.cx.clock.now;
+        let now = self.core.cx.clock.now;
         if hello.version().is_none() {
             let Hello { version_min, version_max, .. } = hello;
             let (min, max) = links::VERSIONS;
@@ -359,7 +358,7 @@ impl Core {
                 "it speaks versions {version_min} to {version_max} of the protocol of links, and this service {min} to {max}: update the older"
             ));
         }
-        let Protocol { connections, service, .. } = &mut self.protocols.link;
+        let Protocol { connections, service, .. } = &mut self.core.protocols.link;
         if hello.service == *service {
             return Err("it has the identity of this very service: a link to itself, or a data folder that was copied; give each service a \
                         folder of its own"
@@ -382,22 +381,22 @@ impl Core {
             }
             self.close_link(other, "it has connected anew");
         }
-        let name = Arc::clone(&self.protocols.link.settings.name);
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return Ok(()) };
+        let name = Arc::clone(&self.core.protocols.link.settings.name);
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return Ok(()) };
         connection.far = Some(far);
         let (named, link) = (connection.named(), connection.link);
         self.count_links();
         match link {
             Some(number) => {
-                if let Some(link) = self.protocols.link.links.get_mut(number) {
+                if let Some(link) = self.core.protocols.link.links.get_mut(number) {
                     (link.why, link.since) = (None, now);
                     let name = link.entry.name.clone();
-                    self.cx.log(log::Level::Info, || format!("link {name:?}: connected to {named}"));
+                    self.core.cx.log(log::Level::Info, || format!("link {name:?}: connected to {named}"));
                 }
                 self.open_flows(token, number);
             }
             None => {
-                self.cx.log(log::Level::Info, || format!("a link of {named} is connected"));
+                self.core.cx.log(log::Level::Info, || format!("a link of {named} is connected"));
                 self.greet_far_side(token, &name);
             }
         }
@@ -407,7 +406,7 @@ impl Core {
     /// Opens a flow that the other side wants.
     fn open_for_far_side(&mut self, token: Token, open: &Open<'_>) -> Result<(), String> {
         const FLOWS_MAX: usize = 512;
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return Ok(()) };
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return Ok(()) };
         if connection.flows.len() >= FLOWS_MAX {
             return Err(format!("it opens more than {FLOWS_MAX} flows"));
         }
@@ -424,7 +423,7 @@ impl Core {
 
     /// What a connection's link is called in the log.
     pub(super) fn link_named(&self, token: Token) -> String {
-        let Protocol { connections, links, .. } = &self.protocols.link;
+        let Protocol { connections, links, .. } = &self.core.protocols.link;
         let Some(connection) = connections.get(token) else { return "a link".to_owned() };
         match connection.link.and_then(|number| links.get(number)) {
             Some(link) => format!("link {:?}", link.entry.name),
@@ -434,25 +433,25 @@ impl Core {
 
     /// Ends a connection for what was heard on it, after the other side was sent the reason.
     fn distrust_link(&mut self, token: Token, why: &str) {
-        self.cx.counters.add(Counter::ProtocolErrors, 1);
+        self.core.cx.counters.add(Counter::ProtocolErrors, 1);
         self.say_goodbye(token, why);
     }
 
     /// Ends a connection after the other side was sent the reason.
     pub(super) fn say_goodbye(&mut self, token: Token, why: &str) {
-        let now = self.cx.clock.now;
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let now = self.core.cx.clock.now;
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         if connection.closing.is_some() {
             return;
         }
         connection.closing = Some((now, why.to_owned()));
         if !connection.has_greeted {
             // A greeting comes first in any case.
-            let name = Arc::clone(&self.protocols.link.settings.name);
+            let name = Arc::clone(&self.core.protocols.link.settings.name);
             self.greet_far_side(token, &name);
         }
-        if let Some(connection) = self.protocols.link.connections.get_mut(token) {
-            Frame::Goodbye { reason: why }.write(connection.frames(&mut self.cx.io.spares));
+        if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
+            Frame::Goodbye { reason: why }.write(connection.frames(&mut self.core.cx.io.spares));
         }
         self.note_link_due(token);
     }
@@ -460,26 +459,26 @@ impl Core {
     /// Closes a connection. Its flows in end; its flows out collect.
     pub(super) fn close_link(&mut self, token: Token, why: &str) {
         let named = self.link_named(token);
-        let Some(mut connection) = self.protocols.link.connections.remove(token) else { return };
-        let now = self.cx.clock.now;
+        let Some(mut connection) = self.core.protocols.link.connections.remove(token) else { return };
+        let now = self.core.cx.clock.now;
         let why = connection.closing.as_ref().map_or(why, |(_, why)| why.as_str()).to_owned();
-        connection.output.clear(&mut self.cx.io.spares);
-        self.cx.release_written();
-        self.cx.io.quotas.leave(connection.rounds.quota);
+        connection.output.clear(&mut self.core.cx.io.spares);
+        self.core.cx.release_written();
+        self.core.cx.io.quotas.leave(connection.rounds.quota);
         for flow in connection.flows.values() {
             match *flow {
-                Flow::Out(at) => self.protocols.link.detach_outflow(at, now),
+                Flow::Out(at) => self.core.protocols.link.detach_outflow(at, now),
                 Flow::In(at) => self.end_inflow(at, None),
             }
         }
         match connection.link {
             None => {
-                self.cx.io.occupied.leave(Tag::Link, token);
+                self.core.cx.io.occupied.leave(Tag::Link, token);
                 let level = if connection.far.is_some() { log::Level::Info } else { log::Level::Warn };
-                self.cx.log(level, || format!("{named} is closed: {why}"));
+                self.core.cx.log(level, || format!("{named} is closed: {why}"));
             }
             Some(number) => {
-                let Some(link) = self.protocols.link.links.get_mut(number) else { return };
+                let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
                 link.connection = None;
                 // One line an episode: when it went down, and when the reason is another.
                 let is_news = link.why.as_ref().is_none_or(|before| *before != why);
@@ -488,9 +487,9 @@ impl Core {
                 }
                 link.why = Some(why.clone());
                 if is_news && !link.is_paused {
-                    self.cx.counters.add(Counter::LinksLost, 1);
+                    self.core.cx.counters.add(Counter::LinksLost, 1);
                     let to = link.entry.to.clone();
-                    self.cx.log(log::Level::Warn, || {
+                    self.core.cx.log(log::Level::Warn, || {
                         format!("{named} to {to} is down: {why}; events wait for it, and it is tried again each second")
                     });
                 }
@@ -501,8 +500,8 @@ impl Core {
 
     /// Has a connection probed, or ended, that is silent.
     pub(super) fn look_after_connection(&mut self, token: Token) {
-        let now = self.cx.clock.now;
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        let now = self.core.cx.clock.now;
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         let is_open = matches!(connection.state, State::Open(_)) && connection.far.is_some();
         if let Some((since, _)) = &connection.closing {
             if *since + CLOSING <= now {
@@ -516,19 +515,19 @@ impl Core {
             && connection.heard + PROBED_AFTER <= now
             && !core::mem::replace(&mut connection.is_probed, true)
         {
-            Frame::Ping { number: now.0 }.write(connection.frames(&mut self.cx.io.spares));
+            Frame::Ping { number: now.0 }.write(connection.frames(&mut self.core.cx.io.spares));
             self.note_link_due(token);
         }
     }
 
     /// Writes what is due on a connection.
     pub(super) fn flush_link(&mut self, token: Token) {
-        self.protocols.link.write_acknowledgements(token, &mut self.cx.io.spares);
-        let Some(connection) = self.protocols.link.connections.get_mut(token) else { return };
+        self.core.protocols.link.write_acknowledgements(token, &mut self.core.cx.io.spares);
+        let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
         let (socket, was_paused) = (connection.socket(token), connection.is_paused());
         let State::Open(stream) = &mut connection.state else { return };
-        let flushed = match connection.output.flush(stream, &mut self.cx.io.spares, Budget::STREAM.bytes) {
+        let flushed = match connection.output.flush(stream, &mut self.core.cx.io.spares, Budget::STREAM.bytes) {
             Ok(flushed) => flushed,
             Err(error) => return self.close_link(token, &error.to_string()),
         };
@@ -539,7 +538,7 @@ impl Core {
         let read = connection.closing.is_none() && !is_much;
         let Connection { state, rounds, .. } = connection;
         let State::Open(stream) = state else { return };
-        if !self.cx.io.watch((socket, stream, rounds), flushed, (read, false)) {
+        if !self.core.cx.io.watch((socket, stream, rounds), flushed, (read, false)) {
             return self.close_link(token, "its socket cannot be watched");
         }
         if was_paused && !connection.is_paused() {

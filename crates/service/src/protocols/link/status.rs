@@ -9,10 +9,9 @@ use super::dialling::Link;
 use super::inflow::Inflow;
 use super::outflow::Outflow;
 use super::session::State;
-use super::{Connection, Protocol};
+use super::{Connection, Links, Protocol};
 use crate::admin::values::{LinkDirection, LinkState, LinkStatus};
 use crate::lane::io::slots::Token;
-use crate::lane::run::Core;
 
 impl Protocol {
     /// The status of the flows in some places, out and in. Nothing if there are no places from the first on.
@@ -49,7 +48,7 @@ impl Protocol {
             lost: counts.lost,
             rejected: counts.rejected,
             loops: counts.loops,
-            subscriptions: outflow.wants.clone(),
+            subscriptions: outflow.subscriptions.clone(),
             ..LinkStatus::default()
         };
         self.fill(&mut status, (link, connection), (outflow.is_open(), outflow.since), &outflow.why, now);
@@ -115,11 +114,11 @@ fn stats_of(lane: &Lane, outbox: OutboxId) -> Option<OutboxStats> {
     lane.outboxes_at(outbox.slot(), 1)?.find(|stats| stats.outbox == outbox)
 }
 
-impl Core {
+impl Links<'_> {
     /// Pauses a link of the configuration, or has it go on. Nothing if there is none of that name.
     pub(super) fn pause_link(&mut self, name: &str, paused: bool) -> Option<Result<(), String>> {
-        let now = self.cx.clock.now;
-        let link = &mut self.protocols.link;
+        let now = self.core.cx.clock.now;
+        let link = &mut self.core.protocols.link;
         let Some(number) = link.links.iter().position(|link| link.entry.name == name) else {
             let is_made_there = |connection: &Connection| {
                 matches!(connection.state, State::Open(_))
