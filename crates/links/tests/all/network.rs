@@ -138,7 +138,7 @@ impl World {
         let is_persistent = self.has_stores && self.random.bool();
         let is_rejected = self.random.u8(..50) == 0;
         let key = (supplier, self.next());
-        let priority = self.random.i16(..3);
+        let priority = self.random.i16(0..3);
         let origin = self.services[service].number();
         let item = Item { key, origin, hops: Vec::new(), is_persistent, is_rejected, priority, octets };
         self.take_in(service, item, None);
