@@ -202,7 +202,12 @@ impl Links<'_> {
         }
         let seen = sightings.seen.entry(key.channel).or_default();
         match seen.check(origin) {
-            Verdict::Repeat | Verdict::Stale => {
+            // It may be one that was never seen: it is not dropped in silence.
+            Verdict::Stale => {
+                self.reject_link_event(at, event.sequence, STALE);
+                return Ok(());
+            }
+            Verdict::Repeat => {
                 inflow.repeats += 1;
                 self.core.cx.counters.add(Counter::LinkRepeats, 1);
                 inflow.receiver.complete(event.sequence);
@@ -291,17 +296,23 @@ impl Links<'_> {
 
     /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
     fn refuse_link_event(&mut self, at: Token, sequence: u64, refused: &Refused) {
-        let Protocol { inflows, connections, .. } = &mut self.core.protocols.link;
-        let Some(inflow) = inflows.get_mut(at) else { return };
-        let (token, flow) = (inflow.connection, inflow.flow);
+        let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let why = reason(refused);
         if is_temporary(refused) {
             let why = format!("it does not take events of {:?} now: {why}", inflow.channel);
-            return self.say_goodbye(token, &why);
+            return self.say_goodbye(inflow.connection, &why);
         }
+        self.reject_link_event(at, sequence, &why);
+    }
+
+    /// Tells the other side that an event will never be taken.
+    fn reject_link_event(&mut self, at: Token, sequence: u64, why: &str) {
+        let Protocol { inflows, connections, .. } = &mut self.core.protocols.link;
+        let Some(inflow) = inflows.get_mut(at) else { return };
+        let (token, flow) = (inflow.connection, inflow.flow);
         inflow.receiver.complete(sequence);
         if let Some(connection) = connections.get_mut(token) {
-            let reject = Frame::Reject { flow, sequence, reason: 0, text: &why };
+            let reject = Frame::Reject { flow, sequence, reason: 0, text: why };
             reject.write(connection.frames(&mut self.core.cx.io.spares));
         }
         self.note_link_due(token);
@@ -326,6 +337,9 @@ impl Protocol {
         }
     }
 }
+
+/// Why an event is not taken that is older than what is remembered.
+const STALE: &str = "so many later events of its origin came before it that it may be one that was taken";
 
 /// Whether an event may be taken at another time.
 const fn is_temporary(refused: &Refused) -> bool {

@@ -346,8 +346,9 @@ impl Links<'_> {
         let now = self.core.cx.clock.now;
         let Protocol { flows, outflows, connections, service: own, incarnation, .. } = &mut self.core.protocols.link;
         let flow = delivery.peer.and_then(|peer| flows.get(&peer));
-        let Some(Flow::Out(at)) = flow else { return Some(Outcome::Gone) };
-        let Some(outflow) = outflows.get_mut(*at) else { return Some(Outcome::Gone) };
+        // That its proxy goes is not for an event to bring about.
+        let Some(Flow::Out(at)) = flow else { return Some(Outcome::Unreachable) };
+        let Some(outflow) = outflows.get_mut(*at) else { return Some(Outcome::Unreachable) };
         outflow.outbox = Some(delivery.outbox);
         let connection = outflow.connection.filter(|_| outflow.is_open);
         let connection = connection.and_then(|(token, flow)| Some((token, flow, connections.get_mut(token)?)));
