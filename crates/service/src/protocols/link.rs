@@ -303,6 +303,10 @@ impl Links<'_> {
             self.look_after_connection(token);
         }
         self.forget_outflows();
+        let (lane, link) = (&self.core.cx.lane, &mut self.core.protocols.link);
+        let is_there = |channel| lane.snapshot().channel(channel).is_some();
+        link.sightings.retain(is_there);
+        link.interests.retain(|channel, _| is_there(*channel));
         let link = &mut self.core.protocols.link;
         let is_any = !link.links.is_empty() || !link.connections.is_empty() || !link.outflows.is_empty();
         link.look_after = is_any.then(|| self.core.cx.clock.now + LOOKED_AFTER);

@@ -377,6 +377,35 @@ fn a_service_is_not_linked_to_itself() {
 }
 
 #[test]
+fn two_services_of_one_identity_are_not_both_linked() {
+    let places = Places::new(3);
+    let folders = [Folder::new("links-one"), Folder::new("links-copy")];
+    let hub = places.start(0, Vec::new());
+    let start = |number: usize| {
+        let folder = &folders[number - 1];
+        Service::start(places.config(number, vec![places.link_to(0)], Some(folder))).unwrap()
+    };
+    drop(start(1));
+    std::fs::create_dir_all(folders[1].path()).unwrap();
+    for file in std::fs::read_dir(folders[0].path()).unwrap().map(Result::unwrap) {
+        if file.file_type().unwrap().is_file() {
+            std::fs::copy(file.path(), folders[1].path().join(file.file_name())).unwrap();
+        }
+    }
+    let one = start(1);
+    await_flows(&[&one], 2);
+    let copy = start(2);
+    wait_until("the refusal", || copy.counters().read(Counter::LinksLost) > 0);
+    let why = || flows(&copy).into_iter().map(|flow| flow.reason).next().unwrap_or_default();
+    wait_until("the reason", || why().contains("a data folder that was copied?"));
+    assert_eq!(hub.counters().read(Counter::LinksUp), 1);
+    let mut lines = subscribed(&hub);
+    await_subscribed(&one, "everything");
+    publish(&mut Lines::connect(&one), 5, "");
+    assert_eq!(next(&mut lines), 5);
+}
+
+#[test]
 fn what_is_no_link_is_told_why_and_closed_and_no_other_link_is_harmed() {
     let places = Places::new(2);
     let far = places.start(1, Vec::new());

@@ -61,6 +61,11 @@ pub(super) struct Sightings {
 }
 
 impl Sightings {
+    /// Forgets channels that are gone.
+    pub(super) fn retain(&mut self, is_there: impl Fn(ChannelId) -> bool) {
+        self.seen.retain(|channel, _| is_there(*channel));
+    }
+
     /// What was seen before the process began.
     pub(super) fn restored(seen: impl Iterator<Item = SeenOrigin>) -> Self {
         let mut all = Self::default();
@@ -191,6 +196,10 @@ impl Links<'_> {
         inflow.receiver.accept(event.sequence, event.octets()).map_err(|violation| violation.to_string())?;
         inflow.received += 1;
         self.core.cx.counters.add(Counter::LinkEventsReceived, 1);
+        if self.core.cx.reporting.draining.has_begun() {
+            // It is not acknowledged, and comes again to the next process, if it is persistent.
+            return Ok(());
+        }
         let far = connections.get(inflow.connection).and_then(|connection| connection.far.as_ref());
         let far = far.map_or(0, |far| far.service);
         let origin = event.origin;

@@ -10,7 +10,8 @@ use engine::{ChannelId, EventType, Peer, ProxyKey};
 use links::wire::{Frame, TypeInterest, Types};
 use links::{Interest, Published};
 
-use super::{Flow, Links};
+use super::outflow::Outflow;
+use super::{Flow, Links, Protocol};
 use crate::lane::io::slots::Token;
 use crate::protocols::local_proxies::Action;
 
@@ -83,6 +84,22 @@ impl Links<'_> {
         let account = Arc::clone(&link.own);
         self.core.cx.tell_administration(at.to_bits(), action, &account);
         self.publish_interest(key.channel);
+    }
+
+    /// A flow out of a channel has ended: what its far side subscribed counts no more, unless it has another.
+    pub(super) fn forget_subscriptions(&mut self, channel: ChannelId, far: Option<u64>) {
+        let Protocol { outflows, interests, .. } = &mut self.core.protocols.link;
+        let is_of_it = |outflow: &Outflow| outflow.key().is_some_and(|key| key.channel == channel);
+        if outflows.iter().any(|(_, outflow)| outflow.far == far && is_of_it(outflow)) {
+            return;
+        }
+        let is_news = match (far, interests.get_mut(&channel)) {
+            (Some(far), Some(of_channel)) => of_channel.interest.remove_peer(far),
+            _ => false,
+        };
+        if is_news {
+            self.publish_interest(channel);
+        }
     }
 
     /// Tells the far sides of a channel's flows in what is wanted, those to which it is news.

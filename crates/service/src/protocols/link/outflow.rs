@@ -41,7 +41,8 @@ pub(crate) struct Outflow {
     /// Since when it is open, or not.
     pub(super) since: Time,
     sender: Sender<Item>,
-    /// The far side's process that had what is on its way.
+    /// The service at the far side, since it first was there; and its process that had what is on its way.
+    pub(super) far: Option<u64>,
     incarnation: Option<u64>,
     /// Of a flow that another service asked for: since when it is away, if it is.
     served: Option<Option<Time>>,
@@ -130,6 +131,7 @@ impl Outflow {
             is_blocked: false,
             since: Time(0),
             sender: Sender::new(limits),
+            far: None,
             incarnation: None,
             served: None,
             types: Vec::new(),
@@ -301,7 +303,7 @@ impl Links<'_> {
         }
         let Some(far) = &connection.far else { return };
         let is_same = outflow.incarnation.is_none_or(|before| before == far.incarnation);
-        outflow.incarnation = Some(far.incarnation);
+        (outflow.far, outflow.incarnation) = (Some(far.service), Some(far.incarnation));
         (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
         let mut lost = 0;
         let lane = &mut self.core.cx.lane;
@@ -493,6 +495,7 @@ impl Links<'_> {
             link.outflows.iter_mut().filter(|at| **at == Some(token)).for_each(|at| *at = None);
         }
         if let Some(key) = outflow.key {
+            self.forget_subscriptions(key.channel, outflow.far);
             self.watch_channel(key.channel);
         }
         outflow.sender.restart(|_| false, &mut |item: Item| self.core.cx.lane.release(item.event));

@@ -367,19 +367,25 @@ impl Links<'_> {
         let Hello { service, incarnation, limits, .. } = *hello;
         let far = FarSide { service, incarnation, limits, name: hello.name.to_owned() };
         let is_ours = connections.get(token).is_some_and(|connection| connection.link.is_some());
-        let same = connections.iter().find(|(other, connection)| {
-            let is_same = |of: &FarSide| of.service == far.service && of.name == far.name;
-            !is_ours && *other != token && connection.link.is_none() && connection.far.as_ref().is_some_and(is_same)
-        });
-        if let Some((other, connection)) = same {
-            let is_other_process = connection.far.as_ref().is_some_and(|of| of.incarnation != far.incarnation);
-            if is_other_process && connection.heard + ALIVE > now {
-                return Err(format!(
-                    "a service with this identity is connected from {}: a data folder that was copied? Give each service one of its own",
-                    connection.named()
-                ));
-            }
-            self.close_link(other, "it has connected anew");
+        let others = || {
+            let others = connections.iter().filter(|(other, _)| *other != token);
+            others.filter_map(|(other, connection)| Some((other, connection, connection.far.as_ref()?)))
+        };
+        let is_twin = |connection: &Connection, of: &FarSide| {
+            of.service == far.service && of.incarnation != far.incarnation && connection.heard + ALIVE > now
+        };
+        if let Some((_, twin, _)) = others().find(|(_, connection, of)| is_twin(connection, of)) {
+            return Err(format!(
+                "a service with this identity is connected from {}: a data folder that was copied? Give each service one of its own",
+                twin.named()
+            ));
+        }
+        let is_former = |connection: &Connection, of: &FarSide| {
+            !is_ours && connection.link.is_none() && of.service == far.service && of.name == far.name
+        };
+        let former = others().find(|(_, connection, of)| is_former(connection, of)).map(|(other, ..)| other);
+        if let Some(former) = former {
+            self.close_link(former, "it has connected anew");
         }
         let name = Arc::clone(&self.core.protocols.link.settings.name);
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return Ok(()) };
