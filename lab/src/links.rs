@@ -220,11 +220,11 @@ fn speed_of(
     if count == 1 {
         ways.push(open("relayed", &relayed, &relayed, true)?);
     }
-    let sent_before = pair.near_counter("link_events_sent")?;
+    let sent_before = pair.near_counter("links_events_sent")?;
     take_turns(pair, &mut ways, options.quick)?;
     ways.iter().for_each(|way| found.add(way.losses()));
     let events = ways.get(1).map_or(0, |way| way.sent);
-    let wire_messages = ratio(pair.near_counter("link_events_sent")? - sent_before, events.max(1));
+    let wire_messages = ratio(pair.near_counter("links_events_sent")? - sent_before, events.max(1));
     let of = |above: usize, below: usize, figure: fn(&Way) -> &Vec<f64>| {
         let (above, below) = (ways.get(above).map(figure)?, ways.get(below).map(figure)?);
         Some(median(above.iter().zip(below).map(|(above, below)| above / below)))

@@ -186,17 +186,17 @@ counters! {
     /// Times that a link of this service's configuration went down, or failed to be connected for another reason than before.
     LinksLost = "links_lost",
     /// Events that were sent over links, for the first time.
-    LinkEventsSent = "link_events_sent",
+    LinkEventsSent = "links_events_sent",
     /// Events that came over links, repeats among them.
-    LinkEventsReceived = "link_events_received",
+    LinkEventsReceived = "links_events_received",
     /// Events that came over a link and had come before, from the same origin, and were not taken again.
-    LinkRepeats = "link_repeats",
+    LinkRepeats = "links_repeats",
     /// Events that were not sent over a link, or not taken from one, since they had come through the other service or through eight.
-    LinkLoops = "link_loops",
+    LinkLoops = "links_loops",
     /// Events that were on their way over a link when the process at the other end ended, and were not persistent: they are not sent again.
-    LinkEventsLost = "link_events_lost",
+    LinkEventsLost = "links_events_lost",
     /// Events that the service at the other end of a link will never take, and that it rejected.
-    LinkEventsRejected = "link_events_rejected",
+    LinkEventsRejected = "links_events_rejected",
     /// Samples from DDS that channels took.
     DdsIn = "dds_in",
     /// Events that were written to DDS.
