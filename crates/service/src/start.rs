@@ -30,7 +30,7 @@ use self::limits::{
 };
 use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
-use self::storage::{Keepers, find_store, furnish, start_keepers};
+use self::storage::{Durables, Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::Undone;
@@ -601,7 +601,7 @@ fn common(
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
-    (origin, service, served): (Instant, Option<u64>, Vec<(String, String)>),
+    (origin, service, served): (Instant, Option<u64>, Durables),
     address_outlives: bool,
     (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ArcSwap<ClientNames>>),
 ) -> Common {

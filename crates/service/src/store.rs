@@ -451,6 +451,9 @@ impl Writer {
     /// Takes in what was handed over. True if nothing more can come of administration.
     fn receive(&mut self) -> bool {
         self.journal.receive();
+        for origin in self.journal.take_not_taken() {
+            self.origins.forget(origin);
+        }
         loop {
             match self.handed.try_recv() {
                 Ok((number, changes)) => {

@@ -52,12 +52,12 @@ impl Objects {
         self.proxies.widened += 1;
     }
 
-    /// The durable consumers of channels that have names, by these and their own.
+    /// The durable consumers of channels that have names: these, their own, and their keys.
     #[must_use]
-    pub fn durable_names(&self) -> Vec<(String, String)> {
-        let names = self.proxies.durables.by_name.keys();
-        let named =
-            names.filter_map(|(channel, name)| Some((self.names.channel_name(*channel)?.to_owned(), name.to_string())));
+    pub fn durable_names(&self) -> Vec<(String, String, ProxyKey)> {
+        let named = self.proxies.durables.by_name.iter().filter_map(|((channel, name), key)| {
+            Some((self.names.channel_name(*channel)?.to_owned(), name.to_string(), *key))
+        });
         named.collect()
     }
 

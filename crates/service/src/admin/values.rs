@@ -430,7 +430,7 @@ pub enum LinkDirection {
 }
 
 impl LinkDirection {
-    /// The direction in the words of commands, HTTP and CORBA.
+    /// The direction in the words of all that show it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -461,7 +461,7 @@ impl LinkState {
     /// All states.
     pub const ALL: [Self; 5] = [Self::Connecting, Self::Up, Self::Down, Self::Paused, Self::Refused];
 
-    /// The state in the words of commands, HTTP, metrics and CORBA.
+    /// The state in the words of all that show it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -56,8 +56,8 @@ pub(crate) struct Settings {
     limits: links::Limits,
     forget_after: Duration,
     request_bytes_min: u64,
-    /// Durable consumers that other services' links had when the process began, by their channels' names and their own.
-    pub(crate) served: Vec<(String, String)>,
+    /// Durable consumers that other services' links had when the process began: their channels' names, their own, and their keys.
+    pub(crate) served: Vec<(String, String, ProxyKey)>,
 }
 
 /// What this protocol has of a lane. All of it is the main lane's; other lanes' is empty.
@@ -119,8 +119,8 @@ impl WireProtocol for Protocol {
     fn new(common: &Common, ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
         let settings = common.protocols.link.clone();
         let mut outflows = Slots::new();
-        for (channel, durable) in &settings.served {
-            outflows.insert(Outflow::served_before(channel.clone(), durable.clone(), settings.limits));
+        for served in &settings.served {
+            outflows.insert(Outflow::served_before(served.clone(), settings.limits));
         }
         // Without a link, and a place for those of others, there is neither.
         let (service, incarnation) =
@@ -220,25 +220,28 @@ fn served_durable(service: u64, link: &str) -> String {
 /// How the names of those begin.
 const SERVED: &str = "link from ";
 
-/// Destroys durable consumers of links that the configuration has no more. Gives those that other services' links have, by their channels'
-/// names and their own.
-pub(crate) fn retain_durable(protocol: &mut corba::Protocol, config: &Config) -> Vec<(String, String)> {
-    let is_own = |(channel, durable): &(String, String)| {
+/// Destroys durable consumers of links that the configuration has no more. Gives those that other services' links have: their channels'
+/// names, their own, and their keys.
+pub(crate) fn retain_durable(protocol: &mut corba::Protocol, config: &Config) -> Vec<(String, String, ProxyKey)> {
+    let is_own = |channel: &String, durable: &str| {
         let mut own = config.link.iter().filter(|link| link.direction.sends() && own_durable(&link.name) == *durable);
         own.any(|link| link.channels.contains(channel))
     };
-    let is_served = |(_, durable): &(String, String)| durable.starts_with(SERVED);
-    let all = protocol.objects.durable_names();
-    let (stay, stale): (Vec<_>, Vec<_>) = all.into_iter().partition(|name| is_own(name) || is_served(name));
-    for (channel, durable) in &stale {
+    let (stay, stale): (Vec<_>, Vec<_>) = protocol
+        .objects
+        .durable_names()
+        .into_iter()
+        .partition(|(channel, durable, _)| is_own(channel, durable) || durable.starts_with(SERVED));
+    for (channel, durable, _) in &stale {
         log::warn!(
             "{durable}: the configuration has it no more, and what was kept for it of the channel {channel:?} is dropped"
         );
     }
     if !stale.is_empty() {
-        protocol.retain_durable(&stay);
+        let names = stay.iter().map(|(channel, durable, _)| (channel.clone(), durable.clone()));
+        protocol.retain_durable(&names.collect::<Vec<_>>());
     }
-    stay.into_iter().filter(is_served).collect()
+    stay.into_iter().filter(|(_, durable, _)| durable.starts_with(SERVED)).collect()
 }
 
 impl Protocol {

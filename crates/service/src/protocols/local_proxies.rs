@@ -31,7 +31,6 @@ pub(crate) enum Action {
     /// A proxy less.
     Dismissal(ProxyKey),
     /// The connection of the client with this handle has ended: its proxy goes, or stays without a client if it is a durable consumer.
-    #[cfg_attr(not(test), expect(dead_code, reason = "links are clients for as long as the process lives"))]
     Disconnection(ProxyKey, Peer),
     /// Durable consumers are to be these alone, by their channels' names and their own: others are destroyed.
     #[cfg_attr(not(test), expect(dead_code, reason = "links have stale ones destroyed when the process begins"))]

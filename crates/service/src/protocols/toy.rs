@@ -228,6 +228,10 @@ impl Core {
             b"wanted" => Action::WatchSubscribed { peer, channel: key.channel, except: vec![key] },
             b"unwanted" => Action::UnwatchSubscribed(peer),
             b"none" => Action::Subscribe { key, everything: false, types: Vec::new() },
+            b"many" => {
+                let types = (0..=1_024).map(|number| EventType::new("Weather", number.to_string())).collect();
+                Action::Subscribe { key, everything: false, types }
+            }
             b"all" => Action::Subscribe { key, everything: true, types: Vec::new() },
             b"wind" => Action::Subscribe { key, everything: false, types: vec![EventType::new("Weather", "Wind")] },
             _ => Action::Durable { names: Vec::new() },

@@ -20,7 +20,7 @@ use crate::store::origins::SeenOrigin;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
 use corba::Protocol;
-use engine::{Channel, ChannelId};
+use engine::{Channel, ChannelId, ProxyKey};
 
 /// The store, and what it has.
 pub(super) struct OpenedStore {
@@ -64,8 +64,8 @@ pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>)
     }
 }
 
-/// Durable consumers, by their channels' names and their own.
-pub(super) type Durables = Vec<(String, String)>;
+/// Durable consumers: their channels' names, their own, and their keys.
+pub(super) type Durables = Vec<(String, String, ProxyKey)>;
 
 /// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that. Gives the durable
 /// consumers that other services' links have, too.

@@ -49,6 +49,8 @@ pub(crate) enum ToStore {
     Completion(Completion),
     /// One was undeliverable for a consumer, and its channel names none to which such events go.
     Undeliverable(NonZeroU64, ProxyKey),
+    /// An event with this origin was kept, and then not taken: it is to be taken when it comes again.
+    NotTaken(SeenOrigin),
 }
 
 /// An event to be kept.
@@ -306,6 +308,8 @@ pub(crate) struct Journal {
     dead_dropped: u64,
     /// Events among those to be written that were posted before the last answers were.
     posted_before_answers: usize,
+    /// Origins of events that were not taken.
+    not_taken: Vec<SeenOrigin>,
 }
 
 impl Journal {
@@ -327,7 +331,13 @@ impl Journal {
             at_rest: 0,
             dead_dropped: 0,
             posted_before_answers: 0,
+            not_taken: Vec::new(),
         }
+    }
+
+    /// Origins of events that were kept and then not taken, since this was last asked.
+    pub(crate) fn take_not_taken(&mut self) -> Vec<SeenOrigin> {
+        core::mem::take(&mut self.not_taken)
     }
 
     /// Adds an event that was kept when the process began, of so many octets. `list`: the consumers that were yet to confirm it, and those
@@ -390,6 +400,7 @@ impl Journal {
                     None => break,
                     Some(ToStore::Completion(completed)) => self.note(thread, completed),
                     Some(ToStore::Undeliverable(watch, consumer)) => self.keep_aside(watch.get(), consumer),
+                    Some(ToStore::NotTaken(origin)) => self.not_taken.push(origin),
                     Some(ToStore::Event(posting)) => {
                         bytes += posting.pending_event.bytes.len();
                         events += 1;

@@ -10,7 +10,7 @@ use engine::{ChannelId, Event, Origin};
 use super::disk::{Batch, StoreError};
 
 /// Origins of one channel, service and era.
-const NUMBERS_MAX: usize = 16_384;
+pub(crate) const NUMBERS_MAX: usize = 16_384;
 /// Eras of one channel and service: of one more, the era that was written to longest ago goes.
 const ERAS_MAX: usize = 16;
 /// Origins of all channels. Beyond it the channel that has most loses its first.
@@ -74,12 +74,14 @@ impl OfChannel {
         let origin = self.by_event.remove(&event)?;
         let era = (origin.service, origin.era);
         if let Some(events) = self.by_era.get_mut(&era) {
-            // It is the first or the last.
+            // It is the first or the last, but for one that was not taken.
             if events.front() == Some(&event) {
-                events.pop_front()
+                events.pop_front();
+            } else if events.back() == Some(&event) {
+                events.pop_back();
             } else {
-                events.pop_back()
-            };
+                events.retain(|kept| *kept != event);
+            }
             if events.is_empty() {
                 self.by_era.remove(&era);
             }
@@ -172,6 +174,17 @@ impl SeenOrigins {
         }
         self.count -= 1;
         Some(origin)
+    }
+
+    /// An event with this origin was kept, and then not taken by its channel.
+    pub(super) fn forget(&mut self, origin: SeenOrigin) {
+        let of_channel = self.channels.get(&origin.channel);
+        let is_it = |entry: &(&u64, &SeenOrigin)| *entry.1 == origin;
+        let events = of_channel.map(|of| of.by_event.iter().filter(is_it).map(|(event, _)| *event).collect::<Vec<_>>());
+        for event in events.unwrap_or_default() {
+            self.remove(origin.channel, event);
+            self.gone.insert(origin);
+        }
     }
 
     /// A channel is gone, and its origins with it.

@@ -92,6 +92,7 @@ pub(crate) fn settings(authority: &Authority) -> Tls {
         listen: Some("127.0.0.1:0".into()),
         json_listen: Some("0".into()),
         tempo_listen: Some("0".into()),
+        links_listen: Some("0".into()),
         certificate: Some(certificate),
         key: Some(key),
         client_ca: Some(authority.file()),
@@ -172,9 +173,10 @@ fn tls_at_the_plain_ports_and_the_clear_at_those_for_tls_is_closed_and_counted()
     let authority = Authority::new("service-mixed");
     let json = Json { listen: Some("0".into()), ..Json::default() };
     let tempo = service::Tempo { listen: Some("0".into()), ..service::Tempo::default() };
-    let service = start_with(Config { tls: settings(&authority), json, tempo, ..Config::default() });
+    let links = service::Links { listen: Some("0".into()), ..service::Links::default() };
+    let service = start_with(Config { tls: settings(&authority), json, tempo, links, ..Config::default() });
     let client = end(&authority, None);
-    let plain = [Some(service.address()), service.json_address(), service.tempo_address()];
+    let plain = [Some(service.address()), service.json_address(), service.tempo_address(), service.links_address()];
     for (address, count) in plain.into_iter().zip(1..) {
         assert!(Line::connect(address.unwrap(), &client).is_err());
         await_count(&service, Counter::TlsAtPlainPort, count);

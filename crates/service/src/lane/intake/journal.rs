@@ -18,6 +18,7 @@ use crate::protocols::forms;
 use crate::store::journal::{
     Again, Chunk, EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Posting, StoreRefusal, ToStore,
 };
+use crate::store::origins::SeenOrigin;
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -157,6 +158,13 @@ impl Journal {
             completed => ToStore::Completion(completed),
         };
         link.messages.send_quietly(message).is_ok()
+    }
+
+    /// An event of another service was kept, and then not taken: the store forgets that it was seen.
+    pub(crate) fn forget_origin(&mut self, origin: SeenOrigin) {
+        if let Some(link) = &mut self.link {
+            let _ = link.messages.send_quietly(ToStore::NotTaken(origin));
+        }
     }
 
     /// Has the store look now, if an answer waits for that or it has much to look at.

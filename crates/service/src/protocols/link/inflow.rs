@@ -21,7 +21,7 @@ use crate::lane::io::slots::Token;
 use crate::protocols;
 use crate::protocols::local_proxies::Action;
 use crate::store::journal::StoreRefusal;
-use crate::store::origins::SeenOrigin;
+use crate::store::origins::{NUMBERS_MAX, SeenOrigin};
 
 /// A flow in.
 pub(crate) struct Inflow {
@@ -69,8 +69,17 @@ impl Sightings {
     /// What was seen before the process began.
     pub(super) fn restored(seen: impl Iterator<Item = SeenOrigin>) -> Self {
         let mut all = Self::default();
+        let mut eras = HashMap::new();
         for SeenOrigin { channel, service, era, number } in seen {
-            all.seen.entry(channel).or_default().restore(Origin { service, era, number });
+            let origin = Origin { service, era, number };
+            all.seen.entry(channel).or_default().restore(origin);
+            let (count, least) = eras.entry((channel, service, era)).or_insert((0, number));
+            (*count, *least) = (*count + 1, number.min(*least));
+        }
+        // Where the store had no room for all, nothing is fresh that is older than what it has.
+        for ((channel, service, era), (_, least)) in eras.into_iter().filter(|(_, (count, _))| *count >= NUMBERS_MAX) {
+            let number = least.saturating_sub(1);
+            all.seen.entry(channel).or_default().restore_mark(Origin { service, era, number });
         }
         all
     }
@@ -287,6 +296,10 @@ impl Links<'_> {
         if let Some(seen) = sightings.seen.get_mut(&channel) {
             if refused.is_none() { seen.commit(origin) } else { seen.abandon(origin) }
         }
+        if refused.is_some() {
+            let Origin { service, era, number } = origin;
+            self.core.intake.journal.forget_origin(SeenOrigin { channel, service, era, number });
+        }
         for (at, sequence) in core::iter::once((at, sequence)).chain(waiting) {
             match &refused {
                 None => self.complete_link_event(at, sequence),
@@ -355,7 +368,16 @@ const fn is_temporary(refused: &Refused) -> bool {
     match refused {
         Refused::NotStored(_) | Refused::TooManyAwaitingFilter => true,
         Refused::ByEngine(refusal) => {
-            matches!(refusal, Refusal::OutboxFull { .. } | Refusal::QueueFull { .. } | Refusal::MemorySpent { .. })
+            matches!(
+                refusal,
+                Refusal::OutboxFull { .. }
+                    | Refusal::QueueFull { .. }
+                    | Refusal::MemorySpent { .. }
+                    // Its supplier was ended, and is made anew with the next connection.
+                    | Refusal::ChannelNotFound { .. }
+                    | Refusal::ProxyNotFound { .. }
+                    | Refusal::NotConnected { .. }
+            )
         }
         Refused::Unreadable | Refused::NotPermitted => false,
     }

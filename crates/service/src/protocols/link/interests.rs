@@ -29,7 +29,9 @@ impl Links<'_> {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let Some(ProxyKey { channel, .. }) = inflow.key() else { return };
         let (peer, account) = (inflow.peer, Arc::clone(&inflow.account));
-        let of_links = self.core.protocols.link.outflows.iter().filter_map(|(_, outflow)| outflow.key());
+        // One whose far side has yet to say what it subscribes counts as what it subscribed last.
+        let outflows = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| outflow.subscribed.is_some());
+        let of_links = outflows.filter_map(|(_, outflow)| outflow.key());
         let except = of_links.filter(|key| key.channel == channel).collect();
         self.core.cx.tell_administration(at.to_bits(), Action::WatchSubscribed { peer, channel, except }, &account);
     }
@@ -62,10 +64,7 @@ impl Links<'_> {
         let connection = outflow.connection.and_then(|(token, _)| link.connections.get(token));
         let Some(far) = connection.and_then(|connection| connection.far.as_ref()) else { return };
         let of_channel = link.interests.entry(key.channel).or_default();
-        if !of_channel.interest.set_peer(far.service, everything, types.iter()) && outflow.is_narrowed {
-            return;
-        }
-        outflow.is_narrowed = true;
+        let is_news = of_channel.interest.set_peer(far.service, everything, types.iter());
         outflow.subscriptions = match (everything, types.len()) {
             (Some(_), _) => "everything".to_owned(),
             (None, 0) => "nothing".to_owned(),
@@ -80,10 +79,20 @@ impl Links<'_> {
         if !outflow.types.is_empty() && (is_all || !wanted.is_empty()) {
             (is_all, wanted) = (false, outflow.types.clone());
         }
-        let action = Action::Subscribe { key, everything: is_all, types: wanted };
-        let account = Arc::clone(&link.own);
-        self.core.cx.tell_administration(at.to_bits(), action, &account);
-        self.publish_interest(key.channel);
+        let subscribed = (is_all, wanted);
+        if outflow.subscribed.as_ref() != Some(&subscribed) {
+            let (everything, types) = subscribed.clone();
+            let is_first = outflow.subscribed.replace(subscribed).is_none();
+            let action = Action::Subscribe { key, everything, types };
+            let account = Arc::clone(&link.own);
+            self.core.cx.tell_administration(at.to_bits(), action, &account);
+            if is_first {
+                self.watch_channel(key.channel);
+            }
+        }
+        if is_news {
+            self.publish_interest(key.channel);
+        }
     }
 
     /// A flow out of a channel has ended: what its far side subscribed counts no more, unless it has another.

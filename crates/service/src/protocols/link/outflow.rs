@@ -1,6 +1,7 @@
 //! What goes out over a link: a durable consumer of the near channel, which outlives connections, and what is on its way.
 
 use core::time::Duration;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use accounts::Account;
@@ -17,6 +18,7 @@ use crate::counters::Counter;
 use crate::lane::intake::acknowledgements::is_of_lanes;
 use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
+use crate::protocols::local_proxies::Action;
 
 /// Octets that wait to be written to a connection before its outboxes wait.
 const GATHERED_MAX: usize = 256 << 10;
@@ -31,6 +33,8 @@ pub(crate) struct Outflow {
     /// Suppliers are refused when there is no room for its events.
     refuses: bool,
     key: Option<ProxyKey>,
+    /// Its consumer as the store has it, of a flow that another service asked for before the process began.
+    stored: Option<ProxyKey>,
     /// Where the far side is, and the number of the flow there.
     pub(super) connection: Option<(Token, u32)>,
     /// The far side takes events.
@@ -46,10 +50,12 @@ pub(crate) struct Outflow {
     incarnation: Option<u64>,
     /// Of a flow that another service asked for: since when it is away, if it is.
     served: Option<Option<Time>>,
-    /// Event types that cross at most; all if there are none.
+    /// Event types that cross at most, all if there are none, and those of them that a constraint lets through; and who asked for that.
     pub(super) types: Vec<EventType>,
-    /// The far side has said what it wants.
-    pub(super) is_narrowed: bool,
+    constraint: String,
+    principal: (Option<IpAddr>, Option<String>),
+    /// What the far side has said that it subscribes, everything or these types, since the consumer was connected.
+    pub(super) subscribed: Option<(bool, Vec<EventType>)>,
     /// Why the other side takes nothing, if it says so.
     pub(super) why: String,
     pub(super) subscriptions: String,
@@ -125,6 +131,7 @@ impl Outflow {
             link,
             refuses,
             key: None,
+            stored: None,
             connection: None,
             is_open: false,
             outbox: None,
@@ -135,7 +142,9 @@ impl Outflow {
             incarnation: None,
             served: None,
             types: Vec::new(),
-            is_narrowed: false,
+            constraint: String::new(),
+            principal: (None, None),
+            subscribed: None,
             why: String::new(),
             subscriptions: "everything".to_owned(),
             counts: Counts::default(),
@@ -143,8 +152,9 @@ impl Outflow {
     }
 
     /// One that another service asked for before the process began. It is away.
-    pub(super) fn served_before(channel: String, durable: String, limits: Limits) -> Self {
-        Self { served: Some(Some(Time(0))), ..Self::new(channel, durable, (None, false), limits) }
+    pub(super) fn served_before((channel, durable, stored): (String, String, ProxyKey), limits: Limits) -> Self {
+        let served = Some(Some(Time(0)));
+        Self { served, stored: Some(stored), ..Self::new(channel, durable, (None, false), limits) }
     }
 
     /// What the service calls the link that asked for it.
@@ -185,6 +195,8 @@ impl Links<'_> {
         let Protocol { outflows, settings, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(token) else { return };
         outflow.types.clone_from(&types);
+        outflow.constraint.clone_from(&constraint);
+        outflow.principal = principal_of(account);
         let octets = types.iter().map(|of| of.domain.len() + of.name.len() + 64).sum::<usize>()
             + constraint.len()
             + outflow.channel.len();
@@ -211,10 +223,12 @@ impl Links<'_> {
     pub(super) fn outflow_registered(&mut self, token: Token, proxy: Result<ProxyKey, String>) {
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(token) else { return };
         let (connection, name) = (outflow.connection, outflow.durable.clone());
+        let outflow_is_stored = outflow.stored.is_some();
         match proxy {
             Ok(key) => {
                 outflow.key = Some(key);
-                outflow.is_narrowed = false;
+                outflow.stored = outflow.served.map(|_| key);
+                outflow.subscribed = None;
                 let link = outflow.link.and_then(|number| self.core.protocols.link.links.get(number));
                 let dialled = link.and_then(|link| link.connection);
                 match (connection, dialled) {
@@ -230,7 +244,12 @@ impl Links<'_> {
                 if let Some((at, flow)) = connection {
                     self.refuse_flow(at, flow, &why);
                 }
-                self.end_outflow(token, &why);
+                if outflow_is_stored {
+                    // What is kept is another's, and is kept on.
+                    self.outflow_refused(token, &why);
+                } else {
+                    self.end_outflow(token, &why);
+                }
             }
         }
     }
@@ -262,14 +281,51 @@ impl Links<'_> {
         if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
             connection.flows.insert(flow, Flow::Out(at));
         }
+        let text = |octets| String::from_utf8_lossy(octets).into_owned();
+        let types: Vec<EventType> =
+            open.types.iter().map(|of| EventType::new(text(of.domain), text(of.name))).collect();
         match known {
-            Some((_, true)) => self.confirm_flow(token, flow, at),
-            Some((_, false)) if is_asked_for => {}
-            _ => {
-                let text = |octets| String::from_utf8_lossy(octets).into_owned();
-                let types = open.types.iter().map(|of| EventType::new(text(of.domain), text(of.name))).collect();
-                self.ask_for_consumer(at, (types, open.constraint.to_owned()), account);
+            Some((_, true)) if self.is_requested(at, (&types, open.constraint), account) => {
+                return self.confirm_flow(token, flow, at);
             }
+            Some((_, true)) => self.disconnect_outflow(at),
+            Some((_, false)) if is_asked_for => return,
+            _ => {}
+        }
+        self.ask_for_consumer(at, (types, open.constraint.to_owned()), account);
+    }
+
+    /// Whether the consumer of a flow out is for the same events and on behalf of the same principal.
+    fn is_requested(&self, at: Token, (types, constraint): (&[EventType], &str), account: &Account) -> bool {
+        let outflow = self.core.protocols.link.outflows.get(at);
+        outflow
+            .is_some_and(|of| of.types == types && of.constraint == constraint && of.principal == principal_of(account))
+    }
+
+    /// The consumer of a flow out is to be connected anew: what is not acknowledged goes back to its outbox.
+    fn disconnect_outflow(&mut self, at: Token) {
+        let now = self.core.cx.clock.now;
+        let link = &mut self.core.protocols.link;
+        let far = link.outflows.get(at).and_then(|of| link.connections.get(of.connection?.0)?.far.as_ref());
+        let incarnation = far.map(|far| far.incarnation);
+        let peer = link.flows.iter().find(|(_, flow)| **flow == Flow::Out(at)).map(|(peer, _)| *peer);
+        let Some(outflow) = link.outflows.get_mut(at) else { return };
+        let is_same = outflow.incarnation.is_none_or(|before| Some(before) == incarnation);
+        let (lane, mut lost) = (&mut self.core.cx.lane, 0);
+        outflow.sender.restart(|_| false, &mut |item: Item| {
+            // What another process of the far side may have had is not sent to this one.
+            if !item.is_persistent && !is_same {
+                lost += 1;
+                lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
+            }
+            lane.release(item.event);
+        });
+        outflow.counts.lost += lost;
+        self.core.cx.counters.add(Counter::LinkEventsLost, lost);
+        if let (Some(key), Some(peer)) = (outflow.key.take(), peer) {
+            link.flows.remove(&peer);
+            let account = Arc::clone(&link.own);
+            self.core.cx.tell_administration(at.to_bits(), Action::Disconnection(key, peer), &account);
         }
     }
 
@@ -303,7 +359,9 @@ impl Links<'_> {
         }
         let Some(far) = &connection.far else { return };
         let is_same = outflow.incarnation.is_none_or(|before| before == far.incarnation);
-        (outflow.far, outflow.incarnation) = (Some(far.service), Some(far.incarnation));
+        let former = outflow.far.replace(far.service).filter(|former| *former != far.service);
+        outflow.incarnation = Some(far.incarnation);
+        let key = outflow.key;
         (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
         let mut lost = 0;
         let lane = &mut self.core.cx.lane;
@@ -314,6 +372,9 @@ impl Links<'_> {
         });
         outflow.sender.set_limits(far.limits);
         outflow.counts.lost += lost;
+        if let (Some(_), Some(key)) = (former, key) {
+            self.forget_subscriptions(key.channel, former);
+        }
         if lost > 0 {
             self.core.cx.counters.add(Counter::LinkEventsLost, lost);
             let named = self.link_named(token);
@@ -328,10 +389,11 @@ impl Links<'_> {
 
     /// The far side does not take the events of a channel.
     pub(super) fn outflow_refused(&mut self, at: Token, why: &str) {
-        if let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) {
-            (outflow.is_open, outflow.connection) = (false, None);
+        let link = &mut self.core.protocols.link;
+        if let Some(outflow) = link.outflows.get_mut(at) {
             why.clone_into(&mut outflow.why);
         }
+        link.detach_outflow(at, self.core.cx.clock.now);
     }
 
     /// Sends an event to the far side. The list is empty then.
@@ -510,7 +572,7 @@ impl Links<'_> {
         let is_over = |outflow: &Outflow| matches!(outflow.served, Some(Some(since)) if since + after <= now);
         let over = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| is_over(outflow));
         let over: Vec<(Token, Option<ProxyKey>, String)> =
-            over.map(|(token, outflow)| (token, outflow.key, outflow.durable.clone())).collect();
+            over.map(|(token, outflow)| (token, outflow.key.or(outflow.stored), outflow.durable.clone())).collect();
         for (token, key, name) in over {
             self.end_outflow(token, "");
             if let Some(key) = key {
@@ -535,4 +597,9 @@ impl Protocol {
             *away_since = Some(now);
         }
     }
+}
+
+/// The principal of an account: its address, and the name of its certificate.
+fn principal_of(account: &Account) -> (Option<IpAddr>, Option<String>) {
+    (Some(account.ip()), account.identity().certified().map(ToString::to_string))
 }

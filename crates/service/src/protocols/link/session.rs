@@ -332,7 +332,10 @@ impl Links<'_> {
                 Ok(())
             }
             Frame::Pong { .. } => Ok(()),
-            Frame::Goodbye { reason } => Err(format!("the other side ends it: {reason}")),
+            Frame::Goodbye { reason } => {
+                self.close_link(token, &format!("the other side ends it: {reason}"));
+                Ok(())
+            }
         }
     }
 
@@ -533,10 +536,15 @@ impl Links<'_> {
         connection.rounds.is_due = false;
         let (socket, was_paused) = (connection.socket(token), connection.is_paused());
         let State::Open(stream) = &mut connection.state else { return };
+        let (taken, was_full) = (connection.output.taken(), connection.rounds.interest.write);
         let flushed = match connection.output.flush(stream, &mut self.core.cx.io.spares, Budget::STREAM.bytes) {
             Ok(flushed) => flushed,
             Err(error) => return self.close_link(token, &error.to_string()),
         };
+        if was_full && connection.output.taken() > taken {
+            // The other side reads. A large event may take long over a narrow line, and what asks for a sign of life is behind it.
+            (connection.heard, connection.is_probed) = (self.core.cx.clock.now, false);
+        }
         if flushed == Flushed::All && connection.closing.is_some() {
             return self.close_link(token, "");
         }

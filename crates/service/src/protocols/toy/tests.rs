@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use accounts::Resource;
 
 use super::{DURABLE, LISTEN};
-use crate::Service;
 use crate::admin::values::{Answer, Command, LinkState, Query};
 use crate::config::{Config, Json, Lanes, Limits, Scheduling, StoreConfig};
+use crate::{Counter, Service};
 use corba::{Declared, Settable};
 use engine::{ChannelId, OutboxState};
 use testing::TempPath;
@@ -198,6 +198,9 @@ fn a_durable_consumer_gets_what_its_far_side_wants_and_goes_when_no_link_has_its
     };
     assert_eq!(hears(&mut toy, &mut service, "/none"), [""; 0]);
     assert_eq!(hears(&mut toy, &mut service, "/wind"), ["Weather/Wind"]);
+    // Too many types are everything.
+    assert_eq!(hears(&mut toy, &mut service, "/many"), ["Weather/Wind", "Weather/Rain"]);
+    assert_eq!(service.service.counters().read(Counter::SubscriptionsWidened), 1);
     assert_eq!(hears(&mut toy, &mut service, "/none"), [""; 0]);
     // It is told what others want, when that changes.
     service.json.say(r#"{"op":"subscribe","id":77,"types":["Weather/Wind"]}"#);
