@@ -337,6 +337,75 @@ fn persistent_events_cross_exactly_once_whichever_side_begins_again() {
     assert_eq!(number(&link.accept_push()), 9_999, "nothing came behind");
 }
 
+/// The service in the middle said that nothing was subscribed, until the one behind it was connected again.
+#[test]
+fn what_is_subscribed_beyond_a_service_that_begins_again_is_kept_for_it() {
+    let places = Places::new(3);
+    let folders: Vec<Folder> = ["links-a", "links-b", "links-c"].map(Folder::new).into();
+    let start = |number: usize| {
+        let link = if number == 1 {
+            vec![places.link_to(0), LinkEntry { name: "end".into(), ..places.link_to(2) }]
+        } else {
+            Vec::new()
+        };
+        let config = places.config(number, link, Some(&folders[number]));
+        Service::start(Config { listen: format!("{}:2809", places.0[number]), ..config }).unwrap()
+    };
+    let (begin, middle, end) = (start(0), start(1), start(2));
+    let (_, id) = factory(&end).create_named_channel(&[persistent()], &[], "Weather").unwrap();
+    let consumer = Bare::new();
+    let held = subscribe_to(&end, Some(id), consumer.reference(), &[]);
+    suspend(&held);
+    await_flows(&[&begin, &end], 2);
+    await_subscribed(&begin, "everything");
+    drop(end);
+    await_count(&middle, Counter::LinksUp, 1);
+    drop(middle);
+    let middle = start(1);
+    await_flows(&[&begin], 2);
+    publish(&mut Lines::connect(&begin), 5, PERSISTENT);
+    let end = start(2);
+    await_count(&middle, Counter::EventsStored, 0);
+    StructuredProxyPushSupplier::unchecked(held).resume_connection().unwrap();
+    assert_eq!(number(&consumer.accept().accept_push()), 5);
+    assert_eq!(end.counters().read(Counter::LinkEventsReceived), 1);
+}
+
+/// What the first process of a service asked for was what each later one got.
+#[test]
+fn a_link_that_comes_again_with_other_types_gets_these() {
+    let places = Places::new(2);
+    let folder = Folder::new("links-types");
+    let far = places.start(1, Vec::new());
+    let start = |of_type: &str| {
+        let link =
+            LinkEntry { direction: LinkDirections::In, types: vec![format!("Weather/{of_type}")], ..places.link_to(1) };
+        let near = Service::start(places.config(0, vec![link], Some(&folder))).unwrap();
+        await_flows(&[&near], 1);
+        let lines = subscribed(&near);
+        await_subscribed(&far, "everything");
+        (near, lines)
+    };
+    let mut from = Lines::connect(&far);
+    let mut rain = |number: u32| {
+        let line = format!(
+            r#"{{"op":"publish","id":7,"channel":"Weather","type":"Weather/Rain","fields":{{"number":{number}}}}}"#
+        );
+        assert_eq!(from.ask(&line), r#"{"ok":7}"#);
+    };
+    let mut wind = Lines::connect(&far);
+    let (near, mut lines) = start("Wind");
+    rain(1);
+    publish(&mut wind, 2, "");
+    assert_eq!(next(&mut lines), 2);
+    drop(near);
+    await_count(&far, Counter::LinksUp, 0);
+    let (_near, mut lines) = start("Rain");
+    publish(&mut wind, 3, "");
+    rain(4);
+    assert_eq!(next(&mut lines), 4);
+}
+
 #[test]
 fn only_what_the_configuration_names_crosses_and_only_that_way() {
     let places = Places::new(2);

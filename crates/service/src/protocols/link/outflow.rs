@@ -245,7 +245,8 @@ impl Links<'_> {
                     self.refuse_flow(at, flow, &why);
                 }
                 if outflow_is_stored {
-                    // What is kept is another's, and is kept on.
+                    // What is kept is another's, or is connected to the end of a former connection, and is kept on.
+                    self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
                     self.outflow_refused(token, &why);
                 } else {
                     self.end_outflow(token, &why);
@@ -288,7 +289,7 @@ impl Links<'_> {
             Some((_, true)) if self.is_requested(at, (&types, open.constraint), account) => {
                 return self.confirm_flow(token, flow, at);
             }
-            Some((_, true)) => self.disconnect_outflow(at),
+            Some((_, true)) => self.disconnect_outflow(at, account),
             Some((_, false)) if is_asked_for => return,
             _ => {}
         }
@@ -303,7 +304,7 @@ impl Links<'_> {
     }
 
     /// The consumer of a flow out is to be connected anew: what is not acknowledged goes back to its outbox.
-    fn disconnect_outflow(&mut self, at: Token) {
+    fn disconnect_outflow(&mut self, at: Token, account: &Arc<Account>) {
         let now = self.core.cx.clock.now;
         let link = &mut self.core.protocols.link;
         let far = link.outflows.get(at).and_then(|of| link.connections.get(of.connection?.0)?.far.as_ref());
@@ -324,8 +325,12 @@ impl Links<'_> {
         self.core.cx.counters.add(Counter::LinkEventsLost, lost);
         if let (Some(key), Some(peer)) = (outflow.key.take(), peer) {
             link.flows.remove(&peer);
-            let account = Arc::clone(&link.own);
-            self.core.cx.tell_administration(at.to_bits(), Action::Disconnection(key, peer), &account);
+            // Before the request to connect it, which is charged to the same client.
+            let charged = (account, link.settings.request_bytes_min);
+            let action = Action::Disconnection(key, peer);
+            if self.core.cx.request_of_administration(at.to_bits(), action, charged).is_err() {
+                self.core.cx.tell_administration(at.to_bits(), Action::Disconnection(key, peer), account);
+            }
         }
     }
 

@@ -69,7 +69,7 @@ impl Protocol {
             repeats: inflow.repeats,
             ..LinkStatus::default()
         };
-        self.fill(&mut status, (link, connection), (inflow.key().is_some(), inflow.since), "", now);
+        self.fill(&mut status, (link, connection), (inflow.is_open, inflow.since), "", now);
         status
     }
 
