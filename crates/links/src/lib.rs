@@ -15,7 +15,7 @@
 //! # The rule that drives a session
 //!
 //! Each side sends [`wire::Hello`], then what it likes. After both Hellos, the side that sends a flow's events calls
-//! [`Sender::set_limits`] and [`Sender::restart`], writes what [`Sender::resend`] gives until that is nothing, and from then on
+//! [`Sender::restart`] and [`Sender::set_limits`], writes what [`Sender::resend`] gives until that is nothing, and from then on
 //! what the engine delivers, as long as [`Sender::has_room`]. The other side calls [`Receiver::accept`] for each event, [`Seen::check`] and
 //! [`Seen::begin`], has its channel admit the event, calls [`Seen::commit`] and [`Receiver::complete`] when that is done (on disk, if the
 //! event is persistent), and writes [`Receiver::take_ack`] once a round.

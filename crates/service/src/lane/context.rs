@@ -6,22 +6,27 @@
 //! delivers events knows neither the rules nor the intake. What admits events needs all of them, and is with
 //! [`Core`](crate::lane::run::Core).
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use engine::{ConsumerRoute, Delivery, DiscardReason, Event, Lane, LaneId, Outcome, ProxyKey};
 
 use crate::allocations;
 use crate::counters::{Block, Counter};
-use crate::handshakes::Unsecured;
+use crate::handshakes::{Unsecured, Whose};
 use crate::lane::clock::Clock;
 use crate::lane::intake::origins::Origins;
 use crate::lane::io::Io;
+use crate::lane::io::net::Tcp;
+use crate::lane::io::slots::Token;
 use crate::lane::io::system;
 use crate::lane::links::mailbox::Mailbox;
 use crate::lane::links::messages::{LaneThread, Lookup};
 use crate::lane::reporting::Reporting;
+use crate::protocols::Tag;
+use crate::time;
 use access::ClientNames;
-use accounts::Spent;
+use accounts::{Account, Resource, Spent};
 use arc_swap::ArcSwap;
 
 /// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
@@ -72,6 +77,48 @@ pub(crate) struct Identity {
 }
 
 impl Context {
+    /// Has a host name looked up for a connection of a protocol's, which a client is charged for until it is answered.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub(crate) fn look_up(
+        &mut self,
+        connection: (Tag, Token),
+        (host, port): (String, u16),
+        timeout: Duration,
+        account: &Arc<Account>,
+    ) -> Result<(), String> {
+        let charge = account.charge(Resource::Lookups, 1).map_err(|spent| {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            format!("its host name is not looked up: {spent}")
+        })?;
+        let lookup = Lookup { connection, host, port, until: time::now() + timeout, charge };
+        self.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
+    }
+
+    /// Hands a connection that a protocol has made to a host over for its TLS handshake.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub(crate) fn begin_handshake(
+        &mut self,
+        (protocol, token): (Tag, Token),
+        tcp: Tcp,
+        host: String,
+        account: &Arc<Account>,
+    ) -> Result<(), String> {
+        // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
+        let _ = self.io.poll.remove(&tcp);
+        let charge = account.charge(Resource::Handshakes, 1).map_err(|spent| {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            spent.to_string()
+        })?;
+        let address = tcp.peer_addr().map_err(|error| error.to_string())?;
+        let unsecured = Unsecured { tcp, address, whose: Whose::Called(protocol, token, host), charge };
+        let posted = self.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
+        if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
+    }
+
     /// Has a line about a connection logged, unless there are too many of them.
     pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
         if !self.reporting.reports.log(level, text, self.clock.now) {

@@ -1,15 +1,17 @@
 //! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
-use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, Part, RegisterError, Subscribed};
+use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part, RegisterError, Subscribed};
 use engine::{ChannelId, EventType, Peer, ProxyId, ProxyKey};
 
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
 use crate::admin::values::Declined;
 use crate::counters::Counter;
 use crate::lane::context::Context;
+use crate::lane::intake::Refused;
 use crate::lane::links::messages::{LaneThread, ToAdministration, ToLane};
 use crate::lane::run::Worker;
+use crate::store::journal::StoreRefusal;
 use accounts::{Account, Charge, Resource};
 use std::sync::Arc;
 
@@ -32,9 +34,6 @@ pub(crate) enum Action {
     Dismissal(ProxyKey),
     /// The connection of the client with this handle has ended: its proxy goes, or stays without a client if it is a durable consumer.
     Disconnection(ProxyKey, Peer),
-    /// Durable consumers are to be these alone, by their channels' names and their own: others are destroyed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "links have stale ones destroyed when the process begins"))]
-    Durable { names: Vec<(String, String)> },
     /// A local proxy gets events of these types alone from now on: of all, or of none. Where they are too many it gets all.
     Subscribe { key: ProxyKey, everything: bool, types: Vec<EventType> },
     /// The sum of a channel's subscriptions without these consumers' is reported to the client with this handle, now and whenever it has
@@ -69,7 +68,6 @@ impl Request {
             Action::Proxy(local_proxy) => Notice::Registered { peer: local_proxy.peer, proxy: decode(bytes), charge },
             Action::Dismissal(_)
             | Action::Disconnection(..)
-            | Action::Durable { .. }
             | Action::Subscribe { .. }
             | Action::WatchSubscribed { .. }
             | Action::UnwatchSubscribed(_) => Notice::Dismissed,
@@ -91,10 +89,6 @@ impl Request {
             }
             Action::Disconnection(key, peer) => {
                 objects.disconnect_local_proxy(*key, *peer);
-                Answered::default()
-            }
-            Action::Durable { names } => {
-                objects.retain_durable(names);
                 Answered::default()
             }
             Action::Subscribe { key, everything, types } => {
@@ -279,6 +273,18 @@ impl Worker {
             }
             Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::PROXY_GONE(&mut self.core, peer)),
         }
+    }
+}
+
+/// Why an event was not taken, for people.
+pub(crate) fn refused_because(refused: &Refused) -> String {
+    match refused {
+        Refused::ByEngine(refusal) => refusal.to_string(),
+        Refused::NotPermitted => NOT_PERMITTED.to_owned(),
+        Refused::Unreadable => "the event cannot be read".to_owned(),
+        Refused::NotStored(StoreRefusal::Full) => "as many events are stored on disk as may be".to_owned(),
+        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be stored: the disk fails".to_owned(),
+        Refused::TooManyAwaitingFilter => "too many events wait for filters that clients implement".to_owned(),
     }
 }
 

@@ -234,7 +234,7 @@ impl Core {
             }
             b"all" => Action::Subscribe { key, everything: true, types: Vec::new() },
             b"wind" => Action::Subscribe { key, everything: false, types: vec![EventType::new("Weather", "Wind")] },
-            _ => Action::Durable { names: Vec::new() },
+            _ => return,
         };
         self.cx.tell_administration(token.to_bits(), action, &account);
     }

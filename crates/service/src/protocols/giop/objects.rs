@@ -390,11 +390,6 @@ impl Objects {
         self.protocol.disconnect_local_proxy(key, peer);
     }
 
-    /// Destroys the durable consumers that are not among these, by their channels' names and their own.
-    pub(crate) fn retain_durable(&mut self, names: &[(String, String)]) {
-        self.protocol.retain_durable(names);
-    }
-
     /// A local proxy gets events of these types alone from now on, of all or none.
     pub(crate) fn subscribe_local_proxy(
         &mut self,

@@ -28,8 +28,7 @@ use crate::protocols;
 use crate::protocols::Tag;
 use crate::protocols::json::connection::Connection;
 use crate::protocols::json::{OUTPUT_FORM, Part};
-use crate::protocols::local_proxies::{Action, NO_ROOM};
-use crate::store::journal::StoreRefusal;
+use crate::protocols::local_proxies::{Action, NO_ROOM, refused_because};
 
 impl Core {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
@@ -145,7 +144,7 @@ impl Core {
         connection.note_answer(bytes);
         match refused {
             None => self.protocols.json.confirm_json(token, id, &mut self.cx),
-            Some(refused) => self.protocols.json.refuse_json(token, id, &reason(&refused), &mut self.cx),
+            Some(refused) => self.protocols.json.refuse_json(token, id, &refused_because(&refused), &mut self.cx),
         }
         self.protocols.json.resume_json(token, &mut self.cx);
     }
@@ -387,7 +386,7 @@ impl Core {
         self.admit(&mut submission, pending_event);
         let finished = self.finish_submission(&submission);
         self.deliver();
-        finished.map_err(|refused| reason(&refused))
+        finished.map_err(|refused| refused_because(&refused))
     }
 
     // ---- proxies ----
@@ -672,15 +671,3 @@ const LOOKS_ON: &str = "this connection only looks on: over HTTP publishing and 
 
 /// Subscriptions of one connection, which each event may meet one after the other.
 const SUBSCRIPTIONS_MAX: usize = 256;
-
-/// Why an event was not taken, for people.
-fn reason(refused: &Refused) -> String {
-    match refused {
-        Refused::ByEngine(refusal) => refusal.to_string(),
-        Refused::NotPermitted => NOT_PERMITTED.to_owned(),
-        Refused::Unreadable => "the event cannot be read".to_owned(),
-        Refused::NotStored(StoreRefusal::Full) => "as many events are stored on disk as may be".to_owned(),
-        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be stored: the disk fails".to_owned(),
-        Refused::TooManyAwaitingFilter => "too many events wait for filters that clients implement".to_owned(),
-    }
-}

@@ -9,18 +9,15 @@ use links::wire::{Direction, Frame, Open, Types};
 use super::session::{Connection, State};
 use super::{Flow, Links, Protocol, own_durable};
 use crate::config::{LinkEntry, WhenFull};
-use crate::handshakes::{Unsecured, Whose};
 use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
-use crate::lane::links::messages::Lookup;
 use crate::protocols::Tag;
 use crate::protocols::link::inflow::Inflow;
 use crate::protocols::link::outflow::Outflow;
-use crate::{resolver, time};
-use accounts::Resource;
+use crate::resolver;
 use std::sync::Arc;
 
 /// A connection is tried again after this long, and a channel that was refused.
@@ -113,11 +110,8 @@ impl Links<'_> {
             let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
             return self.link_resolved(token, Ok(addresses));
         } else {
-            own.charge(Resource::Lookups, 1).map_err(|spent| spent.to_string()).and_then(|charge| {
-                let lookup =
-                    Lookup { connection: (Tag::Link, token), host, port, until: time::now() + CONNECT_WITHIN, charge };
-                self.core.cx.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
-            })
+            let account = Arc::clone(own);
+            self.core.cx.look_up((Tag::Link, token), (host, port), CONNECT_WITHIN, &account)
         };
         if let Err(why) = begun {
             self.close_link(token, &why);
@@ -189,16 +183,8 @@ impl Links<'_> {
     fn secure_link(&mut self, token: Token, tcp: Tcp, host: String) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
-        // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
-        let _ = self.core.cx.io.poll.remove(&tcp);
-        let charge = connection.account.charge(Resource::Handshakes, 1).map_err(|spent| spent.to_string());
-        let begun = charge.and_then(|charge| {
-            let address = tcp.peer_addr().map_err(|error| error.to_string())?;
-            let unsecured = Unsecured { tcp, address, whose: Whose::Called(Tag::Link, token, host), charge };
-            let posted = self.core.cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
-            if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
-        });
-        if let Err(why) = begun {
+        let account = Arc::clone(&connection.account);
+        if let Err(why) = self.core.cx.begin_handshake((Tag::Link, token), tcp, host, &account) {
             self.close_link(token, &why);
         }
     }

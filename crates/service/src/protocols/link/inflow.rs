@@ -6,21 +6,20 @@ use std::sync::Arc;
 use access::Right;
 use accounts::Account;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
-use corba::{LocalChannel, LocalProxy, NOT_PERMITTED, Part};
+use corba::{LocalChannel, LocalProxy, Part};
 use engine::{ChannelId, Event, Peer, ProxyKey, Refusal, Reliability, Time};
 use hashbrown::HashMap;
 use links::hops::{Forwarding, may_forward};
 use links::wire::{self, Direction, Frame, Open, TypeInterest, Types};
 use links::{Origin, Published, Receiver, Seen, Verdict};
 
-use super::{Flow, Links, Protocol};
+use super::{Connection, Flow, Links, Protocol};
 use crate::counters::Counter;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::output::Spares;
 use crate::lane::io::slots::Token;
 use crate::protocols;
-use crate::protocols::local_proxies::Action;
-use crate::store::journal::StoreRefusal;
+use crate::protocols::local_proxies::{Action, refused_because};
 use crate::store::origins::{NUMBERS_MAX, SeenOrigin};
 
 /// A flow in.
@@ -319,7 +318,7 @@ impl Links<'_> {
     /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
     fn refuse_link_event(&mut self, at: Token, sequence: u64, refused: &Refused) {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
-        let why = reason(refused);
+        let why = refused_because(refused);
         if is_temporary(refused) {
             let why = format!("it does not take events of {:?} now: {why}", inflow.channel);
             return self.say_goodbye(inflow.connection, &why);
@@ -345,17 +344,14 @@ impl Protocol {
     /// Writes what is to be acknowledged on a connection.
     pub(super) fn write_acknowledgements(&mut self, token: Token, spares: &mut Spares) {
         let Self { connections, inflows, .. } = self;
-        let Some(connection) = connections.get_mut(token) else { return };
-        let mut acks: Vec<(u32, u64)> = Vec::new();
-        for (flow, of) in &connection.flows {
+        let Some(Connection { flows, output, .. }) = connections.get_mut(token) else { return };
+        for (flow, of) in &*flows {
             if let Flow::In(at) = of
                 && let Some(up_to) = inflows.get_mut(*at).and_then(|inflow| inflow.receiver.take_ack())
             {
-                acks.push((*flow, up_to));
+                output.lend(spares);
+                Frame::Ack { flow: *flow, up_to }.write(output.bytes());
             }
-        }
-        for (flow, up_to) in acks {
-            Frame::Ack { flow, up_to }.write(connection.frames(spares));
         }
     }
 }
@@ -380,17 +376,5 @@ const fn is_temporary(refused: &Refused) -> bool {
             )
         }
         Refused::Unreadable | Refused::NotPermitted => false,
-    }
-}
-
-/// Why an event was not taken, for people.
-fn reason(refused: &Refused) -> String {
-    match refused {
-        Refused::ByEngine(refusal) => refusal.to_string(),
-        Refused::NotPermitted => NOT_PERMITTED.to_owned(),
-        Refused::Unreadable => "the event cannot be read".to_owned(),
-        Refused::NotStored(StoreRefusal::Full) => "as many events are stored on disk as may be".to_owned(),
-        Refused::NotStored(StoreRefusal::Failed) => "the event cannot be stored: the disk fails".to_owned(),
-        Refused::TooManyAwaitingFilter => "too many events wait for filters that clients implement".to_owned(),
     }
 }

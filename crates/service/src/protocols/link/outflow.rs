@@ -15,6 +15,7 @@ use links::{Limits, Origin, Sender};
 use super::session::Connection;
 use super::{Flow, Links, OUTPUT_FORM, Protocol, served_durable};
 use crate::counters::Counter;
+use crate::lane::context::Context;
 use crate::lane::intake::acknowledgements::is_of_lanes;
 use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
@@ -181,6 +182,29 @@ impl Outflow {
     pub(super) const fn in_flight(&self) -> usize {
         self.sender.in_flight()
     }
+
+    /// Whether its outbox waits for room that there is.
+    fn can_go_on(&self) -> bool {
+        self.is_blocked && self.is_open && self.sender.has_room(0)
+    }
+
+    /// Begins a session with a process of the far side. What is on its way is sent again, or goes back to the outbox; but what is not
+    /// persistent, and another process may have had, is lost: how many events, is returned and counted.
+    fn restart(&mut self, incarnation: u64, sends_again: bool, cx: &mut Context) -> u64 {
+        let is_same = self.incarnation.replace(incarnation).is_none_or(|before| before == incarnation);
+        let (lane, now, mut lost) = (&mut cx.lane, cx.clock.now, 0);
+        let stays = |item: &Item| item.is_persistent || is_same;
+        self.sender.restart(|item| sends_again && stays(item), &mut |item: Item| {
+            if !stays(&item) {
+                lost += 1;
+                lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
+            }
+            lane.release(item.event);
+        });
+        self.counts.lost += lost;
+        cx.counters.add(Counter::LinkEventsLost, lost);
+        lost
+    }
 }
 
 impl Links<'_> {
@@ -305,24 +329,14 @@ impl Links<'_> {
 
     /// The consumer of a flow out is to be connected anew: what is not acknowledged goes back to its outbox.
     fn disconnect_outflow(&mut self, at: Token, account: &Arc<Account>) {
-        let now = self.core.cx.clock.now;
         let link = &mut self.core.protocols.link;
         let far = link.outflows.get(at).and_then(|of| link.connections.get(of.connection?.0)?.far.as_ref());
         let incarnation = far.map(|far| far.incarnation);
         let peer = link.flows.iter().find(|(_, flow)| **flow == Flow::Out(at)).map(|(peer, _)| *peer);
         let Some(outflow) = link.outflows.get_mut(at) else { return };
-        let is_same = outflow.incarnation.is_none_or(|before| Some(before) == incarnation);
-        let (lane, mut lost) = (&mut self.core.cx.lane, 0);
-        outflow.sender.restart(|_| false, &mut |item: Item| {
-            // What another process of the far side may have had is not sent to this one.
-            if !item.is_persistent && !is_same {
-                lost += 1;
-                lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
-            }
-            lane.release(item.event);
-        });
-        outflow.counts.lost += lost;
-        self.core.cx.counters.add(Counter::LinkEventsLost, lost);
+        if let Some(incarnation) = incarnation {
+            outflow.restart(incarnation, false, &mut self.core.cx);
+        }
         if let (Some(key), Some(peer)) = (outflow.key.take(), peer) {
             link.flows.remove(&peer);
             // Before the request to connect it, which is charged to the same client.
@@ -363,25 +377,15 @@ impl Links<'_> {
             return;
         }
         let Some(far) = &connection.far else { return };
-        let is_same = outflow.incarnation.is_none_or(|before| before == far.incarnation);
         let former = outflow.far.replace(far.service).filter(|former| *former != far.service);
-        outflow.incarnation = Some(far.incarnation);
         let key = outflow.key;
         (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
-        let mut lost = 0;
-        let lane = &mut self.core.cx.lane;
-        outflow.sender.restart(|item| item.is_persistent || is_same, &mut |item: Item| {
-            lost += 1;
-            lane.handle_outcome(item.outbox, item.serial, Outcome::Rejected, now);
-            lane.release(item.event);
-        });
+        let lost = outflow.restart(far.incarnation, true, &mut self.core.cx);
         outflow.sender.set_limits(far.limits);
-        outflow.counts.lost += lost;
         if let (Some(_), Some(key)) = (former, key) {
             self.forget_subscriptions(key.channel, former);
         }
         if lost > 0 {
-            self.core.cx.counters.add(Counter::LinkEventsLost, lost);
             let named = self.link_named(token);
             self.core.cx.log(log::Level::Warn, || {
                 format!(
@@ -530,14 +534,15 @@ impl Links<'_> {
 
     /// The socket of a connection has taken what was written.
     pub(super) fn unblock_outflows(&mut self, token: Token) {
-        let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
-        let is_out = |flow: &Flow| match *flow {
-            Flow::Out(at) => Some(at),
-            Flow::In(_) => None,
-        };
-        let blocked = |at: &Token| self.core.protocols.link.outflows.get(*at).is_some_and(|flow| flow.is_blocked);
-        let blocked: Vec<Token> = connection.flows.values().filter_map(is_out).filter(blocked).collect();
-        for at in blocked {
+        let count = self.core.protocols.link.connections.get(token).map_or(0, |connection| connection.flows.len());
+        for _ in 0..count {
+            let Protocol { connections, outflows, .. } = &self.core.protocols.link;
+            let Some(connection) = connections.get(token) else { return };
+            let can_go_on = |flow: &Flow| match *flow {
+                Flow::Out(at) => outflows.get(at).filter(|flow| flow.can_go_on()).map(|_| at),
+                Flow::In(_) => None,
+            };
+            let Some(at) = connection.flows.values().find_map(can_go_on) else { return };
             self.resume_outflow(at);
         }
     }

@@ -175,7 +175,7 @@ fn a_durable_consumer_gets_what_came_while_it_was_away_and_over_a_restart_what_i
 }
 
 #[test]
-fn a_durable_consumer_gets_what_its_far_side_wants_and_goes_when_no_link_has_its_name() {
+fn a_durable_consumer_gets_what_its_far_side_wants_and_goes_when_an_operator_ends_it() {
     let folder = TempPath::new("subscribing-toy");
     let mut service = Durable::start(&folder);
     let mut toy = Lines::connect(service.toys);
@@ -209,7 +209,8 @@ fn a_durable_consumer_gets_what_its_far_side_wants_and_goes_when_no_link_has_its
     service.json.say(r#"{"op":"unsubscribe","id":78,"subscription":77}"#);
     assert_eq!(service.json.hear(), r#"{"ok":78}"#);
     assert_eq!(toy.hear(), "wanted:");
-    toy.say("/retain");
+    let Ok(Answer::Consumers(consumers)) = service.service.ask(Query::Consumers) else { panic!("no answer") };
+    service.service.command(Command::Disconnect(consumers[0].outbox.key)).unwrap();
     assert_eq!(toy.hear(), "", "its connection ends");
     testing::wait_until("the consumer to go", || service.states().is_empty());
 }

@@ -17,7 +17,6 @@ use giop::message::{self, MessageKind};
 
 use super::{Outgoing, Outgoings, State, Upkeep};
 use crate::counters::Counter;
-use crate::handshakes::{Unsecured, Whose};
 use crate::lane::context::Context;
 use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::output::would_block;
@@ -26,10 +25,9 @@ use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
-use crate::lane::links::messages::Lookup;
 use crate::protocols::Tag;
 use crate::protocols::giop::routes::Endpoint;
-use crate::{resolver, time};
+use crate::resolver;
 
 impl Outgoings {
     /// The connection to an end point; made if there is none. `by` gave the reference that names it.
@@ -79,28 +77,11 @@ impl Outgoings {
                 let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
                 self.connect_within_budget(token, addresses, cx).inspect_err(|why| self.fail_connecting(token, why, cx))
             }
-            None => self.look_up(token, host, port, timeout, by, cx).inspect_err(|why| self.lose(token, why, cx)),
+            None => cx
+                .look_up((Tag::Giop, token), (host, port), timeout, by.unwrap_or(&self.own))
+                .inspect_err(|why| self.lose(token, why, cx)),
         };
         begun.map(|()| token)
-    }
-
-    /// Has a host name looked up, which its client is charged for until it is answered.
-    fn look_up(
-        &mut self,
-        token: Token,
-        host: String,
-        port: u16,
-        timeout: Duration,
-        by: Option<&Arc<Account>>,
-        cx: &mut Context,
-    ) -> Result<(), String> {
-        let charge = by.unwrap_or(&self.own).charge(Resource::Lookups, 1).map_err(|spent| {
-            cx.counters.add(Counter::of_refusal(spent), 1);
-            format!("its host name is not looked up: {spent}")
-        })?;
-        let connection = (Tag::Giop, token);
-        let lookup = Lookup { connection, host, port, until: time::now() + timeout, charge };
-        cx.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
     }
 
     /// A place for one more connection; where there is none, the longest idle one makes room.
@@ -283,20 +264,8 @@ impl Outgoings {
     fn begin_handshake(&mut self, token: Token, tcp: Tcp, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
-        // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
-        let _ = cx.io.poll.remove(&tcp);
-        let charge = connection.account().charge(Resource::Handshakes, 1).map_err(|spent| {
-            cx.counters.add(Counter::of_refusal(spent), 1);
-            spent.to_string()
-        });
-        let begun = charge.and_then(|charge| {
-            let address = tcp.peer_addr().map_err(|error| error.to_string())?;
-            let whose = Whose::Called(Tag::Giop, token, connection.endpoint.host.clone());
-            let unsecured = Unsecured { tcp, address, whose, charge };
-            let posted = cx.unsecured.as_mut().map(|mailbox| mailbox.send(unsecured));
-            if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
-        });
-        if let Err(why) = begun {
+        let (host, account) = (connection.endpoint.host.clone(), Arc::clone(connection.account()));
+        if let Err(why) = cx.begin_handshake((Tag::Giop, token), tcp, host, &account) {
             self.lose(token, &why, cx);
         }
     }
