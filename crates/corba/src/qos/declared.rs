@@ -1,7 +1,9 @@
 //! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit; and lanes.
 
 use super::pools::lanes_value;
-use super::property::{DEAD_LETTER_CHANNEL, Domain, Place, Property, PropertyValue, RequestedProperties, Wire};
+use super::property::{
+    DEAD_LETTER_CHANNEL, Domain, ErrorCode, Place, Property, PropertyValue, RequestedProperties, Wire, is_reliability,
+};
 use super::tables::{ADMIN, QOS};
 use crate::table::Level;
 use core::fmt;
@@ -74,9 +76,17 @@ fn declare_for(
                 _ => format!("{name} is no property of this object"),
             });
         }
-        property.set(&mut requested, &value(property, declared)).map_err(|_| {
-            let (low, high) = property.range(requested.most);
-            format!("{declared} is no value of {name}: {}", range(&low, &high))
+        property.set(&mut requested, &value(property, declared)).map_err(|why| {
+            if is_reliability(property.name) && why == ErrorCode::UnsupportedValue {
+                return format!(
+                    "{name} Persistent needs a store, and there is none: start the service with one (--data)"
+                );
+            }
+            let values = named_values(property).unwrap_or_else(|| {
+                let (low, high) = property.range(requested.most);
+                range(&low, &high)
+            });
+            format!("{declared} is no value of {name}: {values}")
         })?;
     }
     if let (Some(discipline), Some(pool)) = (requested.discipline, &mut requested.pool) {
@@ -90,12 +100,28 @@ fn value(property: &Property, declared: &Declared) -> Value {
     match declared {
         Declared::Flag(flag) => Value::Bool(*flag),
         Declared::Number(number) => Value::LongLong(*number),
-        Declared::Text(text) => match time(text).filter(|_| is_time) {
-            Some(time) => Value::ULongLong(time),
-            None => Value::String(text.clone()),
+        Declared::Text(text) => match (time(text).filter(|_| is_time), numbered(property, text)) {
+            (Some(time), _) => Value::ULongLong(time),
+            (None, Some(number)) => Value::LongLong(number),
+            (None, None) => Value::String(text.clone()),
         },
         Declared::Lanes(lanes) => lanes_value(lanes),
     }
+}
+
+/// The number of a value that the standard has a name for.
+fn numbered(property: &Property, text: &str) -> Option<i64> {
+    let Domain::Integer { names: (names, end), .. } = property.domain else { return None };
+    let name = text.strip_suffix(end)?;
+    names.iter().position(|known| *known == name).and_then(|at| i64::try_from(at).ok())
+}
+
+/// The values that the standard has names for, with their numbers.
+fn named_values(property: &Property) -> Option<String> {
+    let Domain::Integer { names: (names, end), .. } = property.domain else { return None };
+    let values = names.iter().enumerate().map(|(number, name)| format!("{name}{end} ({number})"));
+    let values = values.collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| format!("it is one of {values}"))
 }
 
 /// A time with its unit, in the 100 ns of `TimeBase::TimeT`.

@@ -236,6 +236,8 @@ pub(super) enum Domain {
         supported: (i64, i64),
         /// Lowest and highest value that the property's definition knows.
         legal: (i64, i64),
+        /// The standard's names of the values from 0, and how all of them end; none for most.
+        names: (&'static [&'static str], &'static str),
     },
     Boolean,
     /// A `TimeBase::UtcT`.

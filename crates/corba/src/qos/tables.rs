@@ -104,18 +104,24 @@ macro_rules! choices {
 // By name, or by the number of the place in the list.
 choices! {
     Reliability: numbered, BestEffort, Persistent;
-    OrderPolicy: numbered, Any, Fifo, Priority, Deadline;
-    DiscardPolicy: numbered, Any, Fifo, Priority, Deadline, Lifo;
+    OrderPolicy: numbered_order, Any, Fifo, Priority, Deadline;
+    DiscardPolicy: numbered_order, Any, Fifo, Priority, Deadline, Lifo;
     FullOutbox: Domain::Choice, Hold, Discard, Reject, Disconnect;
     AcknowledgeAfter: Domain::Choice, Accepted, Stored, Delivered;
 }
 
-const fn numbered(names: &[&str]) -> Domain {
-    integer(Wire::Short, 0, names.len() as i64 - 1)
+const fn numbered(names: &'static [&'static str]) -> Domain {
+    let range = (0, names.len() as i64 - 1);
+    Domain::Integer { wire: Wire::Short, supported: range, legal: range, names: (names, "") }
+}
+
+const fn numbered_order(names: &'static [&'static str]) -> Domain {
+    let range = (0, names.len() as i64 - 1);
+    Domain::Integer { wire: Wire::Short, supported: range, legal: range, names: (names, "Order") }
 }
 
 const fn integer(wire: Wire, low: i64, high: i64) -> Domain {
-    Domain::Integer { wire, supported: (low, high), legal: (low, high) }
+    Domain::Integer { wire, supported: (low, high), legal: (low, high), names: (&[], "") }
 }
 
 const fn maximum() -> Domain {
@@ -138,10 +144,10 @@ impl Domain {
     /// The same of a property with a range of its own.
     fn within(self, name: &str, low: i64, high: i64) -> Self {
         match self {
-            Self::Integer { wire, .. } => {
+            Self::Integer { wire, names, .. } => {
                 let most = if matches!(wire, Wire::Long) { MAXIMUM } else { i64::MAX };
                 let legal = (low, if OPEN.contains(&name) { most } else { high });
-                Self::Integer { wire, supported: (low, high), legal }
+                Self::Integer { wire, supported: (low, high), legal, names }
             }
             other => other,
         }

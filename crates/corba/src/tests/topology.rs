@@ -670,6 +670,8 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
         ("Timeout".to_owned(), text("2 s")),
         ("MaxConsumers".to_owned(), Declared::Number(3)),
         ("RejectNewEvents".to_owned(), Declared::Flag(true)),
+        ("DiscardPolicy".to_owned(), text("LifoOrder")),
+        ("OrderPolicy".to_owned(), Declared::Number(2)),
     ];
     let made = d.protocol.declare_channel("Plant", &properties).unwrap();
     let of = |d: &Dialogue| {
@@ -680,6 +682,8 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
     assert_eq!(channel.settings.full_outbox, Some(engine::FullOutbox::Discard));
     assert_eq!((channel.settings.timeout_ns, channel.limits.max_consumers), (Some(2_000_000_000), Some(3)));
     assert!(channel.limits.reject_new_events);
+    assert_eq!(channel.settings.discard_policy, Some(engine::DiscardPolicy::Lifo));
+    assert_eq!(channel.settings.order_policy, Some(engine::OrderPolicy::Priority));
     let naming = d.bootstrap("NameService");
     let found = d.call(&naming, "resolve", |w| {
         w.u32(1);
@@ -697,6 +701,9 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
     for (name, value, why) in [
         ("FullOutbox", text("Never"), "one of Hold, Discard, Reject, Disconnect"),
         ("MaxConsumers", Declared::Number(-1), "from 0 to"),
+        ("EventReliability", text("Persistent"), "needs a store"),
+        ("EventReliability", text("Durable"), "BestEffort (0), Persistent (1)"),
+        ("OrderPolicy", text("Priority"), "one of AnyOrder (0), FifoOrder (1), PriorityOrder (2), DeadlineOrder (3)"),
         ("Colour", text("red"), "no property Colour"),
         ("StartTime", Declared::Number(1), "no property of channels"),
         ("ThreadPoolLanes", Declared::Lanes(vec![(10, 1), (10, 1)]), "different priorities"),
@@ -708,4 +715,10 @@ fn declared_channels_are_made_once_and_found_by_their_names() {
         assert!(refused.contains(why), "{refused}");
     }
     assert!(d.protocol.declare_channel("NotificationService", &[]).is_err(), "that name is the factory's");
+    let mut stored = Dialogue::with(STYLES[5], with_store(3));
+    let reliability = [("EventReliability".to_owned(), text("Persistent"))];
+    stored.protocol.declare_channel("Plant", &reliability).unwrap();
+    let topology = stored.protocol.objects.topology();
+    let plant = topology.channels.iter().find(|channel| channel.settings.event_reliability.is_some());
+    assert_eq!(plant.unwrap().settings.event_reliability, Some(Reliability::Persistent));
 }
