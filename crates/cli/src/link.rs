@@ -1,6 +1,6 @@
 //! `campanile link`: links to other services, as Campanile's object `Statistics` tells them.
 
-use crate::args::{LinkCommand, LinkLsOptions, LinkOptions, ServerOptions};
+use crate::args::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions, ServerOptions};
 use crate::color::{self, Tone};
 use crate::failure::Failure;
 use crate::show::{self, clean};
@@ -41,6 +41,7 @@ client::idl_struct! {
         lost: u64,
         rejected: u64,
         loops: u64,
+        origin: String,
     }
 }
 
@@ -50,12 +51,14 @@ struct Listed<'l> {
     links: &'l [Link],
 }
 
-/// Shows links, pauses or resumes one.
+/// Shows links, or changes one.
 pub(crate) fn run(command: &LinkCommand) -> Result<(), Failure> {
     match command {
         LinkCommand::Ls(options) => list(options),
         LinkCommand::Pause(LinkOptions { server, name }) => pause(server, name, true),
         LinkCommand::Resume(LinkOptions { server, name }) => pause(server, name, false),
+        LinkCommand::Add(options) => add(options),
+        LinkCommand::Rm(options) => remove(options),
     }
 }
 
@@ -71,19 +74,64 @@ fn list(LinkLsOptions { server, json }: &LinkLsOptions) -> Result<(), Failure> {
 fn pause(server: &ServerOptions, name: &str, paused: bool) -> Result<(), Failure> {
     let statistics = Statistics::find(server).map_err(|error| Failure::remote(&error, server))?;
     let failure = |error: InvokeError| statistics.failure(&error, server);
-    let links = statistics.links().map_err(failure)?;
-    if links.iter().all(|link| link.name != name) {
-        let near = near::hint(name, links.iter().map(|link| link.name.as_str()));
-        return Err(Failure::Message(format!(
-            "there is no link {name:?} at {}{near} (`campanile link ls` lists them)",
-            server.server
-        )));
-    }
+    find(&statistics, server, name)?;
     let why: String = statistics.object.request("pause_link", &(name, paused)).map_err(failure)?;
     if !why.is_empty() {
         return Err(Failure::Message(format!("link {name:?}: {}", clean(&why))));
     }
     Ok(writeln!(io::stdout(), "{} {}", if paused { "paused" } else { "resumed" }, clean(name))?)
+}
+
+/// Says if there is no link of a name, and which may be meant.
+fn find(statistics: &Statistics, server: &ServerOptions, name: &str) -> Result<(), Failure> {
+    let links = statistics.links().map_err(|error| statistics.failure(&error, server))?;
+    if links.iter().any(|link| link.name == name) {
+        return Ok(());
+    }
+    let near = near::hint(name, links.iter().map(|link| link.name.as_str()));
+    let at = &server.server;
+    Err(Failure::Message(format!("there is no link {name:?} at {at}{near} (`campanile link ls` lists them)")))
+}
+
+/// A `[[link]]` as the configuration has it.
+#[derive(Serialize)]
+struct Entry<'l> {
+    name: &'l str,
+    to: &'l str,
+    channels: &'l [String],
+    direction: &'l str,
+    types: &'l [String],
+    r#where: &'l str,
+    when_full: &'l str,
+    tls: bool,
+}
+
+fn add(options: &LinkAddOptions) -> Result<(), Failure> {
+    let LinkAddOptions { server, name, to, channels, direction, types, constraint, when_full, tls } = options;
+    let tls = *tls;
+    let entry = Entry { name, to, channels, direction, types, r#where: constraint, when_full, tls };
+    let text = toml::to_string(&entry).map_err(|error| Failure::Message(error.to_string()))?;
+    let statistics = Statistics::find(server).map_err(|error| Failure::remote(&error, server))?;
+    let added = statistics.object.request("add_link", &(text,));
+    let (why, kept): (String, bool) = added.map_err(|error| statistics.failure(&error, server))?;
+    if !why.is_empty() {
+        return Err(Failure::Message(clean(&why)));
+    }
+    let until = if kept { "" } else { " until the service's process ends, since it has no store" };
+    Ok(writeln!(io::stdout(), "added {}{until}", clean(name))?)
+}
+
+fn remove(LinkRmOptions { server, name, drop_backlog }: &LinkRmOptions) -> Result<(), Failure> {
+    let statistics = Statistics::find(server).map_err(|error| Failure::remote(&error, server))?;
+    let removed = statistics.object.request("remove_link", &(name.as_str(), *drop_backlog));
+    let why: String = removed.map_err(|error| statistics.failure(&error, server))?;
+    if why.starts_with("there is no link") {
+        find(&statistics, server, name)?;
+    }
+    if !why.is_empty() {
+        return Err(Failure::Message(format!("link {name:?}: {}", clean(&why))));
+    }
+    Ok(writeln!(io::stdout(), "removed {}", clean(name))?)
 }
 
 const HEADINGS: [&str; 11] =
@@ -96,7 +144,8 @@ const LOST: usize = 10;
 /// For people: a table, and beneath the line of what is not up the reason.
 fn text(links: &[Link]) -> String {
     if links.is_empty() {
-        return "There are no links: a configuration has them as [[link]] (docs/links.md).\n".to_owned();
+        return "There are no links: a configuration has them as [[link]], and `campanile link add` adds one (docs/links.md).\n"
+            .to_owned();
     }
     let rows: Vec<[String; 11]> = links.iter().map(Link::row).collect();
     let tone = |row: usize, column: usize| {
@@ -223,13 +272,15 @@ mod tests {
         writer.u64(9);
         ["paused", "by an operator", "everything"].into_iter().for_each(|text| writer.string(text));
         (1..=15).for_each(|number| writer.u64(number));
+        writer.string("added");
         let mut reader = Reader::new(&bytes, encoding);
         let link = Link::unmarshal(&mut reader, &mut Work::default()).unwrap();
         reader.finish("a link").unwrap();
         let Link { peer_service, since_ms, lag_events, window_octets, round_trip_us, sent, lost, loops, .. } = link;
         let numbers = [peer_service, since_ms, lag_events, window_octets, round_trip_us, sent, lost, loops];
         assert_eq!(numbers, [9, 1, 2, 7, 8, 9, 13, 15]);
-        assert_eq!((&*link.peer_name, &*link.reason, &*link.subscriptions), ("Lab", "by an operator", "everything"));
+        let texts = [&*link.peer_name, &*link.reason, &*link.subscriptions, &*link.origin];
+        assert_eq!(texts, ["Lab", "by an operator", "everything", "added"]);
         assert!(
             (0..bytes.len()).all(|cut| {
                 Link::unmarshal(&mut Reader::new(&bytes[..cut], encoding), &mut Work::default()).is_err()
@@ -238,9 +289,18 @@ mod tests {
     }
 
     #[test]
-    fn one_link_is_paused_by_its_name() {
+    fn one_link_is_paused_or_removed_by_its_name_and_one_is_added_with_its_channels() {
         let parses = |line: &str| Cli::try_parse_from(format!("campanile link {line}").split_whitespace()).is_ok();
-        assert!(["ls", "ls --json", "pause lab", "resume lab -s host"].into_iter().all(parses));
-        assert!(!["pause", "resume", "pause a b", "ls lab", "rm lab"].into_iter().any(parses));
+        let good = [
+            "ls",
+            "ls --json",
+            "pause lab",
+            "resume lab -s host",
+            "rm lab --drop-backlog",
+            "add a --to b:1 --channel C",
+        ];
+        assert!(good.into_iter().all(parses));
+        let wrong = ["pause", "resume", "pause a b", "ls lab", "rm", "add a --to b:1", "add a --channel C"];
+        assert!(!wrong.into_iter().any(parses));
     }
 }

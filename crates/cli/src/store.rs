@@ -156,7 +156,7 @@ fn configured(store: &mut OfflineStore) -> Result<Configured, Failure> {
             Part::Proxy { .. } => count.proxies += 1,
             Part::Filter(_) => count.filters += 1,
             Part::Binding { .. } => count.names += 1,
-            Part::Numbers | Part::Context(_) | Part::Registration(_) => {}
+            Part::Numbers | Part::Link(_) | Part::Context(_) | Part::Registration(_) => {}
         }
     }
     Ok(count)

@@ -531,10 +531,11 @@ pub(crate) async fn change(
             let asked: SetQos = read(body)?;
             qos(find(asked.channel.clone()).await?, asked)?
         }
+        "links" => links::addition(body)?,
         path if let Some((name, act)) = path.strip_prefix("links/").and_then(|rest| rest.rsplit_once('/')) => {
             // Which names there are is for those that may look.
             Access::check_reading(&asking, is_outside)?;
-            links::order(decoded(name), act, &routes.shared.snapshot().await?.links)?
+            links::order(decoded(name), act, body, &routes.shared.snapshot().await?.links)?
         }
         _ => return Err(Failure::NotFound),
     };
@@ -544,7 +545,8 @@ pub(crate) async fn change(
         }
         AdminAnswer::Disconnected(count) => Ok(http::json(&json!({ "disconnected": count }))),
         AdminAnswer::Done(Ok(())) => Ok(http::json(&json!({ "done": true }))),
-        AdminAnswer::Done(Err(why)) => Err(Failure::Refused(why)),
+        AdminAnswer::LinkAdded(Ok(stored)) => Ok(http::json(&json!({ "stored": stored }))),
+        AdminAnswer::Done(Err(why)) | AdminAnswer::LinkAdded(Err(why)) => Err(Failure::Refused(why)),
         _ => Err(Failure::Declined(Declined::Stopping)),
     }
 }

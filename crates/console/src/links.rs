@@ -2,6 +2,7 @@
 
 use core::cmp::Reverse;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use service::{Command, LinkState, LinkStatus, near};
 
@@ -14,19 +15,41 @@ pub(crate) fn links_json(links: &[LinkStatus]) -> Value {
     json!({ "links": links })
 }
 
+/// The order to add a link, with the settings that a configuration's `[[link]]` has.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn addition(body: &[u8]) -> Result<Command, Failure> {
+    let entry = serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))?;
+    Ok(Command::AddLink(Box::new(entry)))
+}
+
+/// How a link is removed.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Removal {
+    drop_backlog: bool,
+}
+
 /// The order at a path behind `links/`, where a link of that name is there.
 ///
 /// # Errors
 /// There is no such order, or no link of the name.
-pub(crate) fn order(name: Option<String>, act: &str, links: &[LinkStatus]) -> Result<Command, Failure> {
-    let paused = match act {
-        "pause" => true,
-        "resume" => false,
+pub(crate) fn order(name: Option<String>, act: &str, body: &[u8], links: &[LinkStatus]) -> Result<Command, Failure> {
+    let name = name.ok_or(Failure::NotFound)?;
+    let command = match act {
+        "pause" => Command::PauseLink { name: name.clone(), paused: true },
+        "resume" => Command::PauseLink { name: name.clone(), paused: false },
+        "remove" => {
+            let Removal { drop_backlog } =
+                serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))?;
+            // One without an open flow is not among the links.
+            return Ok(Command::RemoveLink { name, drop_backlog });
+        }
         _ => return Err(Failure::NotFound),
     };
-    let name = name.ok_or(Failure::NotFound)?;
     if links.iter().any(|link| link.name == name) {
-        return Ok(Command::PauseLink { name, paused });
+        return Ok(command);
     }
     let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
     let near = near::hint(&name, links.iter().map(|link| link.name.as_str()));
@@ -126,12 +149,26 @@ mod tests {
     #[test]
     fn an_order_names_a_link_that_there_is() {
         let links = [link("lab", LinkState::Up, 0)];
-        let ordered = |name: &str, act| order(Some(name.to_owned()), act, &links);
+        let ordered = |name: &str, act| order(Some(name.to_owned()), act, b"{}", &links);
         assert_eq!(ordered("lab", "pause").unwrap(), Command::PauseLink { name: "lab".to_owned(), paused: true });
         assert_eq!(ordered("lab", "resume").unwrap(), Command::PauseLink { name: "lab".to_owned(), paused: false });
-        assert!(matches!(ordered("lab", "remove"), Err(Failure::NotFound)));
+        assert!(matches!(ordered("lab", "remember"), Err(Failure::NotFound)));
+        let remove = |body: &[u8]| order(Some("lab".to_owned()), "remove", body, &links);
+        let removal = |drop_backlog| Command::RemoveLink { name: "lab".to_owned(), drop_backlog };
+        assert_eq!(remove(b"{}").unwrap(), removal(false));
+        assert_eq!(remove(br#"{"drop_backlog": true}"#).unwrap(), removal(true));
+        assert!(matches!(remove(br#"{"drop": true}"#), Err(Failure::Bad(_))));
         let Err(Failure::NotNamed(why)) = ordered("lav", "pause") else { panic!("a link") };
         assert_eq!(why, "there is no link \"lav\"; did you mean lab?");
+    }
+
+    #[test]
+    fn a_link_is_added_with_the_settings_of_the_configuration_and_no_others() {
+        let body = br#"{"name": "lab", "to": "lab.obs:2816", "channels": ["Weather"], "direction": "out"}"#;
+        let Ok(Command::AddLink(entry)) = addition(body) else { panic!("a link to add") };
+        assert_eq!((&*entry.name, &*entry.to, entry.direction), ("lab", "lab.obs:2816", service::LinkDirections::Out));
+        let Err(Failure::Bad(why)) = addition(br#"{"name": "lab", "at": "lab.obs"}"#) else { panic!("a link") };
+        assert!(why.contains("unknown field `at`"), "{why}");
     }
 
     #[test]

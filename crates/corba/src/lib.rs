@@ -53,4 +53,4 @@ pub use protocol::{
 };
 pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
-pub use topology::{Image, Part as StoredPart};
+pub use topology::{Image, Link as AddedLink, Part as StoredPart};

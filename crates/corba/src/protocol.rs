@@ -1,6 +1,7 @@
 //! The CORBA protocol: one state machine that answers administrative requests and says what the event path must know.
 
 mod access;
+mod added_links;
 mod changes;
 mod charges;
 mod clients;

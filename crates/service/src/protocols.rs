@@ -69,7 +69,7 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
     protocol.publish()?.access
 }
 
-pub(crate) use admin_messages::{Answered, Fault, LinkOrder, Request, ToProtocol, Wish};
+pub(crate) use admin_messages::{Answered, Fault, LinkAct, LinkOrder, Request, ToProtocol, Wish};
 /// Calls to clients that administration asks for, and how they end.
 pub(crate) use giop::admin_messages::{Call, CallFailure, Reply};
 /// Objects that clients of whichever protocol name. Today they are all CORBA's.
@@ -187,6 +187,8 @@ pub(crate) trait WireProtocol: Sized {
     const LINKS_AT: LinksAt = |_, _, _, _| None;
     /// Pauses a link, or has it go on; or why not. Nothing if it has no link of this name.
     const PAUSE_LINK: fn(&mut Worker, name: &str, paused: bool) -> Option<Result<(), String>> = |_, _, _| None;
+    /// Adds or removes a link; nothing if it has none of the name to remove.
+    const CHANGE_LINK: fn(&mut Worker, &LinkAct) -> Option<Result<(), String>> = |_, _| None;
     /// Takes notice of the subscriptions of a channel that one of its clients watches.
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) = |_, _, _| ();
 
@@ -648,11 +650,17 @@ impl Worker {
 }
 
 impl Worker {
-    /// Pauses or resumes a link, and reports whether that is done.
+    /// Does to a link what an operator orders, and reports whether that is done.
     fn handle_link_order(&mut self, order: &LinkOrder) {
         let mut done = None;
-        of_each!(P => done = done.or_else(|| P::PAUSE_LINK(self, &order.name, order.paused)));
-        let done = done.unwrap_or_else(|| Err("there is no link of this name".to_owned()));
+        match &order.act {
+            LinkAct::Pause { name, paused } => {
+                of_each!(P => done = done.or_else(|| P::PAUSE_LINK(self, name, *paused)));
+            }
+            act => {
+                of_each!(P => done = done.or_else(|| P::CHANGE_LINK(self, act)));
+            }
+        }
         self.core.cx.reporting.reports.send(ToAdministration::LinkOrdered { number: order.number, done });
     }
 }

@@ -30,7 +30,7 @@ use self::limits::{
 };
 use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
-use self::storage::{Durables, Keepers, find_store, furnish, start_keepers};
+use self::storage::{Durables, Keepers, added_links, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::Undone;
@@ -43,7 +43,9 @@ use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::run::{Administration, Ending, Log, Withheld};
 use crate::announcement::Announcement;
-use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, NarrowCodeSet, Tls};
+use crate::config::{
+    ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, LinkEntry, NarrowCodeSet, Tls,
+};
 use crate::counters::{Counter, Counters};
 use crate::handshakes::{self, Handshakes};
 use crate::lane::intake::origins::Origins;
@@ -318,6 +320,7 @@ fn assemble(
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let (opened, served) = furnish(&mut protocol, config, &accounts, found)?;
+    let links = (served, added_links(&protocol, config, &mut warnings));
     let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
@@ -336,7 +339,7 @@ fn assemble(
     let client_names = Arc::new(ArcSwap::from_pointee(config.client_names()?));
     let known = Known { accounts: Arc::clone(&accounts), tokens, client_names, published: Arc::clone(&published) };
     let guarding = (policy, Arc::clone(&known.tokens), Arc::clone(&known.client_names));
-    let began = (origin, service, served);
+    let began = (origin, service, links);
     let common = common((config, types), memory, &published, accounts, began, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
@@ -364,6 +367,7 @@ fn assemble(
         dds_joins,
         leaving: Vec::new(),
         ending: Ending::default(),
+        config: Box::new(config.clone()),
         origin,
         log: Log::new(),
     };
@@ -601,7 +605,7 @@ fn common(
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
-    (origin, service, served): (Instant, Option<u64>, Durables),
+    (origin, service, (served, added)): (Instant, Option<u64>, (Durables, Vec<LinkEntry>)),
     address_outlives: bool,
     (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ArcSwap<ClientNames>>),
 ) -> Common {
@@ -609,7 +613,8 @@ fn common(
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
     let given = Given { config, types, request_bytes_min, address_outlives, policy, tokens };
     let mut protocols = protocols::Settings::new(&given);
-    protocols.link.served = served;
+    let has_links = config.has_links() || !added.is_empty();
+    (protocols.link.served, protocols.link.added) = (served, added);
     Common {
         published: Arc::clone(published),
         protocols,
@@ -623,7 +628,7 @@ fn common(
         main_discipline: config.lanes.discipline.of_lane(),
         keeps_expired: config.compatibility.timeout_never_expires,
         origin,
-        origins: config.has_links().then(|| Origins::new(service.unwrap_or_else(random::identity))),
+        origins: Origins::new(service.unwrap_or_else(random::identity), has_links),
     }
 }
 

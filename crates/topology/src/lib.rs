@@ -7,12 +7,14 @@
 //! keys are part of it, so that references to what is restored are the ones that clients have.
 
 mod differences;
+mod link;
 mod naming;
 mod nonce;
 mod parts;
 mod settings;
 
 pub use self::differences::differences;
+pub use self::link::Link;
 pub use self::naming::{Binding, Bound, Context, Naming};
 pub use self::parts::{Found, Image, ImageError, Numbers, OwnFilter, Part, written};
 pub use self::settings::{
@@ -45,6 +47,9 @@ pub struct Topology {
     pub registrations: Vec<Callback>,
     /// By rising number.
     pub channels: Vec<Channel>,
+    /// Links to other services that operators have added, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
     /// The naming service.
     pub naming: Naming,
 }

@@ -1,7 +1,7 @@
 //! A topology in parts, each of which is kept in a place of its own: so that what is written when something changes is no more than
 //! what changed.
 
-use super::{Admin, Binding, Callback, Channel, Context, Filter, Naming, Proxy, Topology, VERSION};
+use super::{Admin, Binding, Callback, Channel, Context, Filter, Link, Naming, Proxy, Topology, VERSION};
 use engine::Side;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ pub enum Part {
     },
     /// A filter, with its channel.
     Filter(u32),
+    /// An added [`Link`], by its name.
+    Link(String),
     /// That there is a naming context.
     Context(u32),
     /// A [`Binding`].
@@ -119,12 +121,16 @@ impl Part {
             Self::Admin { channel, of_suppliers, id } => (b'd', vec![*channel, (*of_suppliers).into(), *id]),
             Self::Proxy { channel, id } => (b'e', vec![*channel, *id]),
             Self::Filter(id) => (b'f', vec![*id]),
+            Self::Link(_) => (b'l', vec![]),
             Self::Context(id) => (b'm', vec![*id]),
             Self::Binding { context, .. } => (b'n', vec![*context]),
             Self::Registration(id) => (b'r', vec![*id]),
         };
         let mut key = vec![kind];
         numbers.iter().for_each(|number| key.extend(number.to_be_bytes()));
+        if let Self::Link(name) = self {
+            key.extend(name.as_bytes());
+        }
         if let Self::Binding { name, kind, .. } = self {
             // A name may be anything, so its end is said by its length, behind all else.
             key.extend(name.as_bytes());
@@ -152,6 +158,7 @@ impl Part {
             (b'f', Some([id])) => Some(Self::Filter(*id)),
             (b'm', Some([id])) => Some(Self::Context(*id)),
             (b'r', Some([id])) => Some(Self::Registration(*id)),
+            (b'l', _) => Some(Self::Link(String::from_utf8(rest.to_vec()).ok()?)),
             (b'n', _) => {
                 let (context, rest) = rest.split_first_chunk::<4>()?;
                 let (texts, length) = rest.split_last_chunk::<4>()?;
@@ -197,7 +204,8 @@ impl Topology {
     pub fn image(&self) -> Image {
         let mut image = Image::new();
         let mut put = |part: Part, value: Vec<u8>| _ = image.insert(part.key(), value);
-        let Self { version, next_channel, next_filter, next_registration, registrations, channels, naming } = self;
+        let Self { version, next_channel, next_filter, next_registration, registrations, channels, links, naming } =
+            self;
         let numbers = Numbers {
             version: *version,
             next_channel: *next_channel,
@@ -216,6 +224,9 @@ impl Topology {
                 put(Part::Filter(filter.id), written(&own));
             }
             put(Part::Channel(id), written(&channel.alone()));
+        }
+        for link in links {
+            put(Part::Link(link.name.clone()), written(link));
         }
         for registration in registrations {
             put(Part::Registration(registration.id), written(registration));
@@ -248,6 +259,7 @@ impl Topology {
         let mut channels: BTreeMap<u32, Channel> = BTreeMap::new();
         let mut contexts: BTreeMap<u32, Context> = BTreeMap::new();
         let mut registrations: Vec<Callback> = Vec::new();
+        let mut links: Vec<Link> = Vec::new();
         let mut strays = Vec::new();
         // Sorted as they are, what something belongs to comes before it.
         for (key, value) in image {
@@ -280,6 +292,10 @@ impl Topology {
                     registrations.push(read(key, value)?);
                     true
                 }
+                Part::Link(_) => {
+                    links.push(read(key, value)?);
+                    true
+                }
                 Part::Context(id) => {
                     contexts.insert(id, Context { id, bindings: Vec::new() });
                     true
@@ -303,8 +319,16 @@ impl Topology {
         let Numbers { version, next_channel, next_filter, naming_nonce, next_context, next_registration } = numbers;
         let naming = Naming { nonce: naming_nonce, next_context, contexts: contexts.into_values().collect() };
         let channels = channels.into_values().collect();
-        let topology =
-            Some(Self { version, next_channel, next_filter, next_registration, registrations, channels, naming });
+        let topology = Some(Self {
+            version,
+            next_channel,
+            next_filter,
+            next_registration,
+            registrations,
+            channels,
+            links,
+            naming,
+        });
         Ok(Found { topology, strays })
     }
 }

@@ -57,6 +57,7 @@ fn empty() -> Topology {
         next_registration: 2,
         registrations: vec![Callback { id: 1, reference: "IOR:01".into(), unreachable_s: 0 }],
         channels: vec![channel],
+        links: Vec::new(),
         naming,
     }
 }
@@ -115,6 +116,9 @@ fn what_is_written_is_read_back_and_written_the_same() {
     root.push(Binding { name: "a".into(), kind: String::new(), bound: Bound::Object("IOR:00".into()) });
     let here = Bound::Context { reference: "IOR:01".into(), here: Some(0) };
     root.push(Binding { name: "b".into(), kind: "k".into(), bound: here });
+    let entry = serde_json::json!({ "name": "lab", "to": "lab.obs:2816", "channels": ["Weather"] });
+    topology.links.extend(Link::of_entry(&entry));
+    assert_eq!(topology.links[0].entry::<serde_json::Value>().unwrap(), entry);
     let text = topology.to_json();
     let read = Topology::from_json(&text).unwrap();
     assert_eq!(read, topology);

@@ -8,6 +8,8 @@ Examples:
   campanile link ls
   campanile link pause lab
   campanile link resume lab
+  campanile link add lab --to lab.obs:2816 --channel Weather
+  campanile link rm lab
 
 A link joins channels of this service with those of another Campanile
 (docs/links.md). Only for Campanile.";
@@ -39,6 +41,26 @@ Examples:
 
 Exit status: 0 done; 1 not, or there is no such link; 2 wrong usage.";
 
+const ADD_EXAMPLES: &str = "\
+Examples:
+  campanile link add lab --to lab.obs:2816 --channel Weather
+  campanile link add lab --to lab.obs:2817 --tls --channel Weather --channel Site
+  campanile link add town --to town.obs:2816 --channel Weather --direction out \\
+      --types 'Weather/*' --where '$speed > 20'
+
+The link is dialled at once, and is there after a restart of a service with a
+store. It has to be as valid as a [[link]] of the configuration.
+Exit status: 0 added; 1 not; 2 wrong usage.";
+
+const RM_EXAMPLES: &str = "\
+Examples:
+  campanile link rm lab
+  campanile link rm lab --drop-backlog
+
+Only of links that were added: one of the configuration goes with its [[link]].
+A link for which events wait stays, unless they are dropped.
+Exit status: 0 removed; 1 not, or there is no such link; 2 wrong usage.";
+
 /// `campanile link …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinkCommand {
@@ -51,6 +73,54 @@ pub(crate) enum LinkCommand {
     /// Have events cross a paused link again
     #[command(after_help = RESUME_EXAMPLES)]
     Resume(LinkOptions),
+    /// Add a link to another service
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(Box<LinkAddOptions>),
+    /// Remove a link that was added
+    #[command(after_help = RM_EXAMPLES)]
+    Rm(LinkRmOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LinkAddOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// What the link is called here
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Where the other service accepts links: its links.listen, or tls.links_listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) to: String,
+    /// A channel to join with the one of the same name there; more than once for several
+    #[arg(long = "channel", value_name = "CHANNEL", required = true)]
+    pub(crate) channels: Vec<String>,
+    /// Which way events cross
+    #[arg(long, value_parser = ["both", "out", "in"], default_value = "both")]
+    pub(crate) direction: String,
+    /// Event types that cross, as DOMAIN/NAME, separated by commas; default: all
+    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    pub(crate) types: Vec<String>,
+    /// Constraint that events have to meet to cross
+    #[arg(long = "where", value_name = "CONSTRAINT", default_value = "")]
+    pub(crate) constraint: String,
+    /// What happens when there is no room for events that wait
+    #[arg(long, value_parser = ["drop", "refuse"], default_value = "drop")]
+    pub(crate) when_full: String,
+    /// Connect over TLS, with the certificates of [tls]
+    #[arg(long)]
+    pub(crate) tls: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LinkRmOptions {
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    /// The link, by its name in `campanile link ls`
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Drop the events that wait for it
+    #[arg(long)]
+    pub(crate) drop_backlog: bool,
 }
 
 #[derive(Debug, Args)]

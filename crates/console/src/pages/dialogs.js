@@ -147,6 +147,35 @@ export async function pauseLink(link, done) {
   if (await attempt(() => post(`links/${encodeURIComponent(link.name)}/${act}`, {}), `${act === "pause" ? "Paused" : "Resumed"}: ${link.name}`)) done?.();
 }
 
+/** Adds a link to another service. What was written stays until it is taken. */
+export async function addLink(done) {
+  const input = (name, placeholder, required = true) => el("input", { name, placeholder, required });
+  const [name, to, channels] = [input("name", "lab"), input("to", "lab.obs:2816"), input("channels", "Weather, Site")];
+  const tls = el("input", { name: "tls", type: "checkbox" });
+  for (let wrong = null; ; ) {
+    const how = await ask("Add a link", [
+      el("label", {}, "Name", name), el("label", {}, "Host and port of the other service's links.listen", to), el("label", {}, "Channels, with commas between", channels),
+      el("label", {}, "Over TLS", tls), wrong,
+    ], [{ text: "Add", value: "yes" }, { text: "Cancel", value: "" }]);
+    if (how !== "yes") return;
+    try {
+      const entry = { name: name.value.trim(), to: to.value.trim(), channels: channels.value.split(",").map((channel) => channel.trim()), tls: tls.checked };
+      const { stored } = await post("links", entry);
+      toast(`Added: ${entry.name}${stored ? "" : ", until the service's process ends: it has no store"}`);
+      return done?.();
+    } catch (error) {
+      wrong = el("p", { class: "wrong", role: "alert" }, error.message);
+    }
+  }
+}
+
+/** Removes a link that was added. */
+export async function removeLink(link, done) {
+  const text = `The link ${link.name} is removed, in all its channels, with the events that wait for it.`;
+  if (!await confirm("Remove?", text, "Remove")) return;
+  if (await attempt(() => post(`links/${encodeURIComponent(link.name)}/remove`, { drop_backlog: true }), `Removed: ${link.name}`)) done?.();
+}
+
 /** Disconnects a supplier. */
 export async function disconnectSupplier(supplier) {
   const text = `${called(supplier)} is disconnected and its proxy is gone. Its program is notified, where it gave a reference, and has to connect anew.`;

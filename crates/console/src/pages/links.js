@@ -1,7 +1,7 @@
 // Links to other services: which way events go, whether they flow, what waits, and what was lost.
 
 import { age, bytes, count, el, show, table } from "/dom.js";
-import { pauseLink } from "/dialogs.js";
+import { addLink, pauseLink, removeLink } from "/dialogs.js";
 import { canChange, get } from "/service.js";
 
 const EVERY_MS = 2_000;
@@ -28,8 +28,9 @@ export const view = {
     try {
       const { links } = await get("links");
       if (this.place !== place) return;
-      show(place, table({
-        rows: links, id: (link) => `${link.name}/${link.channel}/${link.direction}`, row: level, empty: "There are no links: a configuration has them as [[link]].",
+      const add = canChange() ? el("button", { type: "button", onclick: () => addLink(() => this.load()) }, "Add a link") : "";
+      show(place, add, table({
+        rows: links, id: (link) => `${link.name}/${link.channel}/${link.direction}`, row: level, empty: "There are no links: a configuration has them as [[link]], and some are added here.",
         columns: [
           { title: "Link", cell: (link) => link.name }, { title: "Channel", cell: (link) => link.channel }, { title: "Direction", cell: (link) => link.direction },
           { title: "Peer", cell: (link) => link.peer },
@@ -43,7 +44,8 @@ export const view = {
           { title: "Rejected", number: true, cell: (link) => (link.rejected ? count(link.rejected) : "") },
           { title: "Subscribed to", cell: (link) => link.subscriptions },
           { title: "", cell: (link) => (canChange() ? el("div", { class: "acts" },
-            el("button", { type: "button", onclick: () => pauseLink(link, () => this.load()) }, link.state === "paused" ? "Resume" : "Pause")) : "") },
+            el("button", { type: "button", onclick: () => pauseLink(link, () => this.load()) }, link.state === "paused" ? "Resume" : "Pause"),
+            link.origin === "added" ? el("button", { type: "button", class: "hurts", onclick: () => removeLink(link, () => this.load()) }, "Remove") : "") : "") },
         ],
       }));
     } catch (error) { if (this.place === place) show(place, el("p", { class: "none" }, error.message)); }

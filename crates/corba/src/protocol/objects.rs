@@ -1,5 +1,6 @@
 //! Objects by key: the object that a key names, its servant, and the reference that clients have of it.
 
+use super::added_links::AddedLinks;
 use super::clients::Clients;
 use super::durable::Durables;
 use super::nonces::Keys;
@@ -47,6 +48,8 @@ pub struct Objects {
     pub(super) clients: Clients,
     /// Callbacks to notify that the service has restarted.
     pub(super) reconnection: Reconnection,
+    /// Links that operators have added.
+    pub(super) links: AddedLinks,
     /// What clients are charged for what is kept for them.
     pub(crate) ledger: Ledger,
     /// What the last request has made.
@@ -106,6 +109,7 @@ impl Objects {
             proxies: Proxies::default(),
             clients: Clients::default(),
             reconnection: Reconnection::default(),
+            links: AddedLinks::default(),
             ledger: Ledger::default(),
             made: Creations::default(),
             effects: VecDeque::new(),

@@ -56,6 +56,7 @@ impl Objects {
             next_registration: self.reconnection.next_number(),
             registrations: self.reconnection.exported(),
             channels: channels.map(|channel| self.exported_channel(channel, &mut filters)).collect(),
+            links: self.links.exported(),
             naming: self.naming.exported(&self.references),
         }
     }
@@ -236,7 +237,10 @@ impl Objects {
     /// Number of changes noted so far: if it is the same as before, nothing was changed between.
     #[must_use]
     pub const fn changes_noted(&self) -> u64 {
-        self.hierarchy.changes_noted() + self.naming.changes_noted() + self.reconnection.changes_noted()
+        self.hierarchy.changes_noted()
+            + self.naming.changes_noted()
+            + self.reconnection.changes_noted()
+            + self.links.changes_noted()
     }
 
     fn numbers(&self) -> t::Numbers {
@@ -277,6 +281,7 @@ impl Objects {
         self.hierarchy.note_changed_parts();
         self.naming.note_changed_parts();
         self.reconnection.note_changed_parts();
+        self.links.note_changed_parts();
     }
 
     /// Takes a part of the topology that may have changed since it was last taken, was made, or is gone. `None` when there is no other.
@@ -299,7 +304,8 @@ impl Objects {
             };
         }
         let changed = self.naming.poll_changed_part(&self.references);
-        match changed.or_else(|| self.reconnection.poll_changed_part())? {
+        let changed = changed.or_else(|| self.reconnection.poll_changed_part());
+        match changed.or_else(|| self.links.poll_changed_part())? {
             (t::Part::Numbers, _) => change(t::Part::Numbers, Some(t::written(&self.numbers()))),
             (part, value) => change(part, value),
         }

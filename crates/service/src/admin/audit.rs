@@ -178,6 +178,13 @@ impl Administration {
             Command::PauseLink { name, paused } => {
                 format!("{} on link \"{}\"", if *paused { "pause" } else { "resume" }, name.escape_debug())
             }
+            Command::AddLink(entry) => {
+                format!("add link \"{}\" to \"{}\"", entry.name.escape_debug(), entry.to.escape_debug())
+            }
+            Command::RemoveLink { name, drop_backlog } => {
+                let how = if *drop_backlog { ", and drop what waits for it" } else { "" };
+                format!("remove link \"{}\"{how}", name.escape_debug())
+            }
             Command::SetQos { on, properties } => format!("set_qos on {}", describe_change(*on, properties)),
         }
     }
@@ -186,10 +193,13 @@ impl Administration {
 /// What came of a command.
 pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
     match answer {
-        Answer::Applied(Err(why)) | Answer::Done(Err(why)) => ActOutcome::Failed(why.clone()),
+        Answer::Applied(Err(why)) | Answer::Done(Err(why)) | Answer::LinkAdded(Err(why)) => {
+            ActOutcome::Failed(why.clone())
+        }
         Answer::Disconnected(0) => ActOutcome::Failed("there is no client to disconnect".to_owned()),
         Answer::DeadLettersDone { done, .. } => ActOutcome::Done(Some(format!("{done} dead letters"))),
         Answer::Disconnected(count) => ActOutcome::Done(Some(format!("{count} disconnected"))),
+        Answer::LinkAdded(Ok(false)) => ActOutcome::Done(Some("until the process ends".to_owned())),
         _ => ActOutcome::Done(None),
     }
 }

@@ -1,4 +1,5 @@
-//! Operators' orders for links: passed on to the main lane, which has them, and answered with its report.
+//! Operators' orders for links: passed on to the main lane, which has them, and answered with its report. Links that operators add are
+//! stored with all else that is configured.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +7,122 @@ use crate::admin::audit::outcome_of;
 use crate::admin::run::Administration;
 use crate::admin::values::{Answer, Declined};
 use crate::admin::waiting::Waiting;
+use crate::config::LinkEntry;
 use crate::counters::Counter;
 use crate::lane::links::messages::{LaneThread, ToLane};
-use crate::protocols::{ActOutcome, LinkOrder, ToProtocol};
+use crate::protocols::{ActOutcome, LinkAct, LinkOrder, ToProtocol};
 
 /// Orders that the main lane may have yet to report on.
 const ORDERS_MAX: usize = 256;
+
+/// The number of orders that have no answer.
+const UNANSWERED: u64 = 0;
 
 /// Orders that wait for the main lane's report.
 #[derive(Default)]
 pub(crate) struct LinkOrders {
     last: u64,
-    /// By the order's number: the receiver of the answer, and the description of the order for its audit line.
-    waiting: BTreeMap<u64, (Waiting, String)>,
+    /// By the order's number.
+    waiting: BTreeMap<u64, Pending>,
+}
+
+/// An order that waits.
+struct Pending {
+    /// The receiver of the answer, and the description of the order for its audit line.
+    order: (Waiting, String),
+    then: Then,
+}
+
+/// What follows when an order is carried out.
+enum Then {
+    Nothing,
+    /// The link is there, and was stored before.
+    Added,
+    /// The link of this name need not be stored any more.
+    Removed(String),
 }
 
 impl Administration {
-    /// Orders that a link pauses or goes on. The answer goes when the main lane has reported.
-    pub(super) fn order_link(&mut self, name: &str, paused: bool, (waiting, what): (Waiting, String)) {
-        if self.answers.link_orders.waiting.len() >= ORDERS_MAX {
-            self.counters.add(Counter::AdministrationFull, 1);
-            return self.conclude_order((waiting, what), Err(Declined::NoResources));
+    /// Orders that a link pauses or goes on.
+    pub(super) fn pause_link(&mut self, name: &str, paused: bool, order: (Waiting, String)) {
+        self.order_link(LinkAct::Pause { name: name.to_owned(), paused }, Pending { order, then: Then::Nothing });
+    }
+
+    /// Adds a link that is valid beside all others.
+    pub(super) fn add_link(&mut self, entry: &LinkEntry, order: (Waiting, String)) {
+        let (mut all, _) = self.config.with_links(self.objects.added_links());
+        all.link.push(entry.clone());
+        match all.check() {
+            Err(why) => self.conclude_order(order, Ok(Answer::LinkAdded(Err(why.to_string())))),
+            Ok(()) if self.has_too_many_orders() => self.refuse_order(order),
+            Ok(()) => {
+                self.objects.add_link(entry);
+                self.order_link(LinkAct::Add(Box::new(entry.clone())), Pending { order, then: Then::Added });
+            }
+        }
+    }
+
+    /// Removes a link that was added.
+    pub(super) fn remove_link(&mut self, name: &str, drop_backlog: bool, order: (Waiting, String)) {
+        let act = LinkAct::Remove { name: name.to_owned(), drop_backlog };
+        self.order_link(act, Pending { order, then: Then::Removed(name.to_owned()) });
+    }
+
+    /// Makes all that such a text has, or says why not.
+    pub(super) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
+        self.objects.apply_topology(text)?;
+        let (all, left_out) = self.config.with_links(self.objects.added_links());
+        for (name, why) in left_out {
+            log::warn!("link {name:?}: it is not made: {why}");
+        }
+        for entry in all.link.into_iter().skip(self.config.link.len()) {
+            self.send_order(LinkOrder { number: UNANSWERED, act: LinkAct::Add(Box::new(entry)) });
+        }
+        Ok(())
+    }
+
+    fn has_too_many_orders(&self) -> bool {
+        self.answers.link_orders.waiting.len() >= ORDERS_MAX
+    }
+
+    fn refuse_order(&mut self, order: (Waiting, String)) {
+        self.counters.add(Counter::AdministrationFull, 1);
+        self.conclude_order(order, Err(Declined::NoResources));
+    }
+
+    /// Passes an order on. The answer goes when the main lane has reported.
+    fn order_link(&mut self, act: LinkAct, pending: Pending) {
+        if self.has_too_many_orders() {
+            return self.refuse_order(pending.order);
         }
         self.answers.link_orders.last += 1;
         let number = self.answers.link_orders.last;
-        self.answers.link_orders.waiting.insert(number, (waiting, what));
-        let order = LinkOrder { number, name: name.to_owned(), paused };
+        self.answers.link_orders.waiting.insert(number, pending);
+        self.send_order(LinkOrder { number, act });
+    }
+
+    fn send_order(&mut self, order: LinkOrder) {
         self.lane_registry.send(LaneThread::MAIN, ToLane::Protocol(ToProtocol::Link(order)));
     }
 
-    /// The main lane has carried out an order, or says why not.
-    pub(super) fn link_ordered(&mut self, number: u64, done: Result<(), String>) {
-        if let Some(order) = self.answers.link_orders.waiting.remove(&number) {
-            self.conclude_order(order, Ok(Answer::Done(done)));
-        }
+    /// The main lane has carried out an order, or says why not; nothing if it has no such link.
+    pub(super) fn link_ordered(&mut self, number: u64, done: Option<Result<(), String>>) {
+        let Some(Pending { order, then }) = self.answers.link_orders.waiting.remove(&number) else { return };
+        let none = || Err("there is no link of this name".to_owned());
+        let answer = match then {
+            Then::Nothing => Answer::Done(done.unwrap_or_else(none)),
+            Then::Added => Answer::LinkAdded(done.unwrap_or_else(none).map(|()| self.persistence.has_store())),
+            // One that the configuration left no room for was stored and not made.
+            Then::Removed(name) => Answer::Done(match done {
+                Some(Err(why)) => Err(why),
+                Some(Ok(())) => {
+                    self.objects.remove_link(&name);
+                    Ok(())
+                }
+                None => self.objects.remove_link(&name).then_some(()).ok_or(()).or_else(|()| none()),
+            }),
+        };
+        self.conclude_order(order, Ok(answer));
     }
 
     fn conclude_order(&mut self, (waiting, what): (Waiting, String), answer: Result<Answer, Declined>) {

@@ -38,6 +38,11 @@ impl Persistence {
         Self { store, answer_within, ..Self::default() }
     }
 
+    /// Whether what is configured outlives the process.
+    pub(super) const fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Gathers some of what has changed, which `poll` tells of, and hands it to the store if that is not busy.
     pub(super) fn gather(&mut self, mut poll: impl FnMut() -> Option<(Vec<u8>, Option<Vec<u8>>)>) {
         let Some(store) = &mut self.store else { return };

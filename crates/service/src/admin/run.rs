@@ -33,6 +33,7 @@ use crate::admin::publishing::Publishing;
 use crate::admin::refusals::{Episodes, Refusals, of_refused};
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::admin::waiting::{Instead, Sending, Waiting};
+use crate::config::Config;
 use crate::counters::{Block, Counter, Counters};
 use crate::lane::io::net::Waker;
 use crate::lane::links::lane_registry::LaneRegistry;
@@ -87,6 +88,8 @@ pub(crate) struct Administration {
     /// Lanes that are to end when what was published last is out.
     pub(crate) leaving: Vec<LaneId>,
     pub(crate) ending: Ending,
+    /// What the service was started with, beside which an added link has to be valid.
+    pub(crate) config: Box<Config>,
     /// When it was begun with.
     pub(crate) origin: Instant,
     pub(crate) log: Log,
@@ -509,13 +512,17 @@ impl Administration {
             Command::DeadLetters { act, channel, dead_letters } => {
                 return self.act_on_dead_letters((*act, *channel), dead_letters, (waiting, what));
             }
-            Command::PauseLink { name, paused } => return self.order_link(name, *paused, (waiting, what)),
+            Command::PauseLink { name, paused } => return self.pause_link(name, *paused, (waiting, what)),
+            Command::AddLink(entry) => return self.add_link(entry, (waiting, what)),
+            Command::RemoveLink { name, drop_backlog } => {
+                return self.remove_link(name, *drop_backlog, (waiting, what));
+            }
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
                 let count = self.objects.disconnect_idle(*idle);
                 Answer::Disconnected(u32::try_from(count).unwrap_or(u32::MAX))
             }
-            Command::ApplyTopology(text) => Answer::Applied(self.objects.apply_topology(text)),
+            Command::ApplyTopology(text) => Answer::Applied(self.apply_topology(text)),
             Command::SetAccess(rules) => {
                 self.objects.set_access(rules.clone());
                 Answer::Applied(Ok(()))

@@ -5,7 +5,7 @@
 //! clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
 //! [`Principal`](accounts::Principal) that asks.
 
-use crate::config::DeclaredChannel;
+use crate::config::{DeclaredChannel, LinkEntry};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -121,6 +121,15 @@ pub enum Command {
         /// Whether it is paused then.
         paused: bool,
     },
+    /// Add a link to another service: [`Answer::LinkAdded`].
+    AddLink(Box<LinkEntry>),
+    /// Remove a link that was added: [`Answer::Done`]. One of the configuration is not removed.
+    RemoveLink {
+        /// Its name.
+        name: String,
+        /// Whether events that wait for it are dropped; otherwise it stays if any do.
+        drop_backlog: bool,
+    },
     /// Set properties: [`Answer::Done`].
     SetQos {
         /// Channel, admin or proxy.
@@ -201,6 +210,8 @@ pub enum Answer {
     Channel(Option<String>),
     /// It is done, or why not; then nothing was changed.
     Done(Result<(), String>),
+    /// Whether the link outlives the process, which takes a store; or why it was not added.
+    LinkAdded(Result<bool, String>),
     /// The rules of access do not allow it to the principal. Nothing was done.
     Denied(Forbidden),
 }
@@ -209,7 +220,7 @@ impl Answer {
     /// Whether it answers a command, by which something may have changed that is to outlive the process: then it waits for that.
     pub(crate) const fn tells_of_a_change(&self) -> bool {
         match self {
-            Self::Disconnected(_) | Self::Applied(_) | Self::Done(_) => true,
+            Self::Disconnected(_) | Self::Applied(_) | Self::Done(_) | Self::LinkAdded(_) => true,
             // It is on disk by then.
             Self::DeadLettersDone { .. } => false,
             Self::Counters(_)
@@ -408,6 +419,8 @@ pub struct LinkStatus {
     pub loops: u64,
     /// Subscriptions of the receiving service: `everything`, `nothing` or `N types`.
     pub subscriptions: String,
+    /// Where the link comes from.
+    pub origin: LinkOrigin,
 }
 
 impl LinkStatus {
@@ -415,6 +428,31 @@ impl LinkStatus {
     #[must_use]
     pub const fn is_in_trouble(&self) -> bool {
         self.lost > 0 || matches!(self.state, LinkState::Down | LinkState::Refused)
+    }
+}
+
+/// Where a link comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkOrigin {
+    /// The configuration file.
+    #[default]
+    File,
+    /// An operator, while the service ran.
+    Added,
+    /// The peer, which dialled.
+    Peer,
+}
+
+impl LinkOrigin {
+    /// Its name in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Added => "added",
+            Self::Peer => "peer",
+        }
     }
 }
 

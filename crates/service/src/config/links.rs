@@ -113,6 +113,26 @@ impl LinkEntry {
 }
 
 impl Config {
+    /// The same with further links, as far as it is valid with each; and the names of those that are left out, each with the reason.
+    pub(crate) fn with_links(&self, added: Vec<LinkEntry>) -> (Self, Vec<(String, ConfigError)>) {
+        let mut all = self.clone();
+        all.link.extend(added.iter().cloned());
+        if all.check().is_ok() {
+            return (all, Vec::new());
+        }
+        all.link.truncate(self.link.len());
+        let mut left_out = Vec::new();
+        for entry in added {
+            let name = entry.name.clone();
+            all.link.push(entry);
+            if let Err(why) = all.check() {
+                all.link.pop();
+                left_out.push((name, why));
+            }
+        }
+        (all, left_out)
+    }
+
     /// Whether there are links, or may be: events are numbered then, by which other services know them.
     pub(crate) const fn has_links(&self) -> bool {
         !self.link.is_empty() || self.links.listen.is_some() || self.tls.links_listen.is_some()

@@ -62,8 +62,8 @@ pub(crate) struct Context {
     pub(crate) counters: Arc<Block>,
     /// What the configuration calls clients.
     pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
-    /// Where events are numbered: what their origins are made of.
-    pub(crate) origins: Option<Origins>,
+    /// What events' origins are made of.
+    pub(crate) origins: Origins,
 }
 
 /// Which lane it is.

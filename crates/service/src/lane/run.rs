@@ -103,8 +103,8 @@ pub(crate) struct Common {
     pub(crate) keeps_expired: bool,
     /// When the service began: what lanes take for time 0.
     pub(crate) origin: Instant,
-    /// What events' origins are made of, where any link is configured.
-    pub(crate) origins: Option<Origins>,
+    /// What events' origins are made of.
+    pub(crate) origins: Origins,
 }
 
 /// A lane's thread.

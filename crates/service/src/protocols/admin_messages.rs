@@ -7,6 +7,7 @@ use engine::Peer;
 
 use super::{LogLines, Objects, Tag, giop, local_proxies};
 use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::config::LinkEntry;
 use crate::lane::links::messages::{LaneThread, ToLane};
 use accounts::Account;
 use corba::log_lines::with_lines;
@@ -24,10 +25,18 @@ pub(crate) enum ToProtocol {
 pub(crate) struct LinkOrder {
     /// Number of the order, which its answer names.
     pub(crate) number: u64,
-    /// Name of the link.
-    pub(crate) name: String,
-    /// Whether the link is paused then.
-    pub(crate) paused: bool,
+    pub(crate) act: LinkAct,
+}
+
+/// What an operator orders.
+#[derive(Debug)]
+pub(crate) enum LinkAct {
+    /// The link of a name is paused, or goes on.
+    Pause { name: String, paused: bool },
+    /// A link is added that was found valid.
+    Add(Box<LinkEntry>),
+    /// An added link is removed, and what waits for it; without `drop_backlog` it stays if anything does.
+    Remove { name: String, drop_backlog: bool },
 }
 
 impl ToProtocol {

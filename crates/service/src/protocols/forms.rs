@@ -198,10 +198,8 @@ impl Protocols {
         // Neither a lifetime nor a time to begin at: both were for its first channel.
         let event: &mut Event = &mut pending_event;
         (event.form, event.tag, event.priority) = (FORM_STRUCTURED, tag, old.priority);
-        if let Some(origins) = &cx.origins {
-            // Not that of the old one: each consumer's dead letter is an event of its own.
-            origins.assign(event);
-        }
+        // Not that of the old one: each consumer's dead letter is an event of its own.
+        cx.origins.assign(event);
         cx.lane.classify(&mut pending_event, &domain, &name);
         self.translate(ProxyKey { channel: to, proxy: ProxyId(u32::MAX) }, &mut pending_event, cx);
         match cx.lane.handle_dead_letter(to, pending_event, self, cx.clock.now) {

@@ -7,6 +7,7 @@
 //!
 //! Events cross as structured events, so that all protocols' consumers can have them, whatever they came as.
 
+mod changes;
 mod dialling;
 mod inflow;
 mod interests;
@@ -28,9 +29,11 @@ use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
 use self::outflow::Outflow;
 use self::session::{Connection, State};
-use super::{Client, CoreCheck, CoreStep, Given, LinksAt, NOBODY, Step, Tag, WireProtocol};
+use super::{Client, CoreCheck, CoreStep, Given, LinkAct, LinksAt, NOBODY, Step, Tag, WireProtocol};
+use crate::admin::values::LinkOrigin;
 use crate::config::{Config, ConfigError, LinkEntry, parse_listen};
 use crate::lane::intake::Refused;
+use crate::lane::intake::origins::Origins;
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Poll;
 use crate::lane::io::quotas::Rounds;
@@ -51,6 +54,8 @@ const LOOKED_AFTER: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     links: Arc<[LinkEntry]>,
+    /// Links that operators had added when the process began.
+    pub(crate) added: Vec<LinkEntry>,
     /// What this service is called at the other ends.
     name: Arc<str>,
     limits: links::Limits,
@@ -104,6 +109,7 @@ impl WireProtocol for Protocol {
         let Config { links, link, limits, .. } = given.config;
         Settings {
             links: link.as_slice().into(),
+            added: Vec::new(),
             name: links.name.as_str().into(),
             limits: links::Limits {
                 frame_bytes_max: limits.message_bytes_max.max(FRAME_BYTES_MIN).saturating_add(HEAD_BYTES_MAX),
@@ -122,14 +128,14 @@ impl WireProtocol for Protocol {
         for served in &settings.served {
             outflows.insert(Outflow::served_before(served.clone(), settings.limits));
         }
-        // Without a link, and a place for those of others, there is neither.
-        let (service, incarnation) =
-            common.origins.as_ref().map_or((0, 0), |origins| (origins.service, origins.incarnation));
+        let Origins { service, incarnation, .. } = common.origins;
+        let links = settings.links.iter().map(|entry| Link::new(entry.clone(), LinkOrigin::File));
+        let links: Vec<Link> =
+            links.chain(settings.added.iter().map(|entry| Link::new(entry.clone(), LinkOrigin::Added))).collect();
         Ok(Self {
             service,
             incarnation,
             own: common.accounts.account_of(NOBODY),
-            links: settings.links.iter().cloned().map(Link::new).collect(),
             connections: Slots::new(),
             outflows,
             inflows: Slots::new(),
@@ -137,7 +143,8 @@ impl WireProtocol for Protocol {
             next_peer: Tag::Link.first_peer(),
             sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
             interests: HashMap::new(),
-            look_after: (!settings.links.is_empty() || !settings.served.is_empty()).then_some(Time(0)),
+            look_after: (!links.is_empty() || !settings.served.is_empty()).then_some(Time(0)),
+            links,
             read: Vec::new(),
             settings,
         })
@@ -205,6 +212,8 @@ impl WireProtocol for Protocol {
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
         |worker, name, paused| Links::of(&mut worker.core).pause_link(name, paused);
+    const CHANGE_LINK: fn(&mut Worker, &LinkAct) -> Option<Result<(), String>> =
+        |worker, act| Links::of(&mut worker.core).change_link(act);
 }
 
 /// What a link's durable consumer is called that is of this service's configuration.
@@ -220,11 +229,11 @@ fn served_durable(service: u64, link: &str) -> String {
 /// How the names of those begin.
 const SERVED: &str = "link from ";
 
-/// Destroys durable consumers of links that the configuration has no more. Gives those that other services' links have: their channels'
+/// Destroys durable consumers of links that there are no more. Gives those that other services' links have: their channels'
 /// names, their own, and their keys.
-pub(crate) fn retain_durable(protocol: &mut corba::Protocol, config: &Config) -> Vec<(String, String, ProxyKey)> {
+pub(crate) fn retain_durable(protocol: &mut corba::Protocol, links: &[LinkEntry]) -> Vec<(String, String, ProxyKey)> {
     let is_own = |channel: &String, durable: &str| {
-        let mut own = config.link.iter().filter(|link| link.direction.sends() && own_durable(&link.name) == *durable);
+        let mut own = links.iter().filter(|link| link.direction.sends() && own_durable(&link.name) == *durable);
         own.any(|link| link.channels.contains(channel))
     };
     let (stay, stale): (Vec<_>, Vec<_>) = protocol

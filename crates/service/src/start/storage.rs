@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::StartError;
 use super::limits::{ConnectionsMax, ceilings};
 use super::protocol_settings;
-use crate::config::{Config, DeclaredChannel};
+use crate::config::{Config, DeclaredChannel, LinkEntry};
 use crate::counters::Counters;
 use crate::lane::io::net::Waker;
 use crate::memory::Memory;
@@ -98,7 +98,7 @@ pub(super) fn furnish(
     } else {
         make_topology(protocol, config)?;
     }
-    let served = link::retain_durable(protocol, config);
+    let served = link::retain_durable(protocol, &[config.link.as_slice(), &stored_links(protocol)].concat());
     protocol.objects.note_changed_parts();
     let now = protocol.objects.image();
     let gone = stored.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
@@ -109,6 +109,29 @@ pub(super) fn furnish(
     }
     let channels = protocol.objects.hierarchy().channels().map(Channel::id).collect();
     Ok((Some(OpenedStore { disk, events, origins, service, channels }), served))
+}
+
+/// Links that operators have added, those in a form that this version reads.
+fn stored_links(protocol: &Protocol) -> Vec<LinkEntry> {
+    let mut links = Vec::new();
+    for link in protocol.objects.added_links() {
+        match link.entry() {
+            Ok(entry) => links.push(entry),
+            Err(why) => log::warn!("link {:?}: what is stored of it cannot be read: {why}", link.name),
+        }
+    }
+    links
+}
+
+/// Those of them that are valid beside the configuration's. Adds a warning for each other: it stays in the store, and is not made.
+pub(super) fn added_links(protocol: &Protocol, config: &Config, warnings: &mut Vec<String>) -> Vec<LinkEntry> {
+    let (all, left_out) = config.with_links(stored_links(protocol));
+    for (name, why) in left_out {
+        let warning = format!("link {name:?}, which was added, is not made: {why}; `campanile link rm` removes it");
+        log::warn!("{warning}");
+        warnings.push(warning);
+    }
+    all.link.into_iter().skip(config.link.len()).collect()
 }
 
 /// Starts the threads of a store in a folder, and of the backlogs beside it.

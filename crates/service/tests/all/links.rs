@@ -1,5 +1,7 @@
 //! Links: one channel across services.
 
+mod added;
+
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -286,6 +288,8 @@ fn a_link_that_is_paused_collects_and_one_that_the_configuration_has_no_more_goe
     assert!(order(true).is_err(), "it is paused already");
     assert_eq!(order(false), Ok(()));
     assert_eq!(numbers(&mut lines, 20), (0..20).collect::<Vec<_>>());
+    // They are acknowledged before the pause.
+    await_count(&near, Counter::EventsStored, 0);
     assert_eq!(order(true), Ok(()));
     publish(&mut from, 20, PERSISTENT);
     await_count(&near, Counter::EventsStored, 1);

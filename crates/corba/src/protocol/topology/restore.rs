@@ -263,6 +263,7 @@ impl Protocol {
             .naming
             .restore(&topology.naming, &self.objects.references)
             .map_err(refused("the naming service"))?;
+        self.objects.links.restore(&topology.links);
         let numbers = [(Numbered::Channels, topology.next_channel), (Numbered::Filters, topology.next_filter)];
         for (of, next) in numbers {
             self.objects.hierarchy.skip_numbers(of, next).map_err(|refusal| refused("a number")(refusal.into()))?;

@@ -53,6 +53,8 @@ impl Administration {
             Command::DeadLetters { channel, .. } => (Some(*channel), "to replay or remove dead letters"),
             Command::DisconnectIdle(_) => (None, "disconnect-idle"),
             Command::PauseLink { paused, .. } => (None, if *paused { "to pause a link" } else { "to resume a link" }),
+            Command::AddLink(_) => (None, "to add a link"),
+            Command::RemoveLink { .. } => (None, "to remove a link"),
             Command::ApplyTopology(_)
             | Command::SetAccess(_)
             | Command::SetClientNames(_)

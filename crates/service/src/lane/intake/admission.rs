@@ -34,9 +34,7 @@ impl Core {
     /// filters are asked.
     pub(crate) fn admit(&mut self, submission: &mut Submission, pending_event: PendingEvent) {
         let Some(mut pending_event) = self.access.admits_type(submission, pending_event, &mut self.cx) else { return };
-        if let Some(origins) = &self.cx.origins {
-            origins.assign(&mut pending_event);
-        }
+        self.cx.origins.assign(&mut pending_event);
         let (source, octets) = (submission.source, pending_event.bytes.len() as u64);
         let Some(mut pending_event) = self.wait_for_store(submission, pending_event) else {
             return self.cx.counters.add(Counter::EventBytesIn, octets);
@@ -333,9 +331,7 @@ impl Core {
         // Whether it was delivered before is not known.
         let mut pending_event = self.protocols.event_of(&record, (&clock, record.arrived()), true, &mut self.cx);
         (pending_event.watch, pending_event.watch_each, pending_event.only) = (Some(watch), true, consumers);
-        if let Some(origins) = &self.cx.origins {
-            origins.assign_stored(&mut pending_event, number);
-        }
+        self.cx.origins.assign_stored(&mut pending_event, number);
         let admitted = self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
         if let Admission::AwaitingFilter(mut pending_event, _) = admitted {
             // It was accepted; clients' filters on its supplier's side are not asked once more.

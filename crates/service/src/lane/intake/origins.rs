@@ -1,6 +1,6 @@
 //! Origins of the events that this process admits first, by which links know them wherever they go.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use engine::Event;
@@ -10,7 +10,7 @@ use crate::random;
 /// The era of events that the store had before events were numbered. No process has it.
 const OF_STORE: u64 = 0;
 
-/// What origins are made of, where events are numbered. Clones number together.
+/// What origins are made of. Clones number together.
 #[derive(Debug, Clone)]
 pub(crate) struct Origins {
     /// The number by which other services know this one: that of the store, where there is one. Never 0.
@@ -20,26 +20,37 @@ pub(crate) struct Origins {
     /// The last number that an event got. It is of all lanes: receivers keep what they have seen above a low mark, and take what is far
     /// below that for seen, so that numbers have to rise from one lane to the next, too.
     last: Arc<AtomicU64>,
+    /// Whether events are numbered: where there is a link, or may be one.
+    is_on: Arc<AtomicBool>,
 }
 
 impl Origins {
     /// Those of a service in this process.
-    pub(crate) fn new(service: u64) -> Self {
-        Self { service, incarnation: random::identity(), last: Arc::default() }
+    pub(crate) fn new(service: u64, is_on: bool) -> Self {
+        Self { service, incarnation: random::identity(), last: Arc::default(), is_on: Arc::new(is_on.into()) }
     }
 
-    /// Gives an event an origin, unless it has one.
+    /// Has all lanes number events from now on. One that a lane admits at this moment may get none, and is known by its serial.
+    pub(crate) fn turn_on(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Gives an event an origin, unless it has one, where events are numbered.
     #[inline]
     pub(crate) fn assign(&self, event: &mut Event) {
-        if event.origin().is_none() {
+        if self.is_on() && event.origin().is_none() {
             let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
             event.set_origin(self.service, self.incarnation, number, &[]);
         }
     }
 
-    /// Gives an event that the store has an origin, unless it has one: the same after each restart.
+    /// The same of an event that the store has: the origin is the same after each restart.
     pub(crate) fn assign_stored(&self, event: &mut Event, number: u64) {
-        if event.origin().is_none() {
+        if self.is_on() && event.origin().is_none() {
             event.set_origin(self.service, OF_STORE, number, &[]);
         }
     }
@@ -55,7 +66,11 @@ mod tests {
 
     #[test]
     fn numbers_rise_over_all_lanes_and_an_event_that_has_an_origin_keeps_it() {
-        let origins = Origins::new(7);
+        let origins = Origins::new(7, false);
+        let mut event = Event::default();
+        origins.assign(&mut event);
+        assert!(event.origin().is_none(), "there is no link");
+        origins.clone().turn_on();
         let lanes = [origins.clone(), origins.clone()];
         for number in 1..=4_u64 {
             let mut event = Event::default();
@@ -69,6 +84,6 @@ mod tests {
         let mut event = Event::default();
         origins.assign_stored(&mut event, 9);
         assert_eq!(origin(&event), (7, 0, 9));
-        assert!(origins.incarnation != 0 && origins.incarnation != Origins::new(7).incarnation);
+        assert!(origins.incarnation != 0 && origins.incarnation != Origins::new(7, true).incarnation);
     }
 }

@@ -77,10 +77,10 @@ pub(crate) enum ToAdministration {
         chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
-    /// The main lane has carried out the order of this number, or why not.
+    /// The main lane has carried out the order of this number, or why not; nothing if it has no such link.
     LinkOrdered {
         number: u64,
-        done: Result<(), String>,
+        done: Option<Result<(), String>>,
     },
     /// The lane has ended, as it was asked to: nothing is left in it, and no thread posts to it. This is its last message.
     Ended,

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 
 use crate::admin::effects::Effect;
 use crate::admin::values::{Answer, ChannelStatus, Declined, Query};
-use crate::config::DeclaredChannel;
+use crate::config::{DeclaredChannel, LinkEntry};
 use crate::lane::reports::printable;
 use crate::protocols::giop::admin_messages::{Call, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::protocols::giop::claims::answer_with;
@@ -32,8 +32,8 @@ use accounts::{Account, Principal, Refused};
 use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
-    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply, Exception,
-    Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
+    AT_ONCE_MAX, AddedLink, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply,
+    Exception, Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
     RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
@@ -468,6 +468,23 @@ impl Objects {
     /// Makes a channel that is declared, or sets the one that has its name; or says why not.
     pub(crate) fn declare_channel(&mut self, channel: &DeclaredChannel) -> Result<(), String> {
         self.protocol.declare_channel(&channel.name, &channel.declared_properties()).map(|_| ())
+    }
+
+    /// Stores a link that is added.
+    pub(crate) fn add_link(&mut self, entry: &LinkEntry) {
+        if let Some(link) = AddedLink::of_entry(entry) {
+            self.protocol.objects.add_link(link);
+        }
+    }
+
+    /// Stores an added link no more. False if there is none of the name.
+    pub(crate) fn remove_link(&mut self, name: &str) -> bool {
+        self.protocol.objects.remove_link(name)
+    }
+
+    /// Links that were added, by name, in a form that this version reads.
+    pub(crate) fn added_links(&self) -> Vec<LinkEntry> {
+        self.protocol.objects.added_links().filter_map(|link| link.entry().ok()).collect()
     }
 
     // ---- what outlives the process ----

@@ -46,6 +46,8 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "pause_link" => Wish::Command(read_pause(args).ok()?),
+        "add_link" => Wish::Command(read_added_link(args)?),
+        "remove_link" => Wish::Command(read_removed_link(args).ok()?),
         "get_topology" => Wish::Query(Query::Topology),
         "apply_topology" => Wish::Command(Command::ApplyTopology(read_topology(args)?)),
         _ => return None,
@@ -94,6 +96,18 @@ fn read_pause(mut args: Reader<'_>) -> Result<Command, ReadError> {
     Ok(command)
 }
 
+fn read_added_link(mut args: Reader<'_>) -> Option<Command> {
+    let text = args.text().ok()?;
+    args.finish("the arguments").ok()?;
+    Some(Command::AddLink(Box::new(toml::from_str(&text).ok()?)))
+}
+
+fn read_removed_link(mut args: Reader<'_>) -> Result<Command, ReadError> {
+    let command = Command::RemoveLink { name: args.text()?, drop_backlog: args.bool()? };
+    args.finish("the arguments")?;
+    Ok(command)
+}
+
 fn read_idle(mut args: Reader<'_>) -> Result<Duration, ReadError> {
     let idle = Duration::from_millis(args.u64()?);
     args.finish("the arguments")?;
@@ -122,6 +136,8 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         | "disconnect"
         | "disconnect_idle"
         | "pause_link"
+        | "add_link"
+        | "remove_link"
         | "apply_topology" => return Err(raise(Kind::Marshal)),
         _ => return Err(raise(Kind::BadOperation)),
     }
@@ -155,6 +171,10 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         | Answer::Names(_)
         | Answer::Channel(_) => {}
         Answer::Topology(text) => reply.octets(text.as_bytes()),
+        Answer::LinkAdded(done) => {
+            reply.string(done.as_ref().err().map_or("", String::as_str));
+            reply.bool(*done == Ok(true));
+        }
         Answer::Applied(done) | Answer::Done(done) => {
             reply.string(done.as_ref().err().map_or("", String::as_str));
         }
@@ -244,7 +264,7 @@ fn write_links(links: &[LinkStatus], reply: &mut Writer<'_>) {
         let LinkStatus {
             name, channel, direction, peer, peer_name, peer_service, state, reason, since_ms, lag_events, lag_octets, lag_ms,
             in_flight_events, in_flight_octets, window_octets, round_trip_us, sent, acknowledged, received, repeats, lost,
-            rejected, loops, subscriptions,
+            rejected, loops, subscriptions, origin,
         } = link;
         [name, channel, direction.name(), peer, peer_name].into_iter().for_each(|text| reply.string(text));
         reply.u64(*peer_service);
@@ -252,6 +272,7 @@ fn write_links(links: &[LinkStatus], reply: &mut Writer<'_>) {
         let now = [since_ms, lag_events, lag_octets, lag_ms, in_flight_events, in_flight_octets, window_octets];
         let counted = [round_trip_us, sent, acknowledged, received, repeats, lost, rejected, loops];
         now.into_iter().chain(counted).for_each(|value| reply.u64(*value));
+        reply.string(origin.name());
     }
 }
 
@@ -303,7 +324,7 @@ fn write_suppliers(suppliers: &[(SupplierStatus, String)], reply: &mut Writer<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::values::{LinkDirection, LinkState};
+    use crate::admin::values::{LinkDirection, LinkOrigin, LinkState};
     use giop::cdr::{Encoding, Endian};
 
     const ENCODING: Encoding = Encoding::new(Endian::NATIVE);
@@ -335,6 +356,7 @@ mod tests {
             lost: 14,
             rejected: 15,
             loops: 16,
+            origin: LinkOrigin::Added,
         };
         let mut bytes = Vec::new();
         write("get_links", &Answer::Links(vec![link]), &mut Writer::new(&mut bytes, ENCODING));
@@ -345,7 +367,25 @@ mod tests {
         let texts: Vec<String> = (0..3).map(|_| reader.text().unwrap()).collect();
         assert_eq!(texts, ["refused", "no right to publish", "3 types"]);
         assert_eq!((2..=16).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=16).collect::<Vec<u64>>());
+        assert_eq!(reader.text().unwrap(), "added");
         reader.finish("a link").unwrap();
+    }
+
+    #[test]
+    fn a_link_to_add_is_read_as_the_configuration_has_it_or_not_at_all() {
+        let of = |text: &str| {
+            let mut bytes = Vec::new();
+            Writer::new(&mut bytes, ENCODING).string(text);
+            bytes
+        };
+        let read = |bytes: &[u8]| read("add_link", Reader::new(bytes, ENCODING));
+        let good = of("name = \"lab\"\nto = \"lab.obs:2816\"\nchannels = [\"Weather\"]\nwhere = \"$speed > 3\"\n");
+        let Some(Wish::Command(Command::AddLink(entry))) = read(&good) else { panic!("a link to add") };
+        assert_eq!((&*entry.name, &*entry.to, &*entry.constraint), ("lab", "lab.obs:2816", "$speed > 3"));
+        assert!((0..good.len()).all(|cut| read(&good[..cut]).is_none()));
+        for wrong in ["", "name = 7", "name = \"lab\"\nto = \"a:1\"\nchannels = []\nunknown = 1\n"] {
+            assert!(read(&of(wrong)).is_none(), "{wrong}");
+        }
     }
 
     #[test]

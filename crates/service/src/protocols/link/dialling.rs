@@ -1,4 +1,4 @@
-//! Connections that this service makes for the links of its configuration: addresses are found, tried one after the other, and tried again.
+//! Connections that this service makes for its links: addresses are found, tried one after the other, and tried again.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use links::wire::{Direction, Frame, Open, Types};
 
 use super::session::{Connection, State};
 use super::{Flow, Links, Protocol, own_durable};
+use crate::admin::values::LinkOrigin;
 use crate::config::{LinkEntry, WhenFull};
 use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::slots::Token;
@@ -35,6 +36,9 @@ pub(super) struct Link {
     /// When what was refused is tried again.
     channels_again: Time,
     pub(super) is_paused: bool,
+    pub(super) origin: LinkOrigin,
+    /// It was removed, and its connection is being closed; then another link may have its place.
+    pub(super) is_removed: bool,
     /// Why it is down; nothing while it is up.
     pub(super) why: Option<String>,
     /// Since when it is up, or down.
@@ -43,11 +47,22 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(entry: LinkEntry) -> Self {
+    pub(super) fn new(entry: LinkEntry, origin: LinkOrigin) -> Self {
         let why = Some("it was not connected yet".to_owned());
         let outflows = vec![None; entry.channels.len()];
         let [since, next_try, channels_again] = [Time(0); 3];
-        Self { entry, connection: None, outflows, channels_again, is_paused: false, why, since, next_try }
+        Self {
+            entry,
+            connection: None,
+            outflows,
+            channels_again,
+            is_paused: false,
+            origin,
+            is_removed: false,
+            why,
+            since,
+            next_try,
+        }
     }
 }
 
@@ -55,7 +70,8 @@ impl Links<'_> {
     /// Has a link collect what is to go out, and makes its connection where there is none.
     pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {
         let now = self.core.cx.clock.now;
-        let Some(link) = self.core.protocols.link.links.get(number) else { return };
+        let link = self.core.protocols.link.links.get(number);
+        let Some(link) = link.filter(|link| !link.is_removed) else { return };
         if link.channels_again <= now && !is_draining {
             self.add_flows(number);
         }

@@ -10,7 +10,7 @@ use super::inflow::Inflow;
 use super::outflow::Outflow;
 use super::session::State;
 use super::{Connection, Links, Protocol};
-use crate::admin::values::{LinkDirection, LinkState, LinkStatus};
+use crate::admin::values::{LinkDirection, LinkOrigin, LinkState, LinkStatus};
 use crate::lane::io::slots::Token;
 
 impl Protocol {
@@ -89,6 +89,7 @@ impl Protocol {
         let address = connection.and_then(|connection| connection.address);
         status.peer = address.map_or_else(String::new, |address| address.to_string());
         status.name = status.peer_name.clone();
+        status.origin = link.map_or(LinkOrigin::Peer, |link| link.origin);
         let mut state = if is_open { LinkState::Up } else { LinkState::Connecting };
         let mut since = since;
         if !refused.is_empty() && !is_open {
@@ -110,16 +111,16 @@ impl Protocol {
 }
 
 /// How an outbox stands.
-fn stats_of(lane: &Lane, outbox: OutboxId) -> Option<OutboxStats> {
+pub(super) fn stats_of(lane: &Lane, outbox: OutboxId) -> Option<OutboxStats> {
     lane.outboxes_at(outbox.slot(), 1)?.find(|stats| stats.outbox == outbox)
 }
 
 impl Links<'_> {
-    /// Pauses a link of the configuration, or has it go on. Nothing if there is none of that name.
+    /// Pauses a link that this service makes, or has it go on. Nothing if there is none of that name.
     pub(super) fn pause_link(&mut self, name: &str, paused: bool) -> Option<Result<(), String>> {
         let now = self.core.cx.clock.now;
         let link = &mut self.core.protocols.link;
-        let Some(number) = link.links.iter().position(|link| link.entry.name == name) else {
+        let Some(number) = link.number_of(name) else {
             let is_made_there = |connection: &Connection| {
                 matches!(connection.state, State::Open(_))
                     && connection.link.is_none()
