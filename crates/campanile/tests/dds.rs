@@ -136,7 +136,7 @@ fn a_reader_that_takes_nothing_is_given_up_and_comes_back_when_it_takes_again() 
     let mut settings = settings(4);
     settings.dds.writer_bytes_max = 16 << 10;
     settings.dds.slowed_ms_max = 100;
-    settings.dds.hold_timeout_ms = 1000;
+    settings.dds.hold_timeout_ms = 3000;
     // A program of its own, since readers of one program share its fate.
     let more = format!(
         "<CycloneDDS><Domain><Discovery><ExternalDomainId>{}</ExternalDomainId></Discovery></Domain></CycloneDDS>",

@@ -228,7 +228,7 @@ fn exit() {
         // And with a service that goes meanwhile: what is not known is reported.
         let publisher = publish();
         drop(service);
-        let counters = publisher.close_within(Duration::from_secs(1)).unwrap();
+        let counters = publisher.close_within(PATIENCE).unwrap();
         assert_eq!(counters.published, 1000);
         assert_eq!(counters.outstanding(), 0, "{counters:?}");
     }

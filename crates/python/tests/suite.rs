@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use testing::{Killed, Leash, NextInTime, output_in_time, own_loopback, wait_until};
+use testing::{Killed, Leash, NextInTime, output_in_time, output_of_suite, own_loopback, wait_until};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -66,7 +66,7 @@ fn pythons_own_tests_pass() {
     let folder = package("pytest");
     let mut command = with_package(&folder, &service.address().to_string());
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-x", "."]);
-    let output = output_in_time(&mut command);
+    let output = output_of_suite(&mut command);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
 }
@@ -92,7 +92,7 @@ fn pythons_own_tests_pass_over_dds() {
     let mut command = with_package(&folder, "127.0.0.1:1");
     command.env("CAMPANILE_TRANSPORT", "dds");
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-x", "test_service.py"]);
-    let output = output_in_time(&mut command);
+    let output = output_of_suite(&mut command);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
 }
@@ -102,7 +102,7 @@ fn what_the_types_say_is_what_the_code_does() {
     let folder = package("mypy");
     let mut command = with_package(&folder, "127.0.0.1:1");
     command.args(["-m", "mypy", "--strict", "--cache-dir", "/dev/null", "-p", "campanile"]);
-    let output = output_in_time(&mut command);
+    let output = output_of_suite(&mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -129,7 +129,7 @@ fn programs_of_readme_and_tutorial_and_one_with_all_there_is_please_mypy_and_pyr
             .args(["-m", "mypy", "--strict", "--cache-dir"])
             .arg(folder.join("cache"))
             .arg(file);
-        let output = output_in_time(&mut mypy);
+        let output = output_of_suite(&mut mypy);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
     let pyright = python().with_file_name("pyright");
@@ -140,7 +140,7 @@ fn programs_of_readme_and_tutorial_and_one_with_all_there_is_please_mypy_and_pyr
     let settings = r#"{"typeCheckingMode": "strict", "include": ["programs"], "extraPaths": ["."]}"#;
     fs::write(folder.join("pyrightconfig.json"), settings).unwrap();
     let output =
-        output_in_time(Command::new(pyright).arg("-p").arg(&folder).env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1"));
+        output_of_suite(Command::new(pyright).arg("-p").arg(&folder).env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     // And it does what it says.
     let service = begin_at(&format!("{}:0", own_loopback()));
@@ -190,7 +190,10 @@ fn the_page_about_dds_is_true_for_programs_in_python() {
                <ParticipantIndex>auto</ParticipantIndex></Discovery></Domain></CycloneDDS>";
 
     let mut shows = Command::new(of_dds.join("cyclonedds"));
-    shows.args(["subscribe", "Wind", "--id", &domain.to_string(), "--qos", "scan-random"]).env("CYCLONEDDS_URI", uri);
+    // It looks for the topic for a second where it is not told another time.
+    shows
+        .args(["subscribe", "Wind", "--id", &domain.to_string(), "--qos", "scan-random", "--runtime", "5s"])
+        .env("CYCLONEDDS_URI", uri);
     let mut shows = shows.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let _leash = Leash::new(&shows, "what cyclonedds prints");
     let (sender, lines) = channel();

@@ -1,5 +1,5 @@
-//! How tests wait: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most; and what they have of
-//! their own: addresses, paths, programs.
+//! How tests wait: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most, or [`SUITE_PATIENCE`]; and
+//! what they have of their own: addresses, paths, programs.
 //!
 //! No test measures time, and none may hang: a minute is far beyond what anything here takes on the busiest machine, so a longer wait is
 //! for something that does not come, and fails saying what that was. What waits without these functions is ended by `.cargo/watched`, which
@@ -17,7 +17,7 @@ pub mod rulebook;
 mod temporary;
 
 pub use allocations::{Counting, allocations};
-pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
+pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, SUITE_PATIENCE, patient, unless_closed, wait_until};
 pub use loopback::{carries_multicast, free_udp_port, own_loopback};
-pub use program::{Killed, Leash, lines_of, output_in_time};
+pub use program::{Killed, Leash, lines_of, output_in_time, output_of_suite};
 pub use temporary::TempPath;

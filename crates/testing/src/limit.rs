@@ -12,6 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// For how long a test waits for one thing: far beyond need.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// For how long a test waits for a program that is a whole suite, a compiler or an installer. `.cargo/watched`, which ends what is silent for
+/// longer, has to have more.
+pub const SUITE_PATIENCE: Duration = Duration::from_secs(240);
+
 /// Waits until a condition holds. Each turn lets others run.
 ///
 /// # Panics

@@ -6,10 +6,11 @@ use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::PATIENCE;
+use crate::{PATIENCE, SUITE_PATIENCE};
 
 /// While it lives, a program has [`PATIENCE`] to do what is waited for; then it is killed, so that the test that reads its output or waits
 /// for its end goes on, and fails. What was waited for is said then.
@@ -26,11 +27,24 @@ impl Leash {
     /// If no thread can be had.
     #[must_use = "it ends when it is dropped"]
     pub fn new(program: &Child, what: impl Display) -> Self {
+        Self::within(program, what, PATIENCE)
+    }
+
+    /// The same, with [`SUITE_PATIENCE`].
+    ///
+    /// # Panics
+    /// If no thread can be had.
+    #[must_use = "it ends when it is dropped"]
+    pub fn of_suite(program: &Child, what: impl Display) -> Self {
+        Self::within(program, what, SUITE_PATIENCE)
+    }
+
+    fn within(program: &Child, what: impl Display, limit: Duration) -> Self {
         let (stop, dropped) = channel();
         let (id, what) = (program.id(), what.to_string());
         thread::spawn(move || {
-            if dropped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("waited a minute for {what}; program {id} is killed");
+            if dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("waited {} s for {what}; program {id} is killed", limit.as_secs());
                 if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
@@ -83,6 +97,20 @@ pub fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
 /// If it cannot be started.
 #[track_caller]
 pub fn output_in_time(command: &mut Command) -> Output {
+    output_within(command, PATIENCE)
+}
+
+/// The same for a program that is a whole suite, a compiler or an installer: it has [`SUITE_PATIENCE`].
+///
+/// # Panics
+/// If it cannot be started.
+#[track_caller]
+pub fn output_of_suite(command: &mut Command) -> Output {
+    output_within(command, SUITE_PATIENCE)
+}
+
+#[track_caller]
+fn output_within(command: &mut Command, limit: Duration) -> Output {
     let what = format!("the end of {command:?}");
     // As `Command::output` has it where nothing else was said.
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -90,7 +118,7 @@ pub fn output_in_time(command: &mut Command) -> Output {
         Ok(child) => child,
         Err(error) => panic!("{command:?} cannot be started: {error}"),
     };
-    let leash = Leash::new(&child, what);
+    let leash = Leash::within(&child, what, limit);
     let output = child.wait_with_output();
     drop(leash);
     match output {

@@ -403,7 +403,7 @@ fn numbers_taken(reader: &Reader, numbers: &mut Vec<f64>) {
 fn a_reader_that_takes_nothing_is_given_up_and_comes_back_when_it_takes_again() {
     let mut config = config(join(12));
     config.dds.writer_bytes_max = 16 << 10;
-    config.dds.hold_timeout_ms = 1000;
+    config.dds.hold_timeout_ms = 3000;
     let service = service_with(config);
     let (program, stuck_program) = (participant(12), another_participant(12));
     let reader_in = |program: &Participant, samples_max| {
@@ -534,19 +534,21 @@ fn channels_that_are_not_there_and_domains_that_cannot_be_had_are_reported() {
 fn the_tools_of_cyclone_show_topic_and_fields() {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/interop/dds/bin/cyclonedds");
     assert!(tool.exists(), "{} is not there; run `make test` (or interop/install.sh)", tool.display());
-    // The tool looks into all partitions.
+    // The tool looks into all partitions, for a second where it is not told another time.
     let service = joined(join(8));
     let supplier = supplier(&service);
     supplier.publish(&wind_event("Wind", 0.5)).unwrap();
     let domain = domain(8).to_string();
     let mut shown = Command::new(&tool);
-    shown.args(["typeof", "Wind", "--id", &domain]).env("CYCLONEDDS_URI", URI);
+    shown.args(["typeof", "Wind", "--id", &domain, "--runtime", "5s"]).env("CYCLONEDDS_URI", URI);
     let shown = testing::output_in_time(&mut shown);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("struct Wind") && text.contains("double speed"), "{text}");
 
     let mut reads = Command::new(&tool);
-    reads.args(["subscribe", "Wind", "--id", &domain, "--qos", "scan-random"]).env("CYCLONEDDS_URI", URI);
+    reads
+        .args(["subscribe", "Wind", "--id", &domain, "--qos", "scan-random", "--runtime", "5s"])
+        .env("CYCLONEDDS_URI", URI);
     let mut reads = reads.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let leash = Leash::new(&reads, "what cyclonedds prints");
     let told = testing::lines_of(reads.stdout.take().unwrap());

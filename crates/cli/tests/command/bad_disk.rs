@@ -30,7 +30,7 @@ impl Shim {
         compiler.args(["-O1", "-Wall", "-shared", "-fPIC", source, "-ldl", "-o"]).arg(folder.folder().join("shim.so"));
         let compiled = output_in_time(&mut compiler);
         assert!(compiled.status.success(), "{}", text(&compiled.stderr));
-        let config = TempPath::file(&format!("shim-{name}.toml"), "[store]\nanswer_within_ms = 500\n");
+        let config = TempPath::file(&format!("shim-{name}.toml"), "[store]\nanswer_within_ms = 2000\n");
         let shim = Self { folder, config };
         shim.say("");
         shim

@@ -539,7 +539,7 @@ fn pub_says_where_to_go_on() {
 #[test]
 fn sub_says_that_the_service_has_gone_meanwhile() {
     let serve = Serve::start();
-    let sub = serve.subscribe(&["--wait", "1"]);
+    let sub = serve.subscribe(&["--wait", "5"]);
     drop(serve);
     let ended = sub.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);

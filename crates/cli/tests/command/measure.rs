@@ -5,25 +5,28 @@ use crate::support::{PROGRAM, Serve, TempPath, nobodys_address, text};
 use std::process::{Command, Stdio};
 use testing::Killed;
 
-/// A publisher that goes on until it is dropped.
-fn publisher(serve: &Serve, options: &[&str]) -> Killed {
-    let mut command = serve.command("pub", &[&["--count", "0", "--rate", "200"], options].concat());
-    Killed(command.stderr(Stdio::null()).spawn().unwrap())
+/// A publisher of a type that goes on until it is dropped. An event of it has come.
+fn publisher(serve: &Serve, of: &str, options: &[&str]) -> Killed {
+    let first = serve.subscribe(&["--quiet", "--type", of, "-n", "1"]);
+    let mut command = serve.command("pub", &[&["--count", "0", "--rate", "200", "--type", of], options].concat());
+    let publisher = Killed(command.stderr(Stdio::null()).spawn().unwrap());
+    assert_eq!(first.wait().code, Some(0));
+    publisher
 }
 
 #[test]
 fn rates_and_sizes_of_events_are_reported_in_each_interval() {
     let serve = Serve::start();
-    let _publisher = publisher(&serve, &["--type", "A/B", "--size", "100"]);
-    let _other = publisher(&serve, &["--type", "C/D"]);
-    let told = serve.print("hz", &["--type", "A/B", "--interval", "0.2", "-n", "2", "--json"]);
+    let _publisher = publisher(&serve, "A/B", &["--size", "100"]);
+    let _other = publisher(&serve, "C/D", &[]);
+    let told = serve.print("hz", &["--type", "A/B", "--interval", "1", "-n", "2", "--json"]);
     let lines: Vec<_> = told.lines().map(json).collect();
     assert_eq!(lines.len(), 2);
     for line in &lines {
         assert!(line["events"].as_u64().unwrap() > 0 && line["rate"].as_f64().unwrap() > 0.0, "{line}");
         assert!(line.get("lost").is_none(), "without numbers of events it cannot be known: {line}");
     }
-    let told = serve.print("bw", &["--type", "A/B", "--interval", "0.2", "-n", "1"]);
+    let told = serve.print("bw", &["--type", "A/B", "--interval", "1", "-n", "1"]);
     let figures: Vec<f64> = told.trim_end().split('\t').map(|figure| figure.parse().unwrap()).collect();
     let [octets, rate, smallest, mean, largest] = figures[..] else { panic!("{told}") };
     assert!(octets > 0.0 && rate > 0.0 && smallest > 100.0 && smallest <= mean && mean <= largest, "{told}");
@@ -51,9 +54,9 @@ fn types_are_reported_with_their_idl() {
     let file =
         TempPath::file("types.idl", "module w { enum State { OK }; struct Wind { float speed; State state; }; };");
     let _subscriber = serve.subscribe(&["--type", "Some/*"]);
-    let _publisher = publisher(&serve, &["--idl", file.path(), "--type", "Weather/Wind", "speed=1", "state=OK"]);
-    let _other = publisher(&serve, &["--type", "C/D", "x=1.5"]);
-    let told = json(&serve.print("types", &["--seconds", "0.5", "--json"]));
+    let _publisher = publisher(&serve, "Weather/Wind", &["--idl", file.path(), "speed=1", "state=OK"]);
+    let _other = publisher(&serve, "C/D", &["x=1.5"]);
+    let told = json(&serve.print("types", &["--seconds", "2", "--json"]));
     let of = |name: &str| {
         let all = told["types"].as_array().unwrap();
         all.iter().find(|known| known["type"] == name).unwrap_or_else(|| panic!("{name}: {told}"))
@@ -65,12 +68,12 @@ fn types_are_reported_with_their_idl() {
     assert!(idl.iter().any(|idl| idl.contains("module w {") && idl.contains("struct Wind {")), "{idl:?}");
     assert_eq!(of("C/D")["fields"]["x"], "double");
     assert_eq!((&of("Some/*")["subscribed"], &of("Some/*")["events"]), (&true.into(), &0.into()));
-    let told = serve.print("types", &["--seconds", "0.3", "--idl"]);
+    let told = serve.print("types", &["--seconds", "1", "--idl"]);
     assert!(
         told.contains("// C/D: ") && told.contains("//     double x\n") && told.contains("    struct Wind {\n"),
         "{told}"
     );
-    let told = serve.print("types", &["--seconds", "0.3", "--type", "C/*"]);
+    let told = serve.print("types", &["--seconds", "1", "--type", "C/*"]);
     assert!(told.lines().any(|line| line.starts_with("C/D\t")), "{told}");
     assert!(!told.contains("Weather/Wind\t1"), "{told}");
 }

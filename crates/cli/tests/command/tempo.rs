@@ -92,7 +92,7 @@ fn a_message_goes_from_one_terminal_to_another_over_either_transport() {
 
 #[test]
 fn a_publisher_that_has_left_is_not_missed() {
-    let mut sub = Running::start(&["sub", "A/B", "--from", "udp://@127.0.0.1:0", "--wait", "2.5"]);
+    let mut sub = Running::start(&["sub", "A/B", "--from", "udp://@127.0.0.1:0", "--wait", "8"]);
     assert!(publish(&["A/B", "x", "--to", &sub.address()]).status.success());
     assert_eq!(sub.line(), "x\n");
     let ended = sub.wait();
@@ -104,9 +104,9 @@ fn whichever_command_waits_the_other_finds_it() {
     let at = format!("udp://{}:2811", own_loopback());
     let waiting = at.replacen("udp://", "udp://@", 1);
     // The subscriber is there first, and no publisher has an address yet.
-    let sub = Running::start(&["sub", "A/B", "--from", &at, "-n", "3", "--json", "--period", "0.05"]);
+    let sub = Running::start(&["sub", "A/B", "--from", &at, "-n", "3", "--json", "--period", "0.25"]);
     let output =
-        publish(&["A/B", "--to", &waiting, "--count", "3", "--priority", "-7", "--wait", "60", "--period", "0.05"]);
+        publish(&["A/B", "--to", &waiting, "--count", "3", "--priority", "-7", "--wait", "60", "--period", "0.25"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).starts_with("published 3 messages in "), "{}", text(&output.stderr));
     let ended = sub.wait();
@@ -155,11 +155,11 @@ fn reports_tell_delays_wishes_and_losses() {
         "100",
         "--report",
         "--period",
-        "0.05",
+        "0.25",
     ]);
     let to = sub.address();
     let mut publisher = Command::new(PROGRAM);
-    publisher.args(["tempo", "pub", "A/B", "x", "--to", &to, "-n", "0", "--rate", "250", "--period", "0.05"]);
+    publisher.args(["tempo", "pub", "A/B", "x", "--to", &to, "-n", "0", "--rate", "250", "--period", "0.25"]);
     publisher.args(["--deadline", "0.002", "--report"]);
     let mut child = publisher.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -192,16 +192,16 @@ fn reports_tell_delays_wishes_and_losses() {
 #[test]
 fn topics_shows_announcers_and_their_topics() {
     let at = format!("udp://{}:2811", own_loopback());
-    let _sub = Running::start(&["sub", "Weather/Rain", "--from", &at, "--rate", "10", "--period", "0.05"]);
-    let _pub = publisher_of(&["pub", "Weather/Wind", "x", "--to", &at, "-n", "0", "--rate", "250", "--period", "0.05"]);
+    let _sub = Running::start(&["sub", "Weather/Rain", "--from", &at, "--rate", "10", "--period", "0.25"]);
+    let _pub = publisher_of(&["pub", "Weather/Wind", "x", "--to", &at, "-n", "0", "--rate", "250", "--period", "0.25"]);
     let mut lines = Vec::new();
     testing::wait_until("both are heard", || {
-        let output = campanile(&["tempo", "topics", &at, "--seconds", "0.3", "--json"]);
+        let output = campanile(&["tempo", "topics", &at, "--seconds", "1", "--json"]);
         lines = text(&output.stdout).lines().map(json).collect();
         lines.len() == 2
     });
     assert_eq!((&lines[0]["topic"], &lines[0]["role"]), (&"Weather/Rain".into(), &"subscriber".into()));
-    assert_eq!((&lines[0]["rate"], &lines[0]["period_ms"]), (&10.into(), &50.into()));
+    assert_eq!((&lines[0]["rate"], &lines[0]["period_ms"]), (&10.into(), &250.into()));
     assert_eq!((&lines[1]["topic"], &lines[1]["role"]), (&"Weather/Wind".into(), &"publisher".into()));
     assert_eq!((&lines[1]["rate"], &lines[1]["broker"]), (&250.into(), &false.into()));
 }
@@ -219,7 +219,7 @@ fn probe_hz_and_bw_measure() {
     let waiting = at.replacen("udp://", "udp://@", 1);
     let mut probe = Running::start(&["probe", "A/B", "--to", &waiting, "-n", "3", "-i", "0.05", "--json"]);
     {
-        let _sub = Running::start(&["sub", "A/B", "--from", &at, "--period", "0.05"]);
+        let _sub = Running::start(&["sub", "A/B", "--from", &at, "--period", "0.25"]);
         let echo = json(&probe.line());
         assert_eq!(echo["subscriber"].as_str().unwrap().len(), 8);
         assert!(echo["delay_us"].as_u64().is_some() && echo["number"].as_u64().is_some(), "{echo}");
@@ -228,9 +228,9 @@ fn probe_hz_and_bw_measure() {
         assert!(ended.stderr.contains("echoes 3, least "), "{}", ended.stderr);
     }
     let _pub =
-        publisher_of(&["pub", "A/B", "--size", "100", "--to", &at, "-n", "0", "--rate", "200", "--period", "0.05"]);
+        publisher_of(&["pub", "A/B", "--size", "100", "--to", &at, "-n", "0", "--rate", "200", "--period", "0.25"]);
     let measure = |what: &str| {
-        let output = campanile(&["tempo", what, "A/B", "--from", &waiting, "-n", "2", "-i", "0.2", "--json"]);
+        let output = campanile(&["tempo", what, "A/B", "--from", &waiting, "-n", "2", "-i", "1", "--json"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout).lines().map(json).collect::<Vec<_>>()
     };
@@ -248,7 +248,7 @@ fn a_broker_stands_between_many_and_only_the_address_differs() {
         let at = format!("{transport}://{}", serve.tempo);
         let topic = format!("Weather/{transport}");
         let subs: Vec<Running> = ["-n3", "-n3"]
-            .map(|count| Running::start(&["sub", &topic, "--from", &at, count, "--json", "--period", "0.05"]))
+            .map(|count| Running::start(&["sub", &topic, "--from", &at, count, "--json", "--period", "0.25"]))
             .into();
         assert!(subs[0].said.starts_with("campanile: subscribed at "), "{}", subs[0].said);
         // The broker knows both, and each of them sends probes back.
@@ -257,7 +257,7 @@ fn a_broker_stands_between_many_and_only_the_address_differs() {
         let echoed: std::collections::BTreeSet<String> =
             text(&probe.stdout).lines().map(|line| json(line)["subscriber"].to_string()).collect();
         assert_eq!(echoed.len(), 2, "{echoed:?}");
-        let output = publish(&[&topic, "n{n}", "--to", &at, "--count", "3", "--period", "0.05"]);
+        let output = publish(&[&topic, "n{n}", "--to", &at, "--count", "3", "--period", "0.25"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         for sub in subs {
             let ended = sub.wait();

@@ -10,8 +10,8 @@ use campanile_client::tempo::{MESSAGE_MAX, Message, Node, NodeBuilder, Publisher
 use testing::certificates::{Authority, Certified};
 use testing::{NextInTime, PATIENCE};
 
-/// How soon end points announce themselves here: tests wait for it.
-pub(crate) const PERIOD: Duration = Duration::from_millis(50);
+/// How soon end points announce themselves here: tests wait for it, and threads that are kept waiting for three of them are forgotten.
+pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 
 /// What carries frames.
 pub(crate) const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];

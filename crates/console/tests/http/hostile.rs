@@ -19,7 +19,7 @@ fn read_all(stream: &mut TcpStream) -> String {
 }
 
 fn impatient() -> Rig {
-    start_with(Http { request_within_ms: 300, answer_within_ms: 300, ..Http::default() })
+    start_with(Http { request_within_ms: 2_000, answer_within_ms: 2_000, ..Http::default() })
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_body_that_is_too_large_is_refused() {
 
 #[test]
 fn a_scraper_that_reads_an_octet_now_and_then_is_closed() {
-    let rig = start_with(Http { answer_within_ms: 1_000, consumers_max: 1_000, ..Http::default() });
+    let rig = start_with(Http { answer_within_ms: 3_000, consumers_max: 1_000, ..Http::default() });
     // So that the answer is more than the system keeps for a client that does not read.
     rig.idle_consumers(1_000);
     rig.supplier(None).publish(&numbered(1)).unwrap();
@@ -185,8 +185,10 @@ fn a_scraper_that_reads_an_octet_now_and_then_is_closed() {
     let before = rig.count(Counter::HttpSlowReaders);
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     wait_until("it to be closed", || {
-        let mut octet = [0];
-        octets += u64::from(unless_closed(stream.read(&mut octet)) == Some(1));
+        // So few that the answer does not come to its end, however fast they are read.
+        if octets < 400_000 {
+            octets += u64::from(unless_closed(stream.read(&mut [0])) == Some(1));
+        }
         rig.count(Counter::HttpSlowReaders) == before + 1
     });
     assert!(octets > 0);

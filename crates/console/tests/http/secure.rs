@@ -172,7 +172,7 @@ fn a_client_that_speaks_in_the_clear_to_tls_gets_a_refusal_and_the_reverse_is_no
 #[test]
 fn a_handshake_that_does_not_go_on_ends_and_others_are_served_meanwhile() {
     let authority = Authority::new("https-mute");
-    let tls = Tls { handshake_ms: 300, ..secure(&authority, ClientCertificates::None) };
+    let tls = Tls { handshake_ms: 2_000, ..secure(&authority, ClientCertificates::None) };
     let rig = start(tls);
     // One says nothing, one begins, one is gone at once.
     let mute = connect(&rig);

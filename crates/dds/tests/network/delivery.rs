@@ -139,11 +139,11 @@ fn readers_without_room_can_go_one_after_the_other() {
 /// was lost.
 #[test]
 fn a_reader_without_room_for_longer_than_a_lease_loses_nothing() {
-    let options = Options { lease_ms: 400, writer_bytes_max: 16 << 10, ..Options::loopback() };
+    let options = Options { lease_ms: 2_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
     let sides = (side(12, 0, options.clone()), side(12, 1, options));
     let (writer, reader, written) = blocked_pair(12, &sides);
     // Each takes 100 ms.
-    for _ in 0..20 {
+    for _ in 0..30 {
         assert_eq!(writer.write(&blob(written, 8000)), Err(WriteError::Slowed));
     }
     let count = usize::try_from(written - 1).unwrap();

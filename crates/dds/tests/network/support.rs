@@ -8,8 +8,7 @@ use giop::cdr;
 use giop::typecode::{Kind, TypeCode};
 use testing::wait_until;
 
-/// Long enough never to be reached.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use testing::PATIENCE;
 
 /// The domain on the network in which a test takes part. Those of another run of the tests may be there, too: topics have
 /// names of their own.

@@ -106,7 +106,7 @@ fn connect_with_little_room(service: &Service) -> TcpStream {
 #[test]
 fn a_connection_whose_last_bytes_no_client_reads_is_closed_all_the_same() {
     // It was kept for ever, and a few thousand of them shut all others out.
-    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let service = start_limited(Limits { message_completion_ms: 1_000, ..Limits::default() });
     // Answers of 128 KiB: few are enough, since administration gives them one after the other, and runs when it may.
     let question = {
         let filters = crate::kinds::new_channel(&service).default_filter_factory().unwrap().unwrap();

@@ -351,12 +351,14 @@ fn a_line_of_a_hundred_megabytes_is_refused_before_it_is_kept() {
 
 #[test]
 fn half_a_line_may_take_its_time_and_no_longer() {
-    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let service = start();
     let mut client = Lines::connect(&service);
     for octet in format!("{PING}\n").as_bytes() {
         client.stream.write_all(&[*octet]).unwrap();
     }
     assert_eq!(client.line().unwrap(), PONG);
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let mut client = Lines::connect(&service);
     client.stream.write_all(b"{\"op\":").unwrap();
     let told = client.line().unwrap();
     assert!(told.contains("message_completion_ms"), "{told}");
@@ -367,7 +369,7 @@ fn half_a_line_may_take_its_time_and_no_longer() {
 /// Time that is given anew with each octet would let a client keep half a line for good.
 #[test]
 fn octets_that_trickle_in_give_a_line_no_more_time() {
-    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let service = start_limited(Limits { message_completion_ms: 1_000, ..Limits::default() });
     let mut client = Lines::connect(&service);
     client.send(PING);
     assert_eq!(client.line().unwrap(), PONG);

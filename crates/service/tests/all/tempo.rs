@@ -133,7 +133,7 @@ fn a_message_that_is_overtaken_by_a_later_one_gives_its_room_back() {
 fn a_publisher_whose_announcements_wait_behind_a_long_message_is_there() {
     let service = start();
     let mut subscriber = Stream::subscribed(&service, 21, "A/B");
-    let said = Announcement { period_ms: 200, ..announcement(Role::Publisher, "A/B") };
+    let said = Announcement { period_ms: 1_000, ..announcement(Role::Publisher, "A/B") };
     let mut publisher = Stream::new(&service, 31);
     publisher.meet_as(1, said);
     Datagrams::new(&service, 32).meet_as(1, said);
@@ -235,9 +235,8 @@ fn a_probe_goes_where_messages_go_and_its_echo_comes_back_at_once() {
     (0..2).for_each(|_| far.send(&octets));
     await_count(&service, Counter::TempoEchoesRefused, 1);
     await_count(&service, Counter::TempoEchoes, 2);
-    let again = frame(publisher.header(1, 2), Payload::Probe(probe));
-    publisher.send(&again);
-    publisher.send(&frame(publisher.header(1, 3), Payload::Probe(probe)));
+    let again = [2, 3].map(|sequence| frame(publisher.header(1, sequence), Payload::Probe(probe)));
+    publisher.send(&again.concat());
     wait_until("a probe to be refused", || read(&service, Counter::TempoProbesRefused) > 0);
     // They are no messages.
     publisher.drain();

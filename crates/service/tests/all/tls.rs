@@ -194,7 +194,7 @@ fn tls_at_the_plain_ports_and_the_clear_at_those_for_tls_is_closed_and_counted()
 #[test]
 fn handshake_that_takes_too_long_ends_and_keeps_no_other_waiting() {
     let authority = Authority::new("service-slow");
-    let tls = Tls { handshake_ms: 300, ..settings(&authority) };
+    let tls = Tls { handshake_ms: 3_000, ..settings(&authority) };
     let service = start_with(Config { tls, ..Config::default() });
     let slow: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(json(&service)).unwrap()).collect();
     let mut good = Line::connect(json(&service), &end(&authority, Some(&authority.certify("good")))).unwrap();

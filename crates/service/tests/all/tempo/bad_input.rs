@@ -105,7 +105,7 @@ fn clocks_that_differ_or_step_change_nothing() {
 }
 
 fn node(address: &str) -> Node {
-    Node::builder(address).unwrap().period(Duration::from_millis(50)).open().unwrap()
+    Node::builder(address).unwrap().period(Duration::from_millis(250)).open().unwrap()
 }
 
 /// Publishes until a subscriber has had so many messages, and as many probes.

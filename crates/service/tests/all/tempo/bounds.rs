@@ -107,7 +107,7 @@ fn of_a_packet_with_one_bad_message_the_others_arrive() {
 
 #[test]
 fn half_a_frame_over_tcp_waits_for_its_rest_and_not_for_ever() {
-    let service = start_as(|config| config.limits.message_completion_ms = 300);
+    let service = start();
     let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
     let mut publisher = Stream::publishing(&service, 31, "A/B");
     let whole = frame(publisher.header(1, 1), data(&[3; 5_000]));
@@ -120,6 +120,9 @@ fn half_a_frame_over_tcp_waits_for_its_rest_and_not_for_ever() {
             count += octets.len();
         }
     }
+    let service = start_as(|config| config.limits.message_completion_ms = 300);
+    let _subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Stream::publishing(&service, 31, "A/B");
     publisher.send(&whole[..40]);
     assert!(publisher.is_closed());
     await_count(&service, Counter::IncompleteMessages, 1);

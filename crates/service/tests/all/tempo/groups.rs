@@ -15,7 +15,7 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// An end point that has an address as its channel.
 fn node(address: &str) -> Node {
-    let node = Node::builder(address).unwrap().period(Duration::from_millis(50));
+    let node = Node::builder(address).unwrap().period(Duration::from_millis(250));
     let node = if address.contains("127.0.0.1") { node } else { node.interface(LOOPBACK) };
     node.open().unwrap()
 }
