@@ -20,7 +20,6 @@ pub struct Sender<T> {
     own: Limits,
     outstanding_max: usize,
     window: Window,
-    is_paused: bool,
     /// When the peer last acknowledged, or there began to be something to acknowledge.
     progress_at: Nanos,
 }
@@ -33,12 +32,8 @@ struct InFlight<T> {
 }
 
 impl<T> Sender<T> {
-    /// How long an acknowledgement may take before the session is to be closed and opened anew; the first of a session may take
-    /// [`Self::STALLED_AT_FIRST_AFTER`]. Where more than [`WINDOW_BYTES_START`] is in flight, twice the time is added that the
-    /// line takes for what is in flight.
+    /// A flow on which nothing was acknowledged [for so long](Self::stalled_for) is stalled.
     pub const STALLED_AFTER: Nanos = 3_000_000_000;
-    /// How long a session's first acknowledgement may take.
-    pub const STALLED_AT_FIRST_AFTER: Nanos = 30_000_000_000;
 
     /// A flow without events, with the limits of this end.
     #[must_use]
@@ -51,7 +46,6 @@ impl<T> Sender<T> {
             own: limits,
             outstanding_max: limits.outstanding_max as usize,
             window: Window::new(limits.window_bytes_max),
-            is_paused: false,
             progress_at: 0,
         }
     }
@@ -140,7 +134,7 @@ impl<T> Sender<T> {
                 dropped(item);
             }
         }
-        (self.sent, self.octets_sent, self.acknowledged, self.is_paused) = (0, 0, 0, false);
+        (self.sent, self.octets_sent, self.acknowledged) = (0, 0, 0);
         self.set_limits(self.own);
     }
 
@@ -149,17 +143,6 @@ impl<T> Sender<T> {
     pub fn set_limits(&mut self, peer: Limits) {
         self.window = Window::new(self.own.window_bytes_max.min(peer.window_bytes_max));
         self.outstanding_max = self.own.outstanding_max.min(peer.outstanding_max) as usize;
-    }
-
-    /// Stops the flow, as the peer asked: there is no room until [`Self::resume`], and no acknowledgement is expected.
-    pub const fn pause(&mut self) {
-        self.is_paused = true;
-    }
-
-    /// Goes on with the flow, as the peer asked.
-    pub const fn resume(&mut self, now: Nanos) {
-        self.is_paused = false;
-        self.progress_at = now;
     }
 
     fn send_next(&mut self, now: Nanos) {
@@ -173,7 +156,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether an event whose frame has so many octets may be pushed. One always may when nothing is in flight and the flow is not paused.
+    /// Whether an event whose frame has so many octets may be pushed. One always may when nothing is in flight.
     #[must_use]
     pub fn has_room(&self, octets: usize) -> bool {
         self.sent == self.events.len() && self.fits(octets as u64)
@@ -181,17 +164,11 @@ impl<T> Sender<T> {
 
     fn fits(&self, octets: u64) -> bool {
         let is_within = self.octets_sent + octets <= self.window.octets() && self.sent < self.outstanding_max;
-        !self.is_paused && (self.sent == 0 || is_within)
+        self.sent == 0 || is_within
     }
 
     fn sequence_of(&self, count: usize) -> u64 {
         self.acknowledged + count as u64
-    }
-
-    /// Whether the peer asked to stop the flow.
-    #[must_use]
-    pub const fn is_paused(&self) -> bool {
-        self.is_paused
     }
 
     /// How many events were sent in this session and are not acknowledged.
@@ -236,22 +213,15 @@ impl<T> Sender<T> {
         self.events.front().filter(|_| self.sent > 0).map(|event| event.sample.sent_at)
     }
 
-    /// When the session is to be closed and opened anew if nothing is acknowledged until then. `None` if nothing is in flight, or
-    /// the flow is paused.
+    /// How long nothing was acknowledged although something is in flight. Twice the time that the line takes for what is in flight
+    /// beyond [`WINDOW_BYTES_START`] does not count. 0 if nothing is in flight.
     #[must_use]
-    pub fn stalled_at(&self) -> Option<Nanos> {
-        if self.sent == 0 || self.is_paused {
-            return None;
+    pub fn stalled_for(&self, now: Nanos) -> Nanos {
+        if self.sent == 0 {
+            return 0;
         }
-        let patience = if self.acknowledged == 0 { Self::STALLED_AT_FIRST_AFTER } else { Self::STALLED_AFTER };
         let octets = u128::from(self.octets_sent.saturating_sub(WINDOW_BYTES_START));
         let line = octets * 2 * 1_000_000_000 / u128::from(self.window.rate());
-        Some(self.progress_at.saturating_add(patience).saturating_add(u64::try_from(line).unwrap_or(u64::MAX)))
-    }
-
-    /// Whether the session is to be closed and opened anew, since too long nothing was acknowledged although something is in flight.
-    #[must_use]
-    pub fn is_stalled(&self, now: Nanos) -> bool {
-        self.stalled_at().is_some_and(|at| at <= now)
+        now.saturating_sub(self.progress_at).saturating_sub(u64::try_from(line).unwrap_or(u64::MAX))
     }
 }

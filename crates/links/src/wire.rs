@@ -46,11 +46,9 @@ pub enum Kind {
     Ack = 6,
     Reject = 7,
     Interest = 8,
-    Pause = 9,
-    Resume = 10,
-    Ping = 11,
-    Pong = 12,
-    Goodbye = 13,
+    Ping = 9,
+    Pong = 10,
+    Goodbye = 11,
 }
 
 /// One frame. It is read in place.
@@ -100,16 +98,6 @@ pub enum Frame<'a> {
         everything: Option<u8>,
         /// The types that are subscribed.
         types: Types<'a>,
-    },
-    /// The sender of a flow stops until [`Frame::Resume`].
-    Pause {
-        /// The flow's number in this session.
-        flow: u32,
-    },
-    /// The sender of a flow goes on.
-    Resume {
-        /// The flow's number in this session.
-        flow: u32,
     },
     /// The peer answers with [`Frame::Pong`].
     Ping {

@@ -185,6 +185,8 @@ counters! {
     LinksUp = "links_up",
     /// Times that a link of this service's configuration went down, or failed to be connected for another reason than before.
     LinksLost = "links_lost",
+    /// Connections of links that were closed because events were in flight and none was acknowledged for `links.stalled_after_s`.
+    LinksStalled = "links_stalled",
     /// Events that were sent over links, for the first time.
     LinkEventsSent = "links_events_sent",
     /// Events that came over links, repeats among them.

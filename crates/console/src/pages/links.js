@@ -5,7 +5,7 @@ import { addLink, pauseLink, removeLink } from "/dialogs.js";
 import { canChange, get } from "/service.js";
 
 const EVERY_MS = 2_000;
-const LEVELS = { up: "good", connecting: "warn", paused: "warn", down: "bad", refused: "bad" };
+const LEVELS = { up: "good", connecting: "warn", stalled: "warn", paused: "warn", down: "bad", refused: "bad" };
 const level = (link) => (link.lost ? "bad" : LEVELS[link.state]);
 
 /** Why it is not up; and which side is the slower one, where something waits. */

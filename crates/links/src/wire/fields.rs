@@ -15,7 +15,7 @@ pub(super) mod flag {
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 11] = [
         Self::Hello,
         Self::Open,
         Self::Opened,
@@ -24,8 +24,6 @@ impl Kind {
         Self::Ack,
         Self::Reject,
         Self::Interest,
-        Self::Pause,
-        Self::Resume,
         Self::Ping,
         Self::Pong,
         Self::Goodbye,

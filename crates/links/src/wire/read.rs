@@ -45,8 +45,6 @@ impl<'a> Frame<'a> {
                 };
                 Self::Interest { flow, everything, types: Types::read(fields)? }
             }
-            Kind::Pause => Self::Pause { flow: fields.u32("flow")? },
-            Kind::Resume => Self::Resume { flow: fields.u32("flow")? },
             Kind::Ping => Self::Ping { number: fields.u64("number")? },
             Kind::Pong => Self::Pong { number: fields.u64("number")? },
             Kind::Goodbye => Self::Goodbye { reason: fields.text("reason", REASON_BYTES_MAX)? },
@@ -65,8 +63,6 @@ impl<'a> Frame<'a> {
             Self::Ack { .. } => Kind::Ack,
             Self::Reject { .. } => Kind::Reject,
             Self::Interest { .. } => Kind::Interest,
-            Self::Pause { .. } => Kind::Pause,
-            Self::Resume { .. } => Kind::Resume,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
             Self::Goodbye { .. } => Kind::Goodbye,

@@ -21,7 +21,7 @@ impl Frame<'_> {
                 event.write_fields(out);
                 out.extend_from_slice(event.bytes);
             }
-            Self::Opened { flow } | Self::Pause { flow } | Self::Resume { flow } => put(out, flow.to_le_bytes()),
+            Self::Opened { flow } => put(out, flow.to_le_bytes()),
             Self::Refused { flow, reason } => {
                 put(out, flow.to_le_bytes());
                 put_octets(out, cut(reason).as_bytes());

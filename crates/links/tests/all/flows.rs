@@ -128,50 +128,34 @@ fn what_is_sent_again_keeps_to_the_window_of_the_new_session() {
 }
 
 #[test]
-fn a_session_is_stalled_after_3_s_without_acknowledgement_and_at_first_after_30_s() {
+fn a_flow_is_stalled_for_as_long_as_nothing_was_acknowledged_of_what_is_in_flight() {
     let mut sender = sender(0);
-    assert_eq!(sender.stalled_at(), None, "nothing is in flight");
     let mut now = 100 * SECOND;
+    assert_eq!(sender.stalled_for(now), 0, "nothing is in flight");
     sender.push(1_000, now, 1);
-    assert_eq!(sender.stalled_at(), Some(now + 30 * SECOND));
     now += 29 * SECOND;
-    assert!(!sender.is_stalled(now) && sender.is_stalled(now + SECOND));
+    assert_eq!(sender.stalled_for(now), 29 * SECOND);
     acknowledge(&mut sender, 1, now).unwrap();
-    assert!(!sender.is_stalled(u64::MAX));
+    assert_eq!(sender.stalled_for(u64::MAX), 0);
     now += SECOND;
     sender.push(1_000, now, 2);
     sender.push(1_000, now + 2 * SECOND, 3);
-    assert_eq!((sender.oldest_since(), sender.stalled_at()), (Some(now), Some(now + 3 * SECOND)));
+    assert_eq!((sender.oldest_since(), sender.stalled_for(now + 2 * SECOND)), (Some(now), 2 * SECOND));
     acknowledge(&mut sender, 2, now + 2 * SECOND).unwrap();
     acknowledge(&mut sender, 2, now + 4 * SECOND).unwrap();
-    assert_eq!(sender.stalled_at(), Some(now + 5 * SECOND), "a repeat is no progress");
+    assert_eq!(sender.stalled_for(now + 4 * SECOND), 2 * SECOND, "a repeat is no progress");
     sender.restart(|_| true, &mut |_| ());
-    assert_eq!(sender.stalled_at(), None);
+    assert_eq!(sender.stalled_for(u64::MAX), 0, "nothing is sent in the next session yet");
     sender.resend(now).unwrap();
-    assert_eq!(sender.stalled_at(), Some(now + 30 * SECOND));
+    assert_eq!(sender.stalled_for(now + SECOND), SECOND);
 }
 
 #[test]
 fn an_event_that_takes_a_narrow_line_minutes_is_no_stall() {
     let mut sender = Sender::new(LIMITS);
     sender.push(16 << 20, 0, 1);
-    assert!(!sender.is_stalled(84 * SECOND), "84 s are what 200 KB/s take");
-    assert!(sender.is_stalled(3_600 * SECOND));
-}
-
-#[test]
-fn a_flow_that_the_peer_paused_sends_nothing_and_is_not_stalled() {
-    let mut sender = sender(2);
-    sender.pause();
-    assert!(!sender.has_room(1) && !sender.is_stalled(u64::MAX) && sender.is_paused());
-    acknowledge(&mut sender, 2, 1).unwrap();
-    assert!(!sender.has_room(1));
-    sender.resume(50 * SECOND);
-    assert!(sender.has_room(1));
-    sender.push(1, 50 * SECOND, 3);
-    sender.pause();
-    sender.restart(|_| true, &mut |_| ());
-    assert_eq!(sender.resend(0), Some((1, &3)), "a pause ends with its session");
+    assert_eq!(sender.stalled_for(84 * SECOND), 0, "84 s are what 200 KB/s take");
+    assert!(sender.stalled_for(3_600 * SECOND) > Sender::<u32>::STALLED_AFTER);
 }
 
 #[test]

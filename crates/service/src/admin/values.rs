@@ -427,7 +427,7 @@ impl LinkStatus {
     /// Whether an operator has to look at it: events are lost, or do not flow although they should.
     #[must_use]
     pub const fn is_in_trouble(&self) -> bool {
-        self.lost > 0 || matches!(self.state, LinkState::Down | LinkState::Refused)
+        self.lost > 0 || matches!(self.state, LinkState::Stalled | LinkState::Down | LinkState::Refused)
     }
 }
 
@@ -487,6 +487,8 @@ pub enum LinkState {
     Connecting,
     /// Events flow.
     Up,
+    /// Events are in flight, and the peer has acknowledged nothing for more than 3 s.
+    Stalled,
     /// There is no connection. It is tried again.
     Down,
     /// An operator has paused it.
@@ -497,7 +499,7 @@ pub enum LinkState {
 
 impl LinkState {
     /// All states.
-    pub const ALL: [Self; 5] = [Self::Connecting, Self::Up, Self::Down, Self::Paused, Self::Refused];
+    pub const ALL: [Self; 6] = [Self::Connecting, Self::Up, Self::Stalled, Self::Down, Self::Paused, Self::Refused];
 
     /// The state in the words of all that show it.
     #[must_use]
@@ -505,6 +507,7 @@ impl LinkState {
         match self {
             Self::Connecting => "connecting",
             Self::Up => "up",
+            Self::Stalled => "stalled",
             Self::Down => "down",
             Self::Paused => "paused",
             Self::Refused => "refused",

@@ -20,6 +20,9 @@ pub struct Links {
     /// Seconds for which events are kept for a service that made a link to this one and is away, 60 to 31,536,000. Default 604,800, a
     /// week. Then what is kept for it is dropped, counted and logged.
     pub forget_after_s: u32,
+    /// Seconds without any acknowledgement, although events are in flight, after which a connection is closed and made anew, 1 to 86,400.
+    /// Default 30; 0: never. What a slow line takes for them does not count.
+    pub stalled_after_s: u32,
 }
 
 /// A link that this service makes.
@@ -77,7 +80,13 @@ pub enum WhenFull {
 
 impl Default for Links {
     fn default() -> Self {
-        Self { listen: None, name: String::new(), window_bytes_max: 8 << 20, forget_after_s: 604_800 }
+        Self {
+            listen: None,
+            name: String::new(),
+            window_bytes_max: 8 << 20,
+            forget_after_s: 604_800,
+            stalled_after_s: 30,
+        }
     }
 }
 
@@ -150,6 +159,7 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
     in_range("links.name (octets)", links.name.len() as u64, 0, 255)?;
     in_range("links.window_bytes_max", links.window_bytes_max.into(), 16 << 10, 256 << 20)?;
     in_range("links.forget_after_s", links.forget_after_s.into(), 60, 31_536_000)?;
+    in_range("links.stalled_after_s", links.stalled_after_s.into(), 0, 86_400)?;
     in_range("link (entries)", entries.len() as u64, 0, LINKS_MAX)?;
     for (number, entry) in entries.iter().enumerate() {
         in_range("link.name (octets)", entry.name.len() as u64, 1, 100)?;

@@ -13,6 +13,7 @@ mod inflow;
 mod interests;
 mod outflow;
 mod session;
+mod stalls;
 mod status;
 
 use std::io;
@@ -60,6 +61,8 @@ pub(crate) struct Settings {
     name: Arc<str>,
     limits: links::Limits,
     forget_after: Duration,
+    /// `None`: never.
+    stalled_after: Option<Duration>,
     request_bytes_min: u64,
     /// Durable consumers that other services' links had when the process began: their channels' names, their own, and their keys.
     pub(crate) served: Vec<(String, String, ProxyKey)>,
@@ -117,6 +120,7 @@ impl WireProtocol for Protocol {
                 ..links::Limits::default()
             },
             forget_after: Duration::from_secs(links.forget_after_s.into()),
+            stalled_after: (links.stalled_after_s > 0).then(|| Duration::from_secs(links.stalled_after_s.into())),
             request_bytes_min: given.request_bytes_min,
             served: Vec::new(),
         }
@@ -314,6 +318,7 @@ impl Links<'_> {
         for token in all {
             self.look_after_connection(token);
         }
+        self.look_after_stalls();
         self.forget_outflows();
         let (lane, link) = (&self.core.cx.lane, &mut self.core.protocols.link);
         let is_there = |channel| lane.snapshot().channel(channel).is_some();

@@ -26,6 +26,7 @@ mod kinds;
 mod lanes;
 mod limit_tables;
 mod limits;
+mod link_far_sides;
 mod links;
 mod logged;
 mod minor_codes;

@@ -13,6 +13,7 @@ use links::wire::{self, Frame, Open};
 use links::{Limits, Origin, Sender};
 
 use super::session::Connection;
+use super::stalls::Stall;
 use super::{Flow, Links, OUTPUT_FORM, Protocol, served_durable};
 use crate::counters::Counter;
 use crate::lane::context::Context;
@@ -61,6 +62,7 @@ pub(crate) struct Outflow {
     pub(super) why: String,
     pub(super) subscriptions: String,
     pub(super) counts: Counts,
+    pub(super) stall: Option<Stall>,
 }
 
 /// What became of its events.
@@ -149,6 +151,7 @@ impl Outflow {
             why: String::new(),
             subscriptions: "everything".to_owned(),
             counts: Counts::default(),
+            stall: None,
         }
     }
 
@@ -484,7 +487,11 @@ impl Links<'_> {
             lane.release(item.event);
         });
         outflow.counts.acknowledged += acknowledged;
+        let stall = if acknowledged > 0 { outflow.stall.take() } else { None };
         done.map_err(|violation| violation.to_string())?;
+        if let Some(stall) = stall {
+            self.end_stall(at, stall);
+        }
         self.resume_outflow(at);
         Ok(())
     }
@@ -545,18 +552,6 @@ impl Links<'_> {
             let Some(at) = connection.flows.values().find_map(can_go_on) else { return };
             self.resume_outflow(at);
         }
-    }
-
-    /// The far side wants a flow to stop, or to go on.
-    pub(super) fn pause_outflow(&mut self, at: Token, is_paused: bool) {
-        let now = self.core.cx.clock.now;
-        let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return };
-        if is_paused {
-            outflow.sender.pause()
-        } else {
-            outflow.sender.resume(now.0)
-        }
-        self.resume_outflow(at);
     }
 
     /// A flow out ends: its consumer is gone, or is not made.

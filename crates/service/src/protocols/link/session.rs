@@ -56,7 +56,7 @@ pub(crate) struct Connection {
     /// This service has said who it is.
     has_greeted: bool,
     /// To be closed once its output is written, since then, and why.
-    closing: Option<(Time, String)>,
+    pub(super) closing: Option<(Time, String)>,
 }
 
 /// How far a connection is.
@@ -311,12 +311,6 @@ impl Links<'_> {
                 Some(Flow::Out(at)) => self.acknowledge_outflow(at, *up_to),
                 _ => Err(format!("it acknowledges events of the flow {number}, which sends none")),
             },
-            Frame::Pause { flow: number } | Frame::Resume { flow: number } => {
-                if let Some(Flow::Out(at)) = flow(connection, number) {
-                    self.pause_outflow(at, matches!(frame, Frame::Pause { .. }));
-                }
-                Ok(())
-            }
             Frame::Reject { flow: number, sequence, text, .. } => match flow(connection, number) {
                 Some(Flow::Out(at)) => self.reject_of_outflow(at, *sequence, text),
                 _ => Err(format!("it rejects an event of the flow {number}, which sends none")),

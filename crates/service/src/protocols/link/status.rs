@@ -52,6 +52,12 @@ impl Protocol {
             ..LinkStatus::default()
         };
         self.fill(&mut status, (link, connection), (outflow.is_open(), outflow.since), &outflow.why, now);
+        if let (LinkState::Up, Some(stall)) = (status.state, &outflow.stall) {
+            status.state = LinkState::Stalled;
+            status.reason =
+                format!("{} events are in flight, and the other service acknowledges none", sender.in_flight());
+            status.since_ms = millis(now.since(stall.since));
+        }
         if link.is_none() && connection.is_none() {
             (status.name, status.state) = (outflow.served_name().to_owned(), LinkState::Down);
             "the other service is away".clone_into(&mut status.reason);

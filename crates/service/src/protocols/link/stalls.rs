@@ -1,0 +1,89 @@
+//! Flows out whose far side is there and acknowledges nothing: their connection is made anew after a while.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use engine::Time;
+use links::Sender;
+
+use super::Links;
+use super::outflow::Outflow;
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+
+/// An episode without acknowledgements, over all connections until there is one.
+#[derive(Debug)]
+pub(super) struct Stall {
+    pub(super) since: Time,
+    is_logged: bool,
+}
+
+impl Outflow {
+    /// Notes whether it is stalled, and gives the time without acknowledgement in this session.
+    fn note_stall(&mut self, now: Time) -> Duration {
+        let idle = self.sender().stalled_for(now.0);
+        if idle >= Sender::<()>::STALLED_AFTER {
+            self.stall.get_or_insert(Stall { since: Time(now.0 - idle), is_logged: false });
+        } else if self.is_open() && self.sender().in_flight() == 0 && self.sender().unsent() == 0 {
+            // What was in flight has expired, or is lost.
+            self.stall = None;
+        }
+        Duration::from_nanos(idle)
+    }
+}
+
+impl Links<'_> {
+    /// Ends the connections with a flow out that has been stalled for too long.
+    pub(super) fn look_after_stalls(&mut self) {
+        let now = self.core.cx.clock.now;
+        let link = &mut self.core.protocols.link;
+        let after = link.settings.stalled_after;
+        let mut over = Vec::new();
+        for (at, outflow) in link.outflows.iter_mut() {
+            let idle = outflow.note_stall(now);
+            if let (Some(after), Some((token, _))) = (after.filter(|after| idle >= *after), outflow.connection) {
+                over.push((token, at, after));
+            }
+        }
+        let mut ended = BTreeSet::new();
+        for (token, at, after) in over {
+            self.end_stalled(token, at, after, ended.insert(token.to_bits()));
+        }
+    }
+
+    /// Ends the connection of a flow out that is stalled, if the flow is the first of the connection.
+    fn end_stalled(&mut self, token: Token, at: Token, after: Duration, is_first: bool) {
+        let named = self.link_named(token);
+        let link = &mut self.core.protocols.link;
+        let (Some(connection), Some(outflow)) = (link.connections.get(token), link.outflows.get_mut(at)) else {
+            return;
+        };
+        let (channel, in_flight) = (&outflow.channel, outflow.sender().in_flight());
+        let why = format!("nothing of the channel {channel:?} was acknowledged for {} s", after.as_secs());
+        let was_logged = outflow.stall.as_mut().is_some_and(|stall| core::mem::replace(&mut stall.is_logged, true));
+        if !is_first || connection.closing.is_some() {
+            return;
+        }
+        self.core.cx.counters.add(Counter::LinksStalled, 1);
+        if was_logged {
+            // No news for the log when it is closed.
+            let dialled = connection.link.and_then(|number| link.links.get_mut(number));
+            dialled.into_iter().for_each(|link| link.why = Some(why.clone()));
+        } else {
+            self.core.cx.log(log::Level::Warn, || {
+                format!("{named}: {why}, although {in_flight} events are in flight and it answers: the connection is made anew")
+            });
+        }
+        self.say_goodbye(token, &why);
+    }
+
+    /// Says that a flow out goes on, if it was said that it was stalled.
+    pub(super) fn end_stall(&mut self, at: Token, stall: Stall) {
+        let Some(outflow) = self.core.protocols.link.outflows.get(at).filter(|_| stall.is_logged) else { return };
+        let (channel, seconds) = (outflow.channel.clone(), self.core.cx.clock.now.since(stall.since).as_secs());
+        let named = outflow.connection.map_or_else(String::new, |(token, _)| self.link_named(token));
+        self.core.cx.log(log::Level::Info, || {
+            format!("{named}: events of the channel {channel:?} are acknowledged again, after {seconds} s")
+        });
+    }
+}
