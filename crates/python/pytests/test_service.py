@@ -534,7 +534,6 @@ RUNS = int(os.environ.get("CAMPANILE_ENDINGS", "3"))
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_program_whose_callbacks_run_when_it_ends_ends_well(channel, ending):
-    options = {"env": {**os.environ, "CAMPANILE_CONTEXT": "apart"}} if IS_OVER_DDS else {}
     program = f"""
         import asyncio, signal, sys, threading, time
         import campanile
@@ -568,7 +567,7 @@ def test_a_program_whose_callbacks_run_when_it_ends_ends_well(channel, ending):
     """
     program = textwrap.dedent(program) + textwrap.dedent(ENDINGS[ending]).strip() + "\n"
     for _ in range(RUNS):
-        ended = run(program, **options)
+        ended = run(program)
         assert (ended.returncode, ended.stderr) == (0, ""), ended
 
 

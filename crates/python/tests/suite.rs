@@ -86,7 +86,7 @@ fn pythons_own_tests_pass_over_dds() {
              settle_ms = {settle_ms}\nlate_joiners = 1000\n"
         )
     };
-    let contexts = format!("selected = \"test\"\n{}{}", of("test", 20), of("apart", 1000));
+    let contexts = format!("selected = \"test\"\n{}{}", of("test", 20), of("apart", 5000));
     fs::write(context.join("contexts.toml"), contexts).unwrap();
     // The tests are not to look for a service.
     let mut command = with_package(&folder, "127.0.0.1:1");
@@ -195,7 +195,7 @@ fn the_page_about_dds_is_true_for_programs_in_python() {
         .args(["subscribe", "Wind", "--id", &domain.to_string(), "--qos", "scan-random", "--runtime", "5s"])
         .env("CYCLONEDDS_URI", uri);
     let mut shows = shows.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let _leash = Leash::new(&shows, "what cyclonedds prints");
+    let _leash = Leash::of_suite(&shows, "what cyclonedds prints");
     let (sender, lines) = channel();
     let printed = BufReader::new(shows.stdout.take().unwrap()).lines();
     let printer = std::thread::spawn(move || printed.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
@@ -212,7 +212,7 @@ fn the_page_about_dds_is_true_for_programs_in_python() {
     writes.arg("dds_program.py").args([&domain.to_string(), "Weather"]).env("CYCLONEDDS_URI", uri);
     writes.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("pytests"));
     let mut writes = writes.stdin(Stdio::piped()).spawn().unwrap();
-    let _leash = Leash::new(&writes, "a program of DDS");
+    let _leash = Leash::of_suite(&writes, "a program of DDS");
     let output = output_in_time(with_package(&folder, &address).args(["-c", gets]));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(out.trim(), "Wind(station='OSF', speed=9.5)", "{err}");
@@ -234,7 +234,7 @@ fn a_program_goes_on_when_the_service_was_restarted() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let _leash = Leash::new(&child, "a Python program");
+    let _leash = Leash::of_suite(&child, "a Python program");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut input = child.stdin.take().unwrap();
     let mut next = || lines.next().unwrap_or_else(|| panic!("the program ended"));
@@ -263,7 +263,7 @@ fn a_program_that_waits_for_a_service_is_interrupted_closes_and_ends_meanwhile()
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let leash = Leash::new(&child, "a Python program");
+    let leash = Leash::of_suite(&child, "a Python program");
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut input = child.stdin.take().unwrap();
     let mut next = || lines.next().unwrap_or_else(|| panic!("the program ended"));
@@ -295,7 +295,7 @@ struct Running {
 impl Running {
     fn start(command: &mut Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let _leash = Leash::new(&child, format_args!("{command:?}"));
+        let _leash = Leash::of_suite(&child, format_args!("{command:?}"));
         Self { child: Killed(child), _leash }
     }
 }
@@ -368,7 +368,7 @@ fn what_an_orb_sends_comes_as_objects_and_what_is_published_is_to_an_orb_what_it
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let _leash = Leash::new(&child, "a Python program");
+        let _leash = Leash::of_suite(&child, "a Python program");
         let said = BufReader::new(child.stdout.take().unwrap()).lines().next();
         assert_eq!(said.unwrap().unwrap(), "ready");
         supplier(from, &service, &channel, &format!("--form {sent} {SHAPES}")).end().well();

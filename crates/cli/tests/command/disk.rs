@@ -26,7 +26,7 @@ fn let_write(serve: &Serve, may_write: bool) {
 #[test]
 fn a_client_that_changes_something_while_the_disk_takes_nothing_gets_an_answer_and_it_is_written_later() {
     let folder = Folder::new("full");
-    let config = TempPath::file("within.toml", "[store]\nanswer_within_ms = 2000\n");
+    let config = TempPath::file("within.toml", "[store]\nanswer_within_ms = 1000\n");
     let listen = own_address();
     let running = serve(&folder, &listen, &config);
     let address = running.address.clone();

@@ -22,9 +22,9 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
-use testing::{Leash, NextInTime, PATIENCE, output_in_time};
+use testing::{Leash, SUITE_PATIENCE, output_in_time};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -275,16 +275,20 @@ impl Started {
 
     /// Waits for the next line; false at the end.
     fn next(&mut self) -> bool {
-        let _leash = Leash::new(&self.shell, format_args!("{}: {:#?}", self.command, self.printed));
-        let line = self.lines.next_or_end();
-        line.map(|line| self.printed.push(line)).is_some()
+        let _leash = Leash::of_suite(&self.shell, format_args!("{}: {:#?}", self.command, self.printed));
+        match self.lines.recv_timeout(SUITE_PATIENCE) {
+            Ok(line) => self.printed.push(line),
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => panic!("{}: says nothing more: {:#?}", self.command, self.printed),
+        }
+        true
     }
 
     /// Waits for the end, and gives its status.
     fn end(&mut self) -> Option<i32> {
         let since = Instant::now();
         while self.next() {
-            assert!(since.elapsed() < PATIENCE, "{}: goes on: {:#?}", self.command, self.printed);
+            assert!(since.elapsed() < SUITE_PATIENCE, "{}: goes on: {:#?}", self.command, self.printed);
         }
         self.shell.wait().unwrap().code()
     }
@@ -330,7 +334,7 @@ fn run(command: &str, shown: Option<&[String]>, folder: &Path, running: &mut Vec
         while !is_far(command, shown, &started.printed) {
             assert!(started.next(), "{command}: has ended: {:#?}", started.printed);
             assert!(
-                since.elapsed() < PATIENCE,
+                since.elapsed() < SUITE_PATIENCE,
                 "{command}: shown is {shown:#?}, and it printed {:#?}",
                 started.printed
             );

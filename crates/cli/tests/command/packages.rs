@@ -6,7 +6,7 @@ use crate::support::{PROGRAM, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use testing::output_in_time;
+use testing::{output_in_time, output_of_suite};
 use toml::{Table, Value};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
@@ -139,7 +139,7 @@ fn stripped(name: &str, folder: &Path) -> PathBuf {
 }
 
 fn succeeds(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = output_in_time(command);
+    let Output { status, stdout, stderr } = output_of_suite(command);
     assert!(status.success(), "{command:?}: {}{}", text(&stdout), text(&stderr));
     text(&stdout)
 }
@@ -163,7 +163,7 @@ fn new_environment(folder: &Path) -> PathBuf {
 
 fn pip_install(environment: &Path, wheel: &Path) -> Output {
     let mut pip = Command::new(environment.join("pip"));
-    output_in_time(pip.args(["--disable-pip-version-check", "install", "--no-index"]).arg(wheel))
+    output_of_suite(pip.args(["--disable-pip-version-check", "install", "--no-index"]).arg(wheel))
 }
 
 #[test]

@@ -321,7 +321,7 @@ impl Program {
             let _ = stderr.read_to_end(&mut said);
             String::from_utf8_lossy(&said).into_owned()
         });
-        let leash = Leash::new(&child, format!("the end of {command:?}"));
+        let leash = Leash::of_suite(&child, format!("the end of {command:?}"));
         Self {
             language,
             stdin: child.stdin.take(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use testing::output_in_time;
+use testing::{output_in_time, output_of_suite};
 
 /// What a program of ours must stand: every warning is an error.
 const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-pedantic", "-g"];
@@ -63,7 +63,7 @@ fn compiler(name: &str, standard: &str) -> Command {
 }
 
 fn run(command: &mut Command) {
-    let output = output_in_time(command);
+    let output = output_of_suite(command);
     assert!(output.status.success(), "{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
