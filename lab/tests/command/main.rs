@@ -8,7 +8,7 @@ mod hostile;
 
 use serde_json::Value as Json;
 use std::process::{Command, Output, Stdio};
-use testing::output_in_time;
+use testing::{output_in_time, output_of_suite};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile-bench");
 
@@ -38,7 +38,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn campanile_bench(arguments: &[&str]) -> Output {
-    output_in_time(Command::new(PROGRAM).args(arguments).stdin(Stdio::null()))
+    output_of_suite(Command::new(PROGRAM).args(arguments).stdin(Stdio::null()))
 }
 
 /// What a command that has to fail says, with its status.

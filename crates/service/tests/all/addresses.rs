@@ -162,7 +162,7 @@ fn a_client_whose_first_address_is_dead_answers_probes_at_its_second_and_stays()
     for reference in [second_profile, alternate_address] {
         let service = start();
         let channel = new_channel(&service);
-        let limits = [Property::new("ProbeInterval", 1_000_000_u64), Property::new("GiveUpAfter", 3_000_000_u64)];
+        let limits = [Property::new("ProbeInterval", 1_000_000_u64), Property::new("GiveUpAfter", 600_000_000_u64)];
         channel.set_qos(&limits).unwrap();
         let admin = channel.default_supplier_admin().unwrap();
         let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();

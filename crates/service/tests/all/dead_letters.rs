@@ -73,8 +73,9 @@ impl Picky {
 
     fn on(service: &Service, id: Option<i32>, way: Way, is_bad: impl Fn(i32) -> bool + Send + 'static) -> Self {
         let bare = Bare::new();
-        let qos = [Property::new("ReplyTimeout", 10_000_000_u64)];
-        subscribe_to(service, id, bare.reference(), &qos);
+        // Only where silence is the failure: a good one may be slow.
+        let hasty = matches!(way, Way::Silence).then(|| Property::new("ReplyTimeout", 20_000_000_u64));
+        subscribe_to(service, id, bare.reference(), hasty.as_slice());
         let (sender, taken) = channel();
         let tried = Arc::new(Mutex::new(Vec::new()));
         let counting = Arc::clone(&tried);
