@@ -5,17 +5,24 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use client::tempo::{Message, Node, Publisher, Subscriber};
-use service::{Config, ConfigError, StartError};
+use service::{Config, ConfigError, Service, StartError};
 use testing::{NextInTime, PATIENCE, carries_multicast, free_udp_port};
 
 use super::start_as;
 use crate::peers::wait_until;
 
+/// Of end points and of the service: a thread of either that is kept waiting for three of them is forgotten by the others.
+const PERIOD_MS: u32 = 250;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A service in a group.
+fn in_group(group: &str) -> Service {
+    start_as(|config| (config.tempo.group, config.tempo.period_ms) = (Some(group.into()), PERIOD_MS))
+}
 
 /// An end point that has an address as its channel.
 fn node(address: &str) -> Node {
-    let node = Node::builder(address).unwrap().period(Duration::from_millis(250));
+    let node = Node::builder(address).unwrap().period(Duration::from_millis(PERIOD_MS.into()));
     let node = if address.contains("127.0.0.1") { node } else { node.interface(LOOPBACK) };
     node.open().unwrap()
 }
@@ -34,7 +41,7 @@ fn meets(publisher: &Publisher, subscribers: u32) {
 
 /// What is published in the group the service passes on to others, and others' messages to the group; and no end point gets anything twice.
 fn bridge(group: &str) {
-    let service = start_as(|config| config.tempo.group = Some(group.into()));
+    let service = in_group(group);
     let (in_group, at_service) = (format!("udp://{group}"), format!("udp://{}", service.tempo_address().unwrap()));
     let [near, far, third] = [&in_group, &at_service, &in_group].map(|address| node(address));
     let (near_subscriber, near_messages) = listen(&near);
@@ -70,7 +77,7 @@ fn bridge(group: &str) {
 /// Each passes on to its own what is published in the group, and to the end points there what its own publish; neither takes anything from
 /// the other.
 fn bridge_by_mistake(group: &str) {
-    let services = [(); 2].map(|()| start_as(|config| config.tempo.group = Some(group.into())));
+    let services = [(); 2].map(|()| in_group(group));
     let in_group = format!("udp://{group}");
     let [at_one, at_other] = services.each_ref().map(|service| format!("udp://{}", service.tempo_address().unwrap()));
     let [near, third, far, other] = [&in_group, &in_group, &at_one, &at_other].map(|address| node(address));
@@ -140,7 +147,7 @@ fn a_group_has_an_address_a_port_and_a_service_that_answers() {
     let refused = |group: &str, listen: Option<&str>| {
         let mut config = Config { listen: "127.0.0.1:0".into(), ..Config::default() };
         (config.tempo.group, config.tempo.listen) = (Some(group.into()), listen.map(Into::into));
-        match service::Service::start(config).unwrap_err() {
+        match Service::start(config).unwrap_err() {
             StartError::Config(error) => error,
             other => panic!("{other}"),
         }
