@@ -105,7 +105,7 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, connect
         main_discipline: engine::Discipline::default(),
         keeps_expired: false,
         origin: Instant::now(),
-        origins: Some(Origins::new(7)),
+        origins: Origins::new(7, true),
     }
 }
 
