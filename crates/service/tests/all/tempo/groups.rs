@@ -12,7 +12,7 @@ use super::start_as;
 use crate::peers::wait_until;
 
 /// Of end points and of the service: a thread of either that is kept waiting for three of them is forgotten by the others.
-const PERIOD_MS: u32 = 250;
+const PERIOD_MS: u16 = 250;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A service in a group.
