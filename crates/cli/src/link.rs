@@ -41,6 +41,8 @@ client::idl_struct! {
         lost: u64,
         rejected: u64,
         loops: u64,
+        forgotten: u64,
+        dropped: u64,
         origin: String,
     }
 }
@@ -166,6 +168,10 @@ fn text(links: &[Link]) -> String {
         {
             let _ = writeln!(text, "  {}", color::paint(&why, Some(link.tone())));
         }
+        let losses = nth.checked_sub(1).and_then(|nth| links.get(nth)).map(Link::losses).unwrap_or_default();
+        if !losses.is_empty() {
+            let _ = writeln!(text, "  {}", color::paint(&losses, Some(Tone::Lost)));
+        }
     }
     text
 }
@@ -195,6 +201,14 @@ impl Link {
             "down" | "refused" => Tone::Lost,
             _ => Tone::Slow,
         }
+    }
+
+    /// The losses that have no column.
+    fn losses(&self) -> String {
+        let forgotten = format!("{} events at least acknowledged and then forgotten", show::count(&self.forgotten));
+        let dropped = format!("{} events dropped, since there was no room for them", show::count(&self.dropped));
+        let some = [(self.forgotten, forgotten), (self.dropped, dropped)].into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(_, text)| text).collect::<Vec<_>>().join("; ")
     }
 
     /// Why it is not up, and for how long; nothing if it is.
@@ -245,6 +259,8 @@ mod tests {
             reason: "connection refused\u{1b}".into(),
             since_ms: 75_000,
             lost: 3,
+            forgotten: 2,
+            dropped: 1,
             ..up.clone()
         };
         [up, Link { lag_events: 0, lag_octets: 0, lag_ms: 0, in_flight_octets: 0, ..down }]
@@ -258,7 +274,8 @@ mod tests {
             "NAME  CHANNEL  DIRECTION  PEER          STATE    LAG   OCTETS  OLDEST  IN FLIGHT   WINDOW  LOST\n\
              lab   Weather  out        lab.obs:2813  up     1,204  98.3 kB  1.25 s    16.0 kB  16.4 kB     0\n\
              lab   Weather  in         lab.obs:2813  down       0      0 B       -        0 B  16.4 kB     3\n  \
-             down for 1 min: connection refused\\u{1b}\n"
+             down for 1 min: connection refused\\u{1b}\n  \
+             2 events at least acknowledged and then forgotten; 1 events dropped, since there was no room for them\n"
         );
         assert_eq!(links().map(|link| link.tone()), [Tone::Well, Tone::Lost]);
         assert!(super::text(&[]).contains("[[link]]"));
@@ -271,7 +288,7 @@ mod tests {
         ["lab", "Weather", "out", "lab.obs:2813", "Lab"].into_iter().for_each(|text| writer.string(text));
         writer.u64(9);
         ["paused", "by an operator", "everything"].into_iter().for_each(|text| writer.string(text));
-        (1..=15).for_each(|number| writer.u64(number));
+        (1..=17).for_each(|number| writer.u64(number));
         writer.string("added");
         let mut reader = Reader::new(&bytes, encoding);
         let link = Link::unmarshal(&mut reader, &mut Work::default()).unwrap();

@@ -58,7 +58,7 @@ pub(crate) fn order(name: Option<String>, act: &str, body: &[u8], links: &[LinkS
 
 type OfLink = (&'static str, Kind, &'static str, &'static str, fn(&LinkStatus) -> u64);
 
-const OF_LINKS: [OfLink; 14] = [
+const OF_LINKS: [OfLink; 16] = [
     ("campanile_link_sent", Kind::Counter, "", "Events sent, repeated sending included.", |of| of.sent),
     ("campanile_link_acknowledged", Kind::Counter, "", "Events that the peer has acknowledged.", |of| of.acknowledged),
     ("campanile_link_received", Kind::Counter, "", "Events from the peer that were taken in.", |of| of.received),
@@ -68,6 +68,12 @@ const OF_LINKS: [OfLink; 14] = [
     }),
     ("campanile_link_rejected", Kind::Counter, "", "Events that the receiving service refused for good.", |of| {
         of.rejected
+    }),
+    ("campanile_link_forgotten", Kind::Counter, "", "Events acknowledged and unknown later, at least.", |of| {
+        of.forgotten
+    }),
+    ("campanile_link_dropped", Kind::Counter, "", "Events dropped, since there was no room for the backlog.", |of| {
+        of.dropped
     }),
     ("campanile_link_loops", Kind::Counter, "", "Events not sent, since they came from or through the peer.", |of| {
         of.loops

@@ -60,6 +60,26 @@ pub struct Origin {
     pub number: u64,
 }
 
+impl Origin {
+    /// Octets of [`Self::to_bytes`].
+    pub const BYTES: usize = 3 * size_of::<u64>();
+
+    /// The fields in order, the least significant octet of each first.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let fields = [self.service, self.era, self.number].map(u64::to_le_bytes);
+        bytes.copy_from_slice(fields.as_flattened());
+        bytes
+    }
+
+    pub(crate) fn of_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let mut fields = bytes.as_chunks().0.iter().map(|field| u64::from_le_bytes(*field));
+        let mut next = || fields.next().unwrap_or_default();
+        Self { service: next(), era: next(), number: next() }
+    }
+}
+
 /// What one end of a link accepts. [`wire::Hello`] has it, and the other end keeps to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -12,7 +12,7 @@ mod read;
 mod types;
 mod write;
 
-pub use types::{TypeInterest, Types};
+pub use types::{Origins, TypeInterest, Types};
 
 use crate::{Hops, Limits, Origin, VERSIONS};
 
@@ -30,6 +30,8 @@ pub const CONSTRAINT_BYTES_MAX: usize = 64 << 10;
 pub const REASON_BYTES_MAX: usize = 512;
 /// Maximum entries of a list of event types.
 pub const TYPES_MAX: usize = 1_024;
+/// Maximum entries of a list of origins.
+pub const ORIGINS_MAX: usize = 256;
 /// Maximum octets of all names in a list of event types.
 pub const TYPES_BYTES_MAX: usize = 256 << 10;
 
@@ -49,6 +51,8 @@ pub enum Kind {
     Ping = 9,
     Pong = 10,
     Goodbye = 11,
+    Acknowledged = 12,
+    Forgotten = 13,
 }
 
 /// One frame. It is read in place.
@@ -114,10 +118,25 @@ pub enum Frame<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// The last persistent events that former processes of the receiver of a flow have acknowledged. Once, behind [`Frame::Opened`], where
+    /// the receiver [has a store](Hello::has_store).
+    Acknowledged {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The events.
+        origins: Origins<'a>,
+    },
+    /// Of the events in [`Frame::Acknowledged`] the receiver does not have some, or of their numbers.
+    Forgotten {
+        /// The flow's number in this session.
+        flow: u32,
+        /// How many it does not have, at least 1.
+        events: u32,
+    },
 }
 
 /// The first frame: `magic [u8; 6] │ version_min u16 │ version_max u16 │ service u64 │ incarnation u64 │ frame_bytes_max u32 │
-/// window_bytes_max u64 │ outstanding_max u32 │ name │ token`. Higher versions have more behind it.
+/// window_bytes_max u64 │ outstanding_max u32 │ has_store u8 │ name │ token`. Higher versions have more behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// The lowest version that the peer speaks.
@@ -130,6 +149,8 @@ pub struct Hello<'a> {
     pub incarnation: u64,
     /// What it accepts.
     pub limits: Limits,
+    /// Whether it keeps persistent events and its identity over its processes.
+    pub has_store: bool,
     /// The service's name for people, at most [`NAME_BYTES_MAX`].
     pub name: &'a str,
     /// The federation's token, at most [`NAME_BYTES_MAX`]. Empty if there is none.

@@ -197,6 +197,10 @@ counters! {
     LinkLoops = "links_loops",
     /// Events that were on their way over a link when the process at the other end ended, and were not persistent: they are not sent again.
     LinkEventsLost = "links_events_lost",
+    /// Persistent events, at least, that a service had acknowledged over a link and did not know when it began again: counted at both ends.
+    LinkEventsForgotten = "links_events_forgotten",
+    /// Flows out of links that other services made and did not make again in time: what was kept for them was dropped.
+    LinksForgotten = "links_forgotten",
     /// Events that the service at the other end of a link will never take, and that it rejected.
     LinkEventsRejected = "links_events_rejected",
     /// Samples from DDS that channels took.

@@ -6,7 +6,8 @@ import { canChange, get } from "/service.js";
 
 const EVERY_MS = 2_000;
 const LEVELS = { up: "good", connecting: "warn", stalled: "warn", paused: "warn", down: "bad", refused: "bad" };
-const level = (link) => (link.lost ? "bad" : LEVELS[link.state]);
+const losses = (link) => ["lost", "forgotten", "dropped"].filter((kind) => link[kind]).map((kind) => `${count(link[kind])} ${kind}`).join(", ");
+const level = (link) => (losses(link) ? "bad" : LEVELS[link.state]);
 
 /** Why it is not up; and which side is the slower one, where something waits. */
 function reason(link) {
@@ -40,7 +41,7 @@ export const view = {
           { title: "Oldest", number: true, cell: (link) => (link.lag_events ? age(link.lag_ms) : "") },
           { title: "In flight", number: true, cell: (link) => `${bytes(link.in_flight_octets)} of ${bytes(link.window_octets)}` },
           { title: "Crossed", number: true, cell: (link) => count(link.direction === "out" ? link.acknowledged : link.received) },
-          { title: "Lost", number: true, cell: (link) => (link.lost ? el("span", { class: "state bad" }, `${count(link.lost)} lost`) : "") },
+          { title: "Lost", number: true, cell: (link) => (losses(link) ? el("span", { class: "state bad" }, losses(link)) : "") },
           { title: "Rejected", number: true, cell: (link) => (link.rejected ? count(link.rejected) : "") },
           { title: "Subscribed to", cell: (link) => link.subscriptions },
           { title: "", cell: (link) => (canChange() ? el("div", { class: "acts" },

@@ -15,7 +15,7 @@ pub(super) mod flag {
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Hello,
         Self::Open,
         Self::Opened,
@@ -27,6 +27,8 @@ impl Kind {
         Self::Ping,
         Self::Pong,
         Self::Goodbye,
+        Self::Acknowledged,
+        Self::Forgotten,
     ];
 
     pub(super) fn of(octet: u8) -> Result<Self, Violation> {

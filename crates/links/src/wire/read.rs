@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, flag};
 use super::{
-    CONSTRAINT_BYTES_MAX, Direction, EVENT_NAME_BYTES_MAX, Event, Frame, Hello, Kind, NAME_BYTES_MAX, Open,
+    CONSTRAINT_BYTES_MAX, Direction, EVENT_NAME_BYTES_MAX, Event, Frame, Hello, Kind, NAME_BYTES_MAX, Open, Origins,
     REASON_BYTES_MAX, Types,
 };
 use crate::{Hops, Limits, Origin, VERSIONS, Violation, WINDOW_BYTES_START, hops::HOPS_MAX};
@@ -48,6 +48,14 @@ impl<'a> Frame<'a> {
             Kind::Ping => Self::Ping { number: fields.u64("number")? },
             Kind::Pong => Self::Pong { number: fields.u64("number")? },
             Kind::Goodbye => Self::Goodbye { reason: fields.text("reason", REASON_BYTES_MAX)? },
+            Kind::Acknowledged => Self::Acknowledged { flow: fields.u32("flow")?, origins: Origins::read(fields)? },
+            Kind::Forgotten => Self::Forgotten {
+                flow: fields.u32("flow")?,
+                events: match fields.u32("events")? {
+                    0 => return Err(Violation::OutOfRange("events", 0)),
+                    events => events,
+                },
+            },
         })
     }
 
@@ -66,6 +74,8 @@ impl<'a> Frame<'a> {
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
             Self::Goodbye { .. } => Kind::Goodbye,
+            Self::Acknowledged { .. } => Kind::Acknowledged,
+            Self::Forgotten { .. } => Kind::Forgotten,
         }
     }
 }
@@ -84,6 +94,11 @@ impl<'a> Hello<'a> {
                 frame_bytes_max: fields.u32("frame_bytes_max")?,
                 window_bytes_max: fields.u64("window_bytes_max")?,
                 outstanding_max: fields.u32("outstanding_max")?,
+            },
+            has_store: match fields.u8("has_store")? {
+                0 => false,
+                1 => true,
+                other => return Err(Violation::OutOfRange("has_store", other.into())),
             },
             name: fields.text("name", NAME_BYTES_MAX)?,
             token: fields.text("token", NAME_BYTES_MAX)?,

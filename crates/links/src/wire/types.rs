@@ -1,8 +1,8 @@
-//! Lists of event types, as they are on the wire or as they are written.
+//! Lists of event types and of origins, as they are on the wire or as they are written.
 
 use super::fields::Fields;
-use super::{Kind, TYPES_BYTES_MAX, TYPES_MAX};
-use crate::Violation;
+use super::{Kind, ORIGINS_MAX, TYPES_BYTES_MAX, TYPES_MAX};
+use crate::{Origin, Violation};
 
 /// An event type that is subscribed: `distance u8 │ domain │ name`. The names may have wildcards; they are what the engine compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,5 +107,29 @@ impl Eq for Types<'_> {}
 impl core::fmt::Debug for Types<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A list of origins, at most [`ORIGINS_MAX`]: `octets u32 │ service u64, era u64, number u64 …`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origins<'a>(pub(super) &'a [[u8; Origin::BYTES]]);
+
+impl<'a> Origins<'a> {
+    const BYTES_MAX: usize = ORIGINS_MAX * Origin::BYTES;
+
+    /// A list to be written, of [`Origin::to_bytes`]. `None` if there are more than [`ORIGINS_MAX`].
+    #[must_use]
+    pub const fn new(origins: &'a [[u8; Origin::BYTES]]) -> Option<Self> {
+        if origins.len() > ORIGINS_MAX { None } else { Some(Self(origins)) }
+    }
+
+    /// The entries.
+    pub fn iter(self) -> impl Iterator<Item = Origin> + use<'a> {
+        self.0.iter().map(|origin| Origin::of_bytes(*origin))
+    }
+
+    pub(super) fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
+        let (origins, rest) = fields.name("origins", Self::BYTES_MAX)?.as_chunks();
+        if rest.is_empty() { Ok(Self(origins)) } else { Err(Violation::Incomplete(fields.kind, "origins")) }
     }
 }

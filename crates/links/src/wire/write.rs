@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::fields::flag;
-use super::{Event, Frame, Hello, Open, REASON_BYTES_MAX, TypeInterest, Types};
+use super::{Event, Frame, Hello, Open, Origins, REASON_BYTES_MAX, TypeInterest, Types};
 use crate::{Limits, Origin};
 
 impl Frame<'_> {
@@ -44,6 +44,14 @@ impl Frame<'_> {
             }
             Self::Ping { number } | Self::Pong { number } => put(out, number.to_le_bytes()),
             Self::Goodbye { reason } => put_octets(out, cut(reason).as_bytes()),
+            Self::Acknowledged { flow, origins } => {
+                put(out, flow.to_le_bytes());
+                origins.write(out);
+            }
+            Self::Forgotten { flow, events } => {
+                put(out, flow.to_le_bytes());
+                put(out, events.to_le_bytes());
+            }
         }
         end(out, from, 0);
     }
@@ -51,7 +59,7 @@ impl Frame<'_> {
 
 impl Hello<'_> {
     fn write(&self, out: &mut Vec<u8>) {
-        let Self { version_min, version_max, service, incarnation, limits, name, token } = *self;
+        let Self { version_min, version_max, service, incarnation, limits, has_store, name, token } = *self;
         let Limits { frame_bytes_max, window_bytes_max, outstanding_max } = limits;
         out.extend_from_slice(Self::MAGIC);
         put(out, version_min.to_le_bytes());
@@ -61,6 +69,7 @@ impl Hello<'_> {
         put(out, frame_bytes_max.to_le_bytes());
         put(out, window_bytes_max.to_le_bytes());
         put(out, outstanding_max.to_le_bytes());
+        out.push(has_store.into());
         put_octets(out, name.as_bytes());
         put_octets(out, token.as_bytes());
     }
@@ -115,6 +124,12 @@ impl Event<'_> {
         [timeout_ns, start, stop].into_iter().flatten().for_each(|each| put(out, each.to_le_bytes()));
         put_octets(out, domain);
         put_octets(out, name);
+    }
+}
+
+impl Origins<'_> {
+    fn write(self, out: &mut Vec<u8>) {
+        put_octets(out, self.0.as_flattened());
     }
 }
 

@@ -1,8 +1,8 @@
 //! Frames: what is written is read again, however it is cut; what is hostile is refused and never retained.
 
 use links::wire::{
-    Direction, Event, Frame, HELLO_BYTES_MAX, Hello, LENGTH_BYTES, Open, REASON_BYTES_MAX, TYPES_BYTES_MAX, TYPES_MAX,
-    TypeInterest, Types,
+    Direction, Event, Frame, HELLO_BYTES_MAX, Hello, LENGTH_BYTES, Open, Origins, REASON_BYTES_MAX, TYPES_BYTES_MAX,
+    TYPES_MAX, TypeInterest, Types,
 };
 use links::{Framer, Hops, Limits, Origin, Violation};
 
@@ -12,9 +12,12 @@ pub(crate) const HELLO: Hello<'static> = Hello {
     service: 7,
     incarnation: 70,
     limits: Limits { frame_bytes_max: 1 << 20, window_bytes_max: 1 << 20, outstanding_max: 100 },
+    has_store: true,
     name: "north",
     token: "",
 };
+
+const ORIGINS: [[u8; 24]; 2] = [[1; 24], [255; 24]];
 
 pub(crate) fn event(bytes: &[u8]) -> Event<'_> {
     Event {
@@ -98,6 +101,9 @@ fn all(then: impl FnOnce(&[Frame<'_>])) {
         Frame::Ping { number: u64::MAX },
         Frame::Pong { number: 0 },
         Frame::Goodbye { reason: "" },
+        Frame::Acknowledged { flow: 3, origins: Origins::new(&[]).unwrap() },
+        Frame::Acknowledged { flow: 3, origins: Origins::new(&ORIGINS).unwrap() },
+        Frame::Forgotten { flow: 3, events: 2 },
     ]);
 }
 
@@ -277,6 +283,7 @@ fn numbers_and_flags_without_meaning_are_refused() {
     assert!(
         violation_of_frame(&[2, 0, 0, 0, 0, 3]).is_some_and(|found| found == Violation::OutOfRange("direction", 3))
     );
+    assert_eq!(violation_of_frame(&[13, 0, 0, 0, 0, 0, 0, 0, 0]), Some(Violation::OutOfRange("events", 0)));
     assert_eq!(violation_of_frame(&[8, 0, 0, 0, 0, 2]), Some(Violation::OutOfRange("everything", 2)));
 }
 

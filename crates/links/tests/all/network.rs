@@ -206,7 +206,8 @@ impl World {
             let Service { id, incarnation, .. } = self.services[end.service];
             let (version_min, version_max) = VERSIONS;
             let (limits, name, token) = (LIMITS, "", "");
-            let hello = Hello { version_min, version_max, service: id, incarnation, limits, name, token };
+            let (service, has_store) = (id, self.has_stores);
+            let hello = Hello { version_min, version_max, service, incarnation, limits, has_store, name, token };
             Frame::Hello(hello).write(&mut end.out);
         }
     }

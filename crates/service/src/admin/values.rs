@@ -417,6 +417,10 @@ pub struct LinkStatus {
     pub rejected: u64,
     /// Events that were not sent, since they came from the peer, through it, or over 8 services.
     pub loops: u64,
+    /// Persistent events, at least, that the receiving service had acknowledged and did not know when it began again.
+    pub forgotten: u64,
+    /// Events that were dropped since there was no room for what waits for the link.
+    pub dropped: u64,
     /// Subscriptions of the receiving service: `everything`, `nothing` or `N types`.
     pub subscriptions: String,
     /// Where the link comes from.
@@ -427,7 +431,8 @@ impl LinkStatus {
     /// Whether an operator has to look at it: events are lost, or do not flow although they should.
     #[must_use]
     pub const fn is_in_trouble(&self) -> bool {
-        self.lost > 0 || matches!(self.state, LinkState::Stalled | LinkState::Down | LinkState::Refused)
+        self.lost + self.forgotten + self.dropped > 0
+            || matches!(self.state, LinkState::Stalled | LinkState::Down | LinkState::Refused)
     }
 }
 

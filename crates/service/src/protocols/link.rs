@@ -9,6 +9,7 @@
 
 mod changes;
 mod dialling;
+mod forgetting;
 mod inflow;
 mod interests;
 mod outflow;
@@ -63,6 +64,8 @@ pub(crate) struct Settings {
     forget_after: Duration,
     /// `None`: never.
     stalled_after: Option<Duration>,
+    /// Whether this service keeps events and its identity over its processes.
+    has_store: bool,
     request_bytes_min: u64,
     /// Durable consumers that other services' links had when the process began: their channels' names, their own, and their keys.
     pub(crate) served: Vec<(String, String, ProxyKey)>,
@@ -121,6 +124,7 @@ impl WireProtocol for Protocol {
             },
             forget_after: Duration::from_secs(links.forget_after_s.into()),
             stalled_after: (links.stalled_after_s > 0).then(|| Duration::from_secs(links.stalled_after_s.into())),
+            has_store: given.config.store.directory.is_some(),
             request_bytes_min: given.request_bytes_min,
             served: Vec::new(),
         }
@@ -225,10 +229,18 @@ fn own_durable(link: &str) -> String {
     format!("link to {link}")
 }
 
-/// The same of a link that another service makes.
-fn served_durable(service: u64, link: &str) -> String {
-    format!("{SERVED}{service:016x}: {link}")
+/// The same of a link that another service makes. One without a store comes by another identity when it begins again.
+fn served_durable(service: u64, has_store: bool, link: &str) -> String {
+    format!("{SERVED}{service:016x}{}: {link}", if has_store { "" } else { STORELESS })
 }
+
+/// Whether a link's durable consumer is that of a service without a store.
+fn is_storeless(durable: &str) -> bool {
+    durable.strip_prefix(SERVED).and_then(|rest| rest.get(16..)).is_some_and(|rest| rest.starts_with(STORELESS))
+}
+
+/// What stands behind the identity of a service without a store.
+const STORELESS: &str = " (without a store)";
 
 /// How the names of those begin.
 const SERVED: &str = "link from ";

@@ -3,14 +3,17 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use links::wire::{Event, Frame, Hello};
+use links::wire::{Event, Frame, Hello, Origins};
 use links::{Framer, Limits, Origin};
 use service::{
-    Answer, Config, Counter, Json, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Query, Service, WhenFull,
+    Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Service, WhenFull,
 };
 use testing::{AcceptInTime, own_loopback, unless_closed, wait_until};
 
 use crate::json::Lines;
+use crate::links::{PERSISTENT, Places, await_flows, await_subscribed, copy_files, flows, next, publish, subscribed};
+use crate::peers::await_count;
+use crate::persistent::Folder;
 
 /// What speaks the protocol of links, and nothing else.
 struct FarSide {
@@ -29,8 +32,9 @@ impl FarSide {
 
     fn greet(&mut self, incarnation: u64) {
         let ((version_min, version_max), limits) = (links::VERSIONS, Limits::default());
-        let (service, name, token) = (77, "far", "");
-        self.send(&Frame::Hello(Hello { version_min, version_max, service, incarnation, limits, name, token }));
+        let (service, has_store, name, token) = (77, false, "far", "");
+        let hello = Hello { version_min, version_max, service, incarnation, limits, has_store, name, token };
+        self.send(&Frame::Hello(hello));
     }
 
     fn send(&mut self, frame: &Frame<'_>) {
@@ -111,7 +115,7 @@ fn linked(stalled_after_s: u32) -> (Service, TcpListener) {
     (Service::start(config).unwrap(), listener)
 }
 
-fn publish(service: &Service, count: usize) {
+fn publish_to(service: &Service, count: usize) {
     let mut lines = Lines::connect(service);
     for _ in 0..count {
         let line =
@@ -121,8 +125,7 @@ fn publish(service: &Service, count: usize) {
 }
 
 fn flow(service: &Service) -> LinkStatus {
-    let Ok(Answer::Links(links)) = service.ask(Query::Links) else { panic!("links") };
-    links.into_iter().next().unwrap()
+    flows(service).remove(0)
 }
 
 /// "Acknowledgements that stop while the carrier says it is up: the session is reopened."
@@ -130,7 +133,7 @@ fn flow(service: &Service) -> LinkStatus {
 fn a_far_side_that_acknowledges_nothing_is_connected_anew_and_gets_the_events_again() {
     let (near, listener) = linked(1);
     let mut far = FarSide::accept(&listener, 1);
-    publish(&near, 3);
+    publish_to(&near, 3);
     let origins: Vec<Origin> = (0..3).map(|_| far.event().2).collect();
     assert_eq!(far.goodbye(), "nothing of the channel \"Weather\" was acknowledged for 1 s");
     let mut far = FarSide::accept(&listener, 1);
@@ -147,7 +150,7 @@ fn a_far_side_that_acknowledges_nothing_is_connected_anew_and_gets_the_events_ag
 fn a_far_side_that_acknowledges_nothing_is_shown_as_stalled_until_it_does() {
     let (near, listener) = linked(0);
     let mut far = FarSide::accept(&listener, 1);
-    publish(&near, 1);
+    publish_to(&near, 1);
     let (number, up_to, _) = far.event();
     let mut stream = far.stream.try_clone().unwrap();
     // It reads, and answers that it lives.
@@ -163,4 +166,87 @@ fn a_far_side_that_acknowledges_nothing_is_shown_as_stalled_until_it_does() {
     wait_until("the link to be up", || flow(&near).state == LinkState::Up);
     drop(near);
     assert_eq!(reader.join().unwrap(), None);
+}
+
+/// A far side with a store that was restored from a backup had acknowledged what it did not know any more: nobody noticed.
+#[test]
+fn a_far_side_that_was_restored_from_an_older_copy_has_forgotten_and_both_say_so() {
+    let places = Places::new(2);
+    let folders = [Folder::new("links-remembers"), Folder::new("links-forgets")];
+    let near = Service::start(places.config(0, vec![places.link_to(1)], Some(&folders[0]))).unwrap();
+    let start = || Service::start(places.config(1, Vec::new(), Some(&folders[1]))).unwrap();
+    let mut from = Lines::connect(&near);
+    let mut sent = 0;
+    let mut cross = |far: &Service, events: u64| {
+        for _ in 0..events {
+            publish(&mut from, sent, PERSISTENT);
+            sent += 1;
+        }
+        await_count(&near, Counter::EventsStored, 0);
+        await_count(far, Counter::LinkEventsReceived, events);
+    };
+    let far = start();
+    await_flows(&[&near], 2);
+    let _lines = subscribed(&far);
+    await_subscribed(&near, "everything");
+    cross(&far, 3);
+    far.shutdown();
+    let copy = Folder::new("links-copied");
+    copy_files(&folders[1], &copy);
+    let far = start();
+    let _lines = subscribed(&far);
+    await_subscribed(&near, "everything");
+    cross(&far, 4);
+    assert_eq!(far.counters().read(Counter::LinkEventsForgotten), 0, "a process that begins again remembers");
+    far.shutdown();
+    copy_files(&copy, &folders[1]);
+    let far = start();
+    await_count(&near, Counter::LinkEventsForgotten, 4);
+    await_count(&far, Counter::LinkEventsForgotten, 4);
+    for (service, direction) in [(&near, LinkDirection::Out), (&far, LinkDirection::In)] {
+        let forgotten = flows(service).into_iter().find(|flow| flow.direction == direction).unwrap().forgotten;
+        assert_eq!(forgotten, 4);
+    }
+}
+
+#[test]
+fn a_far_side_that_has_forgotten_what_it_was_not_asked_about_is_not_believed() {
+    let (near, listener) = linked(0);
+    let mut far = FarSide::accept(&listener, 1);
+    publish_to(&near, 1);
+    let (flow, ..) = far.event();
+    far.send(&Frame::Forgotten { flow, events: 1 });
+    assert_eq!(far.goodbye(), "it has forgotten 1 events, of which it was not asked");
+    let mut far = FarSide::accept(&listener, 1);
+    let (flow, ..) = far.event();
+    far.send(&Frame::Acknowledged { flow, origins: Origins::new(&[]).unwrap() });
+    assert_eq!(far.goodbye(), format!("it says what was acknowledged in the flow {flow}, which takes no events"));
+    assert_eq!(near.counters().read(Counter::LinkEventsForgotten), 0);
+}
+
+/// What was kept for a process without a store stayed for a week, and its next process never asked for it.
+#[test]
+fn what_is_kept_for_a_process_without_a_store_goes_when_the_next_one_comes() {
+    let places = Places::new(2);
+    let folder = Folder::new("links-storeless");
+    let far = Service::start(places.config(1, Vec::new(), Some(&folder))).unwrap();
+    let start = || {
+        let link = LinkEntry { direction: LinkDirections::In, ..places.link_to(1) };
+        let near = places.start(0, vec![link]);
+        let lines = subscribed(&near);
+        await_flows(&[&near], 1);
+        await_subscribed(&far, "everything");
+        (near, lines)
+    };
+    let mut from = Lines::connect(&far);
+    drop(start());
+    await_count(&far, Counter::LinksUp, 0);
+    (0..5).for_each(|number| publish(&mut from, number, PERSISTENT));
+    assert!(flows(&far).iter().all(|flow| (flow.state, flow.lag_events) == (LinkState::Down, 5)));
+    let (_near, mut lines) = start();
+    await_count(&far, Counter::LinksForgotten, 1);
+    await_count(&far, Counter::EventsStored, 0);
+    assert_eq!(flows(&far).len(), 1);
+    publish(&mut from, 5, PERSISTENT);
+    assert_eq!(next(&mut lines), 5);
 }

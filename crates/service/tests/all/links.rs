@@ -19,10 +19,10 @@ use crate::peers::{Bare, await_count, subscribe_to, wait_until};
 use crate::persistent::{Folder, factory, number, persistent, suspend};
 
 /// The places of some services: each has an address of its own, so that a service which begins again is where it was.
-struct Places(Vec<String>);
+pub(crate) struct Places(Vec<String>);
 
 impl Places {
-    fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self((0..count).map(|_| own_loopback().to_string()).collect())
     }
 
@@ -31,7 +31,7 @@ impl Places {
     }
 
     /// A link named `lab` to the service at a place.
-    fn link_to(&self, number: usize) -> LinkEntry {
+    pub(crate) fn link_to(&self, number: usize) -> LinkEntry {
         LinkEntry {
             name: "lab".into(),
             to: self.links_at(number),
@@ -45,23 +45,23 @@ impl Places {
     }
 
     /// The service at a place, with links to others.
-    fn config(&self, number: usize, link: Vec<LinkEntry>, folder: Option<&Folder>) -> Config {
+    pub(crate) fn config(&self, number: usize, link: Vec<LinkEntry>, folder: Option<&Folder>) -> Config {
         let links = Links { listen: Some(self.links_at(number)), name: format!("site {number}"), ..Links::default() };
         let json = Json { listen: Some("0".into()), ..Json::default() };
         let base = folder.map(Folder::config).unwrap_or_default();
         Config { listen: format!("{}:0", self.0[number]), links, link, json, ..base }
     }
 
-    fn start(&self, number: usize, link: Vec<LinkEntry>) -> Service {
+    pub(crate) fn start(&self, number: usize, link: Vec<LinkEntry>) -> Service {
         Service::start(self.config(number, link, None)).unwrap()
     }
 }
 
-fn subscribed(service: &Service) -> Lines {
+pub(crate) fn subscribed(service: &Service) -> Lines {
     Lines::subscribed(service, r#","channel":"Weather","create":true"#)
 }
 
-fn publish(lines: &mut Lines, number: u32, header: &str) {
+pub(crate) fn publish(lines: &mut Lines, number: u32, header: &str) {
     let line = format!(
         r#"{{"op":"publish","id":7,"channel":"Weather","create":true,"type":"Weather/Wind"{header},"fields":{{"number":{number}}}}}"#
     );
@@ -69,10 +69,10 @@ fn publish(lines: &mut Lines, number: u32, header: &str) {
 }
 
 /// It outlives the processes that it passes through.
-const PERSISTENT: &str = r#","header":{"EventReliability":1}"#;
+pub(crate) const PERSISTENT: &str = r#","header":{"EventReliability":1}"#;
 
 /// The number of the next event.
-fn next(lines: &mut Lines) -> u32 {
+pub(crate) fn next(lines: &mut Lines) -> u32 {
     let line = lines.line().unwrap();
     let rest = line.split_once(r#""number":"#).unwrap_or_else(|| panic!("{line}")).1;
     rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
@@ -83,14 +83,14 @@ fn numbers(lines: &mut Lines, count: usize) -> Vec<u32> {
 }
 
 /// How the flows of a service's links stand.
-fn flows(service: &Service) -> Vec<LinkStatus> {
+pub(crate) fn flows(service: &Service) -> Vec<LinkStatus> {
     let Ok(Answer::Links(links)) = service.ask(Query::Links) else { panic!("links") };
     links
 }
 
 /// Waits until so many flows are up at each of the services.
 #[track_caller]
-fn await_flows(services: &[&Service], count: usize) {
+pub(crate) fn await_flows(services: &[&Service], count: usize) {
     for service in services {
         let last = RefCell::new(Vec::new());
         let up = || {
@@ -112,7 +112,7 @@ impl core::fmt::Display for Said<'_> {
 
 /// Waits until the far sides of a service's flows out want this.
 #[track_caller]
-fn await_subscribed(service: &Service, wanted: &str) {
+pub(crate) fn await_subscribed(service: &Service, wanted: &str) {
     let last = RefCell::new(Vec::new());
     let out = |flow: &&LinkStatus| flow.direction == LinkDirection::Out;
     let is_wanted = || {
@@ -449,6 +449,16 @@ fn a_service_is_not_linked_to_itself() {
     assert_eq!(service.counters().read(Counter::LinkEventsSent), 0);
 }
 
+/// Copies a store whose service has ended.
+pub(crate) fn copy_files(from: &Folder, to: &Folder) {
+    std::fs::create_dir_all(to.path()).unwrap();
+    for file in std::fs::read_dir(from.path()).unwrap().map(Result::unwrap) {
+        if file.file_type().unwrap().is_file() {
+            std::fs::copy(file.path(), to.path().join(file.file_name())).unwrap();
+        }
+    }
+}
+
 #[test]
 fn two_services_of_one_identity_are_not_both_linked() {
     let places = Places::new(3);
@@ -459,12 +469,7 @@ fn two_services_of_one_identity_are_not_both_linked() {
         Service::start(places.config(number, vec![places.link_to(0)], Some(folder))).unwrap()
     };
     drop(start(1));
-    std::fs::create_dir_all(folders[1].path()).unwrap();
-    for file in std::fs::read_dir(folders[0].path()).unwrap().map(Result::unwrap) {
-        if file.file_type().unwrap().is_file() {
-            std::fs::copy(file.path(), folders[1].path().join(file.file_name())).unwrap();
-        }
-    }
+    copy_files(&folders[0], &folders[1]);
     let one = start(1);
     await_flows(&[&one], 2);
     let copy = start(2);

@@ -264,13 +264,13 @@ fn write_links(links: &[LinkStatus], reply: &mut Writer<'_>) {
         let LinkStatus {
             name, channel, direction, peer, peer_name, peer_service, state, reason, since_ms, lag_events, lag_octets, lag_ms,
             in_flight_events, in_flight_octets, window_octets, round_trip_us, sent, acknowledged, received, repeats, lost,
-            rejected, loops, subscriptions, origin,
+            rejected, loops, forgotten, dropped, subscriptions, origin,
         } = link;
         [name, channel, direction.name(), peer, peer_name].into_iter().for_each(|text| reply.string(text));
         reply.u64(*peer_service);
         [state.name(), reason, subscriptions].into_iter().for_each(|text| reply.string(text));
         let now = [since_ms, lag_events, lag_octets, lag_ms, in_flight_events, in_flight_octets, window_octets];
-        let counted = [round_trip_us, sent, acknowledged, received, repeats, lost, rejected, loops];
+        let counted = [round_trip_us, sent, acknowledged, received, repeats, lost, rejected, loops, forgotten, dropped];
         now.into_iter().chain(counted).for_each(|value| reply.u64(*value));
         reply.string(origin.name());
     }
@@ -356,6 +356,8 @@ mod tests {
             lost: 14,
             rejected: 15,
             loops: 16,
+            forgotten: 17,
+            dropped: 18,
             origin: LinkOrigin::Added,
         };
         let mut bytes = Vec::new();
@@ -366,7 +368,7 @@ mod tests {
         assert_eq!((texts.join(" "), reader.u64().unwrap()), ("lab Weather in lab.obs:2813 lab".to_owned(), 1));
         let texts: Vec<String> = (0..3).map(|_| reader.text().unwrap()).collect();
         assert_eq!(texts, ["refused", "no right to publish", "3 types"]);
-        assert_eq!((2..=16).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=16).collect::<Vec<u64>>());
+        assert_eq!((2..=18).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=18).collect::<Vec<u64>>());
         assert_eq!(reader.text().unwrap(), "added");
         reader.finish("a link").unwrap();
     }

@@ -40,6 +40,8 @@ pub(crate) struct Inflow {
     pub(super) since: Time,
     pub(super) received: u64,
     pub(super) repeats: u64,
+    /// Events that this service has acknowledged in former processes and does not know; none before the other side has said which.
+    pub(super) forgotten: Option<u64>,
 }
 
 /// Recipient of the answer when an event of a link was taken in.
@@ -54,7 +56,7 @@ pub(crate) struct Claim {
 /// What was seen of each origin, by channel.
 #[derive(Debug, Default)]
 pub(super) struct Sightings {
-    seen: HashMap<ChannelId, Seen>,
+    pub(super) seen: HashMap<ChannelId, Seen>,
     /// Events that came by another way while they were being taken in, and wait for how that ends.
     waiting: HashMap<(ChannelId, Origin), Vec<(Token, u64)>>,
 }
@@ -113,6 +115,7 @@ impl Links<'_> {
             since: self.core.cx.clock.now,
             received: 0,
             repeats: 0,
+            forgotten: None,
         });
         connection.flows.insert(flow, Flow::In(at));
         let peer = link.add_flow(Flow::In(at));

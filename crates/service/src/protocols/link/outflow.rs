@@ -12,6 +12,7 @@ use links::hops::{Forwarding, may_forward, onward};
 use links::wire::{self, Frame, Open};
 use links::{Limits, Origin, Sender};
 
+use super::forgetting::LastAcknowledged;
 use super::session::Connection;
 use super::stalls::Stall;
 use super::{Flow, Links, OUTPUT_FORM, Protocol, served_durable};
@@ -29,14 +30,14 @@ const GATHERED_MAX: usize = 256 << 10;
 pub(crate) struct Outflow {
     pub(super) channel: String,
     /// The name under which its consumer is kept.
-    durable: String,
+    pub(super) durable: String,
     /// The link of this service's configuration that it is of; none if another service asked for it.
     pub(super) link: Option<usize>,
     /// Suppliers are refused when there is no room for its events.
     refuses: bool,
     key: Option<ProxyKey>,
     /// Its consumer as the store has it, of a flow that another service asked for before the process began.
-    stored: Option<ProxyKey>,
+    pub(super) stored: Option<ProxyKey>,
     /// Where the far side is, and the number of the flow there.
     pub(super) connection: Option<(Token, u32)>,
     /// The far side takes events.
@@ -51,11 +52,11 @@ pub(crate) struct Outflow {
     pub(super) far: Option<u64>,
     incarnation: Option<u64>,
     /// Of a flow that another service asked for: since when it is away, if it is.
-    served: Option<Option<Time>>,
+    pub(super) served: Option<Option<Time>>,
     /// Event types that cross at most, all if there are none, and those of them that a constraint lets through; and who asked for that.
     pub(super) types: Vec<EventType>,
     constraint: String,
-    principal: (Option<IpAddr>, Option<String>),
+    pub(super) principal: (Option<IpAddr>, Option<String>),
     /// What the far side has said that it subscribes, everything or these types, since the consumer was connected.
     pub(super) subscribed: Option<(bool, Vec<EventType>)>,
     /// Why the other side takes nothing, if it says so.
@@ -63,6 +64,9 @@ pub(crate) struct Outflow {
     pub(super) subscriptions: String,
     pub(super) counts: Counts,
     pub(super) stall: Option<Stall>,
+    pub(super) last_acknowledged: LastAcknowledged,
+    /// Events that the far side had acknowledged and has forgotten.
+    pub(super) forgotten: u64,
 }
 
 /// What became of its events.
@@ -152,6 +156,8 @@ impl Outflow {
             subscriptions: "everything".to_owned(),
             counts: Counts::default(),
             stall: None,
+            last_acknowledged: LastAcknowledged::default(),
+            forgotten: 0,
         }
     }
 
@@ -292,7 +298,7 @@ impl Links<'_> {
         else {
             return;
         };
-        let durable = served_durable(far.service, &far.name);
+        let durable = served_durable(far.service, far.has_store, &far.name);
         let Protocol { outflows, flows, settings, .. } = &mut self.core.protocols.link;
         let is_it = |outflow: &Outflow| outflow.durable == durable && outflow.channel == open.channel;
         let known = outflows.iter().find(|(_, outflow)| is_it(outflow));
@@ -381,10 +387,16 @@ impl Links<'_> {
         }
         let Some(far) = &connection.far else { return };
         let former = outflow.far.replace(far.service).filter(|former| *former != far.service);
-        let key = outflow.key;
+        let (key, is_other_process) = (outflow.key, outflow.incarnation.is_some_and(|of| of != far.incarnation));
         (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
         let lost = outflow.restart(far.incarnation, true, &mut self.core.cx);
         outflow.sender.set_limits(far.limits);
+        if former.is_some() {
+            outflow.last_acknowledged = LastAcknowledged::default();
+        } else if is_other_process && far.has_store {
+            let flow = outflow.connection.map_or(0, |(_, flow)| flow);
+            outflow.last_acknowledged.write(flow, connection.frames(&mut self.core.cx.io.spares));
+        }
         if let (Some(_), Some(key)) = (former, key) {
             self.forget_subscriptions(key.channel, former);
         }
@@ -481,8 +493,12 @@ impl Links<'_> {
         let now = self.core.cx.clock.now;
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return Ok(()) };
         let (lane, mut acknowledged) = (&mut self.core.cx.lane, 0);
-        let done = outflow.sender.acknowledge(up_to, now.0, &mut |item: Item| {
+        let Outflow { sender, last_acknowledged, .. } = outflow;
+        let done = sender.acknowledge(up_to, now.0, &mut |item: Item| {
             acknowledged += 1;
+            if item.is_persistent {
+                last_acknowledged.note(&item.event);
+            }
             lane.handle_outcome(item.outbox, item.serial, Outcome::Delivered, now);
             lane.release(item.event);
         });
@@ -570,27 +586,6 @@ impl Links<'_> {
             self.refuse_flow(at, flow, why);
         }
     }
-
-    /// Ends the flows out of services that made a link to this one and have been away for too long.
-    pub(super) fn forget_outflows(&mut self) {
-        let (now, after) = (self.core.cx.clock.now, self.core.protocols.link.settings.forget_after);
-        let is_over = |outflow: &Outflow| matches!(outflow.served, Some(Some(since)) if since + after <= now);
-        let over = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| is_over(outflow));
-        let over: Vec<(Token, Option<ProxyKey>, String)> =
-            over.map(|(token, outflow)| (token, outflow.key.or(outflow.stored), outflow.durable.clone())).collect();
-        for (token, key, name) in over {
-            self.end_outflow(token, "");
-            if let Some(key) = key {
-                let account = Arc::clone(&self.core.protocols.link.own);
-                self.core.cx.remove_local_proxy(token.to_bits(), key, &account);
-            }
-            self.core.cx.log(log::Level::Warn, || {
-                format!(
-                    "{name}: its service has been away for links.forget_after_s, and what was kept for it is dropped"
-                )
-            });
-        }
-    }
 }
 
 impl Protocol {
@@ -605,6 +600,6 @@ impl Protocol {
 }
 
 /// The principal of an account: its address, and the name of its certificate.
-fn principal_of(account: &Account) -> (Option<IpAddr>, Option<String>) {
+pub(super) fn principal_of(account: &Account) -> (Option<IpAddr>, Option<String>) {
     (Some(account.ip()), account.identity().certified().map(ToString::to_string))
 }

@@ -77,6 +77,7 @@ pub(super) struct FarSide {
     pub(super) incarnation: u64,
     /// What it takes.
     pub(super) limits: Limits,
+    pub(super) has_store: bool,
     /// What it calls itself, or the link.
     pub(super) name: String,
 }
@@ -326,6 +327,14 @@ impl Links<'_> {
                 Ok(())
             }
             Frame::Pong { .. } => Ok(()),
+            Frame::Acknowledged { flow: number, origins } => match flow(connection, number) {
+                Some(Flow::In(at)) => self.check_acknowledged(at, *origins),
+                _ => Err(format!("it says what was acknowledged in the flow {number}, which takes no events")),
+            },
+            Frame::Forgotten { flow: number, events } => match flow(connection, number) {
+                Some(Flow::Out(at)) => self.far_side_forgot(at, *events),
+                _ => Err(format!("it has forgotten events of the flow {number}, which sends none")),
+            },
             Frame::Goodbye { reason } => {
                 self.close_link(token, &format!("the other side ends it: {reason}"));
                 Ok(())
@@ -338,8 +347,8 @@ impl Links<'_> {
         let Protocol { connections, service, incarnation, settings, .. } = &mut self.core.protocols.link;
         let Some(connection) = connections.get_mut(token) else { return };
         let (version_min, version_max) = links::VERSIONS;
-        let (service, incarnation, limits) = (*service, *incarnation, settings.limits);
-        let hello = Hello { version_min, version_max, service, incarnation, limits, name, token: "" };
+        let (service, incarnation, limits, has_store) = (*service, *incarnation, settings.limits, settings.has_store);
+        let hello = Hello { version_min, version_max, service, incarnation, limits, has_store, name, token: "" };
         Frame::Hello(hello).write(connection.frames(&mut self.core.cx.io.spares));
         connection.has_greeted = true;
         self.note_link_due(token);
@@ -361,8 +370,8 @@ impl Links<'_> {
                         folder of its own"
                 .to_owned());
         }
-        let Hello { service, incarnation, limits, .. } = *hello;
-        let far = FarSide { service, incarnation, limits, name: hello.name.to_owned() };
+        let Hello { service, incarnation, limits, has_store, .. } = *hello;
+        let far = FarSide { service, incarnation, limits, has_store, name: hello.name.to_owned() };
         let is_ours = connections.get(token).is_some_and(|connection| connection.link.is_some());
         let others = || {
             let others = connections.iter().filter(|(other, _)| *other != token);

@@ -48,6 +48,7 @@ impl Protocol {
             lost: counts.lost,
             rejected: counts.rejected,
             loops: counts.loops,
+            forgotten: outflow.forgotten,
             subscriptions: outflow.subscriptions.clone(),
             ..LinkStatus::default()
         };
@@ -73,6 +74,7 @@ impl Protocol {
             direction: LinkDirection::In,
             received: inflow.received,
             repeats: inflow.repeats,
+            forgotten: inflow.forgotten.unwrap_or(0),
             ..LinkStatus::default()
         };
         self.fill(&mut status, (link, connection), (inflow.is_open, inflow.since), "", now);
