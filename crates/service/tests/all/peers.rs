@@ -1,6 +1,6 @@
 //! Services to test, and peers that are only sockets.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 
@@ -143,10 +143,14 @@ impl Bare {
         of_consumer(&format!("1.2@{}/{key}", self.location()))
     }
 
+    /// The next connection that the service has not given up by now: it waits for some seconds for the answer to its probe.
     pub(crate) fn accept(&self) -> Link {
-        let mut link = Link { stream: self.listener.accept_in_time() };
-        link.answer_probe();
-        link
+        loop {
+            let mut link = Link { stream: self.listener.accept_in_time() };
+            if link.answer_probe() {
+                return link;
+            }
+        }
     }
 }
 
@@ -156,13 +160,23 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Answers what the service asks each server first: whether it speaks GIOP.
-    pub(crate) fn answer_probe(&mut self) {
-        let Some((header, bytes)) = self.message() else { return };
+    /// Answers what the service asks each server first: whether it speaks GIOP. False if it has closed the connection meanwhile.
+    pub(crate) fn answer_probe(&mut self) -> bool {
+        let Some((header, bytes)) = self.message() else { return true };
         let locate = LocateRequest::parse(&bytes, &header).unwrap();
+        self.stream.set_nonblocking(true).unwrap();
+        let is_open = match self.stream.peek(&mut [0]) {
+            Ok(octets) => octets > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        self.stream.set_nonblocking(false).unwrap();
+        if !is_open {
+            return false;
+        }
         let mut reply = Vec::new();
         message::locate_reply(&mut reply, header.version, Endian::Big, locate.request_id, LocateStatus::UnknownObject);
         self.stream.write_all(&reply).unwrap();
+        true
     }
 
     /// The next message; nothing when the service has closed the connection.
