@@ -61,7 +61,11 @@ impl Serve {
     }
 
     pub(crate) fn wait_until_ready(&mut self) {
-        let line = self.line();
+        // It may say before that it has no real-time threads.
+        let mut line = self.line();
+        while line.starts_with("campanile: lanes.scheduling") {
+            line = self.line();
+        }
         let place = |of: &str| {
             let rest = line.split_once(of).map_or("", |(_, rest)| rest);
             rest.split([';', ' ', '\n']).next().unwrap_or_default().to_owned()

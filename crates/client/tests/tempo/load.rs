@@ -11,15 +11,15 @@ use std::time::Duration;
 use campanile_client::tempo::{Error, Node};
 use testing::{EndInTime, NextInTime, PATIENCE, patient, wait_until};
 
-use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, wait_somewhere};
+use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, open_calm, wait_somewhere};
 
 #[test]
 fn a_hundred_subscribers_get_every_message() {
     for transport in TRANSPORTS {
-        let waiting = wait_somewhere(transport);
+        let waiting = open_calm(&format!("{transport}://@127.0.0.1:0"));
         let publisher = waiting.publisher("A/B").open().unwrap();
         let subscribers: Vec<Heard> =
-            (0..100).map(|_| Heard::of(&open(&address(transport, &waiting)), "A/B")).collect();
+            (0..100).map(|_| Heard::of(&open_calm(&address(transport, &waiting)), "A/B")).collect();
         meets(&publisher, 100);
         (0..20).for_each(|number| publisher.publish(format!("{number}").as_bytes()).unwrap());
         for heard in &subscribers {
@@ -56,12 +56,12 @@ fn many_messages_go_at_once_and_all_come_over_tcp() {
 /// A topic with a slow reader waits for it, and no other topic does. Nothing is lost.
 #[test]
 fn a_client_that_reads_slowly_over_tcp_holds_up_its_own_topic_alone() {
-    let waiting = Node::builder("tcp://@127.0.0.1:0").unwrap().period(Duration::from_secs(60)).open().unwrap();
+    let waiting = open_calm("tcp://@127.0.0.1:0");
     let slow_topic = waiting.publisher("A/Slow").patience(Duration::ZERO).open().unwrap();
     let fast_topic = waiting.publisher("A/Fast").patience(Duration::ZERO).open().unwrap();
     let (go_on, wait) = channel::<()>();
     let (sender, came) = channel();
-    let slow_node = open(&address("tcp", &waiting));
+    let slow_node = open_calm(&address("tcp", &waiting));
     let slow = slow_node
         .subscriber("A/Slow")
         .on(move |message| {
@@ -70,7 +70,7 @@ fn a_client_that_reads_slowly_over_tcp_holds_up_its_own_topic_alone() {
             let _ = sender.send(u32::from_le_bytes(message.octets[..4].try_into().unwrap()));
         })
         .unwrap();
-    let fast = Heard::of(&open(&address("tcp", &waiting)), "A/Fast");
+    let fast = Heard::of(&open_calm(&address("tcp", &waiting)), "A/Fast");
     meets(&slow_topic, 1);
     meets(&fast_topic, 1);
     let mut message = vec![0; 10_000];
@@ -132,7 +132,7 @@ fn a_callback_that_takes_long_over_tcp_loses_nothing() {
 /// With patience, publishing waits until there is room.
 #[test]
 fn publishing_waits_for_room_for_as_long_as_it_may() {
-    let waiting = Node::builder("tcp://@127.0.0.1:0").unwrap().period(Duration::from_secs(60)).open().unwrap();
+    let waiting = open_calm("tcp://@127.0.0.1:0");
     let publisher = waiting.publisher("A/B").patience(Duration::from_millis(20)).open().unwrap();
     let (go_on, wait) = channel::<()>();
     let node = open(&address("tcp", &waiting));
@@ -167,7 +167,7 @@ fn publishing_waits_for_room_for_as_long_as_it_may() {
 
 #[test]
 fn of_messages_that_wait_the_more_important_ones_go_first() {
-    let waiting = Node::builder("tcp://@127.0.0.1:0").unwrap().period(Duration::from_secs(60)).open().unwrap();
+    let waiting = open_calm("tcp://@127.0.0.1:0");
     let publisher = waiting.publisher("A/B").patience(Duration::ZERO).open().unwrap();
     let (go_on, wait) = channel::<()>();
     let (sender, came) = channel();

@@ -21,6 +21,11 @@ pub(crate) fn open(address: &str) -> Node {
     open_as(address, |builder| builder)
 }
 
+/// One that others do not forget, however long its threads or callbacks are kept waiting.
+pub(crate) fn open_calm(address: &str) -> Node {
+    open_as(address, |builder| builder.period(Duration::from_secs(60)))
+}
+
 /// One for messages of up to 1 MiB.
 pub(crate) fn open_large(address: &str) -> Node {
     open_as(address, |builder| builder.messages_up_to(MESSAGE_MAX))
