@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use links::announce::Announcement;
 use links::wire::{Frame, LENGTH_BYTES};
 use links::{Framer, Limits, Violation};
 
@@ -11,6 +12,11 @@ fuzz_target!(|data: &[u8]| {
     // One frame without a length, so that the fuzzer need not find one.
     if let Ok(frame) = Frame::read(data) {
         written(frame);
+    }
+    if let Some(announcement) = Announcement::read(data) {
+        let (mut bytes, channels) = (Vec::new(), announcement.channels.iter().collect::<Vec<_>>());
+        announcement.write(&channels, &mut bytes);
+        assert_eq!(bytes, data);
     }
     let Some((&cut, bytes)) = data.split_first() else {
         return;

@@ -7,6 +7,7 @@ mod access;
 mod addresses;
 mod dds;
 mod error;
+pub(crate) mod federation;
 mod lanes;
 mod limits;
 mod links;
@@ -27,6 +28,7 @@ pub use self::access::{AccessRule, ClientEntry, HTTP_TOKEN_NAME, OutgoingConfig}
 pub(crate) use self::addresses::parse_listen;
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
+pub use self::federation::Federation;
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
 pub use self::limits::{Delivery, Limits};
 pub use self::links::{LinkDirections, LinkEntry, Links, WhenFull};
@@ -89,6 +91,8 @@ pub struct Config {
     /// Links that this service makes to others. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<LinkEntry>,
+    /// Services that find each other, and link their channels.
+    pub federation: Federation,
     /// TLS: for clients, and to the peers that the service calls.
     pub tls: Tls,
     /// What outlives the process.
@@ -264,6 +268,7 @@ impl Default for Config {
             dds: Dds::default(),
             links: Links::default(),
             link: Vec::new(),
+            federation: Federation::default(),
             tls: Tls::default(),
             store: StoreConfig::default(),
             access: Vec::new(),
@@ -381,6 +386,7 @@ impl Config {
         self.lanes.check_timing()?;
         self.dds.check()?;
         links::check(&self.links, &self.link)?;
+        federation::check(self)?;
         self.tls.check(self)?;
         self.check_access()?;
         self.tempo_group()?;

@@ -203,6 +203,13 @@ counters! {
     LinksForgotten = "links_forgotten",
     /// Events that the service at the other end of a link will never take, and that it rejected.
     LinkEventsRejected = "links_events_rejected",
+    /// Services of the federation that are known now.
+    FederationServices = "federation_services",
+    /// Announcements that were rejected: of another federation, not made with the shared key, replayed, or none at all; and own ones that
+    /// could not be sent.
+    FederationRejected = "federation_rejected",
+    /// Announcements that were not looked at or not taken whole, at a bound of services, channels or datagrams.
+    FederationLimits = "federation_limits_reached",
     /// Samples from DDS that channels took.
     DdsIn = "dds_in",
     /// Events that were written to DDS.
@@ -733,6 +740,7 @@ impl Counter {
                 | Self::JsonConnectionsOpen
                 | Self::TempoConnectionsOpen
                 | Self::LinksUp
+                | Self::FederationServices
                 | Self::TlsHandshakesUnderWay
                 | Self::TempoSessions
                 | Self::TempoAnnounced

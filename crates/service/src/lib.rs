@@ -19,6 +19,7 @@ mod counters;
 #[cfg(feature = "dds")]
 mod dds;
 mod handshakes;
+mod hmac;
 mod lane;
 mod log;
 mod memory;
@@ -47,9 +48,9 @@ pub use admin::values::{
 pub use config::{
     AccessRule, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError, ConnectionReliability,
     Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane,
-    DeclaredValue, Delivery, Discipline, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits, LinkDirections,
-    LinkEntry, Links, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping,
-    Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
+    DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits,
+    LinkDirections, LinkEntry, Links, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet, OutgoingConfig,
+    PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};

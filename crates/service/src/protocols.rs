@@ -73,7 +73,7 @@ pub(crate) use admin_messages::{Answered, Fault, LinkAct, LinkOrder, Request, To
 /// Calls to clients that administration asks for, and how they end.
 pub(crate) use giop::admin_messages::{Call, CallFailure, Reply};
 /// Objects that clients of whichever protocol name. Today they are all CORBA's.
-pub(crate) use giop::objects::Objects;
+pub(crate) use giop::objects::{Objects, named_channels};
 /// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.
 pub(crate) use giop::{callers::Incoming as Moving, foreign_pushes::ForeignPush as Foreign};
 

@@ -2,6 +2,7 @@
 
 mod dds;
 mod error;
+mod federation;
 mod group;
 mod limits;
 mod ports;
@@ -24,6 +25,7 @@ use giop::cdr::CharSet;
 use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
+use self::federation::federation;
 use self::group::join;
 use self::limits::{
     ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit, reserve_bytes,
@@ -59,6 +61,7 @@ use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
 use crate::protocols::giop::outside_naming::OutsideNaming;
+use crate::protocols::link::discovery;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::protocols::{self, Given, Layered, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
 use crate::published::Published;
@@ -320,7 +323,8 @@ fn assemble(
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let (opened, served) = furnish(&mut protocol, config, &accounts, found)?;
-    let links = (served, added_links(&protocol, config, &mut warnings));
+    let federation = federation(config, &protocol)?;
+    let links = (served, added_links(&protocol, config, &mut warnings), federation);
     let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
@@ -599,13 +603,16 @@ fn guard(
     Ok(())
 }
 
+/// Durable consumers of other services' links, added links, and the federation.
+type StartedLinks = (Durables, Vec<LinkEntry>, Option<Arc<discovery::Settings>>);
+
 /// What is the same for all lanes.
 fn common(
     (config, types): (&Config, Arc<DeclaredTypes>),
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
-    (origin, service, (served, added)): (Instant, Option<u64>, (Durables, Vec<LinkEntry>)),
+    (origin, service, (served, added, federation)): (Instant, Option<u64>, StartedLinks),
     address_outlives: bool,
     (policy, tokens, client_names): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>, Arc<ArcSwap<ClientNames>>),
 ) -> Common {
@@ -614,7 +621,7 @@ fn common(
     let given = Given { config, types, request_bytes_min, address_outlives, policy, tokens };
     let mut protocols = protocols::Settings::new(&given);
     let has_links = config.has_links() || !added.is_empty();
-    (protocols.link.served, protocols.link.added) = (served, added);
+    (protocols.link.served, protocols.link.added, protocols.link.federation) = (served, added, federation);
     Common {
         published: Arc::clone(published),
         protocols,

@@ -24,6 +24,8 @@ pub(crate) struct LinkOrders {
     last: u64,
     /// By the order's number.
     waiting: BTreeMap<u64, Pending>,
+    /// The names of channels that the main lane was told last.
+    federated: Vec<String>,
 }
 
 /// An order that waits.
@@ -79,6 +81,18 @@ impl Administration {
             self.send_order(LinkOrder { number: UNANSWERED, act: LinkAct::Add(Box::new(entry)) });
         }
         Ok(())
+    }
+
+    /// Tells the main lane which channels have names, where all of those are federated.
+    pub(super) fn federate_channels(&mut self) {
+        if !self.config.federation.takes_all() {
+            return;
+        }
+        let channels = self.objects.named_channels();
+        if self.answers.link_orders.federated != channels {
+            self.answers.link_orders.federated.clone_from(&channels);
+            self.send_order(LinkOrder { number: UNANSWERED, act: LinkAct::Federate(channels) });
+        }
     }
 
     fn has_too_many_orders(&self) -> bool {

@@ -630,6 +630,7 @@ impl Administration {
         self.change_lanes();
         if let Some(published) = self.objects.publish() {
             let concerned = self.publishing.publish(published);
+            self.federate_channels();
             self.lane_registry.notify(|lane| concerned.contains(&lane));
         }
         // What is published does not name these any more.

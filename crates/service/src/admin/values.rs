@@ -445,6 +445,8 @@ pub enum LinkOrigin {
     File,
     /// An operator, while the service ran.
     Added,
+    /// A federation, in which services find each other.
+    Found,
     /// The peer, which dialled.
     Peer,
 }
@@ -456,6 +458,7 @@ impl LinkOrigin {
         match self {
             Self::File => "file",
             Self::Added => "added",
+            Self::Found => "found",
             Self::Peer => "peer",
         }
     }

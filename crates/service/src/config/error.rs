@@ -66,6 +66,11 @@ pub enum ConfigError {
         /// Why, and what to write.
         why: String,
     },
+    /// What `[federation]` says does not go together.
+    Federation {
+        /// Why, and what to write.
+        why: String,
+    },
     /// What `[tls]` says does not go together.
     Tls {
         /// Why, and what to write.
@@ -158,6 +163,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
             Self::Link { name, why } => write!(f, "[[link]] {name:?}: {why}"),
+            Self::Federation { why } => write!(f, "[federation]: {why}"),
             Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(
                 f,

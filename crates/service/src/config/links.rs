@@ -144,7 +144,10 @@ impl Config {
 
     /// Whether there are links, or may be: events are numbered then, by which other services know them.
     pub(crate) const fn has_links(&self) -> bool {
-        !self.link.is_empty() || self.links.listen.is_some() || self.tls.links_listen.is_some()
+        !self.link.is_empty()
+            || self.links.listen.is_some()
+            || self.tls.links_listen.is_some()
+            || self.federation.name.is_some()
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) enum LinkAct {
     Pause { name: String, paused: bool },
     /// A link is added that was found valid.
     Add(Box<LinkEntry>),
+    /// These channels are linked with services that are found.
+    Federate(Vec<String>),
     /// An added link is removed, and what waits for it; without `drop_backlog` it stays if anything does.
     Remove { name: String, drop_backlog: bool },
 }

@@ -9,6 +9,7 @@
 
 mod changes;
 mod dialling;
+pub(crate) mod discovery;
 mod forgetting;
 mod inflow;
 mod interests;
@@ -27,6 +28,7 @@ use engine::{ChannelId, Delivery, Event, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
 
 use self::dialling::Link;
+use self::discovery::Discovery;
 use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
 use self::outflow::Outflow;
@@ -42,7 +44,7 @@ use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
-use crate::lane::io::system::Ready;
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use accounts::Account;
 
@@ -58,6 +60,8 @@ pub(crate) struct Settings {
     links: Arc<[LinkEntry]>,
     /// Links that operators had added when the process began.
     pub(crate) added: Vec<LinkEntry>,
+    /// The federation that it is of, if it is of one.
+    pub(crate) federation: Option<Arc<discovery::Settings>>,
     /// What this service is called at the other ends.
     name: Arc<str>,
     limits: links::Limits,
@@ -80,6 +84,7 @@ pub(crate) struct Protocol {
     /// The account that is charged for the links of this service's own.
     own: Arc<Account>,
     links: Vec<Link>,
+    discovery: Option<Box<Discovery>>,
     connections: Slots<Connection>,
     outflows: Slots<Outflow>,
     inflows: Slots<Inflow>,
@@ -116,6 +121,7 @@ impl WireProtocol for Protocol {
         Settings {
             links: link.as_slice().into(),
             added: Vec::new(),
+            federation: None,
             name: links.name.as_str().into(),
             limits: links::Limits {
                 frame_bytes_max: limits.message_bytes_max.max(FRAME_BYTES_MIN).saturating_add(HEAD_BYTES_MAX),
@@ -130,7 +136,7 @@ impl WireProtocol for Protocol {
         }
     }
 
-    fn new(common: &Common, ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
+    fn new(common: &Common, ends: &mut LaneEnds, (): (), poll: &Poll) -> io::Result<Self> {
         let settings = common.protocols.link.clone();
         let mut outflows = Slots::new();
         for served in &settings.served {
@@ -138,6 +144,13 @@ impl WireProtocol for Protocol {
         }
         let Origins { service, incarnation, .. } = common.origins;
         let links = settings.links.iter().map(|entry| Link::new(entry.clone(), LinkOrigin::File));
+        let discovery = match &settings.federation {
+            Some(federation) => {
+                poll.add(&federation.socket, Socket::Group(Tag::Link), Interest::READ)?;
+                Some(Box::new(Discovery::new(Arc::clone(federation), (service, incarnation))))
+            }
+            None => None,
+        };
         let links: Vec<Link> =
             links.chain(settings.added.iter().map(|entry| Link::new(entry.clone(), LinkOrigin::Added))).collect();
         Ok(Self {
@@ -151,8 +164,9 @@ impl WireProtocol for Protocol {
             next_peer: Tag::Link.first_peer(),
             sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
             interests: HashMap::new(),
-            look_after: (!links.is_empty() || !settings.served.is_empty()).then_some(Time(0)),
+            look_after: (!links.is_empty() || !settings.served.is_empty() || discovery.is_some()).then_some(Time(0)),
             links,
+            discovery,
             read: Vec::new(),
             settings,
         })
@@ -170,10 +184,12 @@ impl WireProtocol for Protocol {
     };
     const CLOSE: fn(&mut Worker, Token) =
         |worker, token| Links::of(&mut worker.core).close_link(token, "its place is needed for another connection");
-    const SERVE: fn(&mut Worker, Ready) = |worker, ready| {
-        if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = ready.socket {
+    const SERVE: fn(&mut Worker, Ready) = |worker, ready| match ready.socket {
+        Socket::Incoming(_, token) | Socket::Outgoing(_, token) => {
             Links::of(&mut worker.core).serve_link(token, ready);
         }
+        Socket::Group(_) => Links::of(&mut worker.core).serve_group(),
+        _ => {}
     };
     const RESUME: fn(&mut Worker, Socket) = |worker, socket| {
         if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = socket {
@@ -201,8 +217,14 @@ impl WireProtocol for Protocol {
         if core.protocols.link.look_after.is_some_and(|at| at <= core.cx.clock.now) {
             Links::of(core).look_after_links();
         }
+        if core.protocols.link.announces_at().is_some_and(|at| at <= core.cx.clock.now) {
+            Links::of(core).announce();
+        }
     };
-    const NEXT_DUE: fn(&Core) -> Option<Time> = |core| core.protocols.link.look_after;
+    const NEXT_DUE: fn(&Core) -> Option<Time> = |core| {
+        let link = &core.protocols.link;
+        link.look_after.into_iter().chain(link.announces_at()).min()
+    };
     const HAS_UNDER_WAY: CoreCheck = |core| {
         let mut outflows = core.protocols.link.outflows.iter();
         outflows.any(|(_, outflow)| outflow.is_open() && outflow.in_flight() > 0)
@@ -269,7 +291,22 @@ pub(crate) fn retain_durable(protocol: &mut corba::Protocol, links: &[LinkEntry]
     stay.into_iter().filter(|(_, durable, _)| durable.starts_with(SERVED)).collect()
 }
 
+impl Settings {
+    /// Those of the lanes beside the main one, which have no links.
+    pub(crate) fn leave_to_main_lane(&mut self) {
+        self.links = [].into();
+        self.federation = None;
+        self.added.clear();
+        self.served.clear();
+    }
+}
+
 impl Protocol {
+    /// When this service announces itself next.
+    fn announces_at(&self) -> Option<Time> {
+        self.discovery.as_ref().map(|discovery| discovery.next)
+    }
+
     /// A handle for the proxy of a flow.
     fn add_flow(&mut self, flow: Flow) -> Peer {
         let peer = self.next_peer;
@@ -332,12 +369,16 @@ impl Links<'_> {
         }
         self.look_after_stalls();
         self.forget_outflows();
+        self.forget_found();
         let (lane, link) = (&self.core.cx.lane, &mut self.core.protocols.link);
         let is_there = |channel| lane.snapshot().channel(channel).is_some();
         link.sightings.retain(is_there);
         link.interests.retain(|channel, _| is_there(*channel));
         let link = &mut self.core.protocols.link;
-        let is_any = !link.links.is_empty() || !link.connections.is_empty() || !link.outflows.is_empty();
+        let is_any = !link.links.is_empty()
+            || !link.connections.is_empty()
+            || !link.outflows.is_empty()
+            || link.discovery.is_some();
         link.look_after = is_any.then(|| self.core.cx.clock.now + LOOKED_AFTER);
     }
 

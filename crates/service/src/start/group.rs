@@ -1,7 +1,7 @@
-//! The group that the protocol for Tempo listens to.
+//! The groups that protocols listen to.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
@@ -15,6 +15,21 @@ pub(super) fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
     Ok(socket.into())
+}
+
+/// Takes datagrams of a federation's group on an interface, and sends there, to this network alone.
+pub(super) fn join_federation(group: SocketAddrV4, interface: Option<Ipv4Addr>) -> Result<Datagrams, StartError> {
+    let joined = || {
+        let socket = bind_shared(group.into())?;
+        let interface = interface.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        sockopt::set_ip_add_membership(&socket, group.ip(), &interface)?;
+        sockopt::set_ip_multicast_if(&socket, &interface)?;
+        sockopt::set_ip_multicast_ttl(&socket, 1)?;
+        // Services of one host find each other, too.
+        sockopt::set_ip_multicast_loop(&socket, true)?;
+        Datagrams::new(socket)
+    };
+    joined().map_err(|error| StartError::Listen { setting: "federation.group", address: group.into(), error })
 }
 
 /// Takes datagrams that are sent to a group, on the network of the service's own address, or on the one that the system chooses where that

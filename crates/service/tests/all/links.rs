@@ -1,6 +1,7 @@
 //! Links: one channel across services.
 
 mod added;
+mod found;
 
 use std::cell::RefCell;
 use std::io::{Read, Write};

@@ -107,6 +107,7 @@ impl LaneRegistry {
             Self { options, starter, entries, begun: 0, next_entry: 0, counters, gate, ordinary: false };
         let entrance = Some((listeners, gate_of_main));
         lane_registry.begin(LaneId::MAIN, priority, MAIN_QUEUE, entrance, main, None)?;
+        lane_registry.options.common.protocols.link.leave_to_main_lane();
         lane_registry.schedule();
         Ok(lane_registry)
     }

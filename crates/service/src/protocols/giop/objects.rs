@@ -63,6 +63,17 @@ enum Purpose {
     Naming,
 }
 
+/// Names of the channels that have one, in the order of their numbers.
+pub(crate) fn named_channels(protocol: &Protocol) -> Vec<String> {
+    let (mut names, mut behind) = (Vec::new(), None);
+    loop {
+        let listed = protocol.objects.listed_channels(behind);
+        let Some(last) = listed.last() else { return names };
+        behind = Some(last.id);
+        names.extend(listed.into_iter().filter_map(|channel| channel.name));
+    }
+}
+
 impl Objects {
     pub(crate) fn new(protocol: Protocol, naming: Option<OutsideNaming>) -> Self {
         Self { protocol, calls: HashMap::new(), next_call: 0, naming, effects: VecDeque::new(), now: Time(0) }
@@ -443,6 +454,11 @@ impl Objects {
     /// Some channels, by number.
     pub(crate) fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
         self.protocol.objects.listed_channels(behind)
+    }
+
+    /// Names of the channels that have one, in the order of their numbers.
+    pub(crate) fn named_channels(&self) -> Vec<String> {
+        named_channels(&self.protocol)
     }
 
     /// What is configured of a channel, as JSON.

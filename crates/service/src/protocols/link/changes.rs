@@ -28,23 +28,30 @@ impl Links<'_> {
                 self.add_link(entry.as_ref().clone(), LinkOrigin::Added);
                 Some(Ok(()))
             }
+            LinkAct::Federate(channels) => {
+                self.set_federated(channels);
+                Some(Ok(()))
+            }
             LinkAct::Remove { name, drop_backlog } => self.remove_added(name, *drop_backlog),
         }
     }
 
-    /// Adds a link that was found valid. It is dialled at once.
-    pub(super) fn add_link(&mut self, entry: LinkEntry, origin: LinkOrigin) {
+    /// Adds a link that was found valid, and gives its number. It is dialled at once.
+    pub(super) fn add_link(&mut self, entry: LinkEntry, origin: LinkOrigin) -> usize {
         // Before anything is routed to it.
         self.core.cx.origins.turn_on();
         let now = self.core.cx.clock.now;
         let mut link = Link::new(entry, origin);
         link.since = now;
         let links = &mut self.core.protocols.link.links;
-        match links.iter_mut().find(|link| link.is_removed && link.connection.is_none()) {
+        let free = links.iter().position(|link| link.is_removed && link.connection.is_none());
+        let number = free.unwrap_or(links.len());
+        match links.get_mut(number) {
             Some(place) => *place = link,
             None => links.push(link),
         }
         self.core.protocols.link.look_after = Some(now);
+        number
     }
 
     fn remove_added(&mut self, name: &str, drop_backlog: bool) -> Option<Result<(), String>> {
@@ -60,10 +67,9 @@ impl Links<'_> {
         let refused = match found.origin {
             LinkOrigin::Added if drop_backlog => Ok(()),
             LinkOrigin::Added => self.has_no_backlog(found),
+            LinkOrigin::Found => Err("the services have found each other: it goes when the other one does".to_owned()),
             LinkOrigin::File | LinkOrigin::Peer => {
-                Err("the configuration file has it: remove its [[link]] there, and start the \
-                                                        service anew"
-                    .to_owned())
+                Err("the configuration file has it: remove its [[link]] there, and start the service anew".to_owned())
             }
         };
         if refused.is_ok() {

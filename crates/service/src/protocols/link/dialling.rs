@@ -66,6 +66,13 @@ impl Link {
     }
 }
 
+impl Link {
+    /// Has flows opened of channels that have none.
+    pub(super) const fn open_channels_again(&mut self) {
+        self.channels_again = Time(0);
+    }
+}
+
 impl Links<'_> {
     /// Has a link collect what is to go out, and makes its connection where there is none.
     pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {

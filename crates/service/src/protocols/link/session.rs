@@ -364,6 +364,9 @@ impl Links<'_> {
                 "it speaks versions {version_min} to {version_max} of the protocol of links, and this service {min} to {max}: update the older"
             ));
         }
+        if self.core.protocols.link.is_other_than_found(token, hello.service) {
+            return Err("it is another service than the one that was found at this address".to_owned());
+        }
         let Protocol { connections, service, .. } = &mut self.core.protocols.link;
         if hello.service == *service {
             return Err("it has the identity of this very service: a link to itself, or a data folder that was copied; give each service a \

@@ -1,0 +1,34 @@
+//! The federation that a service is of, at the start.
+
+use std::sync::Arc;
+
+use corba::Protocol;
+
+use super::StartError;
+use super::group::join_federation;
+use crate::config::Config;
+use crate::config::federation::link_ports;
+use crate::hmac::Key;
+use crate::protocols::link::discovery::Settings;
+use crate::protocols::named_channels;
+
+/// The federation, with a socket in its group.
+pub(super) fn federation(config: &Config, protocol: &Protocol) -> Result<Option<Arc<Settings>>, StartError> {
+    let of = &config.federation;
+    let (Some(name), Some(group)) = (&of.name, of.group()) else { return Ok(None) };
+    let listens = link_ports(config)?;
+    let [plain, secure] = listens;
+    let listening = if of.tls { secure } else { plain }.filter(|address| !address.ip().is_unspecified());
+    let host = of.address.clone().or_else(|| listening.map(|address| address.ip().to_string()));
+    Ok(Some(Arc::new(Settings {
+        name: name.clone(),
+        service_name: config.links.name.clone(),
+        group: group.into(),
+        socket: join_federation(group, of.interface()?)?,
+        host: host.unwrap_or_default(),
+        ports: listens.map(|address| address.map_or(0, |address| address.port())),
+        key: of.read_key()?.map(|key| Key::new(&key)),
+        tls: of.tls,
+        channels: if of.takes_all() { named_channels(protocol) } else { of.channels.clone() },
+    })))
+}

@@ -1,0 +1,166 @@
+//! Services that find each other.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use client::notify::ThreadPool;
+use giop::realtime::PriorityModel;
+use service::{Config, Counter, Federation, Lanes, LinkDirection, LinkOrigin, LinkState, Scheduling, Service};
+use testing::TempPath;
+
+use super::{Places, await_flows, await_subscribed, flows, numbers, publish, subscribed};
+use crate::json::Lines;
+use crate::peers::{await_count, wait_until};
+use crate::persistent::factory;
+
+/// Places of services, and the group of a test's own in which they announce themselves.
+struct Site {
+    places: Places,
+    group: String,
+    key: TempPath,
+}
+
+impl Site {
+    fn new(count: usize) -> Self {
+        let places = Places::new(count);
+        let [_, one, two, three] = places.0[0].parse::<Ipv4Addr>().unwrap().octets();
+        let key = TempPath::new("federation-key");
+        std::fs::write(&key, "the key that these services share.\n").unwrap();
+        Self { places, group: format!("239.{one}.{two}.{three}:2818"), key }
+    }
+
+    fn federation(&self, name: &str) -> Federation {
+        Federation {
+            name: Some(name.to_owned()),
+            group: self.group.clone(),
+            interface: Some("127.0.0.1".to_owned()),
+            key_file: Some(PathBuf::from(self.key.as_os_str())),
+            ..Federation::default()
+        }
+    }
+
+    fn start(&self, number: usize, federation: Federation) -> Service {
+        Service::start(Config { federation, ..self.places.config(number, Vec::new(), None) }).unwrap()
+    }
+}
+
+#[test]
+fn three_services_find_each_other_and_link_channels_of_one_name_and_one_leaves_and_comes_back() {
+    if !testing::carries_multicast(41) {
+        return;
+    }
+    let site = Site::new(3);
+    let start = |number| {
+        let service = site.start(number, site.federation("observatory"));
+        // The channel is made after the start, and one of which the others have none beside it.
+        let own = format!(r#","channel":"Dome {number}","create":true"#);
+        (subscribed(&service), Lines::subscribed(&service, &own), service)
+    };
+    let mut all: Vec<_> = (0..3).map(start).collect();
+    let await_mesh = |all: &[(Lines, Lines, Service)]| {
+        for (.., service) in all {
+            await_count(service, Counter::FederationServices, 2);
+        }
+        await_flows(&all.iter().map(|(.., service)| service).collect::<Vec<_>>(), 4);
+        for (.., service) in all {
+            await_subscribed(service, "everything");
+        }
+    };
+    await_mesh(&all);
+    for (.., service) in &all {
+        let flows = flows(service);
+        assert!(flows.iter().all(|flow| flow.channel == "Weather"), "{flows:?}");
+        assert!(flows.iter().all(|flow| matches!(flow.origin, LinkOrigin::Found | LinkOrigin::Peer)), "{flows:?}");
+    }
+    let exchange = |all: &mut [(Lines, Lines, Service)], from: u32| {
+        for (number, (.., service)) in (0_u32..).zip(all.iter()) {
+            let mut lines = Lines::connect(service);
+            let first = from + 100 * number;
+            (first..first + 20).for_each(|number| publish(&mut lines, number, ""));
+        }
+        for (lines, ..) in all {
+            let mut got = numbers(lines, 60);
+            got.sort_unstable();
+            let expected: Vec<u32> = (0..3).flat_map(|number| from + 100 * number..from + 100 * number + 20).collect();
+            assert_eq!(got, expected, "everyone gets each event once");
+        }
+    };
+    exchange(&mut all, 1_000);
+    drop(all.remove(1));
+    for (.., service) in &all {
+        await_count(service, Counter::FederationServices, 1);
+        wait_until("the flows of the service that has left to be gone", || {
+            let flows = flows(service);
+            flows.iter().filter(|flow| flow.state == LinkState::Up).count() == 2
+                && flows.iter().all(|flow| flow.state == LinkState::Up || flow.origin == LinkOrigin::Peer)
+        });
+    }
+    all.insert(1, start(1));
+    await_mesh_again(&all);
+    exchange(&mut all, 2_000);
+}
+
+/// Waits until each has four flows that are up; what the others keep for a service that was another process stays beside them.
+fn await_mesh_again(all: &[(Lines, Lines, Service)]) {
+    for (.., service) in all {
+        await_count(service, Counter::FederationServices, 2);
+    }
+    await_flows(&all.iter().map(|(.., service)| service).collect::<Vec<_>>(), 4);
+    for (.., service) in all {
+        wait_until("the subscriptions of those that are there", || {
+            let mut flows = flows(service).into_iter().filter(|flow| flow.state == LinkState::Up);
+            flows.all(|flow| flow.direction == LinkDirection::In || flow.subscriptions == "everything")
+        });
+    }
+}
+
+#[test]
+fn a_service_with_another_key_or_of_another_federation_is_not_linked() {
+    if !testing::carries_multicast(42) {
+        return;
+    }
+    let site = Site::new(4);
+    let weather = |federation| Federation { channels: vec!["Weather".to_owned()], ..federation };
+    let wrong = TempPath::new("federation-key");
+    std::fs::write(&wrong, [7; 32]).unwrap();
+    let forger =
+        Federation { key_file: Some(PathBuf::from(wrong.as_os_str())), ..weather(site.federation("observatory")) };
+    let forger = site.start(0, forger);
+    let foreign = site.start(1, weather(site.federation("telescope")));
+    let near = site.start(2, weather(site.federation("observatory")));
+    let far = site.start(3, weather(site.federation("observatory")));
+    await_flows(&[&near, &far], 2);
+    for service in [&near, &far] {
+        wait_until("announcements of both others", || service.counters().read(Counter::FederationRejected) >= 4);
+        assert_eq!(service.counters().read(Counter::FederationServices), 1);
+    }
+    for service in [&forger, &foreign] {
+        wait_until("announcements", || service.counters().read(Counter::FederationRejected) >= 2);
+        assert_eq!(service.counters().read(Counter::FederationServices), 0);
+        assert!(flows(service).is_empty());
+    }
+    // One channel that has its name is enough: that which is announced is made where it is not there.
+    let mut lines = subscribed(&far);
+    await_subscribed(&near, "everything");
+    publish(&mut Lines::connect(&near), 7, "");
+    assert_eq!(numbers(&mut lines, 1), [7]);
+}
+
+/// Each lane of a pool once had the links of the configuration, and dialled, so that connections took each other's places.
+#[test]
+fn a_link_is_dialled_by_the_main_lane_alone() {
+    let places = Places::new(2);
+    let far = places.start(1, Vec::new());
+    let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
+    let near = Service::start(Config { lanes, ..places.config(0, vec![places.link_to(1)], None) }).unwrap();
+    await_flows(&[&near, &far], 2);
+    let mut lines = subscribed(&far);
+    await_subscribed(&near, "everything");
+    let channel = factory(&near).get_event_channel(0).unwrap();
+    channel.set_qos(&[ThreadPool::new(PriorityModel::ServerDeclared, 10, 2).into()]).unwrap();
+    let mut from = Lines::connect(&near);
+    (0..200).for_each(|number| publish(&mut from, number, ""));
+    assert_eq!(numbers(&mut lines, 200), (0..200).collect::<Vec<_>>());
+    assert_eq!(near.counters().read(Counter::LinksLost), 0);
+    assert!(flows(&near).iter().all(|flow| flow.state == LinkState::Up));
+}
