@@ -419,6 +419,9 @@ pub(crate) struct LsOptions {
     /// Only this channel
     #[arg(long, short = 'c', value_name = "CHANNEL")]
     pub(crate) channel: Option<ChannelArg>,
+    /// Show the services of the federation and their channels instead
+    #[arg(long, conflicts_with_all = ["channel", "long", "tree"])]
+    pub(crate) federation: bool,
     /// Also show quality of service and references
     #[arg(long, short = 'l')]
     pub(crate) long: bool,

@@ -4,6 +4,7 @@
 use crate::args::{LsOptions, ServerOptions};
 use crate::channels::{self, Names};
 use crate::failure::Failure;
+use crate::federation;
 use crate::info::status::{ConsumerState, given_name};
 use crate::show::clean;
 use crate::statistics::{self, Clients, Connected, Supplier};
@@ -108,6 +109,9 @@ fn client<S: Serializer>(client: &Option<Connected>, serializer: S) -> Result<S:
 
 /// Prints the hierarchy.
 pub(crate) fn run(options: &LsOptions) -> Result<(), Failure> {
+    if options.federation {
+        return federation::run(&options.server, options.json);
+    }
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
     let service = walk(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
     if options.json {

@@ -26,6 +26,7 @@ mod doctor;
 mod environment;
 mod event_line;
 mod failure;
+mod federation;
 mod fields;
 mod gauge;
 mod info;

@@ -132,6 +132,10 @@ pub(crate) async fn tell(
         ["lanes"] => http::json(&lanes(&*shared.snapshot().await?)),
         ["dds"] => http::json(&json!({ "joins": dds_joins(&shared.snapshot().await?.dds_joins) })),
         ["links"] => http::json(&links_json(&shared.snapshot().await?.links)),
+        ["federation"] => match allowed(shared.ask(by, Query::Federation).await?)? {
+            AdminAnswer::Federation(services) => http::json(&json!({ "services": services })),
+            _ => return Err(Failure::Declined(Declined::Stopping)),
+        },
         ["channels"] => http::json(&channels(&*shared.snapshot().await?, &arguments)?),
         ["channels", id] => channel(shared, in_path(shared, id).await?, arguments.number("behind")?, by).await?,
         ["consumers"] => consumers(shared, arguments, by).await?,

@@ -43,7 +43,8 @@ pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{behind_for, reason_name, state_name};
 pub use admin::values::{
     Answer, ChannelStatus, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Declined,
-    Dropped, Figures, HistoryEvent, HistoryStatus, LinkDirection, LinkOrigin, LinkState, LinkStatus, Query, TypeEvents,
+    Dropped, FederationMember, Figures, HistoryEvent, HistoryStatus, LinkDirection, LinkOrigin, LinkState, LinkStatus,
+    Query, TypeEvents,
 };
 pub use config::{
     AccessRule, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError, ConnectionReliability,

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use engine::{ChannelId, Delivery, Event, Form, Lane, LaneId, OutboxId, OutputForm, Peer, ProxyKey, Snapshot, Time};
 
-use crate::admin::values::LinkStatus;
+use crate::admin::values::{FederationMember, LinkStatus};
 use crate::config::{Config, ConfigError};
 use crate::lane::context::Context;
 use crate::lane::intake::Refused;
@@ -187,6 +187,8 @@ pub(crate) trait WireProtocol: Sized {
     const LINKS_AT: LinksAt = |_, _, _, _| None;
     /// Pauses a link, or has it go on; or why not. Nothing if it has no link of this name.
     const PAUSE_LINK: fn(&mut Worker, name: &str, paused: bool) -> Option<Result<(), String>> = |_, _, _| None;
+    /// Services of the federation, this one first.
+    const FEDERATION: fn(&Core) -> Vec<FederationMember> = |_| Vec::new();
     /// Adds or removes a link; nothing if it has none of the name to remove.
     const CHANGE_LINK: fn(&mut Worker, &LinkAct) -> Option<Result<(), String>> = |_, _| None;
     /// Takes notice of the subscriptions of a channel that one of its clients watches.
@@ -652,8 +654,11 @@ impl Worker {
 impl Worker {
     /// Does to a link what an operator orders, and reports whether that is done.
     fn handle_link_order(&mut self, order: &LinkOrder) {
-        let mut done = None;
+        let (mut done, mut members) = (None, Vec::new());
         match &order.act {
+            LinkAct::ListFederation => {
+                of_each!(P => members.extend(P::FEDERATION(&self.core)));
+            }
             LinkAct::Pause { name, paused } => {
                 of_each!(P => done = done.or_else(|| P::PAUSE_LINK(self, name, *paused)));
             }
@@ -661,7 +666,7 @@ impl Worker {
                 of_each!(P => done = done.or_else(|| P::CHANGE_LINK(self, act)));
             }
         }
-        self.core.cx.reporting.reports.send(ToAdministration::LinkOrdered { number: order.number, done });
+        self.core.cx.reporting.reports.send(ToAdministration::LinkOrdered { number: order.number, done, members });
     }
 }
 

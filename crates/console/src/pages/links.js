@@ -27,10 +27,19 @@ export const view = {
   async load() {
     const { place } = this;
     try {
-      const { links } = await get("links");
+      const [{ links }, { services }] = await Promise.all([get("links"), get("federation")]);
       if (this.place !== place) return;
       const add = canChange() ? el("button", { type: "button", onclick: () => addLink(() => this.load()) }, "Add a link") : "";
-      show(place, add, table({
+      const federation = !services.length ? "" : el("section", {}, el("h2", {}, "Federation"), table({
+        rows: services, id: (service) => `${service.address}/${service.name}`, row: (service) => LEVELS[service.state],
+        columns: [
+          { title: "Service", cell: (service) => service.name || service.address }, { title: "Address", cell: (service) => service.address },
+          { title: "State", cell: (service) => (service.is_self ? "this one" : el("span", { class: `state ${LEVELS[service.state] ?? "warn"}` }, service.state)) },
+          { title: "Why", wide: true, cell: (service) => service.reason }, { title: "Channels", wide: true, cell: (service) => service.channels.join(", ") },
+          { title: "Linked", number: true, cell: (service) => (service.is_self ? "" : count(service.linked.length)) },
+        ],
+      }));
+      show(place, add, federation, table({
         rows: links, id: (link) => `${link.name}/${link.channel}/${link.direction}`, row: level, empty: "There are no links: a configuration has them as [[link]], and some are added here.",
         columns: [
           { title: "Link", cell: (link) => link.name }, { title: "Channel", cell: (link) => link.channel }, { title: "Direction", cell: (link) => link.direction },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::admin::audit::outcome_of;
 use crate::admin::run::Administration;
-use crate::admin::values::{Answer, Declined};
+use crate::admin::values::{Answer, Declined, FederationMember};
 use crate::admin::waiting::Waiting;
 use crate::config::LinkEntry;
 use crate::counters::Counter;
@@ -38,6 +38,8 @@ struct Pending {
 /// What follows when an order is carried out.
 enum Then {
     Nothing,
+    /// The services of the federation are listed, which is not audited.
+    Listed,
     /// The link is there, and was stored before.
     Added,
     /// The link of this name need not be stored any more.
@@ -68,6 +70,11 @@ impl Administration {
     pub(super) fn remove_link(&mut self, name: &str, drop_backlog: bool, order: (Waiting, String)) {
         let act = LinkAct::Remove { name: name.to_owned(), drop_backlog };
         self.order_link(act, Pending { order, then: Then::Removed(name.to_owned()) });
+    }
+
+    /// Lists the services of the federation.
+    pub(super) fn list_federation(&mut self, waiting: Waiting) {
+        self.order_link(LinkAct::ListFederation, Pending { order: (waiting, String::new()), then: Then::Listed });
     }
 
     /// Makes all that such a text has, or says why not.
@@ -120,10 +127,19 @@ impl Administration {
     }
 
     /// The main lane has carried out an order, or says why not; nothing if it has no such link.
-    pub(super) fn link_ordered(&mut self, number: u64, done: Option<Result<(), String>>) {
+    pub(super) fn link_ordered(
+        &mut self,
+        number: u64,
+        done: Option<Result<(), String>>,
+        members: Vec<FederationMember>,
+    ) {
         let Some(Pending { order, then }) = self.answers.link_orders.waiting.remove(&number) else { return };
         let none = || Err("there is no link of this name".to_owned());
         let answer = match then {
+            Then::Listed => {
+                let answer = self.answered(order.0, Ok(Answer::Federation(members)));
+                return self.answers.done.push(answer);
+            }
             Then::Nothing => Answer::Done(done.unwrap_or_else(none)),
             Then::Added => Answer::LinkAdded(done.unwrap_or_else(none).map(|()| self.persistence.has_store())),
             // One that the configuration left no room for was stored and not made.

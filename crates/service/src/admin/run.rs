@@ -471,6 +471,7 @@ impl Administration {
                 return;
             }
             Query::DeadLetters { behind } => return self.list_dead_letters(behind, waiting, answers),
+            Query::Federation => return self.list_federation(waiting),
             Query::Names(keys) => {
                 let names = keys.iter().take(NAMES_MAX).map(|key| (self.name(*key), self.objects.lasting_name(*key)));
                 Answer::Names(names.collect())
@@ -617,7 +618,7 @@ impl Administration {
                 }
             }
             ToAdministration::Left { chunk, last } => self.note_left(from, chunk, last),
-            ToAdministration::LinkOrdered { number, done } => self.link_ordered(number, done),
+            ToAdministration::LinkOrdered { number, done, members } => self.link_ordered(number, done, members),
             ToAdministration::Stop(limit) => {
                 self.ending.drain = limit.map(|limit| Drain::new(time::now(), limit));
             }

@@ -60,6 +60,8 @@ pub enum Query {
     /// What is configured, channels, admins, proxies, filters, clients and names: [`Answer::Topology`], or
     /// [`Declined::TooLarge`] if it is more than 16,384 things.
     Topology,
+    /// Services of the federation, this one first: [`Answer::Federation`].
+    Federation,
     /// How all consumers and channels stand on each lane, as the lanes tell it: [`Answer::Figures`]. All lanes are asked, a piece in each
     /// of their rounds; administration only passes it on.
     Figures,
@@ -210,6 +212,8 @@ pub enum Answer {
     Channel(Option<String>),
     /// It is done, or why not; then nothing was changed.
     Done(Result<(), String>),
+    /// This service, and those that it has found, by identity; none if it is of no federation.
+    Federation(Vec<FederationMember>),
     /// Whether the link outlives the process, which takes a store; or why it was not added.
     LinkAdded(Result<bool, String>),
     /// The rules of access do not allow it to the principal. Nothing was done.
@@ -234,6 +238,7 @@ impl Answer {
             | Self::Restored(_)
             | Self::DdsJoins(_)
             | Self::Links(_)
+            | Self::Federation(_)
             | Self::DeadLetters(_)
             | Self::Progress
             | Self::Topology(_)
@@ -434,6 +439,29 @@ impl LinkStatus {
         self.lost + self.forgotten + self.dropped > 0
             || matches!(self.state, LinkState::Stalled | LinkState::Down | LinkState::Refused)
     }
+}
+
+/// A service of a federation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FederationMember {
+    /// Its identity.
+    pub service: u64,
+    /// Its name; may be empty.
+    pub name: String,
+    /// Whether it is this one.
+    pub is_self: bool,
+    /// Host and port at which it is dialled.
+    pub address: String,
+    /// Whether this service and it are connected.
+    pub state: LinkState,
+    /// Why they are not; empty if they are.
+    pub reason: String,
+    /// Milliseconds since it was heard last.
+    pub heard_ms: u64,
+    /// Names of its channels.
+    pub channels: Vec<String>,
+    /// Names of those of which events flow, one way at least.
+    pub linked: Vec<String>,
 }
 
 /// Where a link comes from.

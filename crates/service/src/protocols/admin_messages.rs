@@ -37,6 +37,8 @@ pub(crate) enum LinkAct {
     Add(Box<LinkEntry>),
     /// These channels are linked with services that are found.
     Federate(Vec<String>),
+    /// The services of the federation are listed.
+    ListFederation,
     /// An added link is removed, and what waits for it; without `drop_backlog` it stays if anything does.
     Remove { name: String, drop_backlog: bool },
 }

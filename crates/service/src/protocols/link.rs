@@ -34,7 +34,7 @@ use self::interests::ChannelInterest;
 use self::outflow::Outflow;
 use self::session::{Connection, State};
 use super::{Client, CoreCheck, CoreStep, Given, LinkAct, LinksAt, NOBODY, Step, Tag, WireProtocol};
-use crate::admin::values::LinkOrigin;
+use crate::admin::values::{FederationMember, LinkOrigin};
 use crate::config::{Config, ConfigError, LinkEntry, parse_listen};
 use crate::lane::intake::Refused;
 use crate::lane::intake::origins::Origins;
@@ -242,6 +242,7 @@ impl WireProtocol for Protocol {
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
         |worker, name, paused| Links::of(&mut worker.core).pause_link(name, paused);
+    const FEDERATION: fn(&Core) -> Vec<FederationMember> = |core| core.protocols.link.federation(core.cx.clock.now);
     const CHANGE_LINK: fn(&mut Worker, &LinkAct) -> Option<Result<(), String>> =
         |worker, act| Links::of(&mut worker.core).change_link(act);
 }

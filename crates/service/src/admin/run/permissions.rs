@@ -31,6 +31,7 @@ impl Administration {
             | Query::Restored { .. }
             | Query::DdsJoins
             | Query::Links
+            | Query::Federation
             | Query::Progress
             | Query::Figures
             | Query::Names(_)

@@ -12,7 +12,9 @@ use std::time::Instant;
 use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::operators::VisitPurpose;
-use crate::admin::values::{Answer, Command, ConsumerStatus, Declined, Dropped, LinkStatus, Query, TypeEvents};
+use crate::admin::values::{
+    Answer, Command, ConsumerStatus, Declined, Dropped, FederationMember, LinkStatus, Query, TypeEvents,
+};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
@@ -77,10 +79,11 @@ pub(crate) enum ToAdministration {
         chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
-    /// The main lane has carried out the order of this number, or why not; nothing if it has no such link.
+    /// The main lane has carried out the order of this number, or why not; nothing if it has no such link. With what was to be listed.
     LinkOrdered {
         number: u64,
         done: Option<Result<(), String>>,
+        members: Vec<FederationMember>,
     },
     /// The lane has ended, as it was asked to: nothing is left in it, and no thread posts to it. This is its last message.
     Ended,

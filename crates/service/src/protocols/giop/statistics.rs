@@ -11,8 +11,8 @@ use giop::exception::{Kind, SystemException};
 
 use crate::admin::statistics::reason_name;
 use crate::admin::values::{
-    Answer, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Dropped, HistoryEvent,
-    HistoryStatus, LinkStatus, Query,
+    Answer, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Dropped, FederationMember,
+    HistoryEvent, HistoryStatus, LinkStatus, Query,
 };
 use crate::counters::LaneCounters;
 use crate::protocols::Wish;
@@ -37,6 +37,7 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
         "get_dds_joins" => Wish::Query(Query::DdsJoins),
         "get_links" => Wish::Query(Query::Links),
+        "get_federation" => Wish::Query(Query::Federation),
         "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
         "get_dead_letters_behind" => Wish::Query(Query::DeadLetters { behind: read_dead_letter(args).ok()? }),
         "replay_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Replay, args).ok()?),
@@ -156,6 +157,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Restored(restored) => write_restored(restored, reply),
         Answer::DdsJoins(joins) => write_dds_joins(joins, reply),
         Answer::Links(links) => write_links(links, reply),
+        Answer::Federation(members) => write_federation(members, reply),
         Answer::DeadLetters(dead_letters) => write_dead_letters(dead_letters, reply),
         Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
         Answer::ChannelList(channels) => write_channels(channels, reply),
@@ -273,6 +275,21 @@ fn write_links(links: &[LinkStatus], reply: &mut Writer<'_>) {
         let counted = [round_trip_us, sent, acknowledged, received, repeats, lost, rejected, loops, forgotten, dropped];
         now.into_iter().chain(counted).for_each(|value| reply.u64(*value));
         reply.string(origin.name());
+    }
+}
+
+fn write_federation(members: &[FederationMember], reply: &mut Writer<'_>) {
+    reply.length(members.len());
+    for FederationMember { service, name, is_self, address, state, reason, heard_ms, channels, linked } in members {
+        reply.u64(*service);
+        reply.string(name);
+        reply.bool(*is_self);
+        [address, state.name(), reason].into_iter().for_each(|text| reply.string(text));
+        reply.u64(*heard_ms);
+        for names in [channels, linked] {
+            reply.length(names.len());
+            names.iter().for_each(|name| reply.string(name));
+        }
     }
 }
 

@@ -23,7 +23,7 @@ impl Links<'_> {
     /// Adds or removes a link. Nothing if there is none of the name to remove.
     pub(super) fn change_link(&mut self, act: &LinkAct) -> Option<Result<(), String>> {
         match act {
-            LinkAct::Pause { .. } => None,
+            LinkAct::Pause { .. } | LinkAct::ListFederation => None,
             LinkAct::Add(entry) => {
                 self.add_link(entry.as_ref().clone(), LinkOrigin::Added);
                 Some(Ok(()))

@@ -14,7 +14,7 @@ use links::announce::{Announcement, Channels};
 
 use super::Links;
 use super::session::Connection;
-use crate::admin::values::LinkOrigin;
+use crate::admin::values::{FederationMember, LinkOrigin, LinkState};
 use crate::config::{LinkDirections, LinkEntry, WhenFull};
 use crate::counters::Counter;
 use crate::hmac::{CODE_BYTES, Key};
@@ -258,7 +258,7 @@ impl Discovery {
     fn note_found(&mut self, said: &Announcement<'_>, from: IpAddr, now: Time) -> Result<Option<u64>, Rejection> {
         let port = if self.settings.tls { said.tls_port } else { said.port };
         let host = if said.host.is_empty() { from.to_string() } else { said.host.to_owned() };
-        let to = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let to = address(&host, port);
         let is_new = !self.found.contains_key(&said.service);
         let found = self.found.entry(said.service).or_insert_with(|| Found {
             name: String::new(),
@@ -307,10 +307,43 @@ impl Discovery {
         (!entry.channels.is_empty()).then_some((entry, common.next().is_some()))
     }
 
+    /// This service, and those that it has found.
+    pub(super) fn members(&self, now: Time) -> Vec<FederationMember> {
+        let Settings { service_name, host, ports: [port, tls_port], tls, .. } = &*self.settings;
+        let own = FederationMember {
+            service: self.own,
+            name: service_name.clone(),
+            is_self: true,
+            address: address(host, if *tls { *tls_port } else { *port }),
+            state: LinkState::Up,
+            channels: self.channels.iter().cloned().collect(),
+            ..FederationMember::default()
+        };
+        let found = self.found.iter().map(|(service, found)| FederationMember {
+            service: *service,
+            name: found.name.clone(),
+            address: found.to.clone(),
+            heard_ms: u64::try_from(now.since(found.heard).as_millis()).unwrap_or(u64::MAX),
+            channels: found.parts.iter().flatten().cloned().collect(),
+            ..FederationMember::default()
+        });
+        core::iter::once(own).chain(found).collect()
+    }
+
+    /// The link that this service makes to a found one.
+    pub(super) fn link_to(&self, service: u64) -> Option<usize> {
+        self.found.get(&service)?.link
+    }
+
     /// Whether a rejection begins an episode.
     fn begins(&mut self, rejection: Rejection, now: Time) -> bool {
         self.rejected.insert(rejection, now).is_none_or(|last| last + EPISODE <= now)
     }
+}
+
+/// Host and port, as links have them.
+fn address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl Links<'_> {

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use engine::{Lane, OutboxId, OutboxStats, Time};
 
@@ -10,7 +11,7 @@ use super::inflow::Inflow;
 use super::outflow::Outflow;
 use super::session::State;
 use super::{Connection, Links, Protocol};
-use crate::admin::values::{LinkDirection, LinkOrigin, LinkState, LinkStatus};
+use crate::admin::values::{FederationMember, LinkDirection, LinkOrigin, LinkState, LinkStatus};
 use crate::lane::io::slots::Token;
 
 impl Protocol {
@@ -79,6 +80,34 @@ impl Protocol {
         };
         self.fill(&mut status, (link, connection), (inflow.is_open, inflow.since), "", now);
         status
+    }
+
+    /// This service, and those that it has found; none if it is of no federation.
+    pub(super) fn federation(&self, now: Time) -> Vec<FederationMember> {
+        let Some(discovery) = &self.discovery else { return Vec::new() };
+        let mut members = discovery.members(now);
+        for member in members.iter_mut().filter(|member| !member.is_self) {
+            let is_of = |at: Option<Token>| {
+                let far = at.and_then(|at| self.connections.get(at)?.far.as_ref());
+                far.is_some_and(|far| far.service == member.service)
+            };
+            let out = self.outflows.iter().filter(|(_, outflow)| outflow.is_open());
+            let out = out.filter(|(_, outflow)| is_of(outflow.connection.map(|(at, _)| at)));
+            let into = self.inflows.iter().filter(|(_, inflow)| inflow.is_open && is_of(Some(inflow.connection())));
+            let names = out.map(|(_, outflow)| &outflow.channel).chain(into.map(|(_, inflow)| &inflow.channel));
+            member.linked = names.cloned().collect::<BTreeSet<String>>().into_iter().collect();
+            let is_connected = self.connections.iter().any(|(at, _)| is_of(Some(at)));
+            let link = discovery.link_to(member.service).and_then(|number| self.links.get(number));
+            (member.state, member.reason) = match link {
+                _ if is_connected => (LinkState::Up, String::new()),
+                Some(link) if link.is_paused => (LinkState::Paused, "an operator has paused it".to_owned()),
+                Some(link) => (LinkState::Down, link.why.clone().unwrap_or_default()),
+                None => {
+                    (LinkState::Connecting, "there is no channel that both have, or the other service dials".to_owned())
+                }
+            };
+        }
+        members
     }
 
     /// What is the same of flows out and in.

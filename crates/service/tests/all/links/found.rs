@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use client::notify::ThreadPool;
 use giop::realtime::PriorityModel;
-use service::{Config, Counter, Federation, Lanes, LinkDirection, LinkOrigin, LinkState, Scheduling, Service};
+use service::{
+    Answer, Config, Counter, Federation, FederationMember, Lanes, LinkDirection, LinkOrigin, LinkState, Query,
+    Scheduling, Service,
+};
 use testing::TempPath;
 
 use super::{Places, await_flows, await_subscribed, flows, numbers, publish, subscribed};
@@ -85,6 +88,14 @@ fn three_services_find_each_other_and_link_channels_of_one_name_and_one_leaves_a
             assert_eq!(got, expected, "everyone gets each event once");
         }
     };
+    let services = federation(&all[0].2);
+    assert!(services.iter().map(|service| service.is_self).eq([true, false, false]), "{services:?}");
+    for service in &services[1..] {
+        assert_eq!((service.state, &service.linked[..]), (LinkState::Up, &["Weather".to_owned()][..]), "{service:?}");
+        let number = if service.name == "site 1" { 1 } else { 2 };
+        assert_eq!(service.channels, [format!("Dome {number}"), "Weather".to_owned()]);
+        assert_eq!(service.address, site.places.links_at(number));
+    }
     exchange(&mut all, 1_000);
     drop(all.remove(1));
     for (.., service) in &all {
@@ -98,6 +109,12 @@ fn three_services_find_each_other_and_link_channels_of_one_name_and_one_leaves_a
     all.insert(1, start(1));
     await_mesh_again(&all);
     exchange(&mut all, 2_000);
+}
+
+/// The services of a federation.
+fn federation(service: &Service) -> Vec<FederationMember> {
+    let Ok(Answer::Federation(services)) = service.ask(Query::Federation) else { panic!("a federation") };
+    services
 }
 
 /// Waits until each has four flows that are up; what the others keep for a service that was another process stays beside them.
