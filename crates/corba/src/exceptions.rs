@@ -43,6 +43,8 @@ pub enum Exception {
         /// [`Protocol::handle`](super::Protocol::handle) was given a writer; another body needs another encoding.
         body: Vec<u8>,
     },
+    /// No exception: the object is elsewhere, where the request is to be sent again (`LOCATION_FORWARD`).
+    Forward(Box<Ior>),
 }
 
 impl Exception {
@@ -54,6 +56,7 @@ impl Exception {
                 out.string(id);
                 out.raw(body);
             }
+            Self::Forward(elsewhere) => elsewhere.write(out),
         }
     }
 }
@@ -63,6 +66,8 @@ impl Exception {
 pub(super) enum Raised {
     System(SystemException),
     User(UserException),
+    /// The object is at another service.
+    Forward(Box<Ior>),
 }
 
 /// For people: the exception's name.
@@ -70,6 +75,7 @@ impl fmt::Display for Raised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System(exception) => exception.fmt(f),
+            Self::Forward(_) => f.write_str("LOCATION_FORWARD"),
             Self::User(exception) => {
                 let id = exception.id().trim_start_matches("IDL:");
                 f.write_str(id.rsplit_once(':').map_or(id, |(name, _)| name))
@@ -158,6 +164,7 @@ impl Raised {
     pub(super) fn into_exception(self, encoding: Encoding, phase: usize) -> Exception {
         match self {
             Self::System(exception) => Exception::System(exception),
+            Self::Forward(elsewhere) => Exception::Forward(elsewhere),
             Self::User(exception) => {
                 let id = exception.id();
                 let mut buffer = Vec::new();

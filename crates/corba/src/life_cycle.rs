@@ -49,7 +49,7 @@ fn is_channel(key: &[NameComponent]) -> bool {
 fn read_key(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Vec<NameComponent>, Raised> {
     read_name(protocol, args).map_err(|raised| match raised {
         Raised::User(_) => Raised::limit(),
-        raised @ Raised::System(_) => raised,
+        raised @ (Raised::System(_) | Raised::Forward(_)) => raised,
     })
 }
 

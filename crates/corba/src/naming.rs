@@ -14,7 +14,7 @@ pub(super) mod tests;
 pub use self::name::NameComponent;
 use self::name::check;
 pub(super) use self::name::write as write_name;
-use self::tree::{Binding, Entry, Tree};
+use self::tree::{Binding, BindingKind, Entry, Tree};
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
 use super::protocol::{Protocol, octets_of_reference, weights};
@@ -264,9 +264,23 @@ fn write_resolved(
     };
     match channel {
         Some(channel) => channel.write(reply),
-        None => bound?.write(reply),
+        None => match (bound, name) {
+            // What is bound nowhere may be the name of a linked service's channel.
+            (Err(_), [name])
+                if context == tree::ROOT
+                    && let Some(channel) = federated(protocol, name) =>
+            {
+                channel.write(reply);
+            }
+            (bound, _) => bound?.write(reply),
+        },
     }
     Ok(())
+}
+
+/// The channel of a linked service that a name in the root context stands for.
+fn federated<'a>(protocol: &'a Protocol, name: &NameComponent) -> Option<&'a Ior> {
+    protocol.federated(name.channel()?)
 }
 
 fn unbind(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
@@ -312,9 +326,10 @@ fn list(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Rais
     let how_many = args.u32()?;
     args.finish("the arguments of list")?;
     let context = on.naming_context()?;
-    let entries = protocol.objects.naming.tree.list(context, None, count(how_many));
+    let entries = listed(protocol, context, None, count(how_many));
     write_entries(&entries, reply);
-    let iterator = if entries.len() < protocol.objects.naming.tree.len(context) {
+    let others = if context == tree::ROOT { protocol.federated_behind(None).count() } else { 0 };
+    let iterator = if entries.len() < protocol.objects.naming.tree.len(context) + others {
         let after = entries.last().map(|(name, _)| name.clone());
         let iterator = protocol.objects.naming.tree.new_iterator(context, after);
         protocol.objects.reference(Target::BindingIterator(iterator))?
@@ -325,9 +340,33 @@ fn list(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Rais
     Ok(())
 }
 
+/// Entries of a context in their order, with names of linked services among those of the root.
+fn listed(protocol: &Protocol, context: u32, after: Option<&NameComponent>, count: usize) -> Vec<Entry> {
+    let tree = &protocol.objects.naming.tree;
+    let mut entries = tree.list(context, after, count);
+    if context == tree::ROOT {
+        let count = count.min(tree.limits().listing_max);
+        let others = protocol.federated_behind(after).take(count).map(|name| (name, BindingKind::Object));
+        entries.extend(others);
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        entries.truncate(count);
+    }
+    entries
+}
+
+/// The next entries of an iterator, at most `count` and at most as many as a listing may have.
+fn advance(protocol: &mut Protocol, iterator: u32, count: usize) -> Result<Vec<Entry>, Raised> {
+    let (context, after) = protocol.objects.naming.tree.cursor(iterator)?;
+    let entries = listed(protocol, context, after.as_ref(), count);
+    if let Some((last, _)) = entries.last() {
+        protocol.objects.naming.tree.move_cursor(iterator, last);
+    }
+    Ok(entries)
+}
+
 fn next_one(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of next_one")?;
-    let entries = protocol.objects.naming.tree.advance(on.binding_iterator()?, 1)?;
+    let entries = advance(protocol, on.binding_iterator()?, 1)?;
     reply.bool(!entries.is_empty());
     match entries.first() {
         Some(entry) => write_entry(entry, reply),
@@ -347,7 +386,7 @@ fn next_n(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Ra
         // An answer of none would not tell whether there are more.
         return Err(Raised::bad_param());
     }
-    let entries = protocol.objects.naming.tree.advance(on.binding_iterator()?, count(how_many))?;
+    let entries = advance(protocol, on.binding_iterator()?, count(how_many))?;
     reply.bool(!entries.is_empty());
     write_entries(&entries, reply);
     Ok(())

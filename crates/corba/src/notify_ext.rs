@@ -4,7 +4,7 @@
 
 use super::channel_admin::read_client_type;
 use super::channel_admin::read_operator;
-use super::exceptions::Raised;
+use super::exceptions::{Raised, UserException};
 use super::proxy_kind::ProxyKind;
 use super::qos;
 use super::table::{Call, Interface, Operation, Target};
@@ -99,6 +99,10 @@ fn create_named_channel(Call { protocol, mut args, reply, .. }: Call<'_, '_>) ->
     let name = args.text()?;
     args.finish("the arguments of create_named_channel")?;
     protocol.objects.names.check_channel_name(&name)?;
+    if protocol.federated(&name).is_some() {
+        // Clients of ALMA look the name up then, as after a race with another client.
+        return Err(UserException::NameAlreadyUsed.into());
+    }
     let requested = qos::initial(protocol, &qos, &admin)?;
     let channel = protocol.create_channel(requested, Some(&name))?;
     protocol.objects.reference(Target::Channel(channel))?.write(reply);

@@ -8,6 +8,7 @@ mod clients;
 mod declared;
 mod durable;
 mod effects;
+mod federation;
 mod liveness;
 mod local_proxies;
 mod names;
@@ -29,6 +30,7 @@ pub use self::declared::{ListedChannel, Settable};
 pub use self::durable::DURABLE_NAME_BYTES_MAX;
 pub(super) use self::effects::CallPurpose;
 pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
+pub use self::federation::{FarName, FarNames, Federation, NAMES_MAX, ToldName};
 pub use self::liveness::{AT_ONCE_MAX, Idle, Probes, SupplierStatus};
 use self::liveness::{Probed, Rescheduling};
 use self::local_proxies::LocalProxyState;
@@ -194,6 +196,8 @@ pub struct Protocol {
     /// Clients that are found out by their silence.
     pub idle: Idle,
     watches: Watches,
+    /// Names of channels of linked services.
+    pub federation: Federation,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -287,6 +291,7 @@ impl Protocol {
             probes: Probes::default(),
             idle: Idle::default(),
             watches: Watches::default(),
+            federation: Federation::default(),
         };
         protocol.make_default_channel();
         protocol
@@ -383,6 +388,7 @@ impl Protocol {
     pub fn publish(&mut self) -> Option<Published> {
         self.changes.tell_changes(&mut self.objects);
         self.report_subscribed();
+        self.report_names();
         let routing = self.objects.hierarchy.snapshot();
         self.end_teardowns();
         let others = self.objects.clients.called_changed || self.guard.has_changed();
@@ -443,11 +449,14 @@ impl Protocol {
         }
         let times =
             [self.probes.next(), self.idle.next(), self.delayed_replies.next(), self.objects.reconnection.next()];
-        times.into_iter().flatten().chain(self.next_subscribed()).min()
+        times.into_iter().flatten().chain(self.next_subscribed()).chain(self.next_names()).min()
     }
 
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
-        let target = self.objects.target(call.key).ok_or_else(Raised::object_not_exist)?;
+        let target = self.objects.target(call.key).ok_or_else(|| match self.forward(call.key) {
+            Some(elsewhere) => Raised::Forward(Box::new(elsewhere)),
+            None => Raised::object_not_exist(),
+        })?;
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
         let act = self.guard.act(&self.objects, target, operation.name, &call.args);
         let done = self.guard.authorize(&self.objects, target, operation.name);

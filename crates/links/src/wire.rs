@@ -8,10 +8,12 @@
 //! they are the rest of the frame.
 
 mod fields;
+mod names;
 mod read;
 mod types;
 mod write;
 
+pub use names::{NameEntries, NameEntry};
 pub use types::{Origins, TypeInterest, Types};
 
 use crate::{Hops, Limits, Origin, VERSIONS};
@@ -34,6 +36,10 @@ pub const TYPES_MAX: usize = 1_024;
 pub const ORIGINS_MAX: usize = 256;
 /// Maximum octets of all names in a list of event types.
 pub const TYPES_BYTES_MAX: usize = 256 << 10;
+/// Maximum entries of a [`Frame::Directory`].
+pub const DIRECTORY_ENTRIES_MAX: usize = 128;
+/// Maximum octets of a channel's reference, which is text (`IOR:…`).
+pub const REFERENCE_BYTES_MAX: usize = 2 << 10;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,7 @@ pub enum Kind {
     Goodbye = 11,
     Acknowledged = 12,
     Forgotten = 13,
+    Directory = 14,
 }
 
 /// One frame. It is read in place.
@@ -132,6 +139,13 @@ pub enum Frame<'a> {
         flow: u32,
         /// How many it does not have, at least 1.
         events: u32,
+    },
+    /// Changes of the names of channels that the sender leads to, since its last frame of this kind: at first there are none.
+    Directory {
+        /// Further changes follow in another frame.
+        more: bool,
+        /// The names.
+        names: NameEntries<'a>,
     },
 }
 

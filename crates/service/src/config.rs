@@ -31,7 +31,7 @@ pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
 pub use self::federation::Federation;
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
 pub use self::limits::{Delivery, Limits};
-pub use self::links::{LinkDirections, LinkEntry, Links, WhenFull};
+pub use self::links::{LinkDirections, LinkEntry, LinkNames, Links, WhenFull};
 pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::other_protocols::{Http, Json, Tempo, TempoType};
 pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};

@@ -210,6 +210,10 @@ counters! {
     FederationRejected = "federation_rejected",
     /// Announcements that were not looked at or not taken whole, at a bound of services, channels or datagrams.
     FederationLimits = "federation_limits_reached",
+    /// Names of channels of linked services to which clients are led now.
+    FederatedNames = "federated_names",
+    /// Names of channels that linked services told and that were not taken, and links that are told none, being too many.
+    FederatedNamesRejected = "federated_names_rejected",
     /// Samples from DDS that channels took.
     DdsIn = "dds_in",
     /// Events that were written to DDS.
@@ -741,6 +745,7 @@ impl Counter {
                 | Self::TempoConnectionsOpen
                 | Self::LinksUp
                 | Self::FederationServices
+                | Self::FederatedNames
                 | Self::TlsHandshakesUnderWay
                 | Self::TempoSessions
                 | Self::TempoAnnounced

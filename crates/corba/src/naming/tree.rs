@@ -301,18 +301,17 @@ impl Tree {
         id
     }
 
-    /// The next entries of an iterator, at most `count` and at most as many as a listing may have.
-    pub(super) fn advance(&mut self, iterator: u32, count: usize) -> Result<Vec<Entry>, Raised> {
-        let Some(Cursor { context, after }) = self.iterators.get(&iterator) else {
-            return Err(Raised::object_not_exist());
-        };
-        let entries = self.list(*context, after.as_ref(), count);
-        if let Some((last, _)) = entries.last()
-            && let Some(cursor) = self.iterators.get_mut(&iterator)
-        {
-            cursor.after = Some(last.clone());
+    /// The context of an iterator, and the name behind which it goes on.
+    pub(super) fn cursor(&self, iterator: u32) -> Result<(u32, Option<NameComponent>), Raised> {
+        let Cursor { context, after } = self.iterators.get(&iterator).ok_or_else(Raised::object_not_exist)?;
+        Ok((*context, after.clone()))
+    }
+
+    /// Has an iterator go on behind a name.
+    pub(super) fn move_cursor(&mut self, iterator: u32, after: &NameComponent) {
+        if let Some(cursor) = self.iterators.get_mut(&iterator) {
+            cursor.after = Some(after.clone());
         }
-        Ok(entries)
     }
 
     pub(super) fn destroy_iterator(&mut self, iterator: u32) -> Result<(), Raised> {

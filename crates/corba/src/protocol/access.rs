@@ -441,6 +441,22 @@ impl Guard {
         }
     }
 
+    /// Whether a client may know that there is a channel of a name, at whichever service.
+    pub(super) fn knows_name(&self, account: Option<&Account>, name: &str) -> bool {
+        match (&self.access, account) {
+            (Some(access), Some(account)) => {
+                access.rules.knows(&Who::of(account), Channel { id: None, name: Some(name) })
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a linked service may lead clients to its channel of a name: it may publish in one here.
+    pub(super) fn may_lead_to(&self, account: &Account, name: &str) -> bool {
+        let on = Channel { id: None, name: Some(name) };
+        self.access.as_ref().is_none_or(|access| access.rules.grant(&Who::of(account), Right::Publish, on).is_any())
+    }
+
     /// Has rules of access know a channel by the name that it has now.
     pub(super) fn note_name_for_rules(&mut self, objects: &Objects, channel: ChannelId) {
         self.note_name(channel, objects.names.for_rules(channel).cloned());

@@ -172,6 +172,8 @@ pub enum RegisterError {
     Denied,
     /// No channel has that name, as far as the client may know; the name that is near, if there is one.
     NoChannel(String, Option<String>),
+    /// No channel here has that name, and one of a linked service has, at that host and port.
+    Elsewhere(String, String),
     /// The channel of that name cannot be made, and why.
     NotMade(String, String),
     /// The name of a durable consumer is empty or too long.
@@ -200,6 +202,7 @@ impl fmt::Display for RegisterError {
                 write!(f, "there is no channel \"{}\"", beginning(name))?;
                 near.iter().try_for_each(|near| write!(f, "; did you mean \"{}\"?", beginning(near)))
             }
+            Self::Elsewhere(name, at) => write!(f, "channel \"{}\" is at {at}", beginning(name)),
             Self::NotMade(name, why) => write!(f, "the channel \"{}\" cannot be made: {why}", beginning(name)),
             Self::DurableName => write!(f, "a durable consumer's name has 1 to {DURABLE_NAME_BYTES_MAX} octets"),
             Self::DurableConnected => f.write_str("a client is connected already as the durable consumer of this name"),
@@ -296,6 +299,9 @@ impl Protocol {
                 created
             }
             (None, LocalChannel::Name { name, .. }) => {
+                if let Some(at) = self.federated_at(name) {
+                    return Err(RegisterError::Elsewhere(name.clone(), at));
+                }
                 let known = self.channels_known().take(LocalChannels::LOOKED_AT);
                 let names = known.filter_map(|channel| self.objects.names.channel_name(channel));
                 Err(RegisterError::NoChannel(name.clone(), near::nearest(name, names).map(str::to_owned)))

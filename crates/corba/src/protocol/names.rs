@@ -59,6 +59,8 @@ pub struct Names {
     declared: BTreeSet<ChannelId>,
     /// Channels that have no name any more, since a declared one has it, and the name that they had. Rules of access know them by it.
     former_names: BTreeMap<ChannelId, Arc<str>>,
+    /// Number of changes of channels' names.
+    version: u64,
 }
 
 impl Names {
@@ -73,6 +75,7 @@ impl Names {
     fn give(&mut self, named: Named, name: Arc<str>) {
         if let Named::Channel(channel) = named {
             self.former_names.remove(&channel);
+            self.version += 1;
         }
         self.owners.entry(named.space()).or_default().insert(Arc::clone(&name), named);
         self.names.insert(named, name);
@@ -92,6 +95,7 @@ impl Names {
     /// What had it is gone, or has it no longer.
     pub(super) fn take(&mut self, named: Named) {
         let Some(name) = self.names.remove(&named) else { return };
+        self.version += u64::from(matches!(named, Named::Channel(_)));
         if let Some(owners) = self.owners.get_mut(&named.space()) {
             owners.remove(&name);
         }
@@ -177,6 +181,20 @@ impl Names {
             Named::Channel(channel) => Some(channel),
             Named::Admin(_) | Named::Proxy(..) => None,
         }
+    }
+
+    /// The channels that have names, by name.
+    pub(super) fn named_channels(&self) -> impl Iterator<Item = (&Arc<str>, ChannelId)> {
+        let named = self.owners.get(&Space::Channels).into_iter().flatten();
+        named.filter_map(|(name, named)| match named {
+            Named::Channel(channel) => Some((name, *channel)),
+            Named::Admin(_) | Named::Proxy(..) => None,
+        })
+    }
+
+    /// Number of changes of channels' names so far.
+    pub(super) const fn version(&self) -> u64 {
+        self.version
     }
 
     /// The proxy of a channel's side that has a name.

@@ -310,6 +310,7 @@ impl Dialogue {
             let status = match exception {
                 Exception::System(_) => ReplyStatus::SystemException,
                 Exception::User { .. } => ReplyStatus::UserException,
+                Exception::Forward(_) => ReplyStatus::LocationForward,
             };
             reply.clear();
             open = begin_reply(&mut reply, &ReplyHead { status, ..head });

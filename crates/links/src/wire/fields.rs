@@ -15,7 +15,7 @@ pub(super) mod flag {
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Hello,
         Self::Open,
         Self::Opened,
@@ -29,6 +29,7 @@ impl Kind {
         Self::Goodbye,
         Self::Acknowledged,
         Self::Forgotten,
+        Self::Directory,
     ];
 
     pub(super) fn of(octet: u8) -> Result<Self, Violation> {

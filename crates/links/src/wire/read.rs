@@ -2,8 +2,8 @@
 
 use super::fields::{Fields, flag};
 use super::{
-    CONSTRAINT_BYTES_MAX, Direction, EVENT_NAME_BYTES_MAX, Event, Frame, Hello, Kind, NAME_BYTES_MAX, Open, Origins,
-    REASON_BYTES_MAX, Types,
+    CONSTRAINT_BYTES_MAX, Direction, EVENT_NAME_BYTES_MAX, Event, Frame, Hello, Kind, NAME_BYTES_MAX, NameEntries,
+    Open, Origins, REASON_BYTES_MAX, Types,
 };
 use crate::{Hops, Limits, Origin, VERSIONS, Violation, WINDOW_BYTES_START, hops::HOPS_MAX};
 
@@ -56,6 +56,13 @@ impl<'a> Frame<'a> {
                     events => events,
                 },
             },
+            Kind::Directory => {
+                let more = match fields.u8("more")? {
+                    more @ (0 | 1) => more == 1,
+                    other => return Err(Violation::OutOfRange("more", other.into())),
+                };
+                Self::Directory { more, names: NameEntries::read(fields)? }
+            }
         })
     }
 
@@ -76,6 +83,7 @@ impl<'a> Frame<'a> {
             Self::Goodbye { .. } => Kind::Goodbye,
             Self::Acknowledged { .. } => Kind::Acknowledged,
             Self::Forgotten { .. } => Kind::Forgotten,
+            Self::Directory { .. } => Kind::Directory,
         }
     }
 }

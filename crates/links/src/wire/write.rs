@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::fields::flag;
-use super::{Event, Frame, Hello, Open, Origins, REASON_BYTES_MAX, TypeInterest, Types};
+use super::{Event, Frame, Hello, NameEntries, NameEntry, Open, Origins, REASON_BYTES_MAX, TypeInterest, Types};
 use crate::{Limits, Origin};
 
 impl Frame<'_> {
@@ -51,6 +51,10 @@ impl Frame<'_> {
             Self::Forgotten { flow, events } => {
                 put(out, flow.to_le_bytes());
                 put(out, events.to_le_bytes());
+            }
+            Self::Directory { more, names } => {
+                out.push(more.into());
+                names.write(out);
             }
         }
         end(out, from, 0);
@@ -140,6 +144,18 @@ impl Types<'_> {
             out.push(distance);
             put_octets(out, domain);
             put_octets(out, name);
+        }
+    }
+}
+
+impl NameEntries<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, u32::try_from(self.len()).unwrap_or(u32::MAX).to_le_bytes());
+        for NameEntry { distance, service, name, reference } in self.iter() {
+            out.push(distance);
+            put(out, service.to_le_bytes());
+            put_octets(out, name.as_bytes());
+            put_octets(out, reference.as_bytes());
         }
     }
 }

@@ -23,6 +23,11 @@ pub struct Links {
     /// Seconds without any acknowledgement, although events are in flight, after which a connection is closed and made anew, 1 to 86,400.
     /// Default 30; 0: never. What a slow line takes for them does not count.
     pub stalled_after_s: u32,
+    /// Whether names of channels are led to the service that has them: `out`, linked services are told the names of this one, and of
+    /// others that it was told; `in`, this service's clients are led to channels of linked services; `both`, or `off`, the default.
+    pub names: LinkNames,
+    /// Seconds for which the names of a linked service are led to it while its link is gone, 0 to 86,400. Default 60.
+    pub names_forgotten_after_s: u32,
 }
 
 /// A link that this service makes.
@@ -67,6 +72,21 @@ pub enum LinkDirections {
     In,
 }
 
+/// Whether names of channels are told to linked services, and taken from them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkNames {
+    /// Neither.
+    #[default]
+    Off,
+    /// Told.
+    Out,
+    /// Taken.
+    In,
+    /// Both.
+    Both,
+}
+
 /// What happens when there is no room for events that wait for a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -86,6 +106,8 @@ impl Default for Links {
             window_bytes_max: 8 << 20,
             forget_after_s: 604_800,
             stalled_after_s: 30,
+            names: LinkNames::Off,
+            names_forgotten_after_s: 60,
         }
     }
 }
@@ -99,6 +121,18 @@ impl LinkDirections {
     /// Whether they come from there.
     pub(crate) const fn receives(self) -> bool {
         matches!(self, Self::Both | Self::In)
+    }
+}
+
+impl LinkNames {
+    /// Whether linked services are told names.
+    pub(crate) const fn tells(self) -> bool {
+        matches!(self, Self::Out | Self::Both)
+    }
+
+    /// Whether names of linked services are taken.
+    pub(crate) const fn takes(self) -> bool {
+        matches!(self, Self::In | Self::Both)
     }
 }
 
@@ -163,6 +197,7 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
     in_range("links.window_bytes_max", links.window_bytes_max.into(), 16 << 10, 256 << 20)?;
     in_range("links.forget_after_s", links.forget_after_s.into(), 60, 31_536_000)?;
     in_range("links.stalled_after_s", links.stalled_after_s.into(), 0, 86_400)?;
+    in_range("links.names_forgotten_after_s", links.names_forgotten_after_s.into(), 0, 86_400)?;
     in_range("link (entries)", entries.len() as u64, 0, LINKS_MAX)?;
     for (number, entry) in entries.iter().enumerate() {
         in_range("link.name (octets)", entry.name.len() as u64, 1, 100)?;

@@ -9,6 +9,7 @@
 
 mod changes;
 mod dialling;
+mod directory;
 pub(crate) mod discovery;
 mod forgetting;
 mod inflow;
@@ -22,7 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use corba::Subscribed;
+use corba::{Subscribed, ToldName};
 use core::time::Duration;
 use engine::{ChannelId, Delivery, Event, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
@@ -35,7 +36,7 @@ use self::outflow::Outflow;
 use self::session::{Connection, State};
 use super::{Client, CoreCheck, CoreStep, Given, LinkAct, LinksAt, NOBODY, Step, Tag, WireProtocol};
 use crate::admin::values::{FederationMember, LinkOrigin};
-use crate::config::{Config, ConfigError, LinkEntry, parse_listen};
+use crate::config::{Config, ConfigError, LinkEntry, LinkNames, parse_listen};
 use crate::lane::intake::Refused;
 use crate::lane::intake::origins::Origins;
 use crate::lane::io::entrance::Arrival;
@@ -70,6 +71,8 @@ pub(crate) struct Settings {
     stalled_after: Option<Duration>,
     /// Whether this service keeps events and its identity over its processes.
     has_store: bool,
+    names: LinkNames,
+    names_forgotten_after: Duration,
     request_bytes_min: u64,
     /// Durable consumers that other services' links had when the process began: their channels' names, their own, and their keys.
     pub(crate) served: Vec<(String, String, ProxyKey)>,
@@ -91,6 +94,8 @@ pub(crate) struct Protocol {
     /// Flows by the handles of their proxies.
     flows: HashMap<Peer, Flow>,
     next_peer: Peer,
+    /// Connections by the handles of their names.
+    directories: HashMap<Peer, Token>,
     /// What has come of each origin.
     sightings: Sightings,
     /// What is wanted, by channel.
@@ -131,6 +136,8 @@ impl WireProtocol for Protocol {
             forget_after: Duration::from_secs(links.forget_after_s.into()),
             stalled_after: (links.stalled_after_s > 0).then(|| Duration::from_secs(links.stalled_after_s.into())),
             has_store: given.config.store.directory.is_some(),
+            names: links.names,
+            names_forgotten_after: Duration::from_secs(links.names_forgotten_after_s.into()),
             request_bytes_min: given.request_bytes_min,
             served: Vec::new(),
         }
@@ -162,6 +169,7 @@ impl WireProtocol for Protocol {
             inflows: Slots::new(),
             flows: HashMap::new(),
             next_peer: Tag::Link.first_peer(),
+            directories: HashMap::new(),
             sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
             interests: HashMap::new(),
             look_after: (!links.is_empty() || !settings.served.is_empty() || discovery.is_some()).then_some(Time(0)),
@@ -239,6 +247,7 @@ impl WireProtocol for Protocol {
     const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| Links::of(core).proxy_gone(peer);
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) =
         |core, peer, subscribed| Links::of(core).channel_subscribed(peer, &subscribed);
+    const NAMES: fn(&mut Core, Peer, Vec<ToldName>) = |core, peer, names| Links::of(core).names_changed(peer, names);
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
         |worker, name, paused| Links::of(&mut worker.core).pause_link(name, paused);
@@ -310,9 +319,15 @@ impl Protocol {
 
     /// A handle for the proxy of a flow.
     fn add_flow(&mut self, flow: Flow) -> Peer {
+        let peer = self.new_peer();
+        self.flows.insert(peer, flow);
+        peer
+    }
+
+    /// A handle for something that administration knows.
+    const fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);
-        self.flows.insert(peer, flow);
         peer
     }
 }
@@ -367,6 +382,7 @@ impl Links<'_> {
         let all: Vec<Token> = self.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
         for token in all {
             self.look_after_connection(token);
+            self.look_after_directory(token);
         }
         self.look_after_stalls();
         self.forget_outflows();

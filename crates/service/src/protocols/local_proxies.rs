@@ -1,7 +1,10 @@
 //! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
-use corba::{ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part, RegisterError, Subscribed};
+use corba::{
+    FarNames, ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part, RegisterError, Subscribed,
+    ToldName,
+};
 use engine::{ChannelId, EventType, Peer, ProxyId, ProxyKey};
 
 use super::{Answered, Fault, Objects, Tag, ToProtocol, WireProtocol, by_tag};
@@ -13,6 +16,7 @@ use crate::lane::links::messages::{LaneThread, ToAdministration, ToLane};
 use crate::lane::run::Worker;
 use crate::store::journal::StoreRefusal;
 use accounts::{Account, Charge, Resource};
+use core::time::Duration;
 use std::sync::Arc;
 
 /// What a client needs of administration.
@@ -41,6 +45,13 @@ pub(crate) enum Action {
     WatchSubscribed { peer: Peer, channel: ChannelId, except: Vec<ProxyKey> },
     /// A watch ends.
     UnwatchSubscribed(Peer),
+    /// The linked service of that identity is told which names of channels this one leads to, now and whenever they have changed, by
+    /// [`Notice::Names`].
+    WatchNames { peer: Peer, service: u64 },
+    /// All names of channels that a linked service has told.
+    FarNames { peer: Peer, names: Box<FarNames> },
+    /// The link is gone: its watch ends, and what the other service told is forgotten after that time.
+    EndNames { peer: Peer, forgotten_after: Duration },
     /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
     Channels { peer: Peer, behind: Option<ChannelId> },
 }
@@ -58,6 +69,8 @@ pub(crate) enum Notice {
     Gone(Peer),
     /// The sum of the subscriptions of a channel that the client with this handle watches.
     Subscribed { peer: Peer, subscribed: Subscribed },
+    /// All names of channels that a linked service is told.
+    Names { peer: Peer, names: Vec<ToldName> },
 }
 
 impl Request {
@@ -70,7 +83,10 @@ impl Request {
             | Action::Disconnection(..)
             | Action::Subscribe { .. }
             | Action::WatchSubscribed { .. }
-            | Action::UnwatchSubscribed(_) => Notice::Dismissed,
+            | Action::UnwatchSubscribed(_)
+            | Action::WatchNames { .. }
+            | Action::FarNames { .. }
+            | Action::EndNames { .. } => Notice::Dismissed,
             Action::Channels { peer, .. } => Notice::Channels { peer, channels: decode_channels(bytes) },
         };
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
@@ -103,6 +119,18 @@ impl Request {
                 objects.unwatch_subscribed(*peer);
                 Answered::default()
             }
+            Action::WatchNames { peer, service } => {
+                objects.protocol().watch_names(*peer, *service, self.charge.account());
+                Answered::default()
+            }
+            Action::FarNames { peer, names } => {
+                objects.protocol().set_far_names(*peer, FarNames::clone(names), self.charge.account());
+                Answered::default()
+            }
+            Action::EndNames { peer, forgotten_after } => {
+                objects.protocol().end_names(*peer, *forgotten_after);
+                Answered::default()
+            }
             Action::Channels { behind, .. } => {
                 let channels = objects.local_channels(*behind, self.charge.account());
                 Answered { bytes: encode_channels(&channels), fault: None }
@@ -129,7 +157,7 @@ impl Notice {
         match self {
             Self::Registered { proxy, .. } => *proxy = decode(bytes),
             Self::Channels { channels, .. } => *channels = decode_channels(bytes),
-            Self::Dismissed | Self::Gone(_) | Self::Subscribed { .. } => {}
+            Self::Dismissed | Self::Gone(_) | Self::Subscribed { .. } | Self::Names { .. } => {}
         }
     }
 }
@@ -271,6 +299,7 @@ impl Worker {
             Notice::Subscribed { peer, subscribed } => {
                 by_tag!(Tag::of_peer(peer), P => P::SUBSCRIBED(&mut self.core, peer, subscribed))
             }
+            Notice::Names { peer, names } => by_tag!(Tag::of_peer(peer), P => P::NAMES(&mut self.core, peer, names)),
             Notice::Gone(peer) => by_tag!(Tag::of_peer(peer), P => P::PROXY_GONE(&mut self.core, peer)),
         }
     }

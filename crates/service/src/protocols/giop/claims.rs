@@ -175,6 +175,7 @@ pub(crate) fn answer_with(
         let status = match exception {
             Exception::System(_) => ReplyStatus::SystemException,
             Exception::User { .. } => ReplyStatus::UserException,
+            Exception::Forward(_) => ReplyStatus::LocationForward,
         };
         open = message::begin_reply(&mut bytes, &ReplyHead { status, ..head });
         exception.write(&mut open.body(&mut bytes, request.chars));
@@ -183,12 +184,12 @@ pub(crate) fn answer_with(
     if parsed.response == Response::None {
         bytes.clear();
     }
-    Some(Answered { bytes, fault: exception.as_ref().map(fault) })
+    Some(Answered { bytes, fault: exception.as_ref().and_then(fault) })
 }
 
 /// What an exception says of its request.
-fn fault(exception: &Exception) -> Fault {
-    match exception {
+fn fault(exception: &Exception) -> Option<Fault> {
+    Some(match exception {
         Exception::System(system) => match system.kind {
             Kind::ObjectNotExist => Fault::Object,
             Kind::BadOperation => Fault::Operation,
@@ -196,5 +197,6 @@ fn fault(exception: &Exception) -> Fault {
             _ => Fault::Other,
         },
         Exception::User { .. } => Fault::Other,
-    }
+        Exception::Forward(_) => return None,
+    })
 }

@@ -138,12 +138,23 @@ impl Objects {
         let header = Header::parse(&request.message).ok()?;
         if header.kind == MessageKind::LocateRequest {
             let locate = message::LocateRequest::parse(&request.message, &header).ok()?;
-            let here =
-                locate.target.key().is_some_and(|key| key == statistics::KEY || self.protocol.objects.locate(key));
-            let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
-            let mut bytes = Vec::new();
-            message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
-            return Some(Answered { bytes, fault: (!here).then_some(Fault::Located) });
+            let key = locate.target.key();
+            let here = key.is_some_and(|key| key == statistics::KEY || self.protocol.objects.locate(key));
+            let principal = request.charge.account();
+            let elsewhere = key.filter(|_| !here).and_then(|key| self.protocol.locate_elsewhere(key, principal));
+            let status = match &elsewhere {
+                Some(_) => LocateStatus::ObjectForward,
+                None if here => LocateStatus::ObjectHere,
+                None => LocateStatus::UnknownObject,
+            };
+            let (mut bytes, is_known) = (Vec::new(), here || elsewhere.is_some());
+            let open =
+                message::begin_locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
+            if let Some(elsewhere) = elsewhere {
+                elsewhere.write(&mut open.body(&mut bytes, request.chars));
+            }
+            open.finish(&mut bytes);
+            return Some(Answered { bytes, fault: (!is_known).then_some(Fault::Located) });
         }
         answer_with(request, |parsed, header, reply| self.call(parsed, header, request, reply))
     }
@@ -421,6 +432,11 @@ impl Objects {
         self.protocol.unwatch_subscribed(peer);
     }
 
+    /// The objects' own state machine, for what links tell each other of names.
+    pub(crate) const fn protocol(&mut self) -> &mut Protocol {
+        &mut self.protocol
+    }
+
     /// Event types of local proxies that were too many, for which everything was taken, since this was last asked.
     pub(crate) fn take_widened(&mut self) -> u64 {
         self.protocol.objects.take_widened()
@@ -550,6 +566,9 @@ impl Objects {
                     Some(message) => Effect::Tell(message),
                     None => continue,
                 },
+                corba::Effect::Names(peer, names) => {
+                    Effect::Tell(ToProtocol::LocalProxy(local_proxies::Notice::Names { peer, names }))
+                }
                 corba::Effect::Subscribed(peer, subscribed) => {
                     Effect::Tell(ToProtocol::LocalProxy(local_proxies::Notice::Subscribed { peer, subscribed }))
                 }

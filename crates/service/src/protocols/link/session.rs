@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use links::wire::{Direction, Frame, Hello, Open};
 use links::{Framer, Limits};
 
+use super::directory::Directory;
 use super::{Flow, Links, Protocol};
 use crate::counters::Counter;
 use crate::lane::budget::Budget;
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     pub(super) far: Option<FarSide>,
     pub(super) flows: HashMap<u32, Flow>,
     pub(super) next_flow: u32,
+    /// Names of channels, if any are told or taken.
+    pub(super) directory: Option<Directory>,
     pub(super) began: Time,
     pub(super) heard: Time,
     /// It was asked for a sign of life.
@@ -107,6 +110,7 @@ impl Connection {
             far: None,
             flows: HashMap::new(),
             next_flow: 0,
+            directory: None,
             began: now,
             heard: now,
             is_probed: false,
@@ -335,6 +339,7 @@ impl Links<'_> {
                 Some(Flow::Out(at)) => self.far_side_forgot(at, *events),
                 _ => Err(format!("it has forgotten events of the flow {number}, which sends none")),
             },
+            Frame::Directory { more, names } => self.far_side_names(token, *more, names),
             Frame::Goodbye { reason } => {
                 self.close_link(token, &format!("the other side ends it: {reason}"));
                 Ok(())
@@ -401,6 +406,7 @@ impl Links<'_> {
         connection.far = Some(far);
         let (named, link) = (connection.named(), connection.link);
         self.count_links();
+        self.begin_directory(token);
         match link {
             Some(number) => {
                 if let Some(link) = self.core.protocols.link.links.get_mut(number) {
@@ -477,6 +483,7 @@ impl Links<'_> {
         let Some(mut connection) = self.core.protocols.link.connections.remove(token) else { return };
         let now = self.core.cx.clock.now;
         let why = connection.closing.as_ref().map_or(why, |(_, why)| why.as_str()).to_owned();
+        self.end_directory(token, &mut connection);
         connection.output.clear(&mut self.core.cx.io.spares);
         self.core.cx.release_written();
         self.core.cx.io.quotas.leave(connection.rounds.quota);

@@ -1,0 +1,477 @@
+//! Names of channels that linked services have ("federated names"): read-only, and below all that this service has itself.
+//!
+//! Each link has a table of the names that its far side told. The index has the best of them for each name: the nearest channel, of these
+//! the one of the lowest service. It answers `resolve` and `list` of the root context, and requests for `corbaloc::HOST:PORT/NAME`.
+//! A far side is told this service's own channels and the index, without what came from that far side (split horizon); at
+//! [`DISTANCE_MAX`] a name is dropped, so that a ring does not repeat for ever to itself what is gone.
+//!
+//! A far side is believed where the rules of access let it publish in a channel of that name.
+
+use super::{Effect, Objects, Protocol};
+use crate::naming::NameComponent;
+use crate::table::Target;
+use accounts::{Account, Charge};
+use engine::{ChannelId, Peer, Time};
+use giop::client_name;
+use giop::ior::{IiopProfile, Ior};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Names that are this far away are dropped.
+const DISTANCE_MAX: u8 = 8;
+/// Octets of a name that is told, at most: as of a name on a link.
+const TOLD_BYTES_MAX: usize = 255;
+/// Octets of a reference as text, at most: as on a link.
+const REFERENCE_BYTES_MAX: usize = 2 << 10;
+/// Names that a far side is told, at most; the own ones come first.
+pub const NAMES_MAX: usize = 4_096;
+/// Far sides that are told names, at most.
+const WATCHES_MAX: usize = 256;
+/// Shortest time between two reports to a watch.
+const REPORTED_EVERY: Duration = Duration::from_secs(1);
+/// Shortest time between two of the index.
+const INDEXED_EVERY: Duration = Duration::from_millis(100);
+
+/// A name that a far side is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldName {
+    /// The channel's name, at most 255 octets.
+    pub name: Arc<str>,
+    /// Number of links between the channel and this service.
+    pub distance: u8,
+    /// The service that has the channel; nothing if it is this one.
+    pub service: Option<u64>,
+    /// The channel's reference, as text, at most 2 KiB.
+    pub reference: Arc<str>,
+}
+
+/// A name that a far side told.
+#[derive(Debug)]
+pub struct FarName {
+    /// Number of links between the channel and the far side.
+    pub distance: u8,
+    /// The service that has the channel.
+    pub service: u64,
+    /// The channel's reference, as text.
+    pub reference: Arc<str>,
+    /// What the name's memory is charged to.
+    pub charge: Charge,
+}
+
+/// All names that a far side has told.
+#[derive(Clone, Debug)]
+pub struct FarNames {
+    /// Identity of the far side.
+    pub service: u64,
+    /// What the link is called in logs.
+    pub link: String,
+    /// Whether its connection comes from this machine: then references to the loopback address mean the same there and here.
+    pub is_here: bool,
+    /// The names.
+    pub names: Vec<(Arc<str>, Arc<FarName>)>,
+}
+
+/// What is known of the names of linked services.
+#[derive(Debug, Default)]
+pub struct Federation {
+    watches: BTreeMap<Peer, Watch>,
+    tables: BTreeMap<Peer, Table>,
+    index: BTreeMap<Arc<str>, Federated>,
+    /// Number of changes of the index, and of the rules of access.
+    version: u64,
+    /// The index does not follow from the tables any more.
+    is_stale: bool,
+    not_before: Time,
+    /// Names that two services have, each logged once.
+    contested: BTreeSet<Arc<str>>,
+    /// References of this service's own channels as text.
+    texts: BTreeMap<ChannelId, Arc<str>>,
+    rejected: u64,
+}
+
+/// A far side that is told names.
+#[derive(Debug)]
+struct Watch {
+    service: u64,
+    account: Arc<Account>,
+    /// State of the channels' names and of the index at the last report.
+    seen: Option<(u64, u64)>,
+    last: Option<Vec<ToldName>>,
+    not_before: Time,
+    /// That it has more than [`NAMES_MAX`] was logged.
+    is_full: bool,
+}
+
+/// The names that a far side told.
+#[derive(Debug)]
+struct Table {
+    service: u64,
+    link: String,
+    account: Arc<Account>,
+    names: BTreeMap<Arc<str>, Entry>,
+    /// When the names are forgotten, since the link is gone.
+    ends: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    told: Arc<FarName>,
+    /// Nothing if it was rejected.
+    reference: Option<Arc<Ior>>,
+    /// The rules of access do not let the far side have this name.
+    is_denied: bool,
+}
+
+/// A name of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Federated {
+    service: u64,
+    distance: u8,
+    /// Identity of the far side that told it.
+    from: u64,
+    reference: Arc<Ior>,
+    text: Arc<str>,
+}
+
+/// Why a name of a far side is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rejection {
+    Unprintable,
+    NoReference,
+    NoHost,
+    Loopback,
+    LeadsHere,
+}
+
+impl Rejection {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Unprintable => "a name has control, invisible or direction characters",
+            Self::NoReference => "its reference cannot be read, or has no IIOP profile",
+            Self::NoHost => "its reference has a host or port that cannot be connected to",
+            Self::Loopback => {
+                "its reference leads to the loopback address, which is another machine's there: set `advertise` there"
+            }
+            Self::LeadsHere => "its reference leads to this very service",
+        }
+    }
+}
+
+impl Federation {
+    /// Number of federated names.
+    #[must_use]
+    pub fn names_count(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Names that were rejected since this was last asked.
+    pub const fn take_rejected(&mut self) -> u64 {
+        core::mem::replace(&mut self.rejected, 0)
+    }
+
+    /// Forgets the names of links that have been gone for long enough.
+    fn forget(&mut self, now: Time) {
+        let before = self.tables.len();
+        self.tables.retain(|_, table| table.ends.is_none_or(|ends| ends > now));
+        self.is_stale |= self.tables.len() != before;
+    }
+
+    /// When something is due.
+    fn next(&self, names: u64) -> Option<Time> {
+        let ends = self.tables.values().filter_map(|table| table.ends);
+        let is_due = |watch: &&Watch| watch.seen != Some((names, self.version));
+        let watches = self.watches.values().filter(is_due).map(|watch| watch.not_before);
+        ends.chain(watches).chain(self.is_stale.then_some(self.not_before)).min()
+    }
+}
+
+impl Protocol {
+    /// Tells a far side which names of channels this service leads to, now and whenever they have changed, by [`Effect::Names`]: those
+    /// that `account` may know of, and of other services.
+    pub fn watch_names(&mut self, peer: Peer, service: u64, account: &Arc<Account>) {
+        if self.federation.watches.len() >= WATCHES_MAX && !self.federation.watches.contains_key(&peer) {
+            self.federation.rejected += 1;
+            log::warn!(target: "campanile::corba", "{WATCHES_MAX} links are told names of channels: one more is told none");
+            return;
+        }
+        let not_before = self.objects.clock.time;
+        let account = Arc::clone(account);
+        self.federation
+            .watches
+            .insert(peer, Watch { service, account, seen: None, last: None, not_before, is_full: false });
+    }
+
+    /// Takes over all names that a far side has told, in place of those that it had told before.
+    pub fn set_far_names(&mut self, peer: Peer, far: FarNames, account: &Arc<Account>) {
+        let FarNames { service, link, is_here, names } = far;
+        let Self { federation, objects, .. } = self;
+        let mut before = federation.tables.remove(&peer).map(|table| table.names).unwrap_or_default();
+        let mut rejected: Option<(usize, Arc<str>, Rejection)> = None;
+        let mut entry = |name: Arc<str>, told: Arc<FarName>| {
+            if let Some(known) = before.remove(&name).filter(|known| Arc::ptr_eq(&known.told, &told)) {
+                return (name, known);
+            }
+            let reference = reference_of(objects, &name, &told, is_here);
+            if let Err(why) = reference {
+                let (count, ..) = rejected.get_or_insert_with(|| (0, Arc::clone(&name), why));
+                *count += 1;
+            }
+            (name, Entry { told, reference: reference.ok().map(Arc::new), is_denied: false })
+        };
+        let names = names.into_iter().map(|(name, told)| entry(name, told)).collect();
+        if let Some((count, first, why)) = rejected {
+            federation.rejected += count as u64;
+            log::warn!(
+                target: "campanile::corba",
+                "{link}: {count} names of channels are not taken, {first:?} first: {}", why.text()
+            );
+        }
+        // What the far side had told over a former connection.
+        federation
+            .tables
+            .retain(|_, table| table.ends.is_none() || table.service != service || table.account.ip() != account.ip());
+        federation.tables.insert(peer, Table { service, link, account: Arc::clone(account), names, ends: None });
+        federation.is_stale = true;
+    }
+
+    /// A link is gone: its far side is told nothing more, and what it told is forgotten later.
+    pub fn end_names(&mut self, peer: Peer, forgotten_after: Duration) {
+        self.federation.watches.remove(&peer);
+        if let Some(table) = self.federation.tables.get_mut(&peer) {
+            table.ends = Some(self.objects.clock.time + forgotten_after);
+        }
+    }
+
+    /// The channel of another service that has a name, as far as the requesting client may know, and this service has none.
+    pub(crate) fn federated(&self, name: &str) -> Option<&Ior> {
+        let found = self.federation.index.get(name).filter(|_| self.leads_elsewhere(name))?;
+        Some(&found.reference)
+    }
+
+    /// Where that is: host and port.
+    pub(super) fn federated_at(&self, name: &str) -> Option<String> {
+        let profile = self.federated(name)?.iiop()?;
+        let port = match profile.port {
+            0 => profile.secure_transport().map_or(0, |secure| secure.port),
+            port => port,
+        };
+        Some(format!("{}:{port}", profile.host))
+    }
+
+    /// Where a request for a name as an object key is to go.
+    pub(super) fn forward(&self, key: &[u8]) -> Option<Ior> {
+        self.federated(core::str::from_utf8(key).ok()?).cloned()
+    }
+
+    /// Where a client that looks for an object which is not here is led: the answer to its `LocateRequest`.
+    pub fn locate_elsewhere(&mut self, key: &[u8], principal: &Arc<Account>) -> Option<Ior> {
+        self.objects.ledger.principal = Some(Arc::clone(principal));
+        let elsewhere = self.forward(key);
+        self.objects.ledger.principal = None;
+        elsewhere
+    }
+
+    /// Federated names that the root context lists, in their order, from behind a name on.
+    pub(crate) fn federated_behind<'a>(
+        &'a self,
+        after: Option<&NameComponent>,
+    ) -> impl Iterator<Item = NameComponent> + use<'a> {
+        let from = after.map_or(Unbounded, |after| Excluded(Arc::<str>::from(after.id.as_str())));
+        let names = self.federation.index.range((from, Unbounded)).map(|(name, _)| name);
+        names.filter(|name| self.leads_elsewhere(name)).map(|name| NameComponent::new(name)).filter(|name| {
+            // What is bound is listed as it is.
+            self.objects.naming.bound_in_root(&name.id, &name.kind).is_none()
+        })
+    }
+
+    /// Whether this service has no channel of a name, and the requesting client may know of one.
+    fn leads_elsewhere(&self, name: &str) -> bool {
+        self.objects.names.channel_named(name).is_none()
+            && self.guard.knows_name(self.objects.ledger.principal.as_deref(), name)
+    }
+
+    /// Makes the index anew if it is due, and the report to one far side that is to be told.
+    pub(super) fn report_names(&mut self) {
+        let now = self.objects.clock.time;
+        self.federation.forget(now);
+        if self.guard.has_changed() && !(self.federation.tables.is_empty() && self.federation.watches.is_empty()) {
+            // What links may have, and what they may know, may be something else.
+            self.federation.is_stale = true;
+            self.federation.version += 1;
+        }
+        if self.federation.is_stale && self.federation.not_before <= now {
+            (self.federation.is_stale, self.federation.not_before) = (false, now + INDEXED_EVERY);
+            self.make_index();
+        }
+        let state = (self.objects.names.version(), self.federation.version);
+        let is_due = |watch: &Watch| watch.seen != Some(state) && watch.not_before <= now;
+        let Some(peer) = self.federation.watches.iter().find(|(_, watch)| is_due(watch)).map(|(peer, _)| *peer) else {
+            return;
+        };
+        self.federation.texts.retain(|channel, _| self.objects.names.channel_name(*channel).is_some());
+        let Some(mut watch) = self.federation.watches.remove(&peer) else { return };
+        (watch.seen, watch.not_before) = (Some(state), now + REPORTED_EVERY);
+        let names = self.names_for(&mut watch);
+        if watch.last.as_ref() != Some(&names) {
+            watch.last = Some(names.clone());
+            self.objects.effects.push_back(Effect::Names(peer, names));
+        }
+        self.federation.watches.insert(peer, watch);
+    }
+
+    /// When [`Self::report_names`] has something to do.
+    pub(super) fn next_names(&self) -> Option<Time> {
+        self.federation.next(self.objects.names.version())
+    }
+
+    /// What a far side is told.
+    fn names_for(&mut self, watch: &mut Watch) -> Vec<ToldName> {
+        let Self { federation: Federation { index, texts, .. }, objects, guard, .. } = self;
+        let may_know = |name: &str| guard.knows_name(Some(&watch.account), name);
+        let is_fit = |name: &str| name.len() <= TOLD_BYTES_MAX && client_name::unprintable(name).is_none();
+        let own = objects.names.named_channels().filter(|(name, _)| is_fit(name) && may_know(name));
+        let own = own.filter_map(|(name, channel)| {
+            let reference = match texts.get(&channel) {
+                Some(text) => Arc::clone(text),
+                None => {
+                    let text = Arc::<str>::from(objects.reference(Target::Channel(channel)).ok()?.to_string());
+                    texts.insert(channel, Arc::clone(&text));
+                    text
+                }
+            };
+            let fits = reference.len() <= REFERENCE_BYTES_MAX;
+            fits.then(|| ToldName { name: Arc::clone(name), distance: 0, service: None, reference })
+        });
+        let is_news = |found: &Federated| found.from != watch.service && found.service != watch.service;
+        let others = index
+            .iter()
+            .filter(|(name, found)| is_news(found) && objects.names.channel_named(name).is_none() && may_know(name));
+        let others = others.map(|(name, Federated { service, distance, text, .. })| ToldName {
+            name: Arc::clone(name),
+            distance: *distance,
+            service: Some(*service),
+            reference: Arc::clone(text),
+        });
+        let mut names: Vec<ToldName> = own.chain(others).take(NAMES_MAX + 1).collect();
+        if names.len() > NAMES_MAX {
+            names.truncate(NAMES_MAX);
+            if !core::mem::replace(&mut watch.is_full, true) {
+                log::warn!(
+                    target: "campanile::corba",
+                    "service {:016x} is told {NAMES_MAX} names of channels, the most that a link has, and not the others", watch.service
+                );
+            }
+        }
+        names
+    }
+
+    /// Makes the index of what the far sides have told.
+    fn make_index(&mut self) {
+        let Self { federation, guard, .. } = self;
+        let (mut index, mut contested) = (BTreeMap::<Arc<str>, Federated>::new(), BTreeSet::new());
+        for table in federation.tables.values_mut() {
+            federation.rejected += table.note_denied(|account, name| guard.may_lead_to(account, name));
+            for (name, entry) in &table.names {
+                let Some(found) = entry.found(table.service) else { continue };
+                match index.get_mut(name) {
+                    None => _ = index.insert(Arc::clone(name), found),
+                    Some(best) => {
+                        if best.service != found.service {
+                            contested.insert(Arc::clone(name));
+                        }
+                        if (found.distance, found.service) < (best.distance, best.service) {
+                            *best = found;
+                        }
+                    }
+                }
+            }
+        }
+        let mut new = contested.difference(&federation.contested);
+        if let Some(first) = new.next() {
+            log::warn!(
+                target: "campanile::corba",
+                "{} names of channels are had by two linked services each, {first:?} first: the nearest is led to, of two as near the one of the \
+                 lower identity", new.count() + 1
+            );
+        }
+        federation.contested = contested;
+        if index != federation.index {
+            federation.index = index;
+            federation.version += 1;
+        }
+    }
+}
+
+impl Table {
+    /// Looks anew which names the far side may not have. Gives how many it might before, or told since.
+    fn note_denied(&mut self, may_lead_to: impl Fn(&Account, &str) -> bool) -> u64 {
+        let (mut count, mut first) = (0, None);
+        for (name, entry) in self.names.iter_mut().filter(|(_, entry)| entry.reference.is_some()) {
+            let is_denied = !may_lead_to(&self.account, name);
+            if is_denied && !core::mem::replace(&mut entry.is_denied, is_denied) {
+                count += 1;
+                first.get_or_insert(name);
+            }
+            entry.is_denied = is_denied;
+        }
+        if let Some(first) = first {
+            log::warn!(
+                target: "campanile::corba",
+                "{}: {count} names of channels are not taken, {first:?} first: the rules of access do not let it publish in these channels",
+                self.link
+            );
+        }
+        count
+    }
+}
+
+impl Entry {
+    fn found(&self, from: u64) -> Option<Federated> {
+        let distance = self.told.distance.checked_add(1).filter(|distance| *distance < DISTANCE_MAX)?;
+        let reference = Arc::clone(self.reference.as_ref().filter(|_| !self.is_denied)?);
+        Some(Federated {
+            service: self.told.service,
+            distance,
+            from,
+            reference,
+            text: Arc::clone(&self.told.reference),
+        })
+    }
+}
+
+/// The reference that a far side told with a name.
+fn reference_of(objects: &Objects, name: &str, told: &FarName, is_here: bool) -> Result<Ior, Rejection> {
+    if client_name::unprintable(name).is_some() {
+        return Err(Rejection::Unprintable);
+    }
+    let reference: Ior = told.reference.parse().map_err(|_| Rejection::NoReference)?;
+    reference.iiop().ok_or(Rejection::NoReference)?;
+    for profile in reference.iiop_profiles() {
+        if objects.references.is_here(profile) {
+            return Err(Rejection::LeadsHere);
+        }
+        profile.addresses().try_for_each(|(host, port)| check_address(profile, (&host, port), is_here))?;
+    }
+    Ok(reference)
+}
+
+/// Refuses an address that no client of this service could mean.
+fn check_address(profile: &IiopProfile, (host, port): (&str, u16), is_here: bool) -> Result<(), Rejection> {
+    let is_plain = |c: char| c.is_ascii_graphic();
+    if host.is_empty() || host.len() > TOLD_BYTES_MAX || !host.chars().all(is_plain) {
+        return Err(Rejection::NoHost);
+    }
+    if port == 0 && profile.secure_transport().is_none_or(|secure| secure.port == 0) {
+        return Err(Rejection::NoHost);
+    }
+    let ip = host.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    let is_loopback = ip.is_some_and(|ip| ip.is_loopback()) || host.eq_ignore_ascii_case("localhost");
+    match ip {
+        Some(ip) if ip.is_unspecified() || ip.is_multicast() => Err(Rejection::NoHost),
+        _ if is_loopback && !is_here => Err(Rejection::Loopback),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,127 @@
+//! Lists of channels' names, as they are on the wire or as they are written.
+
+use super::fields::Fields;
+use super::{DIRECTORY_ENTRIES_MAX, Kind, NAME_BYTES_MAX, REFERENCE_BYTES_MAX};
+use crate::{DISTANCE_MAX, Violation};
+
+/// A name of a channel: `distance u8 │ service u64 │ name │ reference`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameEntry<'a> {
+    /// Number of links between the channel and the sender of the frame, below [`DISTANCE_MAX`]. 0: it is that service's own.
+    pub distance: u8,
+    /// The service that has the channel, not 0.
+    pub service: u64,
+    /// The channel's name, 1 to [`NAME_BYTES_MAX`] octets.
+    pub name: &'a str,
+    /// The channel's reference as text, at most [`REFERENCE_BYTES_MAX`]. Empty: the sender leads to no channel of this name any more.
+    pub reference: &'a str,
+}
+
+impl NameEntry<'_> {
+    /// Whether a peer reads it. Otherwise it is not to be sent.
+    #[must_use]
+    pub const fn fits(&self) -> bool {
+        let Self { distance, service, name, reference } = self;
+        *distance < DISTANCE_MAX
+            && *service != 0
+            && !name.is_empty()
+            && name.len() <= NAME_BYTES_MAX
+            && reference.len() <= REFERENCE_BYTES_MAX
+    }
+}
+
+/// A list of names, at most [`DIRECTORY_ENTRIES_MAX`]: `count u32 │ entry …`.
+#[derive(Clone, Copy)]
+pub struct NameEntries<'a>(List<'a>);
+
+#[derive(Clone, Copy)]
+enum List<'a> {
+    /// A list to be written.
+    Own(&'a [NameEntry<'a>]),
+    /// Entries that were read once and found to be whole.
+    Read { count: usize, entries: &'a [u8] },
+}
+
+impl<'a> NameEntries<'a> {
+    /// A list to be written. Each of its entries fits ([`NameEntry::fits`]).
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub const fn new(entries: &'a [NameEntry<'a>]) -> Result<Self, Violation> {
+        match within(entries.len()) {
+            Ok(()) => Ok(Self(List::Own(entries))),
+            Err(violation) => Err(violation),
+        }
+    }
+
+    /// The entries.
+    pub fn iter(&self) -> impl Iterator<Item = NameEntry<'a>> + use<'a> {
+        let (own, encoded): (&[_], &[_]) = match self.0 {
+            List::Own(entries) => (entries, &[]),
+            List::Read { entries, .. } => (&[], entries),
+        };
+        let mut fields = Fields { kind: Kind::Directory, rest: encoded };
+        own.iter().copied().chain(core::iter::from_fn(move || entry(&mut fields).ok()))
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match self.0 {
+            List::Own(entries) => entries.len(),
+            List::Read { count, .. } => count,
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
+        let count = fields.u32("names")? as usize;
+        within(count)?;
+        let entries = fields.rest;
+        for _ in 0..count {
+            entry(fields)?;
+        }
+        let entries = entries.get(..entries.len() - fields.rest.len()).unwrap_or_default();
+        Ok(Self(List::Read { count, entries }))
+    }
+}
+
+fn entry<'a>(fields: &mut Fields<'a>) -> Result<NameEntry<'a>, Violation> {
+    let distance = fields.u8("distance")?;
+    if distance >= DISTANCE_MAX {
+        return Err(Violation::OutOfRange("distance", distance.into()));
+    }
+    let service = fields.number("service")?;
+    let name = fields.text("name", NAME_BYTES_MAX)?;
+    if name.is_empty() {
+        return Err(Violation::OutOfRange("name (octets)", 0));
+    }
+    Ok(NameEntry { distance, service, name, reference: fields.text("reference", REFERENCE_BYTES_MAX)? })
+}
+
+const fn within(entries: usize) -> Result<(), Violation> {
+    if entries > DIRECTORY_ENTRIES_MAX {
+        let limit = DIRECTORY_ENTRIES_MAX as u64;
+        return Err(Violation::TooMany { field: "names", entries: entries as u64, limit });
+    }
+    Ok(())
+}
+
+impl PartialEq for NameEntries<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for NameEntries<'_> {}
+
+impl core::fmt::Debug for NameEntries<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

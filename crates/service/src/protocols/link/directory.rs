@@ -1,0 +1,270 @@
+//! Names of channels that the two sides of a link tell each other, so that clients of one are led to the channels of the other.
+//!
+//! Administration has the names (`federation.rs` of the crate `corba`): it says what a far side is to be told, and is handed what a far side
+//! has told. Here lie the two tables of each connection, from which the changes follow that cross the line: at most
+//! [`DIRECTORY_ENTRIES_MAX`] each time that links are looked after, so that names leave the line to events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use accounts::{Account, Resource};
+use corba::{FarName, FarNames, NAMES_MAX, ToldName};
+use engine::Peer;
+use links::wire::{DIRECTORY_ENTRIES_MAX, Frame, NameEntries, NameEntry};
+
+use super::session::Connection;
+use super::{Links, Protocol};
+use crate::config::LinkNames;
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::protocols::local_proxies::Action;
+
+/// Octets that a name takes beside its text and its reference, which is kept as text and as it was read.
+const NAME_BYTES: u64 = 256;
+
+/// The names of one connection.
+#[derive(Debug)]
+pub(super) struct Directory {
+    /// By which administration knows it.
+    peer: Peer,
+    /// What the far side is to be told: its own of this service, and of others.
+    due: BTreeMap<Arc<str>, ToldName>,
+    /// What it was told.
+    told: BTreeMap<Arc<str>, ToldName>,
+    /// Administration has said what it is to be told, and the last of it is not written.
+    is_due: bool,
+    /// What it has told.
+    far: BTreeMap<Arc<str>, Arc<FarName>>,
+    /// It has told all once: from then on each change counts at once.
+    is_whole: bool,
+    /// It has told something that administration has not been handed.
+    is_news: bool,
+    /// That there was no room for a name of it was logged.
+    is_full: bool,
+}
+
+impl Directory {
+    const fn new(peer: Peer) -> Self {
+        Self {
+            peer,
+            due: BTreeMap::new(),
+            told: BTreeMap::new(),
+            is_due: false,
+            far: BTreeMap::new(),
+            is_whole: false,
+            is_news: false,
+            is_full: false,
+        }
+    }
+
+    /// The next changes that the far side is told, and whether there are more.
+    fn next_changes(&self) -> (Vec<(&str, Option<&ToldName>)>, bool) {
+        let is_new = |(name, told): &(&Arc<str>, &ToldName)| self.told.get(*name) != Some(told);
+        let new = self.due.iter().filter(is_new).map(|(name, told)| (&**name, Some(told)));
+        let gone = self.told.keys().filter(|name| !self.due.contains_key(*name)).map(|name| (&**name, None));
+        let mut changes: Vec<_> = gone.chain(new).take(DIRECTORY_ENTRIES_MAX + 1).collect();
+        let has_more = changes.len() > DIRECTORY_ENTRIES_MAX;
+        changes.truncate(DIRECTORY_ENTRIES_MAX);
+        (changes, has_more)
+    }
+
+    /// Writes the next changes.
+    fn write(&mut self, service: u64, out: &mut Vec<u8>) {
+        let (changes, more) = self.next_changes();
+        let entry = |(name, told): &(_, Option<&ToldName>)| match told {
+            Some(ToldName { distance, service: of, reference, .. }) => {
+                NameEntry { distance: *distance, service: of.unwrap_or(service), name, reference }
+            }
+            None => NameEntry { distance: 0, service, name, reference: "" },
+        };
+        let entries: Vec<NameEntry<'_>> = changes.iter().map(entry).filter(NameEntry::fits).collect();
+        if let Ok(names) = NameEntries::new(&entries) {
+            Frame::Directory { more, names }.write(out);
+        }
+        let written: Vec<_> = changes.iter().map(|(name, told)| (Arc::<str>::from(*name), told.cloned())).collect();
+        for (name, told) in written {
+            match told {
+                Some(told) => _ = self.told.insert(name, told),
+                None => _ = self.told.remove(&name),
+            }
+        }
+        self.is_due = more;
+    }
+
+    /// Takes over changes that the far side tells. Gives how many there was no room for.
+    fn take(&mut self, own: u64, names: &NameEntries<'_>, account: &Arc<Account>) -> Result<(), Counter> {
+        let mut outcome = Ok(());
+        for NameEntry { distance, service, name, reference } in names.iter() {
+            self.far.remove(name);
+            // What comes back is known here.
+            if reference.is_empty() || service == own {
+                continue;
+            }
+            if self.far.len() >= NAMES_MAX {
+                outcome = Err(Counter::FederatedNamesRejected);
+                continue;
+            }
+            let octets = NAME_BYTES + name.len() as u64 + 2 * reference.len() as u64;
+            match account.charge(Resource::RetainedBytes, octets) {
+                Ok(charge) => {
+                    let told = FarName { distance, service, reference: reference.into(), charge };
+                    self.far.insert(name.into(), Arc::new(told));
+                }
+                Err(spent) => outcome = Err(Counter::of_refusal(spent)),
+            }
+        }
+        outcome
+    }
+}
+
+impl Links<'_> {
+    /// The far side of a connection is known: it is told names, and may tell some.
+    pub(super) fn begin_directory(&mut self, token: Token) {
+        let link = &mut self.core.protocols.link;
+        let names = link.settings.names;
+        if names == LinkNames::Off {
+            return;
+        }
+        let peer = link.new_peer();
+        let Some(connection) = link.connections.get_mut(token) else { return };
+        let Some(far) = &connection.far else { return };
+        let (service, account) = (far.service, Arc::clone(&connection.account));
+        connection.directory = Some(Directory::new(peer));
+        link.directories.insert(peer, token);
+        if names.tells() {
+            self.core.cx.tell_administration(token.to_bits(), Action::WatchNames { peer, service }, &account);
+        }
+    }
+
+    /// Administration says which names a far side is told.
+    pub(super) fn names_changed(&mut self, peer: Peer, names: Vec<ToldName>) {
+        let link = &mut self.core.protocols.link;
+        let Some(token) = link.directories.get(&peer).copied() else { return };
+        let directory = link.connections.get_mut(token).and_then(|connection| connection.directory.as_mut());
+        let Some(directory) = directory else { return };
+        directory.due = names.into_iter().map(|told| (Arc::clone(&told.name), told)).collect();
+        directory.is_due = true;
+        link.look_after = Some(self.core.cx.clock.now);
+    }
+
+    /// The far side of a connection tells names.
+    ///
+    /// # Errors
+    /// The reason for which the connection is to be closed.
+    pub(super) fn far_side_names(&mut self, token: Token, more: bool, names: &NameEntries<'_>) -> Result<(), String> {
+        let named = self.link_named(token);
+        let Protocol { connections, settings, service, .. } = &mut self.core.protocols.link;
+        let Some(connection) = connections.get_mut(token) else { return Ok(()) };
+        let Some(directory) = connection.directory.as_mut().filter(|_| settings.names.takes()) else { return Ok(()) };
+        if let Err(counter) = directory.take(*service, names, &connection.account) {
+            self.core.cx.counters.add(Counter::FederatedNamesRejected, 1);
+            if counter != Counter::FederatedNamesRejected {
+                self.core.cx.counters.add(counter, 1);
+            }
+            if !core::mem::replace(&mut directory.is_full, true) {
+                self.core.cx.log(log::Level::Warn, || {
+                    format!("{named}: it tells more names of channels than there is room for: {NAMES_MAX} of a link, or what its address may have")
+                });
+            }
+        }
+        directory.is_whole |= !more;
+        directory.is_news = true;
+        Ok(())
+    }
+
+    /// Writes what a far side is to be told next, and hands over what it has told.
+    pub(super) fn look_after_directory(&mut self, token: Token) {
+        let link = &mut self.core.protocols.link;
+        let Some(connection) = link.connections.get_mut(token) else { return };
+        let is_writable = connection.has_room();
+        let Some(mut directory) = connection.directory.take() else { return };
+        if directory.is_due && is_writable {
+            directory.write(link.service, connection.frames(&mut self.core.cx.io.spares));
+            self.note_link_due(token);
+        }
+        if directory.is_whole && core::mem::take(&mut directory.is_news) {
+            self.hand_over_names(token, &directory);
+        }
+        if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
+            connection.directory = Some(directory);
+        }
+    }
+
+    fn hand_over_names(&mut self, token: Token, directory: &Directory) {
+        let link = self.link_named(token);
+        let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
+        let Some(far) = &connection.far else { return };
+        let is_here = connection.address.is_some_and(|address| address.ip().to_canonical().is_loopback());
+        let names = directory.far.iter().map(|(name, told)| (Arc::clone(name), Arc::clone(told))).collect();
+        let names = FarNames { service: far.service, link, is_here, names };
+        let (action, account) =
+            (Action::FarNames { peer: directory.peer, names: names.into() }, Arc::clone(&connection.account));
+        self.core.cx.tell_administration(token.to_bits(), action, &account);
+    }
+
+    /// A connection is closed: its names are forgotten after a while.
+    pub(super) fn end_directory(&mut self, token: Token, connection: &mut Connection) {
+        let Some(Directory { peer, .. }) = connection.directory.take() else { return };
+        let link = &mut self.core.protocols.link;
+        link.directories.remove(&peer);
+        let action = Action::EndNames { peer, forgotten_after: link.settings.names_forgotten_after };
+        self.core.cx.tell_administration(token.to_bits(), action, &connection.account);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u64 = 7;
+
+    fn told(name: &str, distance: u8) -> (Arc<str>, ToldName) {
+        let name = Arc::<str>::from(name);
+        (Arc::clone(&name), ToldName { name, distance, service: Some(9), reference: "IOR:00".into() })
+    }
+
+    fn written(directory: &mut Directory) -> (Vec<(String, bool)>, bool) {
+        let mut bytes = Vec::new();
+        directory.write(OWN, &mut bytes);
+        let Ok(Frame::Directory { more, names }) = Frame::read(&bytes[links::wire::LENGTH_BYTES..]) else { panic!() };
+        (names.iter().map(|entry| (entry.name.to_owned(), !entry.reference.is_empty())).collect(), more)
+    }
+
+    #[test]
+    fn what_changes_is_told_once_and_a_bounded_number_at_a_time() {
+        let mut directory = Directory::new(Peer(1));
+        assert_eq!(written(&mut directory), (Vec::new(), false), "that there are none is told, too");
+        directory.due = (0..DIRECTORY_ENTRIES_MAX + 1).map(|number| told(&format!("{number:04}"), 0)).collect();
+        let (first, more) = written(&mut directory);
+        assert_eq!((first.len(), more), (DIRECTORY_ENTRIES_MAX, true));
+        assert_eq!(written(&mut directory), (vec![("0128".to_owned(), true)], false));
+        directory.due = [told("0000", 1), told("0001", 0)].into();
+        let (second, more) = written(&mut directory);
+        assert_eq!((second.len(), more), (DIRECTORY_ENTRIES_MAX, false), "127 are gone, and one is farther");
+        assert_eq!(second.iter().filter(|(_, is_there)| *is_there).count(), 1);
+        assert_eq!(written(&mut directory), (Vec::new(), false));
+    }
+
+    #[test]
+    fn a_far_side_has_a_bounded_number_of_names_and_those_that_its_address_may_have() {
+        let accounts = Arc::new(accounts::Accounts::new(&accounts::Limits::default()));
+        let account = accounts.account_of(std::net::IpAddr::from([127, 0, 0, 1]));
+        let mut directory = Directory::new(Peer(1));
+        let names: Vec<String> = (0..=NAMES_MAX).map(|number| number.to_string()).collect();
+        for chunk in names.chunks(DIRECTORY_ENTRIES_MAX) {
+            let entry = |name| NameEntry { distance: 0, service: 9, name, reference: "IOR:00" };
+            let entries: Vec<_> = chunk.iter().map(|name| entry(name.as_str())).collect();
+            let taken = directory.take(OWN, &NameEntries::new(&entries).unwrap(), &account);
+            assert_eq!(taken.is_err(), chunk.contains(&NAMES_MAX.to_string()));
+        }
+        assert_eq!(directory.far.len(), NAMES_MAX);
+        let charged = account.used(Resource::RetainedBytes);
+        assert!(charged > NAMES_MAX as u64 * NAME_BYTES);
+        // What is this service's own comes back round a ring, and what is gone takes no room.
+        let back = NameEntry { distance: 1, service: OWN, name: "1", reference: "IOR:00" };
+        let gone = NameEntry { distance: 0, service: 9, name: "2", reference: "" };
+        directory.take(OWN, &NameEntries::new(&[back, gone]).unwrap(), &account).unwrap();
+        assert_eq!(directory.far.len(), NAMES_MAX - 2);
+        assert!(account.used(Resource::RetainedBytes) < charged);
+    }
+}
