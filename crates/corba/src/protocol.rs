@@ -30,7 +30,7 @@ pub use self::declared::{ListedChannel, Settable};
 pub use self::durable::DURABLE_NAME_BYTES_MAX;
 pub(super) use self::effects::CallPurpose;
 pub use self::effects::{ClientAnswer, ClientCall, Effect, Parting};
-pub use self::federation::{FarName, FarNames, Federation, NAMES_MAX, ToldName};
+pub use self::federation::{AdvertisedName, FarName, FarNames, Federation, NAMES_MAX};
 pub use self::liveness::{AT_ONCE_MAX, Idle, Probes, SupplierStatus};
 use self::liveness::{Probed, Rescheduling};
 use self::local_proxies::LocalProxyState;

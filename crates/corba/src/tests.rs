@@ -7,6 +7,7 @@ mod changes;
 mod channel_names;
 mod charges;
 mod conformance;
+mod federation;
 mod filters;
 mod hostile;
 mod idle;

@@ -48,7 +48,7 @@ use crate::published::Published;
 use access::{OutgoingPolicy, Tokens};
 use accounts::{Account, Addresses, Resource};
 use corba::event::{self, FORM_STRUCTURED, Translated, Untranslatable};
-use corba::{LocalChannels, LocalProxy, Subscribed, ToldName};
+use corba::{AdvertisedName, LocalChannels, LocalProxy, Subscribed};
 
 use self::tempo::types::DeclaredTypes;
 
@@ -194,7 +194,7 @@ pub(crate) trait WireProtocol: Sized {
     /// Takes notice of the subscriptions of a channel that one of its clients watches.
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) = |_, _, _| ();
     /// Takes notice of the names of channels that a linked service is told.
-    const NAMES: fn(&mut Core, Peer, Vec<ToldName>) = |_, _, _| ();
+    const NAMES: fn(&mut Core, Peer, Vec<AdvertisedName>) = |_, _, _| ();
 
     /// Gives the note about the bytes of an event in its form that may have been delivered before the process began.
     const AS_REPEATED: fn(tag: u64) -> u64 = event::as_repeated;

@@ -1,6 +1,6 @@
 //! What follows from requests: what is to be done outside, and what clients answer to what they are asked.
 
-use super::{DelayedReply, Subscribed, ToldName};
+use super::{AdvertisedName, DelayedReply, Subscribed};
 use accounts::Account;
 use engine::{FilterId, Peer, ProxyKey, Side};
 use giop::ior::Ior;
@@ -104,7 +104,7 @@ pub enum Effect {
     /// The sum of the subscriptions of a channel that the client with this handle watches.
     Subscribed(Peer, Subscribed),
     /// All names of channels that the far side of the link with this handle is told.
-    Names(Peer, Vec<ToldName>),
+    Names(Peer, Vec<AdvertisedName>),
     /// A client came or went: a log line for troubleshooting. Made only where such lines are logged.
     DebugLine(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.

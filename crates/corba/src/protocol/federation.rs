@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Names that are this far away are dropped.
 const DISTANCE_MAX: u8 = 8;
 /// Octets of a name that is told, at most: as of a name on a link.
-const TOLD_BYTES_MAX: usize = 255;
+const NAME_BYTES_MAX: usize = 255;
 /// Octets of a reference as text, at most: as on a link.
 const REFERENCE_BYTES_MAX: usize = 2 << 10;
 /// Names that a far side is told, at most; the own ones come first.
@@ -37,7 +37,7 @@ const INDEXED_EVERY: Duration = Duration::from_millis(100);
 
 /// A name that a far side is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldName {
+pub struct AdvertisedName {
     /// The channel's name, at most 255 octets.
     pub name: Arc<str>,
     /// Number of links between the channel and this service.
@@ -90,6 +90,8 @@ pub struct Federation {
     /// References of this service's own channels as text.
     texts: BTreeMap<ChannelId, Arc<str>>,
     rejected: u64,
+    /// Names of the index that this service has no channel of, and the state of both that they were counted in.
+    counted: (u64, u64, usize),
 }
 
 /// A far side that is told names.
@@ -99,7 +101,7 @@ struct Watch {
     account: Arc<Account>,
     /// State of the channels' names and of the index at the last report.
     seen: Option<(u64, u64)>,
-    last: Option<Vec<ToldName>>,
+    last: Option<Vec<AdvertisedName>>,
     not_before: Time,
     /// That it has more than [`NAMES_MAX`] was logged.
     is_full: bool,
@@ -118,7 +120,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    told: Arc<FarName>,
+    advertised: Arc<FarName>,
     /// Nothing if it was rejected.
     reference: Option<Arc<Ior>>,
     /// The rules of access do not let the far side have this name.
@@ -161,10 +163,10 @@ impl Rejection {
 }
 
 impl Federation {
-    /// Number of federated names.
+    /// Number of federated names to which clients are led.
     #[must_use]
-    pub fn names_count(&self) -> usize {
-        self.index.len()
+    pub const fn names_count(&self) -> usize {
+        self.counted.2
     }
 
     /// Names that were rejected since this was last asked.
@@ -194,7 +196,7 @@ impl Protocol {
     pub fn watch_names(&mut self, peer: Peer, service: u64, account: &Arc<Account>) {
         if self.federation.watches.len() >= WATCHES_MAX && !self.federation.watches.contains_key(&peer) {
             self.federation.rejected += 1;
-            log::warn!(target: "campanile::corba", "{WATCHES_MAX} links are told names of channels: one more is told none");
+            log::warn!(target: "campanile::corba", "{WATCHES_MAX} links are sent names of channels: one more is sent none");
             return;
         }
         let not_before = self.objects.clock.time;
@@ -210,18 +212,18 @@ impl Protocol {
         let Self { federation, objects, .. } = self;
         let mut before = federation.tables.remove(&peer).map(|table| table.names).unwrap_or_default();
         let mut rejected: Option<(usize, Arc<str>, Rejection)> = None;
-        let mut entry = |name: Arc<str>, told: Arc<FarName>| {
-            if let Some(known) = before.remove(&name).filter(|known| Arc::ptr_eq(&known.told, &told)) {
+        let mut entry = |name: Arc<str>, advertised: Arc<FarName>| {
+            if let Some(known) = before.remove(&name).filter(|known| Arc::ptr_eq(&known.advertised, &advertised)) {
                 return (name, known);
             }
-            let reference = reference_of(objects, &name, &told, is_here);
+            let reference = reference_of(objects, &name, &advertised, is_here);
             if let Err(why) = reference {
                 let (count, ..) = rejected.get_or_insert_with(|| (0, Arc::clone(&name), why));
                 *count += 1;
             }
-            (name, Entry { told, reference: reference.ok().map(Arc::new), is_denied: false })
+            (name, Entry { advertised, reference: reference.ok().map(Arc::new), is_denied: false })
         };
-        let names = names.into_iter().map(|(name, told)| entry(name, told)).collect();
+        let names = names.into_iter().map(|(name, advertised)| entry(name, advertised)).collect();
         if let Some((count, first, why)) = rejected {
             federation.rejected += count as u64;
             log::warn!(
@@ -307,6 +309,11 @@ impl Protocol {
             self.make_index();
         }
         let state = (self.objects.names.version(), self.federation.version);
+        if (self.federation.counted.0, self.federation.counted.1) != state {
+            let is_own = |name: &str| self.objects.names.channel_named(name).is_some();
+            let count = self.federation.index.keys().filter(|name| !is_own(name)).count();
+            self.federation.counted = (state.0, state.1, count);
+        }
         let is_due = |watch: &Watch| watch.seen != Some(state) && watch.not_before <= now;
         let Some(peer) = self.federation.watches.iter().find(|(_, watch)| is_due(watch)).map(|(peer, _)| *peer) else {
             return;
@@ -328,10 +335,10 @@ impl Protocol {
     }
 
     /// What a far side is told.
-    fn names_for(&mut self, watch: &mut Watch) -> Vec<ToldName> {
+    fn names_for(&mut self, watch: &mut Watch) -> Vec<AdvertisedName> {
         let Self { federation: Federation { index, texts, .. }, objects, guard, .. } = self;
         let may_know = |name: &str| guard.knows_name(Some(&watch.account), name);
-        let is_fit = |name: &str| name.len() <= TOLD_BYTES_MAX && client_name::unprintable(name).is_none();
+        let is_fit = |name: &str| name.len() <= NAME_BYTES_MAX && client_name::unprintable(name).is_none();
         let own = objects.names.named_channels().filter(|(name, _)| is_fit(name) && may_know(name));
         let own = own.filter_map(|(name, channel)| {
             let reference = match texts.get(&channel) {
@@ -343,25 +350,25 @@ impl Protocol {
                 }
             };
             let fits = reference.len() <= REFERENCE_BYTES_MAX;
-            fits.then(|| ToldName { name: Arc::clone(name), distance: 0, service: None, reference })
+            fits.then(|| AdvertisedName { name: Arc::clone(name), distance: 0, service: None, reference })
         });
         let is_news = |found: &Federated| found.from != watch.service && found.service != watch.service;
         let others = index
             .iter()
             .filter(|(name, found)| is_news(found) && objects.names.channel_named(name).is_none() && may_know(name));
-        let others = others.map(|(name, Federated { service, distance, text, .. })| ToldName {
+        let others = others.map(|(name, Federated { service, distance, text, .. })| AdvertisedName {
             name: Arc::clone(name),
             distance: *distance,
             service: Some(*service),
             reference: Arc::clone(text),
         });
-        let mut names: Vec<ToldName> = own.chain(others).take(NAMES_MAX + 1).collect();
+        let mut names: Vec<AdvertisedName> = own.chain(others).take(NAMES_MAX + 1).collect();
         if names.len() > NAMES_MAX {
             names.truncate(NAMES_MAX);
             if !core::mem::replace(&mut watch.is_full, true) {
                 log::warn!(
                     target: "campanile::corba",
-                    "service {:016x} is told {NAMES_MAX} names of channels, the most that a link has, and not the others", watch.service
+                    "service {:016x} is sent {NAMES_MAX} names of channels, the most that a link has, and not the others", watch.service
                 );
             }
         }
@@ -430,24 +437,24 @@ impl Table {
 
 impl Entry {
     fn found(&self, from: u64) -> Option<Federated> {
-        let distance = self.told.distance.checked_add(1).filter(|distance| *distance < DISTANCE_MAX)?;
+        let distance = self.advertised.distance.checked_add(1).filter(|distance| *distance < DISTANCE_MAX)?;
         let reference = Arc::clone(self.reference.as_ref().filter(|_| !self.is_denied)?);
         Some(Federated {
-            service: self.told.service,
+            service: self.advertised.service,
             distance,
             from,
             reference,
-            text: Arc::clone(&self.told.reference),
+            text: Arc::clone(&self.advertised.reference),
         })
     }
 }
 
 /// The reference that a far side told with a name.
-fn reference_of(objects: &Objects, name: &str, told: &FarName, is_here: bool) -> Result<Ior, Rejection> {
+fn reference_of(objects: &Objects, name: &str, advertised: &FarName, is_here: bool) -> Result<Ior, Rejection> {
     if client_name::unprintable(name).is_some() {
         return Err(Rejection::Unprintable);
     }
-    let reference: Ior = told.reference.parse().map_err(|_| Rejection::NoReference)?;
+    let reference: Ior = advertised.reference.parse().map_err(|_| Rejection::NoReference)?;
     reference.iiop().ok_or(Rejection::NoReference)?;
     for profile in reference.iiop_profiles() {
         if objects.references.is_here(profile) {
@@ -461,7 +468,7 @@ fn reference_of(objects: &Objects, name: &str, told: &FarName, is_here: bool) ->
 /// Refuses an address that no client of this service could mean.
 fn check_address(profile: &IiopProfile, (host, port): (&str, u16), is_here: bool) -> Result<(), Rejection> {
     let is_plain = |c: char| c.is_ascii_graphic();
-    if host.is_empty() || host.len() > TOLD_BYTES_MAX || !host.chars().all(is_plain) {
+    if host.is_empty() || host.len() > NAME_BYTES_MAX || !host.chars().all(is_plain) {
         return Err(Rejection::NoHost);
     }
     if port == 0 && profile.secure_transport().is_none_or(|secure| secure.port == 0) {

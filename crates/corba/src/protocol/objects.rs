@@ -55,7 +55,7 @@ pub struct Objects {
     /// What the last request has made.
     pub(crate) made: Creations,
     pub(super) effects: VecDeque<Effect>,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
 }
 
 /// One of the parts of [`Objects`], with what a change of it needs beside: the engine's objects, charges, calls.

@@ -1,8 +1,8 @@
 //! Frames: what is written is read again, however it is cut; what is hostile is refused and never retained.
 
 use links::wire::{
-    Direction, Event, Frame, HELLO_BYTES_MAX, Hello, LENGTH_BYTES, Open, Origins, REASON_BYTES_MAX, TYPES_BYTES_MAX,
-    TYPES_MAX, TypeInterest, Types,
+    Direction, Event, Frame, HELLO_BYTES_MAX, Hello, LENGTH_BYTES, NameEntries, NameEntry, Open, Origins,
+    REASON_BYTES_MAX, TYPES_BYTES_MAX, TYPES_MAX, TypeInterest, Types,
 };
 use links::{Framer, Hops, Limits, Origin, Violation};
 
@@ -83,6 +83,11 @@ fn all(then: impl FnOnce(&[Frame<'_>])) {
         TypeInterest { domain: b"", name: b"\xFF", distance: 7 },
     ];
     let types = Types::new(&listed).unwrap();
+    let names = [
+        NameEntry { distance: 0, service: 7, name: "Wetter für alle", reference: "IOR:00" },
+        NameEntry { distance: 7, service: u64::MAX, name: "x", reference: "" },
+    ];
+    let names = NameEntries::new(&names).unwrap();
     let open = |flow, direction, types, constraint| {
         Frame::Open(Open { flow, direction, channel: "Wetter für alle", types, constraint })
     };
@@ -104,6 +109,8 @@ fn all(then: impl FnOnce(&[Frame<'_>])) {
         Frame::Acknowledged { flow: 3, origins: Origins::new(&[]).unwrap() },
         Frame::Acknowledged { flow: 3, origins: Origins::new(&ORIGINS).unwrap() },
         Frame::Forgotten { flow: 3, events: 2 },
+        Frame::Directory { more: true, names },
+        Frame::Directory { more: false, names: NameEntries::new(&[]).unwrap() },
     ]);
 }
 
@@ -261,7 +268,7 @@ fn interest_of_a_million_types_is_refused_at_its_number() {
 fn numbers_and_flags_without_meaning_are_refused() {
     assert_eq!(violation_of_frame(b""), Some(Violation::NoKind));
     assert_eq!(violation_of_frame(&[0]), Some(Violation::UnknownKind(0)));
-    assert_eq!(violation_of_frame(&[14, 0]), Some(Violation::UnknownKind(14)));
+    assert_eq!(violation_of_frame(&[99, 0]), Some(Violation::UnknownKind(99)));
     let broken = |at: usize, value: &[u8]| {
         let mut bytes = bytes_of(&[Frame::Event(event(b"x"))]);
         bytes[at..at + value.len()].copy_from_slice(value);
@@ -321,4 +328,44 @@ fn a_violation_says_what_happened_and_what_to_do() {
         shown,
         "a frame of 9 octets exceeds the limit of 8: check that the peer is a Campanile's link port, and the size of its events"
     );
+}
+
+/// The fields of a frame with so many names behind its kind and `more`.
+fn directory(more: u8, count: u32, entries: &[(u8, u64, &[u8], usize)]) -> Vec<u8> {
+    let mut frame = vec![14, more];
+    frame.extend(count.to_le_bytes());
+    for (distance, service, name, reference) in entries {
+        frame.push(*distance);
+        frame.extend(service.to_le_bytes());
+        frame.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
+        frame.extend_from_slice(name);
+        frame.extend(u32::try_from(*reference).unwrap().to_le_bytes());
+        frame.extend(vec![b'x'; (*reference).min(4_096)]);
+    }
+    frame
+}
+
+#[test]
+fn names_beyond_their_bounds_end_the_session() {
+    let long = [b'x'; 256];
+    let good: (u8, u64, &[u8], usize) = (7, 1, b"Weather", 2_048);
+    assert_eq!(violation_of_frame(&directory(0, 1, &[good])), None);
+    for (frame, said) in [
+        (directory(2, 0, &[]), "more"),
+        (directory(0, 129, &[]), "names"),
+        (directory(0, u32::MAX, &[]), "names"),
+        (directory(0, 1, &[(8, 1, b"Weather", 0)]), "distance"),
+        (directory(0, 1, &[(0, 0, b"Weather", 0)]), "service"),
+        (directory(0, 1, &[(0, 1, b"", 0)]), "name"),
+        (directory(0, 1, &[(0, 1, &long, 0)]), "name"),
+        (directory(0, 1, &[(0, 1, b"\xFF", 0)]), "name"),
+        (directory(0, 1, &[(0, 1, b"Weather", 2_049)]), "reference"),
+        (directory(0, 1, &[(0, 1, b"Weather", 10 << 20)]), "reference"),
+    ] {
+        let violation = violation_of_frame(&frame).expect("it is refused").to_string();
+        assert!(violation.contains(said), "{violation}");
+    }
+    let entry = NameEntry { distance: 0, service: 1, name: "Weather", reference: "" };
+    assert!(NameEntries::new(&[entry; 129]).is_err());
+    assert!(entry.fits() && !NameEntry { name: "", ..entry }.fits() && !NameEntry { distance: 8, ..entry }.fits());
 }

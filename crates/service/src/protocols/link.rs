@@ -23,7 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use corba::{Subscribed, ToldName};
+use corba::{AdvertisedName, Subscribed};
 use core::time::Duration;
 use engine::{ChannelId, Delivery, Event, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
@@ -247,7 +247,8 @@ impl WireProtocol for Protocol {
     const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| Links::of(core).proxy_gone(peer);
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) =
         |core, peer, subscribed| Links::of(core).channel_subscribed(peer, &subscribed);
-    const NAMES: fn(&mut Core, Peer, Vec<ToldName>) = |core, peer, names| Links::of(core).names_changed(peer, names);
+    const NAMES: fn(&mut Core, Peer, Vec<AdvertisedName>) =
+        |core, peer, names| Links::of(core).names_changed(peer, names);
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);
     const PAUSE_LINK: fn(&mut Worker, &str, bool) -> Option<Result<(), String>> =
         |worker, name, paused| Links::of(&mut worker.core).pause_link(name, paused);

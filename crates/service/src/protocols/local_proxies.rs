@@ -2,8 +2,8 @@
 //! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
 
 use corba::{
-    FarNames, ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part, RegisterError, Subscribed,
-    ToldName,
+    AdvertisedName, FarNames, ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part,
+    RegisterError, Subscribed,
 };
 use engine::{ChannelId, EventType, Peer, ProxyId, ProxyKey};
 
@@ -70,7 +70,7 @@ pub(crate) enum Notice {
     /// The sum of the subscriptions of a channel that the client with this handle watches.
     Subscribed { peer: Peer, subscribed: Subscribed },
     /// All names of channels that a linked service is told.
-    Names { peer: Peer, names: Vec<ToldName> },
+    Names { peer: Peer, names: Vec<AdvertisedName> },
 }
 
 impl Request {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use accounts::{Account, Resource};
-use corba::{FarName, FarNames, NAMES_MAX, ToldName};
+use corba::{AdvertisedName, FarName, FarNames, NAMES_MAX};
 use engine::Peer;
 use links::wire::{DIRECTORY_ENTRIES_MAX, Frame, NameEntries, NameEntry};
 
@@ -28,9 +28,9 @@ pub(super) struct Directory {
     /// By which administration knows it.
     peer: Peer,
     /// What the far side is to be told: its own of this service, and of others.
-    due: BTreeMap<Arc<str>, ToldName>,
+    due: BTreeMap<Arc<str>, AdvertisedName>,
     /// What it was told.
-    told: BTreeMap<Arc<str>, ToldName>,
+    advertised: BTreeMap<Arc<str>, AdvertisedName>,
     /// Administration has said what it is to be told, and the last of it is not written.
     is_due: bool,
     /// What it has told.
@@ -48,7 +48,7 @@ impl Directory {
         Self {
             peer,
             due: BTreeMap::new(),
-            told: BTreeMap::new(),
+            advertised: BTreeMap::new(),
             is_due: false,
             far: BTreeMap::new(),
             is_whole: false,
@@ -58,10 +58,10 @@ impl Directory {
     }
 
     /// The next changes that the far side is told, and whether there are more.
-    fn next_changes(&self) -> (Vec<(&str, Option<&ToldName>)>, bool) {
-        let is_new = |(name, told): &(&Arc<str>, &ToldName)| self.told.get(*name) != Some(told);
+    fn next_changes(&self) -> (Vec<(&str, Option<&AdvertisedName>)>, bool) {
+        let is_new = |(name, told): &(&Arc<str>, &AdvertisedName)| self.advertised.get(*name) != Some(told);
         let new = self.due.iter().filter(is_new).map(|(name, told)| (&**name, Some(told)));
-        let gone = self.told.keys().filter(|name| !self.due.contains_key(*name)).map(|name| (&**name, None));
+        let gone = self.advertised.keys().filter(|name| !self.due.contains_key(*name)).map(|name| (&**name, None));
         let mut changes: Vec<_> = gone.chain(new).take(DIRECTORY_ENTRIES_MAX + 1).collect();
         let has_more = changes.len() > DIRECTORY_ENTRIES_MAX;
         changes.truncate(DIRECTORY_ENTRIES_MAX);
@@ -71,29 +71,30 @@ impl Directory {
     /// Writes the next changes.
     fn write(&mut self, service: u64, out: &mut Vec<u8>) {
         let (changes, more) = self.next_changes();
-        let entry = |(name, told): &(_, Option<&ToldName>)| match told {
-            Some(ToldName { distance, service: of, reference, .. }) => {
+        let entries = changes.iter().map(|(name, told)| match told {
+            Some(AdvertisedName { distance, service: of, reference, .. }) => {
                 NameEntry { distance: *distance, service: of.unwrap_or(service), name, reference }
             }
             None => NameEntry { distance: 0, service, name, reference: "" },
-        };
-        let entries: Vec<NameEntry<'_>> = changes.iter().map(entry).filter(NameEntry::fits).collect();
+        });
+        let entries: Vec<NameEntry<'_>> = entries.filter(NameEntry::fits).collect();
         if let Ok(names) = NameEntries::new(&entries) {
             Frame::Directory { more, names }.write(out);
         }
         let written: Vec<_> = changes.iter().map(|(name, told)| (Arc::<str>::from(*name), told.cloned())).collect();
         for (name, told) in written {
             match told {
-                Some(told) => _ = self.told.insert(name, told),
-                None => _ = self.told.remove(&name),
+                Some(told) => _ = self.advertised.insert(name, told),
+                None => _ = self.advertised.remove(&name),
             }
         }
         self.is_due = more;
     }
 
-    /// Takes over changes that the far side tells. Gives how many there was no room for.
-    fn take(&mut self, own: u64, names: &NameEntries<'_>, account: &Arc<Account>) -> Result<(), Counter> {
-        let mut outcome = Ok(());
+    /// Takes over changes that the far side tells. Gives how many names there was no room for, and the counter of the address's quota if
+    /// that is why.
+    fn take(&mut self, own: u64, names: &NameEntries<'_>, account: &Arc<Account>) -> (u64, Option<Counter>) {
+        let (mut rejected, mut quota) = (0, None);
         for NameEntry { distance, service, name, reference } in names.iter() {
             self.far.remove(name);
             // What comes back is known here.
@@ -101,7 +102,7 @@ impl Directory {
                 continue;
             }
             if self.far.len() >= NAMES_MAX {
-                outcome = Err(Counter::FederatedNamesRejected);
+                rejected += 1;
                 continue;
             }
             let octets = NAME_BYTES + name.len() as u64 + 2 * reference.len() as u64;
@@ -110,10 +111,10 @@ impl Directory {
                     let told = FarName { distance, service, reference: reference.into(), charge };
                     self.far.insert(name.into(), Arc::new(told));
                 }
-                Err(spent) => outcome = Err(Counter::of_refusal(spent)),
+                Err(spent) => (rejected, quota) = (rejected + 1, Some(Counter::of_refusal(spent))),
             }
         }
-        outcome
+        (rejected, quota)
     }
 }
 
@@ -137,7 +138,7 @@ impl Links<'_> {
     }
 
     /// Administration says which names a far side is told.
-    pub(super) fn names_changed(&mut self, peer: Peer, names: Vec<ToldName>) {
+    pub(super) fn names_changed(&mut self, peer: Peer, names: Vec<AdvertisedName>) {
         let link = &mut self.core.protocols.link;
         let Some(token) = link.directories.get(&peer).copied() else { return };
         let directory = link.connections.get_mut(token).and_then(|connection| connection.directory.as_mut());
@@ -156,11 +157,10 @@ impl Links<'_> {
         let Protocol { connections, settings, service, .. } = &mut self.core.protocols.link;
         let Some(connection) = connections.get_mut(token) else { return Ok(()) };
         let Some(directory) = connection.directory.as_mut().filter(|_| settings.names.takes()) else { return Ok(()) };
-        if let Err(counter) = directory.take(*service, names, &connection.account) {
-            self.core.cx.counters.add(Counter::FederatedNamesRejected, 1);
-            if counter != Counter::FederatedNamesRejected {
-                self.core.cx.counters.add(counter, 1);
-            }
+        let (rejected, quota) = directory.take(*service, names, &connection.account);
+        quota.into_iter().for_each(|quota| self.core.cx.counters.add(quota, 1));
+        if rejected > 0 {
+            self.core.cx.counters.add(Counter::FederatedNamesRejected, rejected);
             if !core::mem::replace(&mut directory.is_full, true) {
                 self.core.cx.log(log::Level::Warn, || {
                     format!("{named}: it tells more names of channels than there is room for: {NAMES_MAX} of a link, or what its address may have")
@@ -218,9 +218,9 @@ mod tests {
 
     const OWN: u64 = 7;
 
-    fn told(name: &str, distance: u8) -> (Arc<str>, ToldName) {
+    fn advertised(name: &str, distance: u8) -> (Arc<str>, AdvertisedName) {
         let name = Arc::<str>::from(name);
-        (Arc::clone(&name), ToldName { name, distance, service: Some(9), reference: "IOR:00".into() })
+        (Arc::clone(&name), AdvertisedName { name, distance, service: Some(9), reference: "IOR:00".into() })
     }
 
     fn written(directory: &mut Directory) -> (Vec<(String, bool)>, bool) {
@@ -233,12 +233,12 @@ mod tests {
     #[test]
     fn what_changes_is_told_once_and_a_bounded_number_at_a_time() {
         let mut directory = Directory::new(Peer(1));
-        assert_eq!(written(&mut directory), (Vec::new(), false), "that there are none is told, too");
-        directory.due = (0..DIRECTORY_ENTRIES_MAX + 1).map(|number| told(&format!("{number:04}"), 0)).collect();
+        assert_eq!(written(&mut directory), (Vec::new(), false), "that there are none is said, too");
+        directory.due = (0..DIRECTORY_ENTRIES_MAX + 1).map(|number| advertised(&format!("{number:04}"), 0)).collect();
         let (first, more) = written(&mut directory);
         assert_eq!((first.len(), more), (DIRECTORY_ENTRIES_MAX, true));
         assert_eq!(written(&mut directory), (vec![("0128".to_owned(), true)], false));
-        directory.due = [told("0000", 1), told("0001", 0)].into();
+        directory.due = [advertised("0000", 1), advertised("0001", 0)].into();
         let (second, more) = written(&mut directory);
         assert_eq!((second.len(), more), (DIRECTORY_ENTRIES_MAX, false), "127 are gone, and one is farther");
         assert_eq!(second.iter().filter(|(_, is_there)| *is_there).count(), 1);
@@ -255,7 +255,7 @@ mod tests {
             let entry = |name| NameEntry { distance: 0, service: 9, name, reference: "IOR:00" };
             let entries: Vec<_> = chunk.iter().map(|name| entry(name.as_str())).collect();
             let taken = directory.take(OWN, &NameEntries::new(&entries).unwrap(), &account);
-            assert_eq!(taken.is_err(), chunk.contains(&NAMES_MAX.to_string()));
+            assert_eq!(taken, (chunk.contains(&NAMES_MAX.to_string()).into(), None));
         }
         assert_eq!(directory.far.len(), NAMES_MAX);
         let charged = account.used(Resource::RetainedBytes);
@@ -263,7 +263,7 @@ mod tests {
         // What is this service's own comes back round a ring, and what is gone takes no room.
         let back = NameEntry { distance: 1, service: OWN, name: "1", reference: "IOR:00" };
         let gone = NameEntry { distance: 0, service: 9, name: "2", reference: "" };
-        directory.take(OWN, &NameEntries::new(&[back, gone]).unwrap(), &account).unwrap();
+        assert_eq!(directory.take(OWN, &NameEntries::new(&[back, gone]).unwrap(), &account), (0, None));
         assert_eq!(directory.far.len(), NAMES_MAX - 2);
         assert!(account.used(Resource::RetainedBytes) < charged);
     }
