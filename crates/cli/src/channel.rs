@@ -27,12 +27,16 @@ pub(crate) fn run(command: &ChannelCommand) -> Result<(), Failure> {
 /// A channel, as `ls` shows it.
 #[derive(Serialize)]
 struct Listed {
-    id: i32,
+    /// `None` if it is at another service.
+    id: Option<i32>,
     /// `None` if it has none.
     name: Option<String>,
     /// Clients that are connected; `None` if the service does not tell.
     consumers: Option<usize>,
     suppliers: Option<usize>,
+    /// Host and port of the other service to which the name leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
 }
 
 fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
@@ -48,19 +52,59 @@ fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
         let Ok(channel) = factory.get_event_channel(id) else { continue };
         let number = u32::try_from(id).unwrap_or_default();
         let (consumers, suppliers) = clients.as_ref().map(|clients| clients.count(number)).unzip();
-        listed.push(Listed { id, name: names.of(&channel, number).map(str::to_owned), consumers, suppliers });
+        let name = names.of(&channel, number).map(str::to_owned);
+        listed.push(Listed { id: Some(id), name, consumers, suppliers, at: None });
     }
+    listed.extend(elsewhere(&service, &default));
     if options.json {
         return print_json(&listed);
     }
     let number = |count: Option<usize>| count.map_or_else(|| "-".to_owned(), show::count);
     let rows = listed.iter().map(|channel| {
-        let name = channel.name.as_deref().map(show::clean).unwrap_or_default();
-        [channel.id.to_string(), number(channel.consumers), number(channel.suppliers), name]
+        let mut name = channel.name.as_deref().map(show::clean).unwrap_or_default();
+        if let Some(at) = &channel.at {
+            name = format!("{name} at {}", show::clean(at));
+        }
+        [
+            channel.id.map_or_else(|| "-".to_owned(), |id| id.to_string()),
+            number(channel.consumers),
+            number(channel.suppliers),
+            name,
+        ]
     });
     let mut text = String::new();
     show::table(&mut text, (&["CHANNEL", "CONSUMERS", "SUPPLIERS", "NAME"], true), &[3], &rows.collect::<Vec<_>>());
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// Names of the service's own naming service that lead to channels of other services. None if it has no naming service.
+fn elsewhere(service: &ObjectRef, default: &EventChannel) -> Vec<Listed> {
+    let Some(here) = default.object().ior().iiop().map(|here| (here.host.clone(), here.port)) else {
+        return Vec::new();
+    };
+    let root = channels::naming_of(service.orb(), service);
+    let Ok((bindings, _)) = root.list(channels::NAMES_MAX) else { return Vec::new() };
+    let names = bindings.into_iter().filter(|binding| !binding.is_context);
+    let found = names.filter_map(|binding| {
+        let name = binding.name.first().filter(|name| name.kind.is_empty())?;
+        let reference = root.resolve(&binding.name).ok()?;
+        let profile = reference.ior().iiop().filter(|profile| (&*profile.host, profile.port) != (&*here.0, here.1))?;
+        let is_channel = reference.ior().type_id.ends_with("/EventChannel:1.0");
+        let at = format!("{}:{}", bracketed(&profile.host), profile.port);
+        is_channel.then(|| Listed {
+            id: None,
+            name: Some(name.id.clone()),
+            consumers: None,
+            suppliers: None,
+            at: Some(at),
+        })
+    });
+    found.collect()
+}
+
+/// A host as it stands before a port.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 fn create(options: &CreateOptions) -> Result<(), Failure> {

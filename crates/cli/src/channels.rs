@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// The kind of names that channels have.
 const KIND: &str = "channels";
 /// Names of a naming service that are looked through.
-const NAMES_MAX: u32 = 4_096;
+pub(crate) const NAMES_MAX: u32 = 4_096;
 
 /// The number of a channel that is named on the command line; nothing if none is. A name that no channel has is refused, with the one
 /// that is near.
@@ -150,7 +150,7 @@ fn candidates(name: &str, domain: &str) -> Vec<Vec<NameComponent>> {
 }
 
 /// The naming service at a service's own address.
-fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
+pub(crate) fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
     let mut ior = service.ior().clone();
     ior.type_id.clear();
     for profile in &mut ior.profiles {

@@ -28,12 +28,16 @@ const NAME_BYTES_MAX: usize = 255;
 const REFERENCE_BYTES_MAX: usize = 2 << 10;
 /// Names that a far side is told, at most; the own ones come first.
 pub const NAMES_MAX: usize = 4_096;
+/// Names of all links together, at most; those of links that are gone give way.
+const ALL_NAMES_MAX: usize = 16 * NAMES_MAX;
 /// Far sides that are told names, at most.
 const WATCHES_MAX: usize = 256;
 /// Shortest time between two reports to a watch.
 const REPORTED_EVERY: Duration = Duration::from_secs(1);
+/// Shortest time between two lines about names that two services have.
+const CONTESTED_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Shortest time between two of the index.
-const INDEXED_EVERY: Duration = Duration::from_millis(100);
+const INDEXED_EVERY: Duration = Duration::from_millis(250);
 
 /// A name that a far side is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +89,9 @@ pub struct Federation {
     /// The index does not follow from the tables any more.
     is_stale: bool,
     not_before: Time,
-    /// Names that two services have, each logged once.
+    /// Names that two services have, and when such are logged again.
     contested: BTreeSet<Arc<str>>,
+    contested_logged: Time,
     /// References of this service's own channels as text.
     texts: BTreeMap<ChannelId, Arc<str>>,
     rejected: u64,
@@ -114,6 +119,8 @@ struct Table {
     link: String,
     account: Arc<Account>,
     names: BTreeMap<Arc<str>, Entry>,
+    /// That names are not taken was logged.
+    is_logged: bool,
     /// When the names are forgotten, since the link is gone.
     ends: Option<Time>,
 }
@@ -151,13 +158,13 @@ enum Rejection {
 impl Rejection {
     const fn text(self) -> &'static str {
         match self {
-            Self::Unprintable => "a name has control, invisible or direction characters",
-            Self::NoReference => "its reference cannot be read, or has no IIOP profile",
-            Self::NoHost => "its reference has a host or port that cannot be connected to",
+            Self::Unprintable => "the name has control, invisible or direction characters",
+            Self::NoReference => "the reference cannot be read, or has no IIOP profile",
+            Self::NoHost => "the reference has a host or port that cannot be connected to",
             Self::Loopback => {
-                "its reference leads to the loopback address, which is another machine's there: set `advertise` there"
+                "the reference leads to the loopback address, which is another machine's there: set `advertise` there"
             }
-            Self::LeadsHere => "its reference leads to this very service",
+            Self::LeadsHere => "the reference leads to this very service",
         }
     }
 }
@@ -172,6 +179,18 @@ impl Federation {
     /// Names that were rejected since this was last asked.
     pub const fn take_rejected(&mut self) -> u64 {
         core::mem::replace(&mut self.rejected, 0)
+    }
+
+    /// Number of names that one more table may have, once tables of links that are gone have given way to this many.
+    fn room_for(&mut self, count: usize) -> usize {
+        loop {
+            let all: usize = self.tables.values().map(|table| table.names.len()).sum();
+            let gone = self.tables.iter().filter_map(|(peer, table)| Some((table.ends?, *peer))).min();
+            match gone {
+                Some((_, peer)) if all + count > ALL_NAMES_MAX => _ = self.tables.remove(&peer),
+                _ => return ALL_NAMES_MAX.saturating_sub(all),
+            }
+        }
     }
 
     /// Forgets the names of links that have been gone for long enough.
@@ -208,9 +227,26 @@ impl Protocol {
 
     /// Takes over all names that a far side has told, in place of those that it had told before.
     pub fn set_far_names(&mut self, peer: Peer, far: FarNames, account: &Arc<Account>) {
-        let FarNames { service, link, is_here, names } = far;
+        let FarNames { service, link, is_here, mut names } = far;
         let Self { federation, objects, .. } = self;
-        let mut before = federation.tables.remove(&peer).map(|table| table.names).unwrap_or_default();
+        let former = federation.tables.remove(&peer);
+        let (mut before, mut is_logged) = former.map_or_else(Default::default, |table| (table.names, table.is_logged));
+        // What the far side had told over a former connection.
+        federation
+            .tables
+            .retain(|_, table| table.ends.is_none() || table.service != service || table.account.ip() != account.ip());
+        let room = federation.room_for(names.len());
+        let beyond = names.len().saturating_sub(room);
+        if beyond > 0 {
+            names.truncate(room);
+            federation.rejected += beyond as u64;
+            log_first(
+                &mut is_logged,
+                &link,
+                beyond,
+                &format!("all links together have {ALL_NAMES_MAX}, the most that they may"),
+            );
+        }
         let mut rejected: Option<(usize, Arc<str>, Rejection)> = None;
         let mut entry = |name: Arc<str>, advertised: Arc<FarName>| {
             if let Some(known) = before.remove(&name).filter(|known| Arc::ptr_eq(&known.advertised, &advertised)) {
@@ -226,23 +262,20 @@ impl Protocol {
         let names = names.into_iter().map(|(name, advertised)| entry(name, advertised)).collect();
         if let Some((count, first, why)) = rejected {
             federation.rejected += count as u64;
-            log::warn!(
-                target: "campanile::corba",
-                "{link}: {count} names of channels are not taken, {first:?} first: {}", why.text()
-            );
+            log_first(&mut is_logged, &link, count, &format!("of {first:?}, {}", why.text()));
         }
-        // What the far side had told over a former connection.
         federation
             .tables
-            .retain(|_, table| table.ends.is_none() || table.service != service || table.account.ip() != account.ip());
-        federation.tables.insert(peer, Table { service, link, account: Arc::clone(account), names, ends: None });
+            .insert(peer, Table { service, link, account: Arc::clone(account), names, is_logged, ends: None });
         federation.is_stale = true;
     }
 
     /// A link is gone: its far side is told nothing more, and what it told is forgotten later.
     pub fn end_names(&mut self, peer: Peer, forgotten_after: Duration) {
         self.federation.watches.remove(&peer);
-        if let Some(table) = self.federation.tables.get_mut(&peer) {
+        if self.federation.tables.get(&peer).is_some_and(|table| table.names.is_empty()) {
+            self.federation.tables.remove(&peer);
+        } else if let Some(table) = self.federation.tables.get_mut(&peer) {
             table.ends = Some(self.objects.clock.time + forgotten_after);
         }
     }
@@ -260,7 +293,8 @@ impl Protocol {
             0 => profile.secure_transport().map_or(0, |secure| secure.port),
             port => port,
         };
-        Some(format!("{}:{port}", profile.host))
+        let is_v6 = profile.host.contains(':');
+        Some(if is_v6 { format!("[{}]:{port}", profile.host) } else { format!("{}:{port}", profile.host) })
     }
 
     /// Where a request for a name as an object key is to go.
@@ -377,7 +411,8 @@ impl Protocol {
 
     /// Makes the index of what the far sides have told.
     fn make_index(&mut self) {
-        let Self { federation, guard, .. } = self;
+        let Self { federation, guard, objects, .. } = self;
+        let now = objects.clock.time;
         let (mut index, mut contested) = (BTreeMap::<Arc<str>, Federated>::new(), BTreeSet::new());
         for table in federation.tables.values_mut() {
             federation.rejected += table.note_denied(|account, name| guard.may_lead_to(account, name));
@@ -397,7 +432,8 @@ impl Protocol {
             }
         }
         let mut new = contested.difference(&federation.contested);
-        if let Some(first) = new.next() {
+        if let Some(first) = new.next().filter(|_| federation.contested_logged <= now) {
+            federation.contested_logged = now + CONTESTED_LOGGED_EVERY;
             log::warn!(
                 target: "campanile::corba",
                 "{} names of channels are had by two linked services each, {first:?} first: the nearest is led to, of two as near the one of the \
@@ -415,7 +451,7 @@ impl Protocol {
 impl Table {
     /// Looks anew which names the far side may not have. Gives how many it might before, or told since.
     fn note_denied(&mut self, may_lead_to: impl Fn(&Account, &str) -> bool) -> u64 {
-        let (mut count, mut first) = (0, None);
+        let (mut count, mut first) = (0_usize, None);
         for (name, entry) in self.names.iter_mut().filter(|(_, entry)| entry.reference.is_some()) {
             let is_denied = !may_lead_to(&self.account, name);
             if is_denied && !core::mem::replace(&mut entry.is_denied, is_denied) {
@@ -425,13 +461,17 @@ impl Table {
             entry.is_denied = is_denied;
         }
         if let Some(first) = first {
-            log::warn!(
-                target: "campanile::corba",
-                "{}: {count} names of channels are not taken, {first:?} first: the rules of access do not let it publish in these channels",
-                self.link
-            );
+            let why = format!("the rules of access do not let it publish in {first:?}");
+            log_first(&mut self.is_logged, &self.link, count, &why);
         }
-        count
+        count as u64
+    }
+}
+
+/// One line about names of a link that are not taken: one for each connection.
+fn log_first(is_logged: &mut bool, link: &str, count: usize, why: &str) {
+    if !core::mem::replace(is_logged, true) {
+        log::warn!(target: "campanile::corba", "{link}: {count} names of channels are not taken: {why}");
     }
 }
 

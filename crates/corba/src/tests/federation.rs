@@ -356,3 +356,28 @@ fn of_more_names_than_a_link_has_the_own_are_told_and_of_more_links_than_are_tol
     d.protocol.watch_names(peer(258), 258, somebody());
     assert_eq!(d.protocol.federation.take_rejected(), 1);
 }
+
+#[test]
+fn all_links_together_have_a_bounded_number_of_names_and_links_that_are_gone_give_way() {
+    const LINKS: u64 = 16;
+    let mut d = begin();
+    let text = at("summit.obs").to_string();
+    let tell = |d: &mut Dialogue, link: u64| {
+        let name = |number: usize| (format!("{link}-{number}").as_str().into(), far(link, 0, &text, somebody()));
+        let names = (0..NAMES_MAX).map(name).collect();
+        let names = FarNames { service: link, link: String::new(), is_here: false, names };
+        d.protocol.set_far_names(peer(link), names, somebody());
+    };
+    (1..=LINKS).for_each(|link| tell(&mut d, link));
+    pass(&mut d, 1);
+    let all = d.protocol.federation.names_count();
+    assert_eq!((d.protocol.federation.take_rejected(), all), (0, 16 * NAMES_MAX));
+    tell(&mut d, LINKS + 1);
+    assert_eq!(d.protocol.federation.take_rejected(), NAMES_MAX as u64);
+    d.protocol.end_names(peer(3), Duration::from_secs(60));
+    tell(&mut d, LINKS + 1);
+    pass(&mut d, 1);
+    assert_eq!((d.protocol.federation.take_rejected(), d.protocol.federation.names_count()), (0, all));
+    assert_eq!(resolve(&mut d, "3-0", ""), Err("NotFound".to_owned()));
+    assert_eq!(resolve(&mut d, &format!("{}-0", LINKS + 1), ""), Ok(at("summit.obs")));
+}
