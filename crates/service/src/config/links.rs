@@ -31,7 +31,7 @@ pub struct Links {
 }
 
 /// A link that this service makes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkEntry {
     /// Its name, 1 to 100 octets, unique among the links of this service. What is kept for the link is kept under this name.
@@ -57,6 +57,24 @@ pub struct LinkEntry {
     /// Whether the connection is made over TLS, with the certificates of `[tls]`. Default false.
     #[serde(default)]
     pub tls: bool,
+    /// What carries the events: a connection (`tcp`, the default), or calls of a CORBA notification service that knows nothing of links
+    /// (`iiop`). Then `to` is the service's `HOST`, `HOST:PORT` or reference: of its factory, of a channel, or of a naming context.
+    #[serde(default)]
+    pub carrier: Carrier,
+    /// With `iiop`: for each of `channels` its number, its name or its reference there. Default: the same names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far_channels: Vec<String>,
+}
+
+/// What carries the events of a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// Its connection.
+    #[default]
+    Tcp,
+    /// Calls of a CORBA notification service.
+    Iiop,
 }
 
 /// Which way events cross a link.
@@ -207,7 +225,13 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
         if entries.iter().take(number).any(|other| other.name == entry.name) {
             return wrong("another link has this name: what is kept for a link is kept under its name");
         }
-        if entry.host_and_port().is_none() {
+        if entry.carrier == Carrier::Iiop {
+            if let Some(why) = wrong_far_service(entry) {
+                return wrong(&why);
+            }
+        } else if !entry.far_channels.is_empty() {
+            return wrong("far_channels is for carrier = \"iiop\": other links join channels of the same names");
+        } else if entry.host_and_port().is_none() {
             return wrong(&format!("to = \"{}\" is not HOST:PORT, as in \"lab.example:2816\"", entry.to));
         }
         let mut channels = entry.channels.iter().enumerate();
@@ -222,6 +246,25 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
         }
     }
     Ok(())
+}
+
+/// Whether a text is a reference to a CORBA object, or names a file with one.
+pub(crate) fn is_reference(text: &str) -> bool {
+    let schemes = ["ior:", "corbaloc:", "corbaname:", "file:"];
+    schemes.iter().any(|scheme| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)))
+}
+
+/// What is wrong with a link to a notification service.
+fn wrong_far_service(LinkEntry { to, channels, far_channels, .. }: &LinkEntry) -> Option<String> {
+    if to.is_empty() || to.contains(char::is_whitespace) || !is_reference(to) && to.contains('/') {
+        return Some(format!(
+            "to = \"{to}\" is neither HOST, HOST:PORT nor a reference, as in \"corbaloc:iiop:old.example:2809/NotifyEventChannelFactory\""
+        ));
+    }
+    if !far_channels.is_empty() && far_channels.len() != channels.len() {
+        return Some("far_channels names as many channels as channels does, or none".to_owned());
+    }
+    far_channels.iter().any(String::is_empty).then(|| "a channel of far_channels has no name".to_owned())
 }
 
 #[cfg(test)]
@@ -246,6 +289,19 @@ mod tests {
             (good.repeat(2), "another link has this name"),
             (format!("{good}types = [\"Wind\"]"), "types are DOMAIN/NAME"),
             (format!("{good}[links]\nwindow_bytes_max = 1"), "links.window_bytes_max"),
+        ] {
+            assert!(why(&wrong).contains(said), "{}", why(&wrong));
+        }
+        let iiop = format!("{good}carrier = \"iiop\"\n");
+        for to in ["old", "old:2809", "corbaname::old:2809#Factory", "file:///var/lib/old.ior", "IOR:00"] {
+            assert_eq!(why(&iiop.replace("lab.example:2816", to)), "", "{to}");
+        }
+        for (wrong, said) in [
+            (iiop.replace("lab.example:2816", "/var/lib/old.ior"), "is neither HOST, HOST:PORT nor a reference"),
+            (iiop.replace("lab.example:2816", ""), "is neither HOST, HOST:PORT nor a reference"),
+            (format!("{iiop}far_channels = [\"3\", \"4\"]"), "far_channels names as many"),
+            (format!("{iiop}far_channels = [\"\"]"), "a channel of far_channels has no name"),
+            (format!("{good}far_channels = [\"3\"]"), "far_channels is for carrier = \"iiop\""),
         ] {
             assert!(why(&wrong).contains(said), "{}", why(&wrong));
         }

@@ -12,6 +12,7 @@ mod dialling;
 mod directory;
 pub(crate) mod discovery;
 mod forgetting;
+mod iiop;
 mod inflow;
 mod interests;
 mod outflow;
@@ -74,6 +75,7 @@ pub(crate) struct Settings {
     names: LinkNames,
     names_forgotten_after: Duration,
     request_bytes_min: u64,
+    iiop: iiop::Options,
     /// Durable consumers that other services' links had when the process began: their channels' names, their own, and their keys.
     pub(crate) served: Vec<(String, String, ProxyKey)>,
 }
@@ -139,6 +141,7 @@ impl WireProtocol for Protocol {
             names: links.names,
             names_forgotten_after: Duration::from_secs(links.names_forgotten_after_s.into()),
             request_bytes_min: given.request_bytes_min,
+            iiop: iiop::Options::new(given.config),
             served: Vec::new(),
         }
     }
@@ -220,6 +223,7 @@ impl WireProtocol for Protocol {
     const CLOSE_ALL: Step = |worker| {
         let all: Vec<Token> = worker.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
         all.into_iter().for_each(|token| Links::of(&mut worker.core).close_link(token, "the service ends"));
+        Links::of(&mut worker.core).end_gateways();
     };
     const SERVE_DUE: CoreStep = |core| {
         if core.protocols.link.look_after.is_some_and(|at| at <= core.cx.clock.now) {

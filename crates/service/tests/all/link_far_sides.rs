@@ -5,9 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use links::wire::{Event, Frame, Hello, Origins};
 use links::{Framer, Limits, Origin};
-use service::{
-    Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Service, WhenFull,
-};
+use service::{Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Service};
 use testing::{AcceptInTime, own_loopback, unless_closed, wait_until};
 
 use crate::json::Lines;
@@ -100,10 +98,7 @@ fn linked(stalled_after_s: u32) -> (Service, TcpListener) {
         to: listener.local_addr().unwrap().to_string(),
         channels: vec!["Weather".into()],
         direction: LinkDirections::Out,
-        types: Vec::new(),
-        constraint: String::new(),
-        when_full: WhenFull::Drop,
-        tls: false,
+        ..LinkEntry::default()
     };
     let config = Config {
         listen: "127.0.0.1:0".into(),

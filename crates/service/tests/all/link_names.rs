@@ -11,7 +11,7 @@ use giop::ior::Ior;
 use giop::message::{self, Header, LocateReply, LocateStatus};
 use links::Limits;
 use links::wire::{Frame, Hello, NameEntries, NameEntry};
-use service::{Config, Counter, Json, LinkDirections, LinkEntry, LinkNames, Links, Service, WhenFull};
+use service::{Config, Counter, Json, LinkEntry, LinkNames, Links, Service};
 use testing::{own_loopback, patient, unless_closed};
 
 use crate::json::Lines;
@@ -28,11 +28,7 @@ fn start(at: &str, names: LinkNames, to: Option<&str>) -> Service {
         name: "lab".into(),
         to: format!("{to}:2816"),
         channels: vec![LINKED.into()],
-        direction: LinkDirections::Both,
-        types: Vec::new(),
-        constraint: String::new(),
-        when_full: WhenFull::Drop,
-        tls: false,
+        ..LinkEntry::default()
     });
     let links = Links {
         listen: Some(format!("{at}:2816")),
@@ -201,7 +197,16 @@ fn far_side(at: &str) -> TcpStream {
     patient(&stream);
     let (version_min, version_max) = links::VERSIONS;
     let limits = Limits::default();
-    let hello = Hello { version_min, version_max, service: 9, incarnation: 1, limits, name: "far", token: "" };
+    let hello = Hello {
+        version_min,
+        version_max,
+        service: 9,
+        incarnation: 1,
+        limits,
+        name: "far",
+        has_store: false,
+        token: "",
+    };
     tell(&mut stream, Frame::Hello(hello));
     stream
 }

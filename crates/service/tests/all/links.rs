@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use client::notify::StructuredProxyPushSupplier;
 use service::{
     Answer, Command, Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links,
-    Query, Service, Tls, WhenFull,
+    Query, Service, Tls,
 };
 use testing::certificates::{Authority, Certified};
 use testing::{own_loopback, patient, unless_closed};
@@ -37,11 +37,7 @@ impl Places {
             name: "lab".into(),
             to: self.links_at(number),
             channels: vec!["Weather".into()],
-            direction: LinkDirections::Both,
-            types: Vec::new(),
-            constraint: String::new(),
-            when_full: WhenFull::Drop,
-            tls: false,
+            ..LinkEntry::default()
         }
     }
 

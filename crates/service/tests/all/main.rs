@@ -27,6 +27,7 @@ mod lanes;
 mod limit_tables;
 mod limits;
 mod link_far_sides;
+mod link_iiop;
 mod link_names;
 mod links;
 mod logged;

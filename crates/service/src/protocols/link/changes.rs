@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Links;
 use super::dialling::Link;
+use super::iiop::Gateway;
 use super::session::{Connection, State};
 use super::status::stats_of;
 use crate::admin::values::LinkOrigin;
@@ -106,6 +107,7 @@ impl Links<'_> {
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
         // Nothing is logged of its being down.
         (link.is_removed, link.is_paused) = (true, true);
+        link.gateway.take().iter().for_each(Gateway::leave);
         let (name, connection) = (link.entry.name.clone(), link.connection);
         let outflows: Vec<Token> = core::mem::take(&mut link.outflows).into_iter().flatten().collect();
         for at in outflows {

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use engine::Time;
 use links::wire::{Direction, Frame, Open, Types};
 
+use super::iiop::Gateway;
 use super::session::{Connection, State};
 use super::{Flow, Links, Protocol, own_durable};
 use crate::admin::values::LinkOrigin;
-use crate::config::{LinkEntry, WhenFull};
+use crate::config::{Carrier, LinkEntry, WhenFull};
 use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
@@ -44,6 +45,8 @@ pub(super) struct Link {
     /// Since when it is up, or down.
     pub(super) since: Time,
     next_try: Time,
+    /// Its thread, where the far end is a notification service.
+    pub(super) gateway: Option<Gateway>,
 }
 
 impl Link {
@@ -62,6 +65,7 @@ impl Link {
             why,
             since,
             next_try,
+            gateway: None,
         }
     }
 }
@@ -83,6 +87,9 @@ impl Links<'_> {
             self.add_flows(number);
         }
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
+        if link.entry.carrier == Carrier::Iiop {
+            return self.keep_up_gateway(number, is_draining);
+        }
         if link.connection.is_none() && !link.is_paused && !is_draining && link.next_try <= now {
             link.next_try = now + AGAIN;
             self.dial(number);

@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_far_side_has_a_bounded_number_of_names_and_those_that_its_address_may_have() {
-        let accounts = Arc::new(accounts::Accounts::new(&accounts::Limits::default()));
+        let accounts = accounts::Accounts::new(accounts::Ceilings::new(75));
         let account = accounts.account_of(std::net::IpAddr::from([127, 0, 0, 1]));
         let mut directory = Directory::new(Peer(1));
         let names: Vec<String> = (0..=NAMES_MAX).map(|number| number.to_string()).collect();

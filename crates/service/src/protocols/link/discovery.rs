@@ -15,7 +15,7 @@ use links::announce::{Announcement, Channels};
 use super::Links;
 use super::session::Connection;
 use crate::admin::values::{FederationMember, LinkOrigin, LinkState};
-use crate::config::{LinkDirections, LinkEntry, WhenFull};
+use crate::config::LinkEntry;
 use crate::counters::Counter;
 use crate::hmac::{CODE_BYTES, Key};
 use crate::lane::budget::Budget;
@@ -298,11 +298,8 @@ impl Discovery {
             name: format!("{}: {service:016x}", self.settings.name),
             to: found.to.clone(),
             channels,
-            direction: LinkDirections::Both,
-            types: Vec::new(),
-            constraint: String::new(),
-            when_full: WhenFull::Drop,
             tls: self.settings.tls,
+            ..LinkEntry::default()
         };
         (!entry.channels.is_empty()).then_some((entry, common.next().is_some()))
     }

@@ -42,6 +42,7 @@ pub(crate) struct Inflow {
     pub(super) repeats: u64,
     /// Events that this service has acknowledged in former processes and does not know; none before the other side has said which.
     pub(super) forgotten: Option<u64>,
+    pub(super) rejected: u64,
 }
 
 /// Recipient of the answer when an event of a link was taken in.
@@ -116,6 +117,7 @@ impl Links<'_> {
             received: 0,
             repeats: 0,
             forgotten: None,
+            rejected: 0,
         });
         connection.flows.insert(flow, Flow::In(at));
         let peer = link.add_flow(Flow::In(at));
@@ -335,9 +337,15 @@ impl Links<'_> {
         let Some(inflow) = inflows.get_mut(at) else { return };
         let (token, flow) = (inflow.connection, inflow.flow);
         inflow.receiver.complete(sequence);
+        inflow.rejected += 1;
         if let Some(connection) = connections.get_mut(token) {
             let reject = Frame::Reject { flow, sequence, reason: 0, text: why };
             reject.write(connection.frames(&mut self.core.cx.io.spares));
+        }
+        let connection = self.core.protocols.link.connections.get(token);
+        if connection.is_some_and(|connection| self.is_gateway(connection)) {
+            // No other service counts it.
+            self.core.cx.counters.add(Counter::LinkEventsRejected, 1);
         }
         self.note_link_due(token);
     }

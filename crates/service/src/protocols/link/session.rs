@@ -121,6 +121,9 @@ impl Connection {
 
     /// What it is called in the log.
     pub(super) fn named(&self) -> String {
+        if let (Some(far), None) = (&self.far, self.address) {
+            return far.name.escape_debug().to_string();
+        }
         let address =
             self.address.map_or_else(|| "an address that is not known".to_owned(), |address| address.to_string());
         match &self.far {

@@ -76,6 +76,7 @@ impl Protocol {
             received: inflow.received,
             repeats: inflow.repeats,
             forgotten: inflow.forgotten.unwrap_or(0),
+            rejected: inflow.rejected,
             ..LinkStatus::default()
         };
         self.fill(&mut status, (link, connection), (inflow.is_open, inflow.since), "", now);

@@ -1,0 +1,167 @@
+//! Events as they are at either end: what the protocol of links has beside an event goes into its header, and comes from there.
+
+use client::notify::{Property, StructuredEvent};
+use corba::event;
+use giop::cdr::Writer;
+use giop::value::Value;
+use links::hops::onward;
+use links::{Hops, Origin, wire};
+
+use crate::protocols::tempo::types::ENCODING;
+
+/// The property in the variable header by which an event is known again: where it was admitted first, and the services that it came through.
+pub(super) const ORIGIN: &str = "CampanileOrigin";
+/// Octets of its text at most.
+const ORIGIN_BYTES_MAX: usize = 256;
+
+/// An origin as text: `SERVICE.ERA.NUMBER`, and the services that the event came through, in hexadecimal digits.
+fn text_of(origin: Origin, hops: &[u64]) -> String {
+    let Origin { service, era, number } = origin;
+    let all = [service, era, number];
+    let parts = all.iter().chain(hops).map(|part| format!("{part:x}"));
+    parts.collect::<Vec<_>>().join(".")
+}
+
+/// What a text says that another service may have written.
+fn origin_of(text: &str) -> Option<(Origin, Hops)> {
+    if text.len() > ORIGIN_BYTES_MAX {
+        return None;
+    }
+    let parts = text.split('.').map(|part| u64::from_str_radix(part, 16).ok());
+    let parts: Vec<u64> = parts.collect::<Option<_>>()?;
+    let (&[service, era, number], hops) = parts.split_first_chunk()?;
+    (service != 0 && number != 0).then_some((Origin { service, era, number }, Hops::new(hops)?))
+}
+
+/// An event of the lane's as the far service gets it.
+///
+/// # Errors
+/// Says why it is none that can be sent.
+pub(super) fn outgoing(sent: &wire::Event<'_>) -> Result<StructuredEvent, String> {
+    let mut event =
+        StructuredEvent::read(&mut event::reader(sent.bytes, sent.tag)).map_err(|error| error.to_string())?;
+    let header = &mut event.variable_header;
+    header.retain(|property| property.name != ORIGIN);
+    let has = |header: &[Property], name: &str| header.iter().any(|property| property.name == name);
+    if let Some(priority) = sent.priority.filter(|priority| *priority != 0 && !has(header, "Priority")) {
+        header.push(Property::new("Priority", priority));
+    }
+    if sent.is_persistent && !has(header, "EventReliability") {
+        header.push(Property::new("EventReliability", 1_i16));
+    }
+    if let Some(timeout_ns) = sent.timeout_ns {
+        // Of its lifetime is left what it has not spent on its way.
+        let left = timeout_ns.saturating_sub(sent.age_ns) / 100;
+        header.retain(|property| property.name != "Timeout");
+        header.push(Property::new("Timeout", left.max(1)));
+    }
+    header.push(Property::new(ORIGIN, text_of(sent.origin, sent.hops.as_slice())));
+    Ok(event)
+}
+
+/// An event of the far service's as the lane gets it.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) origin: Origin,
+    pub(super) hops: Hops,
+    is_persistent: bool,
+    timeout_ns: Option<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Incoming {
+    /// `service` stands for the far service; `unknown` is the origin of an event that says none.
+    ///
+    /// # Errors
+    /// Says why the event is none that can be taken; nothing if it has crossed as many services as it may.
+    pub(super) fn new(mut event: StructuredEvent, service: u64, unknown: Origin) -> Result<Self, Option<String>> {
+        let value = |name: &str| event.variable_header.iter().find(|of| of.name == name).map(|of| &of.value.value);
+        let said = match value(ORIGIN) {
+            Some(Value::String(text)) => origin_of(text),
+            _ => None,
+        };
+        let (origin, hops) = match said {
+            Some((origin, hops)) => (origin, onward(origin.service, hops.as_slice(), service).ok_or(None)?),
+            None => (unknown, Hops::default()),
+        };
+        let is_persistent = matches!(value("EventReliability"), Some(Value::Short(1)));
+        let timeout_ns = match value("Timeout") {
+            // In 100 ns; none is no limit.
+            Some(Value::ULongLong(timeout)) if *timeout > 0 => Some(timeout.saturating_mul(100)),
+            _ => None,
+        };
+        event.variable_header.retain(|property| property.name != ORIGIN);
+        let mut bytes = Vec::new();
+        event.write(&mut Writer::new(&mut bytes, ENCODING)).map_err(|error| Some(error.to_string()))?;
+        Ok(Self { origin, hops, is_persistent, timeout_ns, bytes })
+    }
+
+    pub(super) fn frame(&self, flow: u32, sequence: u64) -> wire::Event<'_> {
+        let Self { origin, hops, is_persistent, timeout_ns, bytes } = self;
+        wire::Event {
+            flow,
+            sequence,
+            origin: *origin,
+            hops: *hops,
+            is_persistent: *is_persistent,
+            form: u32::from(event::FORM_STRUCTURED.0),
+            tag: event::tag_at(ENCODING, 0, false),
+            priority: None,
+            thread_priority: None,
+            timeout_ns: *timeout_ns,
+            start: None,
+            stop: None,
+            age_ns: 0,
+            domain: &[],
+            name: &[],
+            bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: u64 = 0xfa;
+    const UNKNOWN: Origin = Origin { service: FAR, era: 5, number: 1 };
+
+    #[test]
+    fn an_origin_survives_the_header_and_a_text_that_is_none_is_not_taken_for_one() {
+        let origin = Origin { service: u64::MAX, era: 0, number: 17 };
+        for hops in [&[][..], &[1, 2], &[u64::MAX; 8]] {
+            let (read, through) = origin_of(&text_of(origin, hops)).unwrap();
+            assert_eq!((read, through.as_slice()), (origin, hops));
+        }
+        let long = text_of(origin, &[1; 9]);
+        for wrong in ["", ".", "1.2", "0.1.1", "1.1.0", "1.2.x", "1.2.10000000000000000", &long, &"1.".repeat(500)] {
+            assert_eq!(origin_of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_went_out_comes_back_with_its_origin_and_without_the_property() {
+        let event = StructuredEvent::new("Weather", "Wind", "mast");
+        let own = Origin { service: 7, era: 8, number: 9 };
+        let plain = Incoming::new(event.clone(), FAR, own).unwrap();
+        assert_eq!((plain.origin, plain.hops.as_slice(), plain.is_persistent), (own, &[][..], false));
+        let sent = wire::Event { is_persistent: true, priority: Some(3), timeout_ns: Some(900), ..plain.frame(1, 1) };
+        let out = outgoing(&sent).unwrap();
+        let names: Vec<&str> = out.variable_header.iter().map(|property| property.name.as_str()).collect();
+        assert_eq!(names, ["Priority", "EventReliability", "Timeout", ORIGIN]);
+        let back = Incoming::new(out, FAR, UNKNOWN).unwrap();
+        assert_eq!((back.origin, back.hops.as_slice()), (own, &[FAR][..]));
+        assert_eq!((back.is_persistent, back.timeout_ns), (true, Some(900)));
+        let bare = StructuredEvent::read(&mut event::reader(&back.bytes, event::tag_at(ENCODING, 0, false))).unwrap();
+        assert_eq!(bare.variable_header.len(), 3);
+        assert_eq!(bare.filterable_data, event.filterable_data);
+    }
+
+    #[test]
+    fn an_event_that_crossed_eight_services_goes_no_further() {
+        let mut event = StructuredEvent::new("Weather", "Wind", "mast");
+        let origin = Origin { service: 7, era: 8, number: 9 };
+        event.variable_header.push(Property::new(ORIGIN, text_of(origin, &[1, 2, 3, 4, 5, 6, 7, 8])));
+        assert!(matches!(Incoming::new(event, FAR, UNKNOWN), Err(None)));
+    }
+}
