@@ -75,6 +75,13 @@ struct Setup {
     limits: Limits,
 }
 
+impl Setup {
+    /// The channel at a place of the configuration's list.
+    fn channel(&self, place: usize) -> &str {
+        self.entry.channels.get(place).map_or("", String::as_str)
+    }
+}
+
 /// The thread of a link, as the lane has it.
 pub(super) struct Gateway {
     control: Arc<Control>,
@@ -91,12 +98,12 @@ enum Report {
 
 #[derive(Default)]
 struct Control {
-    wanted: Mutex<Wanted>,
+    orders: Mutex<Orders>,
     changed: Condvar,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Wanted {
+struct Orders {
     is_paused: bool,
     /// The link is over: the far service is left.
     is_over: bool,
@@ -105,18 +112,18 @@ struct Wanted {
 }
 
 impl Control {
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, change: impl FnOnce(&mut Wanted)) {
-        change(&mut self.wanted());
+    fn set(&self, change: impl FnOnce(&mut Orders)) {
+        change(&mut self.orders());
         self.changed.notify_all();
     }
 
-    /// Waits until this holds of what is wanted, for no longer than that.
-    fn wait(&self, limit: Duration, holds: impl Fn(Wanted) -> bool) -> Wanted {
-        let ends = self.changed.wait_timeout_while(self.wanted(), limit, |wanted| !holds(*wanted));
+    /// Waits until the orders are as `holds` says, for no longer than that.
+    fn wait(&self, limit: Duration, holds: impl Fn(Orders) -> bool) -> Orders {
+        let ends = self.changed.wait_timeout_while(self.orders(), limit, |orders| !holds(*orders));
         *ends.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -132,20 +139,20 @@ impl Gateway {
         let its = Arc::clone(&control);
         Builder::new().name("link-iiop".to_owned()).spawn(move || {
             run(Arc::new(setup), &its, &report);
-            its.set(|wanted| wanted.has_left = true);
+            its.set(|orders| orders.has_left = true);
         })?;
         Ok(Self { control, reports })
     }
 
     /// Has the thread take leave of its far service, and end.
     pub(super) fn leave(&self) {
-        self.control.set(|wanted| wanted.is_over = true);
+        self.control.set(|orders| orders.is_over = true);
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        self.control.set(|wanted| wanted.is_over = true);
+        self.control.set(|orders| orders.is_over = true);
     }
 }
 
@@ -154,13 +161,13 @@ fn run(setup: Arc<Setup>, control: &Control, report: &SyncSender<Report>) {
     let mut far = Far::new(Arc::clone(&setup));
     let mut again = AGAIN_FIRST;
     loop {
-        let wanted = *control.wanted();
-        if wanted.is_over {
+        let orders = *control.orders();
+        if orders.is_over {
             break;
         }
-        if wanted.is_paused {
+        if orders.is_paused {
             far.suspend();
-            control.wait(AGAIN_MAX, |wanted| !wanted.is_paused || wanted.is_over);
+            control.wait(AGAIN_MAX, |orders| !orders.is_paused || orders.is_over);
             continue;
         }
         let began = Instant::now();
@@ -171,11 +178,11 @@ fn run(setup: Arc<Setup>, control: &Control, report: &SyncSender<Report>) {
             if began.elapsed() >= LASTED {
                 again = AGAIN_FIRST;
             }
-            control.wait(again, |wanted| wanted.is_over);
+            control.wait(again, |orders| orders.is_over);
             again = (again * 2).min(AGAIN_MAX);
         } else {
             again = AGAIN_FIRST;
-            control.wait(again, |wanted| wanted.is_over);
+            control.wait(again, |orders| orders.is_over);
         }
     }
     far.leave();
@@ -196,8 +203,8 @@ fn serve(setup: &Arc<Setup>, far: &mut Far, control: &Control, report: &SyncSend
     let mut ended = Ok(());
     let mut watch = far.watch();
     while !session.has_ended_within(LOOKS_UP) {
-        let wanted = *control.wanted();
-        if wanted.is_over || wanted.is_paused {
+        let orders = *control.orders();
+        if orders.is_over || orders.is_paused {
             session.end("the link is paused, or over");
         } else if let Err(why) = watch.look(far) {
             session.end(&why);
@@ -205,7 +212,7 @@ fn serve(setup: &Arc<Setup>, far: &mut Far, control: &Control, report: &SyncSend
         }
     }
     far.serve(None);
-    let is_over = control.wanted().is_over;
+    let is_over = control.orders().is_over;
     ended.and_then(|()| session.outcome(!is_over))
 }
 
@@ -243,8 +250,8 @@ impl Links<'_> {
             let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
             let Some(gateway) = &link.gateway else { return };
             let is_paused = link.is_paused || is_draining;
-            if gateway.control.wanted().is_paused != is_paused {
-                gateway.control.set(|wanted| wanted.is_paused = is_paused);
+            if gateway.control.orders().is_paused != is_paused {
+                gateway.control.set(|orders| orders.is_paused = is_paused);
             }
             match gateway.reports.try_recv() {
                 Ok(Report::Up(tcp)) if link.connection.is_none() && !is_paused => self.gateway_up(number, tcp),
@@ -294,7 +301,7 @@ impl Links<'_> {
         let ends = Instant::now() + LEAVE_WITHIN;
         for gateway in &gateways {
             let left = ends.saturating_duration_since(Instant::now());
-            gateway.control.wait(left, |wanted| wanted.has_left);
+            gateway.control.wait(left, |orders| orders.has_left);
         }
     }
 

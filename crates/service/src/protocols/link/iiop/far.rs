@@ -113,8 +113,7 @@ impl Far {
                 (channel.out, channel.into) = (None, None);
             }
             let to = &setup.entry.to;
-            let failed =
-                |error: InvokeError| format!("{to}, the channel {:?}: {error}", setup.entry.channels.get(place));
+            let failed = |error: InvokeError| format!("{to}, the channel {:?}: {error}", setup.channel(place));
             if direction.sends() && channel.out.is_none() {
                 channel.out = Some(Out::connect(&self.orb, &found).map_err(failed)?);
             }
@@ -351,7 +350,7 @@ impl Inlet {
     /// Takes an event, and returns when the lane has it.
     fn take(&self, place: usize, event: StructuredEvent, unknown: Origin) -> Result<(), ServantError> {
         let rejected = |why: &str| {
-            let channel = self.setup.entry.channels.get(place);
+            let channel = self.setup.channel(place);
             log::warn!("link {:?}: an event of {channel:?} is not taken, and dropped: {why}", self.setup.entry.name);
             Ok(())
         };

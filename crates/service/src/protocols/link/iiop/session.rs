@@ -330,7 +330,7 @@ impl Shared {
                     log::warn!(
                         "link {:?}: the notification service does not take an event of {:?}, and never will: {why}",
                         self.setup.entry.name,
-                        self.setup.entry.channels.get(next.place)
+                        self.setup.channel(next.place)
                     );
                     lane.write(&Frame::Reject { flow, sequence, reason: 0, text: &why })
                 });
